@@ -1,0 +1,80 @@
+"""Identify the parameters of a mechanism from measured motion.
+
+Declare bodies, hinges and motors with ``Parameter``s where numbers are not known, add recordings and observations, and
+``problem.solve()``. See the README for a tour.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Body": "body",
+    "GROUND": "body",
+    "Hinge": "joints",
+    "HingeAngle": "observations",
+    "Model": "model",
+    "Motor": "joints",
+    "Parameter": "parameter",
+    "Problem": "problem",
+    "ProblemError": "errors",
+    "Recording": "recording",
+    "Solution": "solution",
+    "Spook": "steppers.spook",
+    "Status": "solvers.status",
+    "gravity": "model",
+    "load": "export",
+    "load_problem": "loading",
+    "tilted_gravity": "model",
+}
+"""Public names and the modules they live in. They are imported on first use: CasADi takes a while to load."""
+
+__all__ = [
+    "GROUND",
+    "Body",
+    "Hinge",
+    "HingeAngle",
+    "Model",
+    "Motor",
+    "Parameter",
+    "Problem",
+    "ProblemError",
+    "Recording",
+    "Solution",
+    "Spook",
+    "Status",
+    "gravity",
+    "load",
+    "load_problem",
+    "tilted_gravity",
+]
+
+if TYPE_CHECKING:
+    from spookid.body import GROUND, Body
+    from spookid.errors import ProblemError
+    from spookid.export import load
+    from spookid.joints import Hinge, Motor
+    from spookid.loading import load_problem
+    from spookid.model import Model, gravity, tilted_gravity
+    from spookid.observations import HingeAngle
+    from spookid.parameter import Parameter
+    from spookid.problem import Problem
+    from spookid.recording import Recording
+    from spookid.solution import Solution
+    from spookid.solvers.status import Status
+    from spookid.steppers.spook import Spook
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'spookid' has no attribute {name!r}")
+    value = getattr(import_module(f"spookid.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,147 @@
+"""Which measured data spookid knows: where each file comes from, what it hashes to, and who is to be cited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a data set."""
+
+    name: str
+    """File name in the data set's folder."""
+    source: str
+    """Path of the file, or of the pickle that it was converted from, in the source repository."""
+    sha256: str
+    """SHA-256 of the file that spookid reads, 64 hexadecimal digits."""
+    source_format: Literal["text", "pickle"] = "text"
+    """``"text"`` is read as published. ``"pickle"`` is read only as an npz that someone converted from the source."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Measurements of one device, with their origin."""
+
+    name: str
+    """Name of the data set and of its folder."""
+    title: str
+    """One line on the device and what was measured."""
+    repository: str
+    """Source repository on GitHub, ``owner/name``."""
+    commit: str
+    """Commit of the source repository, 40 hexadecimal digits."""
+    licence: str
+    """Licence of the source repository, SPDX identifier."""
+    citation: str
+    """What to cite when the data are used."""
+    files: tuple[File, ...]
+    """The files, in the order of their names."""
+    arrays: tuple[str, ...] = ()
+    """Names of the float64 arrays in each npz, in the order of the archive; empty if there is no npz."""
+
+    def url(self, file: File) -> str:
+        """Address of the source of `file` at the registered commit."""
+        return f"https://raw.githubusercontent.com/{self.repository}/{self.commit}/{file.source}"
+
+
+def _swing(number: str, sha256: str) -> File:
+    name = f"pendulum_free_swing_data_{number}.txt"
+    return File(name, f"software/modelling/experiment/damping_coefficient/{name}", sha256)
+
+
+def _rollout(name: str, folder: str, stamp: str, sha256: str) -> File:
+    source = f"Pyrado/data/perma/evaluation/{folder}/rollout_real_{stamp}.pkl"
+    return File(f"{name}.npz", source, sha256, source_format="pickle")
+
+
+_PENDULUM = Dataset(
+    name="pendulum-free-swing",
+    title="Three releases of a small rod pendulum on an incremental encoder",
+    repository="jensen-benard/rotary-inverted-pendulum",
+    commit="1f3bb8046d5af4cc32c2965cad34336f1e13e43a",
+    licence="MIT",
+    citation="jensen-benard, Rotary Inverted Pendulum, 2025, https://github.com/jensen-benard/rotary-inverted-pendulum",
+    files=(
+        _swing("01", "f84a210cfcd3d867508327d22425b202669eae392c2ada9806619459ac443eab"),
+        _swing("02", "83adaa784f88743be1a8e39abe1826bfdcd3153d812c9b03ddf7afeaf53053a8"),
+        _swing("03", "e62f2830086c751d0a1a01d7ad39c977c2e62a774612d444d54027c0cbd29838"),
+    ),
+)
+
+# The source spells it "chrip".
+_CHIRP_NEG, _CHIRP_POS = "qq_chrip_10to0Hz_-1.5V_250Hz_10s", "qq_chrip_10to0Hz_+1.5V_250Hz_10s"
+_SWINGUP_250, _SWINGUP_500 = "qq-su_ectrl_250Hz_5.5s", "qq-su_ectrl_500Hz_5s"
+
+_QUBE = Dataset(
+    name="furuta-qube-swingup",
+    title="Swing-ups and voltage chirps of a Quanser Qube, a Furuta pendulum",
+    repository="fdamken/SimuRLacra",
+    commit="7c48d66684a6b0b2cbdc5f00cc47bdc84a8cebbd",
+    licence="BSD-3-Clause",
+    citation=(
+        "F. Muratore, SimuRLacra - A Framework for Reinforcement Learning from Randomized Simulations, 2020, "
+        "https://github.com/famura/SimuRLacra"
+    ),
+    files=(
+        _rollout(
+            "chirp_neg_1",
+            _CHIRP_NEG,
+            "2021-04-14_18-56-57",
+            "c9a57cd63c504c27bad4bfaaaa3f543d1d511c7d9e719126763b0300aeba557c",
+        ),
+        _rollout(
+            "chirp_neg_2",
+            _CHIRP_NEG,
+            "2021-04-14_18-57-37",
+            "2dd4f64f0b93f1a6ef88b089cdbdaaf32c552d1183533aec115569387b217701",
+        ),
+        _rollout(
+            "chirp_pos_1",
+            _CHIRP_POS,
+            "2021-04-14_18-52-33",
+            "0f156a11d154d145f70d44afc03f69f32043b878fbb0c6ee7dec2316989483ac",
+        ),
+        _rollout(
+            "chirp_pos_2",
+            _CHIRP_POS,
+            "2021-04-14_18-53-40",
+            "d362556e00c4a444d9b92ef0ba9c21d79568b71df5035dfdf907fba8c663f8f4",
+        ),
+        _rollout(
+            "swingup_250hz_1",
+            _SWINGUP_250,
+            "2021-05-25_17-11-26",
+            "a44fa8c2f896780479c8ac6494697296f529c6debc5dcb1d834099cc9c72d0ff",
+        ),
+        _rollout(
+            "swingup_250hz_2",
+            _SWINGUP_250,
+            "2021-05-25_17-21-46",
+            "2b2c235cb95f0edddb460b3e1ee623b8d93f9409a37459fcf087b99b69b1a5d5",
+        ),
+        _rollout(
+            "swingup_500hz_1",
+            _SWINGUP_500,
+            "2021-06-11_12-09-08",
+            "c7a7727fb25bfd19cc64c92da11b8a79419f12a3fd2810809abc9c32380e6ad7",
+        ),
+        _rollout(
+            "swingup_500hz_2",
+            _SWINGUP_500,
+            "2021-06-11_12-10-11",
+            "5ee114e7b37194adf06c4ddf5d6f73b24c23de9a1fc93ea19a0a3fadb5161936",
+        ),
+        _rollout(
+            "swingup_500hz_3",
+            _SWINGUP_500,
+            "2021-06-11_12-10-51",
+            "e94a049e64c4a3738a9b8a80f51fd7576d554caf6377189a04b1b4b3306b7176",
+        ),
+    ),
+    arrays=("t", "theta", "alpha", "theta_dot", "alpha_dot", "u_cmd", "u_applied"),
+)
+
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (_PENDULUM, _QUBE)}
+"""Every registered data set by name."""

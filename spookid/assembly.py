@@ -1,0 +1,138 @@
+"""From a declared problem to a transcription and a start: where mechanics, time, evidence and settings meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from spookid import initialization
+from spookid.errors import ProblemError
+from spookid.factor import Constant, Factor
+from spookid.initialization import Guess
+from spookid.kernels import Array, contiguous
+from spookid.observations import observation_factor
+from spookid.parameter import substitute
+from spookid.problem import Problem
+from spookid.recording import Recording
+from spookid.sampling import Grid, grid, held, observed
+from spookid.steppers.spook import Settings
+from spookid.transcription import Chain, Point, Transcription
+
+WIDTH_SHARE = 0.01
+"""Default friction width of a hinge as a share of the root mean square of its slip rate."""
+WIDTH_AT_REST = 0.01
+"""Default friction width where no motion is known [rad/s]."""
+IMPULSE_SHARE = 1e-3
+"""Width of |λ| in the load-dependent law as a share of the impulse of the mechanism's weight in one step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """One recording, sampled at the steps."""
+
+    recording: Recording
+    grid: Grid
+    guess: Guess
+    observed: Array
+    """(N, n_o), NaN where missing."""
+    inputs: Array
+    """u at each step, (N, n_u)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assembly:
+    """A problem made ready for a solver."""
+
+    problem: Problem
+    settings: Settings
+    constants: tuple[Constant, ...]
+    """Settings and fixed parameters, with their numbers."""
+    evidence: tuple[Evidence, ...]
+    transcription: Transcription
+    start: Point
+
+
+def assemble(problem: Problem) -> Assembly:
+    """Build the transcription of ``problem`` and its initial point.
+
+    Raises:
+        ProblemError: if there is nothing to fit.
+    """
+    if not (problem.recordings and problem.observations):
+        raise ProblemError(f"{problem.place}: Problem {problem.name!r} needs recordings and observations to be solved")
+    evidence = tuple(gather(problem, recording) for recording in problem.recordings)
+    settings = Settings.of(problem.model)
+    constants = numbers(problem, settings, slip_widths(problem, evidence))
+    factors = [
+        *problem.stepper.factors(problem.model, settings),
+        observation_factor(problem.model, problem.observations),
+    ]
+    free = problem.free
+    transcription = Transcription(
+        problem.model.state,
+        factors,
+        ca.vertcat(ca.SX(0, 1), *free),
+        constants,
+        [p.name for p in free],
+        np.array([p.lower for p in free]),
+        np.array([p.upper for p in free]),
+        [_chain(factors, e) for e in evidence],
+    )
+    start = Point(
+        tuple(contiguous(e.guess.states) for e in evidence), contiguous([problem.guess[p.name] for p in free])
+    )
+    return Assembly(problem, settings, constants, evidence, transcription, start)
+
+
+def gather(problem: Problem, recording: Recording) -> Evidence:
+    """Sample a recording at the problem's steps and guess the states there."""
+    steps = grid(recording, problem.step)
+    guess = initialization.guess(problem.model, problem.observations, recording, steps, problem.guess, problem.cutoff)
+    measured = [observed(recording, o.signal, steps, period=o.period) for o in problem.observations]
+    inputs = [held(recording, signal, steps) for signal in problem.model.signals]
+    return Evidence(recording, steps, guess, _columns(measured, steps.count), _columns(inputs, steps.count))
+
+
+def slip_widths(problem: Problem, evidence: tuple[Evidence, ...]) -> Array:
+    """Friction width of each hinge, (n_j,) [rad/s]; see ``Problem.friction_width``."""
+    n = len(problem.model.joints)
+    if problem.friction_width is not None:
+        return np.full(n, problem.friction_width)
+    if not evidence:
+        return np.full(n, WIDTH_AT_REST)
+    rates = np.vstack([np.diff(e.guess.angles, axis=0) / e.grid.step for e in evidence])
+    share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
+    return np.where(share > 0, share, WIDTH_AT_REST)
+
+
+def numbers(problem: Problem, settings: Settings, widths: Array) -> tuple[Constant, ...]:
+    """Every symbol of the factors but the free parameters, with its number."""
+    values = problem.guess
+    masses = sum(substitute(body.mass, values).item() for body in problem.model.bodies)
+    weight = float(masses * np.linalg.norm(substitute(problem.model.gravity, values)))
+    free = {p.name for p in problem.free}
+    return (
+        Constant(settings.step, problem.step),
+        Constant(settings.weight, problem.state_weight),
+        *(Constant(settings.slip_width[j], float(width)) for j, width in enumerate(widths)),
+        Constant(settings.impulse_width, IMPULSE_SHARE * problem.step * max(weight, 1e-6)),
+        *(Constant(p, values[p.name]) for p in problem.parameters if p.name not in free),
+    )
+
+
+def _chain(factors: list[Factor], evidence: Evidence) -> Chain:
+    steps = evidence.grid.count
+    absent = np.isnan(evidence.observed)
+    observation = np.hstack([np.where(absent, 0.0, evidence.observed), ~absent])
+    data = {
+        "impulse": contiguous(evidence.inputs[:-1]),
+        "initial state": np.zeros((1, 0)),
+        "observation": contiguous(observation),
+    }
+    return Chain(evidence.recording.name, steps, {f.name: data[f.name] for f in factors}, {"observation": absent})
+
+
+def _columns(columns: list[Array], rows: int) -> Array:
+    return np.column_stack(columns) if columns else np.zeros((rows, 0))

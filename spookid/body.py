@@ -1,0 +1,108 @@
+"""Rigid bodies and the frames on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import casadi as ca
+
+from spookid.errors import ProblemError, declared_at
+from spookid.parameter import is_constant, symbolic
+
+PERPENDICULAR = 1e-6
+"""Largest cosine between the x and the y axis of a frame that is taken for a right angle."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A coordinate frame fixed to a body, or to the ground."""
+
+    body: Body
+    """The body it is fixed to, or ``GROUND``."""
+    at: ca.SX
+    """Origin in the body's frame, (3,) [m], from its centre of mass."""
+    axes: ca.SX
+    """Columns x, y, z in the body's frame, (3, 3)."""
+
+    def expressions(self) -> list[ca.SX]:
+        """All that may hold a Parameter."""
+        return [self.at, self.axes]
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A rigid body; its origin is its centre of mass.
+
+    Args:
+        name: for results and messages.
+        mass: [kg], a number or an expression of Parameters.
+        inertia: principal moments (3,) about the centre of mass along the body's axes, or a symmetric 3x3 [kg m²].
+        free: True if no joint holds it.
+
+    Raises:
+        ProblemError: for a fixed mass or moment that is not positive, or another shape of the inertia.
+    """
+
+    name: str
+    mass: Any
+    inertia: Any
+    free: bool = False
+    place: str = field(default_factory=declared_at, repr=False)
+
+    def __post_init__(self) -> None:
+        what = f"{self.place}: Body {self.name!r}"
+        mass = symbolic(self.mass, f"{what}: mass")
+        inertia = _inertia(self.inertia, f"{what}: inertia")
+        if is_constant(mass) and not float(mass) > 0:
+            raise ProblemError(f"{what} has mass {float(mass):g} kg; a mass must be positive")
+        for i in range(3):
+            if is_constant(inertia[i, i]) and not float(inertia[i, i]) > 0:
+                raise ProblemError(f"{what} has moment of inertia {float(inertia[i, i]):g} kg m²; it must be positive")
+        object.__setattr__(self, "mass", mass)
+        object.__setattr__(self, "inertia", inertia)
+
+    def frame(self, *, at: Any = (0, 0, 0), x: Any = (1, 0, 0), y: Any = (0, 1, 0)) -> Frame:
+        """A frame on this body, given by its origin and the directions of its x and y axes.
+
+        Args:
+            at: origin (3,) [m] in the body's frame.
+            x: direction of the x axis (3,), of any length; a hinge turns about it.
+            y: direction of the y axis (3,), perpendicular to x; it is where a hinge's angle is zero.
+
+        Raises:
+            ProblemError: for an axis of length zero, or axes that are not perpendicular.
+        """
+        what = f"{declared_at()}: frame on {self.name!r}"
+        origin, x, y = (symbolic(value, f"{what}: {n}", (3,)) for value, n in ((at, "at"), (x, "x"), (y, "y")))
+        for axis, name in ((x, "x"), (y, "y")):
+            if is_constant(axis) and not float(ca.norm_2(axis)) > 0:
+                raise ProblemError(f"{what} has an axis {name} of length zero; give a direction")
+        x, y = x / ca.norm_2(x), y / ca.norm_2(y)
+        cosine = ca.dot(x, y)
+        if is_constant(cosine) and abs(float(cosine)) > PERPENDICULAR:
+            raise ProblemError(f"{what} has x and y axes that are not perpendicular; x . y must be 0")
+        y = y - cosine * x
+        y = y / ca.norm_2(y)
+        return Frame(self, origin, ca.horzcat(x, y, ca.cross(x, y)))
+
+    def expressions(self) -> list[ca.SX]:
+        """All that may hold a Parameter."""
+        return [self.mass, self.inertia]
+
+
+def _inertia(value: Any, what: str) -> ca.SX:
+    if isinstance(value, ca.SX) and value.shape == (3, 3):
+        inertia = value
+    elif len(value) == 3 and all(not hasattr(row, "__len__") or isinstance(row, ca.SX) for row in value):
+        return ca.diag(symbolic(value, what, (3,)))
+    else:
+        inertia = symbolic(value, what, (3, 3))
+    skew = ca.simplify(inertia - inertia.T)
+    if is_constant(skew) and float(ca.norm_inf(ca.vec(skew))) > 0:
+        raise ProblemError(f"{what} is a 3x3 matrix that is not symmetric")
+    return inertia
+
+
+GROUND = Body("GROUND", mass=1, inertia=(1, 1, 1))
+"""The inertial frame. It does not move; its mass and inertia take no part in anything."""

@@ -1,0 +1,27 @@
+"""What goes wrong at the door: one exception for wrong input, and where in the user's file a thing was declared."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+class ProblemError(ValueError):
+    """Wrong input: the message is one sentence that names the file, the line or the thing, and the remedy."""
+
+
+def declared_at() -> str:
+    """``file.py:12`` of the innermost caller outside this package, where the user declared the thing."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(_PACKAGE) or _generated(frame.f_code.co_filename)
+    ):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _generated(filename: str) -> bool:
+    """True for code without a file, such as the ``__init__`` that a dataclass writes."""
+    return filename.startswith("<") and filename.endswith("string>")

@@ -1,0 +1,58 @@
+"""The one idea: a problem is a set of small one-step functions, repeated along time.
+
+A factor is such a function, of the variables at a few neighbouring steps, of the parameters, of constants and of that
+step's data. Steppers and observations write factors; the transcription repeats them over the horizon; solvers see
+neither mechanics nor data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import casadi as ca
+
+
+class Group(Enum):
+    """Which part of the cost a factor's rows belong to."""
+
+    STATE = "state"
+    """Impulse residuals, weighted by κ."""
+    OBSERVATION = "observation"
+    """Observation residuals, weighted by 1/σ²."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A residual of the variables at steps k + offset, written in CasADi symbols."""
+
+    name: str
+    group: Group
+    residual: ca.SX
+    """Whitened residual, (rows,): its squared norm is its share of the cost."""
+    variables: Mapping[int, ca.SX]
+    """Offset to the symbol of that step's variables, (ambient,); offsets from 0 up."""
+    data: ca.SX
+    """Symbol of the step's data, (n_d,); may be empty."""
+    rows: tuple[str, ...]
+    """A name for each row."""
+    first_only: bool = False
+    """True if it stands at the first step only."""
+
+    @property
+    def reach(self) -> int:
+        """Largest offset."""
+        return max(self.variables)
+
+    def count(self, steps: int) -> int:
+        """How often it stands on a horizon of ``steps`` steps."""
+        return 1 if self.first_only else steps - self.reach
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A setting that stands in factors as a symbol, so that changing its number builds nothing anew."""
+
+    symbol: ca.SX
+    value: float

@@ -1,0 +1,34 @@
+"""Torques and friction bounds of a hinge, as expressions of its angle and its slip rate. No time step is known here."""
+
+from __future__ import annotations
+
+import casadi as ca
+
+from spookid.joints import Hinge
+
+
+def smooth_torque(hinge: Hinge, angle: ca.SX, slip: ca.SX) -> ca.SX:
+    """Spring at ``angle`` [rad], viscous friction and drag at ``slip`` [rad/s]: −k (θ − θ₀) − b s − d s|s| [N m]."""
+    spring = -hinge.stiffness * (angle - hinge.rest_angle)
+    return spring - hinge.viscous * slip - hinge.drag * slip * ca.fabs(slip)
+
+
+def coefficients(hinge: Hinge, slip_before: ca.SX) -> tuple[ca.SX, ca.SX]:
+    """(μ, c) of the dry friction, the Stribeck term (4.1) included, from the slip rate of the step before."""
+    if hinge.stribeck is None:
+        return hinge.dry, hinge.coulomb
+    delta, zeta = ca.vertsplit(hinge.stribeck)
+    extra = delta * ca.exp(-zeta * slip_before**2)
+    if ca.symvar(hinge.dry) or float(hinge.dry) != 0:
+        return hinge.dry + extra, hinge.coulomb
+    return hinge.dry, hinge.coulomb + extra
+
+
+def smooth_absolute(impulse: ca.SX, width: ca.SX) -> ca.SX:
+    """√(λ² + δ²): |λ| for δ → 0, never off by more than δ."""
+    return ca.sqrt(impulse**2 + width**2)
+
+
+def smooth_sign(slip: ca.SX, width: ca.SX) -> ca.SX:
+    """tanh(s/δ): the sign of the slip for δ → 0; a creep of about δ stands in for sticking."""
+    return ca.tanh(slip / width)

@@ -1,0 +1,69 @@
+"""One-step CasADi functions evaluated over a whole horizon, straight into NumPy buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+CHUNK = 128
+"""Steps evaluated by one mapped call. Creating a map costs time in proportion; a chunk is mapped once and rebound."""
+
+
+class Kernel:
+    """A one-step function with one result, repeated along rows of arrays.
+
+    Args:
+        function: CasADi function of ``repeated`` per-step vectors followed by shared vectors, with one dense result.
+        repeated: how many of its arguments change from step to step.
+    """
+
+    def __init__(self, function: ca.Function, repeated: int) -> None:
+        self._function = function
+        self._repeated = repeated
+        self._mapped = lru_cache(maxsize=8)(self._map)
+
+    def __call__(self, stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> Array:
+        """Evaluate into ``out`` and return it.
+
+        Args:
+            stepwise: arrays (n, size), C-contiguous; may be shifted views of one another.
+            shared: arrays (size,).
+            out: (n, columns, rows), C-contiguous: CasADi's column-major result of each step.
+        """
+        n = out.shape[0]
+        size = min(CHUNK, n)
+        start = 0
+        while start < n:
+            # The last chunk overlaps the one before, so that every call has the same size.
+            first = min(start, n - size)
+            rows = [a[first : first + size] for a in stepwise]
+            self._evaluate(size, [*rows, *shared], out[first : first + size])
+            start += size
+        return out
+
+    def _evaluate(self, size: int, arguments: Sequence[Array], out: Array) -> None:
+        buffer, evaluate = self._mapped(size)
+        for i, argument in enumerate(arguments):
+            if argument.size:
+                buffer.set_arg(i, argument.data)
+        buffer.set_res(0, out.data)
+        evaluate()
+        if buffer.ret():
+            raise FloatingPointError(f"evaluating {self._function.name()} failed")
+
+    def _map(self, size: int) -> tuple[ca.FunctionBuffer, Callable[[], None]]:
+        shared = list(range(self._repeated, self._function.n_in()))
+        mapped = self._function.map(f"{self._function.name()}_{size}", "serial", size, shared, [])
+        buffer: tuple[ca.FunctionBuffer, Callable[[], None]] = mapped.buffer()
+        return buffer
+
+
+def contiguous(values: object) -> Array:
+    """Float64 C-contiguous array, as the buffers need it."""
+    return np.ascontiguousarray(values, dtype=np.float64)

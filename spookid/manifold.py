@@ -1,0 +1,63 @@
+"""State spaces that are not flat: where a state lives, and the tangent space in which solvers move it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import casadi as ca
+
+from spookid import rotations
+
+Kind = Literal["flat", "rotation"]
+
+
+@dataclass(frozen=True)
+class Manifold:
+    """A product of flat coordinates and unit quaternions."""
+
+    parts: tuple[tuple[Kind, int], ...]
+    """(kind, number of coordinates) in order; a rotation has 4 coordinates and 3 tangent directions."""
+
+    @property
+    def ambient(self) -> int:
+        """Number of coordinates of a point."""
+        return sum(size for _, size in self.parts)
+
+    @property
+    def tangent(self) -> int:
+        """Dimension of the tangent space."""
+        return sum(size - (kind == "rotation") for kind, size in self.parts)
+
+    def retract(self, x: ca.SX, delta: ca.SX) -> ca.SX:
+        """x ⊞ δ: addition for flat parts, e ⋆ exp(ψ) for rotations; (ambient,), (tangent,) to (ambient,)."""
+        moved = []
+        for (kind, _), point, step in zip(self.parts, self._points(x), self._steps(delta), strict=True):
+            moved.append(rotations.plus(point, step) if kind == "rotation" else point + step)
+        return ca.vertcat(*moved)
+
+    def minus(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
+        """x₁ ⊟ x₀, (tangent,), rotations by the smooth small-angle formula (3.24)."""
+        parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
+        return ca.vertcat(*(rotations.minus(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts))
+
+    def basis(self, x: ca.SX) -> ca.SX:
+        """∂(x ⊞ δ)/∂δ at δ = 0, sparse (ambient, tangent)."""
+        parts = zip(self.parts, self._points(x), strict=True)
+        return ca.diagcat(*(rotations.tangent(e) if kind == "rotation" else ca.SX.eye(n) for (kind, n), e in parts))
+
+    def _points(self, x: ca.SX) -> Sequence[ca.SX]:
+        return _cut(x, [size for _, size in self.parts])
+
+    def _steps(self, delta: ca.SX) -> Sequence[ca.SX]:
+        return _cut(delta, [size - (kind == "rotation") for kind, size in self.parts])
+
+
+def _cut(vector: ca.SX, sizes: list[int]) -> Sequence[ca.SX]:
+    return ca.vertsplit(vector, [sum(sizes[:i]) for i in range(len(sizes) + 1)])  # type: ignore[no-any-return]
+
+
+def jacobian(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
+    """∂expression(x ⊞ δ)/∂δ at δ = 0, sparse (rows, tangent), by forward mode along the tangent basis."""
+    return ca.sparsify(ca.jtimes(expression, x, ca.densify(manifold.basis(x))))

@@ -1,0 +1,203 @@
+"""The mechanism: bodies, joints, motors and gravity, and their mechanics as symbolic expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import casadi as ca
+
+from spookid import rotations
+from spookid.body import GROUND, Body, Frame
+from spookid.errors import ProblemError, declared_at
+from spookid.joints import ROWS, Hinge, Motor
+from spookid.manifold import Manifold, jacobian
+from spookid.parameter import symbolic
+
+
+def gravity(g: Any) -> ca.SX:
+    """Acceleration of gravity (0, 0, −g), (3,) [m/s²]."""
+    return ca.vertcat(0, 0, -symbolic(g, f"{declared_at()}: gravity"))
+
+
+def tilted_gravity(g: Any, a: Any, b: Any) -> ca.SX:
+    """(0, 0, −g) rotated by exp((a, b, 0)), to first order (−b g, a g, −g); a, b [rad], result (3,) [m/s²]."""
+    place = declared_at()
+    tilt = ca.vertcat(symbolic(a, f"{place}: tilt"), symbolic(b, f"{place}: tilt"), 0)
+    return rotations.matrix(rotations.exponential(tilt)) @ gravity(g)
+
+
+@dataclass(frozen=True)
+class Mechanics:
+    """What the equations of motion need at one configuration, all CasADi expressions; n_b bodies, n_j hinges."""
+
+    violation: ca.SX
+    """g(q), (5 n_j,)."""
+    constraint: ca.SX
+    """G = ∂g(q ⊞ ψ)/∂ψ at ψ = 0, (5 n_j, 6 n_b)."""
+    slip: ca.SX
+    """Ḡ, one row a hinge: slip rate s = Ḡ v, (n_j, 6 n_b)."""
+    angle: ca.SX
+    """Hinge angles in (−π, π], (n_j,)."""
+    mass: ca.SX
+    """M, (6 n_b, 6 n_b), block diagonal."""
+    force: ca.SX
+    """External forces and torques, (6 n_b,): gravity."""
+
+    def gyroscopic(self, v: ca.SX) -> ca.SX:
+        """f_g = (0, −ω × Jω) of each body, (6 n_b,)."""
+        torques = []
+        for i in range(v.numel() // 6):
+            omega = v[6 * i + 3 : 6 * i + 6]
+            inertia = self.mass[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6]
+            torques += [ca.SX(3, 1), -ca.cross(omega, inertia @ omega)]
+        return ca.densify(ca.vertcat(*torques))
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A mechanism of rigid bodies and hinges in maximal coordinates.
+
+    A state is q (n_b, 7) = (r [m], e) and v (n_b, 6) = (ṙ in the world [m/s], ω in the body [rad/s]), body by body.
+
+    Raises:
+        ProblemError: for a body that no joint holds, a joint or motor of something that is not in the model, two
+            things of one name, or hinges that close a loop.
+    """
+
+    bodies: Sequence[Body]
+    joints: Sequence[Hinge] = ()
+    motors: Sequence[Motor] = ()
+    gravity: Any = field(kw_only=True)
+    """Acceleration of gravity, (3,) [m/s²]."""
+    place: str = field(default_factory=declared_at, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("bodies", "joints", "motors"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
+        if not self.bodies:
+            raise ProblemError(f"{self.place}: Model has no bodies")
+        self._check_names()
+        self._check_membership()
+        order = self.tree()
+        held = {id(body) for joint in self.joints for body in joint.bodies()}
+        for body in self.bodies:
+            if id(body) not in held and not body.free:
+                raise ProblemError(
+                    f"{body.place}: Body {body.name!r} is held by no joint; join it or declare it free=True"
+                )
+        if len(order) < len(self.joints):
+            loop = next(joint for joint in self.joints if joint not in order)
+            raise ProblemError(f"{loop.place}: Hinge {loop.name!r} closes a loop; only trees of hinges are supported")
+
+    def _check_names(self) -> None:
+        for kind, things in (("Body", self.bodies), ("Hinge", self.joints)):
+            seen: dict[str, Any] = {}
+            for thing in things:
+                if thing.name in seen:
+                    raise ProblemError(f"{thing.place}: {kind} {thing.name!r} has the name of another one; rename it")
+                seen[thing.name] = thing
+
+    def _check_membership(self) -> None:
+        bodies = {id(body) for body in self.bodies} | {id(GROUND)}
+        for joint in self.joints:
+            for body in joint.bodies():
+                if id(body) not in bodies:
+                    raise ProblemError(
+                        f"{joint.place}: Hinge {joint.name!r} joins Body {body.name!r}, which is not in the bodies"
+                    )
+        for motor in self.motors:
+            if motor.hinge not in self.joints:
+                raise ProblemError(f"{motor.place}: Motor drives Hinge {motor.hinge.name!r}, which is not in the model")
+
+    def tree(self) -> list[Hinge]:
+        """Hinges in an order in which each joins a new body to one already placed; those that close loops are left out.
+
+        Raises:
+            ProblemError: for bodies joined to each other but not to the ground or a free body.
+        """
+        placed = {id(GROUND)} | {id(body) for body in self.bodies if body.free}
+        order: list[Hinge] = []
+        while True:
+            fresh = [j for j in self.joints if sum(id(body) in placed for body in j.bodies()) == 1]
+            if not fresh:
+                break
+            order.append(fresh[0])
+            placed |= {id(body) for body in fresh[0].bodies()}
+        loose = next((body for body in self.bodies if id(body) not in placed), None)
+        if loose is not None and any(loose in joint.bodies() for joint in self.joints):
+            raise ProblemError(
+                f"{loose.place}: Body {loose.name!r} has no chain of joints to GROUND; join it or declare it free=True"
+            )
+        return order
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Names of the inputs, in the order of the motors, each once."""
+        return tuple(dict.fromkeys(motor.signal for motor in self.motors))
+
+    @property
+    def configuration(self) -> Manifold:
+        """The space of q."""
+        return Manifold((("flat", 3), ("rotation", 4)) * len(self.bodies))
+
+    @property
+    def state(self) -> Manifold:
+        """The space of x = (q, v)."""
+        return Manifold((*self.configuration.parts, ("flat", 6 * len(self.bodies))))
+
+    def expressions(self) -> list[ca.SX]:
+        """All that may hold a Parameter."""
+        things: tuple[Body | Hinge | Motor, ...] = (*self.bodies, *self.joints, *self.motors)
+        return [self.gravity, *(e for thing in things for e in thing.expressions())]
+
+    def mechanics(self, q: ca.SX) -> Mechanics:
+        """The equations' ingredients at configuration ``q``, (7 n_b,)."""
+        columns = 6 * len(self.bodies)
+        v = ca.SX.sym("v", columns)
+        relations = [self._hinge(joint, q, v) for joint in self.joints]
+        empty = ca.SX(0, 1)
+        violation = ca.vertcat(empty, *(g for g, _, _ in relations))
+        slip = ca.vertcat(empty, *(s for _, _, s in relations))
+        blocks = [ca.diagcat(body.mass * ca.SX.eye(3), body.inertia) for body in self.bodies]
+        return Mechanics(
+            violation=violation,
+            constraint=jacobian(violation, q, self.configuration) if self.joints else ca.SX(0, columns),
+            slip=ca.jacobian(slip, v),
+            angle=ca.vertcat(empty, *(angle for _, angle, _ in relations)),
+            mass=ca.diagcat(*blocks),
+            force=ca.densify(ca.vertcat(*(ca.vertcat(body.mass * self.gravity, ca.SX(3, 1)) for body in self.bodies))),
+        )
+
+    def _hinge(self, joint: Hinge, q: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
+        """g (5,), angle and slip rate of one hinge (F.1)."""
+        at_a, axes_a, rate_a = self._moving(joint.parent, q, v)
+        at_b, axes_b, rate_b = self._moving(joint.child, q, v)
+        y_b, z_b = axes_b[:, 1], axes_b[:, 2]
+        g = ca.vertcat(at_a - at_b, ca.dot(axes_a[:, 0], y_b), ca.dot(axes_a[:, 0], z_b))
+        angle = ca.atan2(ca.dot(axes_a[:, 2], y_b), ca.dot(axes_a[:, 1], y_b))
+        # x of the child (F.2): a constant vector in the child's own frame, where its ω is given.
+        slip = ca.dot(joint.child.axes[:, 0], rate_b) - ca.dot(axes_b[:, 0], axes_a @ (joint.parent.axes.T @ rate_a))
+        return g, angle, slip
+
+    def _moving(self, frame: Frame, q: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
+        """Origin (3,) and axes (3, 3) of a frame in the world, and its body's ω (3,) in the body."""
+        if frame.body is GROUND:
+            return frame.at, frame.axes, ca.SX(3, 1)
+        i = self.bodies.index(frame.body)
+        rotation = rotations.matrix(q[7 * i + 3 : 7 * i + 7])
+        return q[7 * i : 7 * i + 3] + rotation @ frame.at, rotation @ frame.axes, v[6 * i + 3 : 6 * i + 6]
+
+
+def row_labels(model: Model, quantity: str) -> tuple[str, ...]:
+    """Names of the 6 n_b rows of an impulse, such as ``Δp_u A.x``."""
+    return tuple(
+        f"{quantity} {body.name}.{axis}" for body in model.bodies for axis in ("x", "y", "z", "rx", "ry", "rz")
+    )
+
+
+def constraint_labels(model: Model) -> tuple[str, ...]:
+    """Names of the 5 n_j constraint rows, such as ``elbow.x``."""
+    return tuple(f"{joint.name}.{axis}" for joint in model.joints for axis in ("x", "y", "z", "xy", "xz")[:ROWS])

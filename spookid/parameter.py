@@ -1,0 +1,196 @@
+"""The unknown: a named symbol with a guess and bounds that stands wherever a number could stand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError, declared_at
+
+if hasattr(ca.GlobalOptions, "setNumpyMode"):
+    # np.sin(parameter) is to give a casadi expression without a notice about CasADi's coming NumPy mode.
+    ca.GlobalOptions.setNumpyMode(-1)
+
+_declared: dict[int, Parameter] = {}
+"""Every Parameter of this process by the hash of its symbol, so that expressions lead back to it."""
+
+
+class Parameter(ca.SX):  # type: ignore[misc]
+    """An unknown constant of the mechanism, usable in arithmetic, in NumPy expressions and in ``casadi`` functions.
+
+    It *is* a CasADi ``SX`` symbol. A problem finds its parameters in the expressions it is made of; they are never
+    listed a second time.
+
+    Args:
+        name: an identifier; it names the parameter in results and on the command line.
+        guess: where the search starts, inside the bounds, in ``unit``.
+        lower, upper: bounds in ``unit``; infinite by default.
+        unit: SI unit, for people.
+        note: what it is, for people.
+
+    Raises:
+        ProblemError: for a name that is no identifier, bounds in the wrong order or a guess outside them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        guess: float,
+        *,
+        lower: float = -math.inf,
+        upper: float = math.inf,
+        unit: str = "",
+        note: str = "",
+    ) -> None:
+        place = declared_at()
+        if not (isinstance(name, str) and name.isidentifier()):
+            raise ProblemError(f"{place}: Parameter name {name!r} is not an identifier; use letters, digits and _")
+        guess, lower, upper = (_number(value, f"{place}: Parameter {name!r}") for value in (guess, lower, upper))
+        if not lower < upper:
+            raise ProblemError(f"{place}: Parameter {name!r} has lower bound {lower:g} not below upper bound {upper:g}")
+        if not (lower <= guess <= upper and math.isfinite(guess)):
+            raise ProblemError(
+                f"{place}: Parameter {name!r} has its guess {guess:g} outside its bounds [{lower:g}, {upper:g}]; "
+                "move the guess or the bounds"
+            )
+        super().__init__(ca.SX.sym(name))
+        self._facts = (name, guess, lower, upper, unit, note, place, len(_declared))
+        _declared[self.element_hash()] = self
+
+    @property
+    def name(self) -> str:
+        """Its name in results and on the command line."""
+        return self._facts[0]
+
+    @property
+    def guess(self) -> float:
+        """Where the search starts."""
+        return self._facts[1]
+
+    @property
+    def lower(self) -> float:
+        """Lower bound, -inf if there is none."""
+        return self._facts[2]
+
+    @property
+    def upper(self) -> float:
+        """Upper bound, inf if there is none."""
+        return self._facts[3]
+
+    @property
+    def unit(self) -> str:
+        """SI unit, for people."""
+        return self._facts[4]
+
+    @property
+    def note(self) -> str:
+        """What it is, for people."""
+        return self._facts[5]
+
+    @property
+    def place(self) -> str:
+        """``file.py:line`` of its declaration."""
+        return self._facts[6]
+
+    @property
+    def order(self) -> int:
+        """Its turn among all declarations of this process."""
+        return self._facts[7]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """A parameter is its symbol: copies are the same unknown."""
+        return self
+
+    def __copy__(self) -> Parameter:
+        return self
+
+    def __hash__(self) -> int:
+        return hash(self.element_hash())
+
+
+def _number(value: Any, what: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ProblemError(f"{what}: guess and bounds must be numbers, not {value!r}") from None
+
+
+def symbolic(value: Any, what: str, shape: tuple[int, ...] = ()) -> ca.SX:
+    """``value`` as a CasADi expression of the given shape.
+
+    Args:
+        value: a number, a Parameter, an expression, or nested sequences or arrays of them.
+        what: names the thing in an error message.
+        shape: (), (n,) or (n, m).
+
+    Raises:
+        ProblemError: if it is none of these, has another shape, or holds a NaN or an infinite number.
+    """
+    try:
+        expression = _convert(value)
+    except (TypeError, ValueError, NotImplementedError, RuntimeError):
+        raise ProblemError(f"{what} must be a number or an expression of Parameters, not {value!r}") from None
+    wanted = (*shape, 1, 1)[:2]
+    if expression.shape != wanted:
+        size = "one number" if not shape else "shape " + " x ".join(map(str, shape))
+        raise ProblemError(f"{what} must have {size}, not {' x '.join(map(str, expression.shape))}")
+    if any(e.is_constant() and not math.isfinite(float(e)) for e in ca.vertsplit(ca.densify(ca.vec(expression)))):
+        raise ProblemError(f"{what} holds a value that is not finite")
+    return expression
+
+
+def _convert(value: Any) -> ca.SX:
+    if isinstance(value, (ca.SX, ca.DM, int, float, np.number)):
+        return ca.SX(value)
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return ca.SX(ca.DM(value))
+    rows = [_convert(row) for row in value]
+    if all(row.is_scalar() for row in rows):
+        return ca.vertcat(*rows)
+    return ca.vertcat(*(row.T for row in rows))
+
+
+def parameters_in(expressions: Iterable[ca.SX], what: str) -> tuple[Parameter, ...]:
+    """The Parameters that stand in ``expressions``, in the order of their declaration.
+
+    Raises:
+        ProblemError: if a symbol is no Parameter, or if two Parameters have one name.
+    """
+    found: dict[int, Parameter] = {}
+    for symbol in ca.symvar(ca.veccat(*expressions)):
+        parameter = _declared.get(symbol.element_hash())
+        if parameter is None:
+            raise ProblemError(f"{what} holds the symbol {symbol.name()!r}, which is no Parameter; declare it as one")
+        found[parameter.order] = parameter
+    ordered = tuple(found[order] for order in sorted(found))
+    names: dict[str, Parameter] = {}
+    for parameter in ordered:
+        if parameter.name in names:
+            first = names[parameter.name]
+            raise ProblemError(
+                f"{what} has two Parameters named {parameter.name!r}, declared at {first.place} and at "
+                f"{parameter.place}; rename one"
+            )
+        names[parameter.name] = parameter
+    return ordered
+
+
+def is_constant(expression: ca.SX) -> bool:
+    """True if no symbol stands in it."""
+    return bool(expression.is_constant()) or not ca.symvar(expression)
+
+
+def substitute(expression: ca.SX, values: Mapping[str, float]) -> np.ndarray:
+    """The numbers an expression takes when each Parameter in it has the value that ``values`` holds under its name.
+
+    Returns:
+        array of the expression's shape, squeezed to (n,) for a column.
+    """
+    parameters = parameters_in([expression], "the expression")
+    function = ca.Function("value", [ca.vertcat(*parameters)], [expression])
+    result = np.asarray(function(ca.DM([values[p.name] for p in parameters])).full(), dtype=float)
+    return result[:, 0] if result.shape[1] == 1 else result

@@ -1,0 +1,175 @@
+"""The declared problem: a mechanism, its recordings and how to fit them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from spookid.errors import ProblemError, declared_at
+from spookid.model import Model
+from spookid.observations import HingeAngle
+from spookid.parameter import Parameter, parameters_in
+from spookid.recording import Recording
+from spookid.sampling import grid
+from spookid.steppers.spook import Spook
+
+if TYPE_CHECKING:
+    from spookid.replay import Initial, Parameters, Progress
+    from spookid.solution import Solution
+    from spookid.solvers.levenberg_marquardt import Callback
+
+BACKENDS = ("lm",)
+FRICTIONS = ("smooth",)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be identified, from what, and how.
+
+    Its parameters are those that stand in the model; they are not listed again.
+
+    Raises:
+        ProblemError: for settings out of range, a signal that a recording lacks, recordings too short for the step, or
+            an unknown name in ``initial`` or ``fixed``.
+    """
+
+    name: str
+    model: Model
+    recordings: Sequence[Recording] = ()
+    """Measured motion; each recording has its own states, all share the parameters. May be empty to simulate only."""
+    observations: Sequence[HingeAngle] = ()
+    step: float = 0.01
+    """h [s]."""
+    state_weight: float = 100.0
+    """κ: weight of the squared impulse residuals [1/(N s)²] against the squared observation residuals."""
+    stepper: Spook = field(default_factory=Spook)
+    friction: str = "smooth"
+    """How dry friction is represented."""
+    friction_width: float | None = None
+    """Slip rate [rad/s] over which smooth dry friction turns from one sign to the other: a joint that sticks creeps at
+    a fraction of it. By default each hinge has 1 % of the root mean square of its slip rate in the initial guess (and
+    0.01 rad/s where there is no recording or no motion). The load-dependent law also smooths |λ| over a thousandth of
+    the impulse of the mechanism's weight in one step."""
+    cutoff: float = 10.0
+    """Cutoff of the low-pass filter that makes the initial guess [Hz]."""
+    initial: Mapping[str, float] = field(default_factory=dict)
+    """Guesses by parameter name, in the place of those declared."""
+    fixed: Iterable[str] = ()
+    """Names of parameters that keep their guess."""
+    place: str = field(default_factory=declared_at, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("recordings", "observations"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        object.__setattr__(self, "initial", dict(self.initial))
+        object.__setattr__(self, "fixed", frozenset([self.fixed] if isinstance(self.fixed, str) else self.fixed))
+        self._check_settings()
+        self._check_names()
+        self._check_signals()
+
+    def _check_settings(self) -> None:
+        for name in ("step", "state_weight", "friction_width", "cutoff"):
+            value = getattr(self, name)
+            if value is None and name == "friction_width":
+                continue
+            if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
+                raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number")
+        if self.friction not in FRICTIONS:
+            raise ProblemError(f"{self._what}: friction {self.friction!r} is not known; choose from {_list(FRICTIONS)}")
+        if not isinstance(self.stepper, Spook):
+            raise ProblemError(f"{self._what}: stepper is {self.stepper!r}; use Spook()")
+        if not isinstance(self.model, Model):
+            raise ProblemError(f"{self._what}: model is {self.model!r}, which is no Model")
+
+    def _check_names(self) -> None:
+        known = {parameter.name: parameter for parameter in self.parameters}
+        for name in (*self.initial, *self.fixed):
+            if name not in known:
+                raise ProblemError(f"{self._what} has no parameter {name!r}; its parameters are {_list(known)}")
+        for name, value in self.initial.items():
+            p = known[name]
+            if not (math.isfinite(value) and (name in self.fixed or p.lower <= value <= p.upper)):
+                raise ProblemError(f"{self._what}: guess {value:g} of {name!r} is outside [{p.lower:g}, {p.upper:g}]")
+
+    def _check_signals(self) -> None:
+        for observation in self.observations:
+            if observation.hinge not in self.model.joints:
+                raise ProblemError(
+                    f"{observation.place}: HingeAngle observes {observation.hinge.name!r}, which is not in the model"
+                )
+        for recording in self.recordings:
+            grid(recording, self.step)
+            for signal in (*(o.signal for o in self.observations), *self.model.signals):
+                recording.signal(signal)
+
+    @property
+    def _what(self) -> str:
+        return f"{self.place}: Problem {self.name!r}"
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """All parameters of the model, in the order of their declaration."""
+        return parameters_in(self.model.expressions(), self._what)
+
+    @property
+    def free(self) -> tuple[Parameter, ...]:
+        """Parameters to estimate."""
+        return tuple(parameter for parameter in self.parameters if parameter.name not in self.fixed)
+
+    @property
+    def guess(self) -> dict[str, float]:
+        """Guess of every parameter, by name."""
+        return {p.name: float(self.initial.get(p.name, p.guess)) for p in self.parameters}
+
+    def with_(self, **changes: Any) -> Problem:
+        """A copy with any of Problem's arguments changed.
+
+        Raises:
+            ProblemError: for a name that is no argument, or a value that is refused.
+        """
+        unknown = set(changes) - set(self.__dataclass_fields__)
+        if unknown:
+            raise ProblemError(
+                f"{self._what} has no setting {min(unknown)!r}; it has {_list(self.__dataclass_fields__)}"
+            )
+        return replace(self, **changes)
+
+    def solve(self, backend: str = "lm", *, callback: Callback | None = None, **options: Any) -> Solution:
+        """Estimate states and parameters.
+
+        Args:
+            backend: "lm".
+            callback: called with every accepted iterate.
+            options: the problem's own settings (``step``, ``state_weight``, ``fixed`` ...) and the backend's
+                (``max_iterations``, tolerances: see ``LevenbergMarquardt``).
+
+        Raises:
+            ProblemError: for an unknown backend or option, or a problem without recordings or observations.
+        """
+        from spookid.estimation import solve  # studies build on problems, not the other way round
+
+        own = {name: options.pop(name) for name in list(options) if name in self.__dataclass_fields__}
+        return solve(self.with_(**own), backend, options, callback)
+
+    def simulate(
+        self,
+        parameters: Parameters = None,
+        duration: float | None = None,
+        initial: Initial = None,
+        *,
+        recording: int = 0,
+        inputs: Recording | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Recording:
+        """Step the mechanism forward; see ``spookid.replay.simulate``. ``options`` are the problem's own settings."""
+        from spookid.replay import simulate
+
+        problem = self.with_(**options)
+        return simulate(problem, parameters, duration, initial, recording=recording, inputs=inputs, progress=progress)
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,159 @@
+"""Simulate a declared problem: make twins, replay estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly import gather, numbers, slip_widths
+from spookid.errors import ProblemError
+from spookid.estimation import predict
+from spookid.factor import Constant
+from spookid.initialization import place, rest_angles
+from spookid.kernels import Array, contiguous
+from spookid.problem import Problem
+from spookid.recording import Recording
+from spookid.sampling import Grid, held
+from spookid.simulation import Stepper, march
+from spookid.solution import Solution
+from spookid.steppers.spook import Settings
+
+Initial: TypeAlias = Mapping[str, Any] | Solution | tuple[Any, Any] | None
+Parameters: TypeAlias = Mapping[str, float] | Solution | None
+Progress: TypeAlias = Callable[[Iterable[int]], Iterable[int]]
+
+
+def simulate(
+    problem: Problem,
+    parameters: Parameters = None,
+    duration: float | None = None,
+    initial: Initial = None,
+    *,
+    recording: int = 0,
+    inputs: Recording | None = None,
+    progress: Progress | None = None,
+) -> Recording:
+    """Step the mechanism of ``problem`` forward.
+
+    Args:
+        parameters: values by name, in the place of the problem's guesses; a Solution gives its estimates.
+        duration: [s]; by default that of the recording.
+        initial: where it starts: angle [rad], or (angle, rate), of each hinge by its name (those not named at their
+            rest angle); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a Solution, for its first estimated state.
+            By default the first state of ``parameters`` if that is a Solution, else the initial guess from the
+            recording, else all hinges at rest.
+        recording: which of the problem's recordings gives the inputs and the default start and duration.
+        inputs: a recording of the motors' signals to use instead; without any they are zero.
+        progress: wraps the iteration over the steps, as a progress bar does.
+
+    Returns:
+        a Recording at the steps, with the observed signals (angles continuous in time), the inputs, and q and v.
+
+    Raises:
+        ProblemError: for unknown names, a shape that does not fit, or no duration.
+        StepFailedError: if a step has no solution.
+    """
+    values = _values(problem, parameters)
+    problem = problem.with_(initial={**problem.initial, **values}, fixed=[p.name for p in problem.parameters])
+    evidence = tuple(gather(problem, r) for r in problem.recordings)
+    measured = evidence[recording] if evidence else None
+    steps = _grid(problem, duration, measured.grid if measured else None)
+    u = _inputs(problem, inputs or (measured.recording if measured else None), steps)
+    if initial is None and isinstance(parameters, Solution):
+        initial = parameters
+    if initial is None and measured is not None:
+        start = measured.guess.states[0]
+    else:
+        start = _start(problem, initial, recording)
+    settings = Settings.of(problem.model)
+    constants = numbers(problem, settings, slip_widths(problem, evidence))
+    stepper = Stepper(problem.stepper.forward(problem.model, settings), constants)
+    states = march(stepper, contiguous(start), u, (progress or (lambda x: x))(range(steps.count - 1)))
+    return _recording(problem, steps, states, u, constants, measured.recording.name if measured else problem.name)
+
+
+def _values(problem: Problem, parameters: Parameters) -> dict[str, float]:
+    given = parameters.values if isinstance(parameters, Solution) else dict(parameters or {})
+    known = {p.name for p in problem.parameters}
+    for name in given:
+        if name not in known and not isinstance(parameters, Solution):
+            raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no parameter {name!r}")
+    return {name: float(value) for name, value in given.items() if name in known}
+
+
+def _grid(problem: Problem, duration: float | None, measured: Grid | None) -> Grid:
+    if duration is None:
+        if measured is None:
+            raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording; give a duration")
+        return measured
+    if not (np.isfinite(duration) and duration >= 2 * problem.step):
+        raise ProblemError(f"duration is {duration:g} s; it must be at least two steps of {problem.step:g} s")
+    start = measured.start if measured else 0.0
+    return Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1)
+
+
+def _inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:
+    signals = problem.model.signals
+    if source is None:
+        return np.zeros((steps.count, len(signals)))
+    columns = [held(source, signal, steps) for signal in signals]
+    return contiguous(np.column_stack(columns)) if columns else np.zeros((steps.count, 0))
+
+
+def _start(problem: Problem, initial: Initial, recording: int) -> Array:
+    bodies = len(problem.model.bodies)
+    if isinstance(initial, Solution):
+        motion = initial.trajectories[recording]
+        initial = (motion.q[0], motion.v[0])
+    if isinstance(initial, tuple):
+        q, v = (np.asarray(part, dtype=float) for part in initial)
+        if q.shape != (bodies, 7) or v.shape != (bodies, 6):
+            raise ProblemError(
+                f"initial has q of shape {q.shape} and v of {v.shape}; it needs ({bodies}, 7) and ({bodies}, 6)"
+            )
+        return np.concatenate([q.ravel(), v.ravel()])
+    return _from_angles(problem, dict(initial or {}))
+
+
+def _from_angles(problem: Problem, initial: dict[str, Any]) -> Array:
+    """The state on the constraint surface with the hinges' angles and rates."""
+    names = [joint.name for joint in problem.model.joints]
+    for name in initial:
+        if name not in names:
+            raise ProblemError(f"{problem.place}: initial names the hinge {name!r}; the model has {', '.join(names)}")
+    angles, rates = rest_angles(problem.model, problem.guess), np.zeros(len(names))
+    for name, value in initial.items():
+        pair = np.atleast_1d(np.asarray(value, dtype=float))
+        angles[names.index(name)], rates[names.index(name)] = (*pair, 0.0)[:2]
+    q = place(problem.model, angles[None, :], problem.guess)[0]
+    return np.concatenate([q, _velocities(problem, q, rates)])
+
+
+def _velocities(problem: Problem, q: Array, rates: Array) -> Array:
+    """Smallest v with G v = 0 and slip rates ``rates``."""
+    symbol = ca.SX.sym("q", len(q))
+    at = problem.model.mechanics(symbol)
+    parameters = ca.vertcat(ca.SX(0, 1), *problem.parameters)
+    rows = ca.Function("rows", [symbol, parameters], [ca.densify(ca.vertcat(at.constraint, at.slip))])
+    matrix = rows(q, ca.DM([problem.guess[p.name] for p in problem.parameters])).full()
+    wanted = np.concatenate([np.zeros(len(matrix) - len(rates)), rates])
+    return np.asarray(np.linalg.lstsq(matrix, wanted, rcond=None)[0])
+
+
+def _recording(
+    problem: Problem, steps: Grid, states: Array, u: Array, constants: tuple[Constant, ...], name: str
+) -> Recording:
+    angles = np.unwrap(predict(problem, states, constants), axis=0)
+    bodies = len(problem.model.bodies)
+    signals = {o.signal: angles[:, i] for i, o in enumerate(problem.observations)}
+    signals |= {signal: u[:, i] for i, signal in enumerate(problem.model.signals)}
+    return Recording(
+        t=steps.times(),
+        signals=signals,
+        name=name,
+        q=states[:, : 7 * bodies].reshape(-1, bodies, 7),
+        v=states[:, 7 * bodies :].reshape(-1, bodies, 6),
+    )

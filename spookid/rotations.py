@@ -1,0 +1,63 @@
+"""Unit quaternions e = (s, x, y, z), scalar first, that rotate body-frame vectors into the world.
+
+Angular velocities and rotation vectors live in the body frame, so that increments are right multiplications. All
+functions take and return CasADi expressions and have exact derivatives everywhere, at zero rotation too.
+"""
+
+from __future__ import annotations
+
+import casadi as ca
+
+SERIES_BELOW = 1e-8
+"""Squared angle below which sin and cos are replaced by their series; the terms left out are below 1e-18."""
+
+
+def multiply(a: ca.SX, b: ca.SX) -> ca.SX:
+    """Quaternion product a ⋆ b, each (4,)."""
+    s, u, t, w = a[0], a[1:4], b[0], b[1:4]
+    return ca.vertcat(s * t - ca.dot(u, w), s * w + t * u + ca.cross(u, w))
+
+
+def conjugate(e: ca.SX) -> ca.SX:
+    """e* (4,), the inverse of a unit quaternion."""
+    return ca.vertcat(e[0], -e[1:4])
+
+
+def matrix(e: ca.SX) -> ca.SX:
+    """Rotation matrix (3, 3), body to world; its columns are the body's axes in the world."""
+    s, x, y, z = ca.vertsplit(e)
+    return ca.blockcat(
+        [
+            [s * s + x * x - y * y - z * z, 2 * (x * y - s * z), 2 * (x * z + s * y)],
+            [2 * (x * y + s * z), s * s - x * x + y * y - z * z, 2 * (y * z - s * x)],
+            [2 * (x * z - s * y), 2 * (y * z + s * x), s * s - x * x - y * y + z * z],
+        ]
+    )
+
+
+def exponential(psi: ca.SX) -> ca.SX:
+    """exp(ψ) = (cos |ψ|/2, ψ/|ψ| sin |ψ|/2), (3,) to (4,), by its series near ψ = 0 (equation 2.13)."""
+    square = ca.dot(psi, psi)
+    near = square < SERIES_BELOW
+    # The branch not taken must stay finite: CasADi evaluates both.
+    angle = ca.sqrt(ca.if_else(near, 1, square))
+    cosine = ca.if_else(near, 1 - square / 8, ca.cos(angle / 2))
+    sinc = ca.if_else(near, 0.5 - square / 48, ca.sin(angle / 2) / angle)
+    return ca.vertcat(cosine, sinc * psi)
+
+
+def plus(e: ca.SX, psi: ca.SX) -> ca.SX:
+    """e ⊞ ψ = e ⋆ exp(ψ)."""
+    return multiply(e, exponential(psi))
+
+
+def minus(e1: ca.SX, e0: ca.SX) -> ca.SX:
+    """e₁ ⊟ e₀ ≈ 2 s v of e₀* ⋆ e₁ (equation 3.24): smooth, exact to third order, blind to the quaternion's sign."""
+    difference = multiply(conjugate(e0), e1)
+    return 2 * difference[0] * difference[1:4]
+
+
+def tangent(e: ca.SX) -> ca.SX:
+    """∂(e ⊞ ψ)/∂ψ at ψ = 0, (4, 3): the map ψ̇ ↦ e ⋆ (0, ψ̇/2) (equation D.12)."""
+    s, x, y, z = ca.vertsplit(e)
+    return 0.5 * ca.blockcat([[-x, -y, -z], [s, -z, y], [z, s, -x], [-y, x, s]])

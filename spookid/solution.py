@@ -1,0 +1,219 @@
+"""The answer: frozen data about estimates, states and how they were found. Rendering and files are elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.kernels import Array
+from spookid.parameter import parameters_in, symbolic
+from spookid.solvers.status import Status, Timing
+from spookid.uncertainty import Sensitivities
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One parameter's estimate."""
+
+    name: str
+    estimate: float
+    """In ``unit``."""
+    std_err: float
+    """Linearized standard error in ``unit``; NaN if unknown."""
+    reason: str
+    """Why ``std_err`` is NaN; empty if it is a number."""
+    initial: float
+    """The guess."""
+    lower: float
+    upper: float
+    unit: str
+    at_bound: bool
+    fixed: bool = False
+    """True if it kept its guess because the user fixed it."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression of parameters at the solution."""
+
+    estimate: float
+    std_err: float
+    """Linearized; NaN if a parameter in it has none."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Weighted sums of squared residuals."""
+
+    state: float
+    """κ Σ|Δp|²."""
+    observation: float
+    """Σ|Δy/σ|²."""
+    prior: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Their sum."""
+        return self.state + self.observation + self.prior
+
+
+@dataclass(frozen=True)
+class Step:
+    """One accepted iterate of the solver; the first is the initial guess."""
+
+    iteration: int
+    cost: Cost
+    damping: float
+    step_norm: float
+    parameters: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of the transcribed problem."""
+
+    recordings: int
+    steps: int
+    """Over all recordings."""
+    states: int
+    """Tangent dimension of all states."""
+    parameters: int
+    residuals: int
+    """Rows that have data."""
+    jacobian_nonzeros: int
+
+
+@dataclass(frozen=True)
+class Times:
+    """Wall times [s]."""
+
+    build: float
+    """Symbols, functions, initial states."""
+    compile: float
+    """C compiler."""
+    solve: float
+    """The solver's whole loop."""
+    evaluate: float
+    """Of the loop: residuals and Jacobians."""
+    factorize: float
+    """Of the loop: normal equations and their solution."""
+
+    @classmethod
+    def of(cls, timing: Timing, build: float) -> Times:
+        """From a solver's timing."""
+        return cls(build, 0.0, timing.solve, timing.evaluate, timing.factorize)
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Estimated motion on one recording; N steps, n_b bodies, n_o observed signals."""
+
+    name: str
+    """The recording's."""
+    signals: tuple[str, ...]
+    """Observed signals."""
+    t: Array
+    """(N,) [s]."""
+    q: Array
+    """(N, n_b, 7)."""
+    v: Array
+    """(N, n_b, 6)."""
+    observed: Array
+    """(N, n_o), NaN where a sample is missing."""
+    predicted: Array
+    """(N, n_o), on the branch of the angle that is nearest to the observation."""
+    impulse_residual: Array
+    """(N, 12 n_b): (Δp_q, Δp_u) [N s, N m s] of the step that ends at t; the first row belongs to the initial state."""
+    multipliers: Array
+    """(N, rows): constraint impulses λ of the step that begins at t [N s, N m s]; the last row is NaN."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What ``problem.solve`` returns and ``spookid.load`` reads back."""
+
+    problem: str
+    backend: str
+    stepper: str
+    friction: str
+    step: float
+    """h [s]."""
+    state_weight: float
+    """κ."""
+    status: Status
+    detail: str
+    """Which test ended the solver."""
+    cost: Cost
+    history: tuple[Step, ...]
+    parameters: Mapping[str, Estimate]
+    sensitivities: Sensitivities
+    complementarity_residual: float
+    """Largest complementarity residual; NaN if the friction law has none."""
+    size: Size
+    times: Times
+    versions: Mapping[str, str]
+    trajectories: tuple[Trajectory, ...]
+    notices: tuple[str, ...] = field(default=())
+    """What a user should know about how the problem was set up and what came out."""
+
+    @property
+    def message(self) -> str:
+        """How the solve ended and what to do about it."""
+        return f"{self.status.advice} ({self.detail}.)"
+
+    @property
+    def iterations(self) -> int:
+        """Accepted steps."""
+        return max(len(self.history) - 1, 0)
+
+    def __getitem__(self, name: str) -> Estimate:
+        try:
+            return self.parameters[name]
+        except KeyError:
+            raise KeyError(f"no parameter {name!r}; there are {', '.join(self.parameters)}") from None
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Estimates by name."""
+        return {name: parameter.estimate for name, parameter in self.parameters.items()}
+
+    def __call__(self, expression: Any) -> Value:
+        """Value of an expression of parameters, with its linearized standard error.
+
+        Raises:
+            ProblemError: if it is no scalar expression, or holds a parameter that this solution does not know.
+        """
+        e = symbolic(expression, "the expression")
+        symbols = parameters_in([e], "the expression")
+        unknown = [p.name for p in symbols if p.name not in self.parameters]
+        if unknown:
+            raise ProblemError(f"the expression holds {unknown[0]!r}, which is no parameter of {self.problem!r}")
+        x = ca.vertcat(*symbols)
+        value, gradient = ca.Function("value", [x], [e, ca.densify(ca.jacobian(e, x))])(
+            ca.DM([self.parameters[p.name].estimate for p in symbols])
+        )
+        # Fixed parameters are certain; those without a standard error make the result unknown.
+        names = self.sensitivities.names
+        moving = [i for i, p in enumerate(symbols) if p.name in names and float(gradient[0, i]) != 0]
+        slope = np.array([float(gradient[0, i]) for i in moving])
+        rows = [names.index(symbols[i].name) for i in moving]
+        variance = slope @ self.sensitivities.covariance[np.ix_(rows, rows)] @ slope if moving else 0.0
+        return Value(float(value), float(np.sqrt(variance)))
+
+    def summary(self) -> str:
+        """A report of one page, as in ``summary.txt``."""
+        from spookid.summary import summarize  # rendering is apart from results
+
+        return summarize(self)
+
+    def save(self, directory: str | PathLike[str]) -> None:
+        """Write the result folder; see ``spookid.export.save``."""
+        from spookid.export import save
+
+        save(self, directory)

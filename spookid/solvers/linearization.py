@@ -1,0 +1,135 @@
+"""The linearized problem at a point, and its damped, bounded step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from spookid.kernels import Array
+from spookid.solvers.bounded import bounded_step
+from spookid.solvers.structured import (
+    Elimination,
+    NormalEquations,
+    assemble,
+    diagonal,
+    positive,
+    pull_back,
+)
+from spookid.transcription import Block, Point, Transcription
+
+
+@dataclass(frozen=True, eq=False)
+class Tangent:
+    """A tangent vector of all unknowns, or a gradient."""
+
+    states: tuple[Array, ...]
+    """Per chain, (N t,)."""
+    parameters: Array
+    """(n_p,)."""
+
+    def dot(self, other: Tangent) -> float:
+        """Inner product."""
+        inner = sum(float(a @ b) for a, b in zip(self.states, other.states, strict=True))
+        return inner + float(self.parameters @ other.parameters)
+
+    def minus(self, other: Tangent) -> Tangent:
+        """Difference."""
+        states = tuple(a - b for a, b in zip(self.states, other.states, strict=True))
+        return Tangent(states, self.parameters - other.parameters)
+
+    def scaled_norm(self, scales: Tangent) -> float:
+        """√Σ scales δ²."""
+        squares = Tangent(tuple(a * a for a in self.states), self.parameters * self.parameters)
+        return float(np.sqrt(scales.dot(squares)))
+
+
+class Linearization:
+    """Residual blocks and normal equations at ``point``."""
+
+    def __init__(self, problem: Transcription, point: Point, blocks: Sequence[list[Block]]) -> None:
+        self.problem, self.point, self.blocks = problem, point, blocks
+        tangent, parameters = problem.manifold.tangent, len(problem.names)
+        self.chains: list[NormalEquations] = [
+            assemble(chain_blocks, chain.steps, tangent, parameters)
+            for chain_blocks, chain in zip(blocks, problem.chains, strict=True)
+        ]
+        self.corner = np.sum([chain.corner for chain in self.chains], axis=0)
+        """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
+
+    @cached_property
+    def gradient(self) -> Tangent:
+        """Jᵀr, half the gradient of the cost."""
+        return Tangent(tuple(chain.gradient for chain in self.chains), self.corner[:-1, -1])
+
+    @cached_property
+    def scales(self) -> Tangent:
+        """Diagonal of JᵀJ, 1 where an unknown moves nothing."""
+        return Tangent(tuple(diagonal(chain) for chain in self.chains), positive(np.diag(self.corner)[:-1]))
+
+    def hessian(self, step: Tangent) -> Tangent:
+        """JᵀJ times a step."""
+        products = [chain.apply(s, step.parameters) for chain, s in zip(self.chains, step.states, strict=True)]
+        return Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0))
+
+    def pull_back(self, residuals: list[list[Array]]) -> Tangent:
+        """Jᵀ times other residuals."""
+        tangent = self.problem.manifold.tangent
+        parts = [
+            pull_back(blocks, values, chain.steps, tangent)
+            for blocks, values, chain in zip(self.blocks, residuals, self.problem.chains, strict=True)
+        ]
+        return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
+
+    def promised(self, step: Tangent) -> float:
+        """Decrease of the linearized cost along a step: −2gᵀδ − δᵀHδ, right for any bounds and damping."""
+        return -2 * self.gradient.dot(step) - step.dot(self.hessian(step))
+
+    def information(self) -> Array:
+        """Schur complement of the states in JᵀJ, (n_p, n_p).
+
+        Raises:
+            NotPositiveDefiniteError: if the states are not determined.
+        """
+        return np.asarray(self.corner[:-1, :-1] - sum(Elimination(chain, 0.0).reduction() for chain in self.chains))
+
+    def optimality(self) -> float:
+        """Largest cosine between the residual and a column of J; parameters that their gradient pushes against a bound
+        do not count."""
+        gradient = self.gradient.parameters
+        low = self.point.parameters <= self.problem.lower
+        high = self.point.parameters >= self.problem.upper
+        pushed = (low & (gradient > 0)) | (high & (gradient < 0))
+        parts = [*self.gradient.states, np.where(pushed, 0.0, gradient)]
+        scales = [*self.scales.states, self.scales.parameters]
+        largest = max(float(np.max(np.abs(g) / np.sqrt(s), initial=0.0)) for g, s in zip(parts, scales, strict=True))
+        return largest / float(np.sqrt(self.corner[-1, -1]))
+
+
+class DampedStep:
+    """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box, for one α and any gradients g.
+
+    The states are eliminated in time order; the parameters' step is a small bounded quadratic program.
+
+    Raises:
+        NotPositiveDefiniteError: if α is too small for a factorization.
+    """
+
+    def __init__(self, here: Linearization, damping: float) -> None:
+        self._eliminations = [Elimination(chain, damping) for chain in here.chains]
+        reduced = here.corner[:-1, :-1] - sum(e.reduction() for e in self._eliminations)
+        self._matrix = reduced + damping * np.diag(here.scales.parameters)
+        self._lower = here.problem.lower - here.point.parameters
+        self._upper = here.problem.upper - here.point.parameters
+
+    def __call__(self, gradient: Tangent) -> Tangent:
+        """The step for a gradient."""
+        halves = [e.half(g[:, None])[:, 0] for e, g in zip(self._eliminations, gradient.states, strict=True)]
+        reduced = gradient.parameters - sum(
+            e.reduced_gradient(h) for e, h in zip(self._eliminations, halves, strict=True)
+        )
+        parameters = bounded_step(self._matrix, reduced, self._lower, self._upper)
+        states = tuple(e.states(h, parameters) for e, h in zip(self._eliminations, halves, strict=True))
+        return Tangent(states, parameters)

@@ -1,0 +1,88 @@
+"""How a solve ended, and what every solver returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from spookid.factor import Group
+from spookid.kernels import Array
+from spookid.transcription import Point
+
+
+class Status(Enum):
+    """How a solve ended; ``advice`` says what to do about it."""
+
+    CONVERGED = "converged"
+    MAX_ITERATIONS = "max_iterations"
+    STALLED = "stalled"
+    DIVERGED = "diverged"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def advice(self) -> str:
+        """What the status means and what helps."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    Status.CONVERGED: "A local minimum was found.",
+    Status.MAX_ITERATIONS: (
+        "The iteration limit came before the minimum: raise max_iterations, or start nearer with other guesses; a fit "
+        "that creeps often has joints too stiff for its state weight."
+    ),
+    Status.STALLED: (
+        "No step lowers the cost any more although the gradient is not zero: the joints may be too stiff for this "
+        "formulation (raise the compliance), the state weight too large, or the friction width too small."
+    ),
+    Status.DIVERGED: (
+        "The residuals are not finite at the initial guess: check the guesses, the units of the signals and the step."
+    ),
+    Status.INTERRUPTED: "Interrupted; this is the best iterate so far.",
+}
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One accepted iterate; the first is the initial guess."""
+
+    iteration: int
+    costs: dict[Group, float]
+    """Weighted sums of squares by group."""
+    damping: float
+    """Damping that the accepted step needed."""
+    step_norm: float
+    """Length of the step, each unknown scaled by the norm of its Jacobian column."""
+    parameters: Array
+    """(n_p,)."""
+
+    @property
+    def total(self) -> float:
+        """Cost: sum over the groups."""
+        return sum(self.costs.values())
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Wall times of a solve [s]."""
+
+    solve: float
+    """The whole loop."""
+    evaluate: float
+    """Residuals and Jacobians."""
+    factorize: float
+    """Normal equations, their factorization and solution."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a solver returns: the best point it found, how it got there, and the information in the parameters there."""
+
+    status: Status
+    detail: str
+    """Which test ended the iteration, with its number."""
+    point: Point
+    history: tuple[Iteration, ...]
+    information: Array
+    """Schur complement of the states in JᵀWJ at ``point``, (n_p, n_p)."""
+    timing: Timing

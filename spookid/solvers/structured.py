@@ -1,0 +1,128 @@
+"""Normal equations of a chain: banded in time order, with the parameters as a border.
+
+Unknowns are ordered step by step, so JᵀWJ of the states is banded; eliminating them by a banded Cholesky leaves a
+Schur complement in the few parameters. Work and memory are linear in the number of steps, and no loop runs over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
+
+from spookid.kernels import Array
+from spookid.transcription import Block
+
+_dpbtrf, _dtbtrs = get_lapack_funcs(("pbtrf", "tbtrs"), dtype=np.float64)
+_dsbmv = get_blas_funcs("sbmv", dtype=np.float64)
+
+
+class NotPositiveDefiniteError(ArithmeticError):
+    """The damped normal matrix has no Cholesky factor: the damping is too small for its conditioning."""
+
+
+@dataclass(frozen=True, eq=False)
+class NormalEquations:
+    """JᵀWJ and JᵀWr of one chain with N steps of t tangent unknowns each."""
+
+    band: Array
+    """Lower band, LAPACK's layout transposed: band[j, d] = H[j + d, j], (N t, bandwidth)."""
+    border: Array
+    """∂²/∂states∂parameters, and the states' gradient as the last column, (N t, n_p + 1)."""
+    corner: Array
+    """The parameters' part, their gradient in the last row and column, the cost in the corner, (n_p + 1, n_p + 1)."""
+
+    @property
+    def gradient(self) -> Array:
+        """The states' half gradient Jᵀr, (N t,)."""
+        return self.border[:, -1]
+
+    def apply(self, states: Array, parameters: Array) -> tuple[Array, Array]:
+        """JᵀJ times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
+        border = self.border[:, :-1]
+        width = self.band.shape[1] - 1
+        moved = _dsbmv(width, 1.0, self.band.T, states, lower=1) + border @ parameters
+        return moved, border.T @ states + self.corner[:-1, :-1] @ parameters
+
+
+def assemble(blocks: Sequence[Block], steps: int, tangent: int, parameters: int) -> NormalEquations:
+    """Normal equations of one chain from its linearized factors."""
+    reach = max(block.factor.reach for block in blocks)
+    bandwidth = (reach + 1) * tangent
+    band = np.zeros((steps, tangent, bandwidth))
+    border = np.zeros((steps, tangent, parameters + 1))
+    corner = np.zeros((parameters + 1, parameters + 1))
+    for block in blocks:
+        products = np.matmul(block.matrix, block.matrix.transpose(0, 2, 1))
+        count, states = len(products), products.shape[1] - parameters - 1
+        corner += products[:, states:, states:].sum(axis=0)
+        offsets = list(block.factor.variables)
+        for column in range(states):
+            place, local = divmod(column, tangent)
+            first = offsets[place]
+            border[first : first + count, local] += products[:, column, states:]
+            for other in range(place, len(offsets)):
+                start = max(column, other * tangent)
+                shift = (offsets[other] - first) * tangent + start - other * tangent - local
+                stop = (other + 1) * tangent
+                band[first : first + count, local, shift : shift + stop - start] += products[:, start:stop, column]
+    return NormalEquations(band.reshape(-1, bandwidth), border.reshape(-1, parameters + 1), corner)
+
+
+def pull_back(blocks: Sequence[Block], residuals: Sequence[Array], steps: int, tangent: int) -> tuple[Array, Array]:
+    """Jᵀr for other residuals r than those of ``blocks``: the states' part (N t,) and the parameters' part (n_p,)."""
+    states = np.zeros((steps, tangent))
+    parameters = 0.0
+    for block, residual in zip(blocks, residuals, strict=True):
+        product = np.matmul(block.matrix[:, :-1, :], residual[:, :, None])[:, :, 0]
+        offsets = list(block.factor.variables)
+        for i, offset in enumerate(offsets):
+            states[offset : offset + len(product)] += product[:, i * tangent : (i + 1) * tangent]
+        parameters = parameters + product[:, len(offsets) * tangent :].sum(axis=0)
+    return states.ravel(), np.asarray(parameters)
+
+
+class Elimination:
+    """A chain's states eliminated from its damped normal equations (JᵀJ + α D).
+
+    Raises:
+        NotPositiveDefiniteError: if the damped band has no Cholesky factor.
+    """
+
+    def __init__(self, equations: NormalEquations, damping: float) -> None:
+        band = equations.band.copy()
+        band[:, 0] += damping * diagonal(equations)
+        # The transposed view is what LAPACK calls lower band storage, factorized in place.
+        self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
+        if info != 0:
+            raise NotPositiveDefiniteError(f"leading minor {info}")
+        self._half = self.half(equations.border[:, :-1])
+
+    def half(self, right: Array) -> Array:
+        """L⁻¹ right, (N t, columns)."""
+        return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L")[0])
+
+    def reduction(self) -> Array:
+        """What the elimination takes from the parameters' corner, (n_p, n_p)."""
+        return np.asarray(self._half.T @ self._half)
+
+    def reduced_gradient(self, half_gradient: Array) -> Array:
+        """What it takes from their gradient, given L⁻¹ of the states' gradient, (n_p,)."""
+        return np.asarray(self._half.T @ half_gradient)
+
+    def states(self, half_gradient: Array, parameters: Array) -> Array:
+        """The states' step (N t,) that belongs to a step of the parameters."""
+        right = -(half_gradient + self._half @ parameters)
+        return np.asarray(_dtbtrs(self._factor, right[:, None], uplo="L", trans="T")[0][:, 0])
+
+
+def diagonal(equations: NormalEquations) -> Array:
+    """Diagonal of JᵀWJ, 1 where an unknown moves nothing, (N t,)."""
+    return positive(equations.band[:, 0])
+
+
+def positive(values: Array) -> Array:
+    """``values`` with 1 in the place of zeros."""
+    return np.where(values > 0, values, 1.0)

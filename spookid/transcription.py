@@ -1,0 +1,182 @@
+"""Factors over the horizon: variables, tangent spaces, bounds, and where each residual row comes from.
+
+This is the narrow waist of the package. It knows no mechanics; solvers see nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import casadi as ca
+import numpy as np
+
+from spookid.factor import Constant, Factor, Group
+from spookid.kernels import Array, Kernel, contiguous
+from spookid.manifold import Manifold, jacobian
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """One recording's horizon."""
+
+    name: str
+    steps: int
+    """Number of steps N, each with its own variables."""
+    data: Mapping[str, Array]
+    """Factor name to that factor's data, (count, n_d)."""
+    missing: Mapping[str, Array]
+    """Factor name to a mask (count, rows), True where a row has no data and is identically zero; absent: none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A value of all unknowns."""
+
+    states: tuple[Array, ...]
+    """Per chain the variables of each step, (N, ambient)."""
+    parameters: Array
+    """Free parameters, (n_p,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One factor, linearized along one chain."""
+
+    factor: Factor
+    chain: int
+    matrix: Array
+    """(count, columns + 1, rows): per step the transposed Jacobian, steps in order of offset and parameters last, and
+    below it the residual."""
+
+    @property
+    def residual(self) -> Array:
+        """(count, rows)."""
+        return self.matrix[:, -1, :]
+
+
+class Transcription:
+    """A sparse nonlinear least-squares problem: factors repeated along chains that share the parameters.
+
+    Args:
+        manifold: where the variables of one step live.
+        factors: the one-step functions, each of the manifold's variables at a few neighbouring steps.
+        parameters: symbols of the free parameters, (n_p,).
+        constants: all other symbols of the factors, with their numbers.
+        names, lower, upper: of the free parameters.
+        chains: the horizons.
+    """
+
+    def __init__(
+        self,
+        manifold: Manifold,
+        factors: Sequence[Factor],
+        parameters: ca.SX,
+        constants: Sequence[Constant],
+        names: Sequence[str],
+        lower: Array,
+        upper: Array,
+        chains: Sequence[Chain],
+    ) -> None:
+        self.manifold = manifold
+        self.factors = tuple(factors)
+        self.names = tuple(names)
+        self.lower, self.upper = lower, upper
+        self.chains = tuple(chains)
+        self._parameters = parameters
+        self._symbols = ca.vertcat(*(constant.symbol for constant in constants))
+        self._constants = contiguous([constant.value for constant in constants])
+        self._residuals = {f.name: self._kernel(f, f.residual) for f in self.factors}
+        self._jacobians = {f.name: self._kernel(f, self._augmented[f.name]) for f in self.factors}
+        x, delta = ca.SX.sym("x", manifold.ambient), ca.SX.sym("delta", manifold.tangent)
+        self._retract = Kernel(ca.Function("retract", [x, delta], [manifold.retract(x, delta)]), 2)
+
+    @cached_property
+    def _augmented(self) -> dict[str, ca.SX]:
+        """Per factor [∂r/∂δ of each step, ∂r/∂parameters, r], sparse (rows, columns + 1)."""
+        matrices = {}
+        for factor in self.factors:
+            steps = [jacobian(factor.residual, x, self.manifold) for x in factor.variables.values()]
+            parameters = ca.jacobian(factor.residual, self._parameters)
+            matrices[factor.name] = ca.horzcat(*steps, parameters, factor.residual)
+        return matrices
+
+    def _kernel(self, factor: Factor, result: ca.SX) -> Kernel:
+        stepwise = [*factor.variables.values(), factor.data]
+        inputs = [*stepwise, self._parameters, self._symbols]
+        name = "".join(c if c.isalnum() else "_" for c in factor.name)
+        return Kernel(ca.Function(name, inputs, [ca.cse(ca.densify(result))]), len(stepwise))
+
+    @property
+    def reach(self) -> int:
+        """How many steps away a step's farthest neighbour in any factor is."""
+        return max(factor.reach for factor in self.factors)
+
+    def residuals(self, point: Point) -> list[list[Array]]:
+        """Whitened residuals, per chain and factor, each (count, rows)."""
+        return [
+            [
+                self._residuals[f.name](*self._arguments(f, c, point), np.empty((f.count(chain.steps), len(f.rows))))
+                for f in self.factors
+            ]
+            for c, chain in enumerate(self.chains)
+        ]
+
+    def linearize(self, point: Point, chain: int) -> list[Block]:
+        """Residuals and exact tangent-space Jacobians of one chain, one block a factor."""
+        return [
+            Block(f, chain, self._jacobians[f.name](*self._arguments(f, chain, point), self._room(f, chain)))
+            for f in self.factors
+        ]
+
+    def _room(self, factor: Factor, chain: int) -> Array:
+        columns = len(factor.variables) * self.manifold.tangent + len(self.names) + 1
+        return np.empty((factor.count(self.chains[chain].steps), columns, len(factor.rows)))
+
+    def _arguments(self, factor: Factor, chain: int, point: Point) -> tuple[list[Array], list[Array]]:
+        count = factor.count(self.chains[chain].steps)
+        states = [point.states[chain][offset : offset + count] for offset in factor.variables]
+        return [*states, self.chains[chain].data[factor.name]], [point.parameters, self._constants]
+
+    def costs(self, residuals: list[list[Array]]) -> dict[Group, float]:
+        """Sum of squares of each group of factors."""
+        totals = dict.fromkeys(Group, 0.0)
+        for chain in residuals:
+            for factor, values in zip(self.factors, chain, strict=True):
+                totals[factor.group] += float(np.vdot(values, values))
+        return totals
+
+    def retract(self, point: Point, steps: Sequence[Array], parameters: Array) -> Point:
+        """The point moved by tangent steps (N, tangent) and a step (n_p,) of the parameters, kept in their bounds."""
+        states = tuple(
+            self._retract([x, contiguous(delta)], [], np.empty_like(x))
+            for x, delta in zip(point.states, steps, strict=True)
+        )
+        moved = np.clip(point.parameters + parameters, self.lower, self.upper)
+        return Point(states, moved)
+
+    @property
+    def unknowns(self) -> int:
+        """Tangent dimension of all states and parameters together."""
+        return sum(chain.steps for chain in self.chains) * self.manifold.tangent + len(self.names)
+
+    @property
+    def rows(self) -> int:
+        """Number of residual rows that have data."""
+        return sum(
+            factor.count(chain.steps) * len(factor.rows) - int(np.sum(chain.missing.get(factor.name, 0)))
+            for chain in self.chains
+            for factor in self.factors
+        )
+
+    @property
+    def nonzeros(self) -> int:
+        """Structural nonzeros of the whole Jacobian."""
+        per_step = {f.name: self._augmented[f.name][:, :-1].nnz() for f in self.factors}
+        return sum(f.count(chain.steps) * per_step[f.name] for chain in self.chains for f in self.factors)
+
+    def provenance(self, chain: int, factor: Factor, index: int) -> str:
+        """Where row ``index`` of a factor's raveled residual comes from: recording, step and constraint."""
+        step, row = divmod(index, len(factor.rows))
+        return f"{self.chains[chain].name}, step {step + factor.reach}: {factor.rows[row]}"
