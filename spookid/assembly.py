@@ -13,7 +13,7 @@ from spookid.factor import Constant, Factor
 from spookid.initialization import Guess
 from spookid.kernels import Array, contiguous
 from spookid.observations import observation_factor
-from spookid.parameter import substitute
+from spookid.parameter import Parameter, substitute
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.sampling import Grid, grid, held, observed
@@ -78,6 +78,7 @@ def assemble(problem: Problem) -> Assembly:
         [p.name for p in free],
         np.array([p.lower for p in free]),
         np.array([p.upper for p in free]),
+        np.array([magnitude(p, problem.guess[p.name]) for p in free]),
         [_chain(factors, e) for e in evidence],
     )
     start = Point(
@@ -120,6 +121,12 @@ def numbers(problem: Problem, settings: Settings, widths: Array) -> tuple[Consta
         Constant(settings.impulse_width, IMPULSE_SHARE * problem.step * max(weight, 1e-6)),
         *(Constant(p, values[p.name]) for p in problem.parameters if p.name not in free),
     )
+
+
+def magnitude(parameter: Parameter, guess: float) -> float:
+    """Typical size of a parameter: that of its guess, else the span of its bounds, else 1."""
+    span = parameter.upper - parameter.lower
+    return abs(guess) or (span if np.isfinite(span) else 1.0)
 
 
 def _chain(factors: list[Factor], evidence: Evidence) -> Chain:

@@ -109,9 +109,7 @@ def _sensitivities(assembly: Assembly, outcome: Outcome) -> Sensitivities:
     transcription, estimates = assembly.transcription, outcome.point.parameters
     freedom = transcription.rows - transcription.unknowns
     noise = outcome.history[-1].total / freedom if freedom > 0 else float("nan")
-    magnitudes = np.maximum(np.abs(estimates), np.abs(assembly.start.parameters))
-    spans = transcription.upper - transcription.lower
-    magnitudes = np.where(magnitudes > 0, magnitudes, np.where(np.isfinite(spans), spans, 1.0))
+    magnitudes = np.maximum(np.abs(estimates), transcription.magnitudes)
     held = (estimates <= transcription.lower) | (estimates >= transcription.upper)
     return sensitivities(transcription.names, outcome.information, noise, magnitudes, held)
 

@@ -65,6 +65,7 @@ class Transcription:
         parameters: symbols of the free parameters, (n_p,).
         constants: all other symbols of the factors, with their numbers.
         names, lower, upper: of the free parameters.
+        magnitudes: typical size of each free parameter, positive; it sets the scale of a step that the data do not.
         chains: the horizons.
     """
 
@@ -77,12 +78,13 @@ class Transcription:
         names: Sequence[str],
         lower: Array,
         upper: Array,
+        magnitudes: Array,
         chains: Sequence[Chain],
     ) -> None:
         self.manifold = manifold
         self.factors = tuple(factors)
         self.names = tuple(names)
-        self.lower, self.upper = lower, upper
+        self.lower, self.upper, self.magnitudes = lower, upper, magnitudes
         self.chains = tuple(chains)
         self._parameters = parameters
         self._symbols = ca.vertcat(*(constant.symbol for constant in constants))

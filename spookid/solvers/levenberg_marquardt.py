@@ -1,15 +1,16 @@
 """Levenberg–Marquardt on a manifold, structured in time, with bounds on the parameters (after Algorithm 1).
 
-Each iteration minimises the linearized cost plus α Σ D_i δ_i², D the diagonal of JᵀWJ (Marquardt's scaling, which makes
-the method blind to units). The states are eliminated chain by chain; what remains is a bounded quadratic program in the
-parameters. α starts at 1e-6, falls tenfold after a success and grows fourfold after a failure. With ρ the ratio of the
-cost's true decrease to the one the linear model promised, a step is taken if ρ > 1e-4.
+Each iteration minimises the linearized cost plus α Σ D_i δ_i², D the diagonal of JᵀWJ (Marquardt's scaling, which
+makes the method blind to units) with a floor for parameters that the data hardly see. The states are eliminated chain
+by chain; what remains is a bounded quadratic program in the parameters. α starts at 1e-6, falls tenfold after a
+success and grows fourfold after a failure. With ρ the ratio of the cost's true decrease to the one the linear model
+promised, a step is taken if ρ > 1e-4.
 
-Stiff joints make the cost a narrow curved valley: along the tangent a body leaves the circle its hinge allows, and plain
-steps creep. So a step that keeps less than nine tenths of its promise is corrected: the Jacobian and its factors stay,
-the residual r(x ⊞ δ) found at its end says how far off the linear model was, and δ is solved for again with gradient
-Jᵀ(r(x ⊞ δ) − Jδ). A correction costs a residual and one back-substitution, a tenth of an iteration; on a measured
-pendulum it takes 9 iterations instead of 80.
+Stiff joints make the cost a narrow curved valley: along the tangent a body leaves the circle its hinge allows, and
+plain steps creep. So a step that keeps less than nine tenths of its promise is corrected: the Jacobian and its
+factors stay, the residual r(x ⊞ δ) found at its end says how far off the linear model was, and δ is solved for again
+with gradient Jᵀ(r(x ⊞ δ) − Jδ). A correction costs a residual and one back-substitution, a tenth of an iteration; on
+a measured pendulum it takes 9 iterations instead of 80.
 """
 
 from __future__ import annotations

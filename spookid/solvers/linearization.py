@@ -66,8 +66,14 @@ class Linearization:
 
     @cached_property
     def scales(self) -> Tangent:
-        """Diagonal of JᵀJ, 1 where an unknown moves nothing."""
-        return Tangent(tuple(diagonal(chain) for chain in self.chains), positive(np.diag(self.corner)[:-1]))
+        """D, the metric of a step: the diagonal of JᵀJ.
+
+        For a parameter it is at least cost/magnitude²: with damping α, moving it by its own magnitude costs α of the
+        present cost. Else one that the data hardly see wanders off by orders of magnitude and is long in coming back.
+        """
+        magnitudes = np.maximum(self.problem.magnitudes, np.abs(self.point.parameters))
+        parameters = np.maximum(np.diag(self.corner)[:-1], self.corner[-1, -1] / magnitudes**2)
+        return Tangent(tuple(diagonal(chain) for chain in self.chains), positive(parameters))
 
     def hessian(self, step: Tangent) -> Tangent:
         """JᵀJ times a step."""
@@ -103,7 +109,7 @@ class Linearization:
         high = self.point.parameters >= self.problem.upper
         pushed = (low & (gradient > 0)) | (high & (gradient < 0))
         parts = [*self.gradient.states, np.where(pushed, 0.0, gradient)]
-        scales = [*self.scales.states, self.scales.parameters]
+        scales = [*self.scales.states, positive(np.diag(self.corner)[:-1])]
         largest = max(float(np.max(np.abs(g) / np.sqrt(s), initial=0.0)) for g, s in zip(parts, scales, strict=True))
         return largest / float(np.sqrt(self.corner[-1, -1]))
 

@@ -1,0 +1,42 @@
+"""Three measured releases of a small rod pendulum: inertia and friction, viscous or viscous and dry, from its angle.
+
+The data (spookid.datasets, "pendulum-free-swing") are found where the environment variable SPOOKID_DATA points, or
+downloaded. The rod weighs 12 g, so its impulses are small and the state weight must be large: with 1e8 part of the dry
+friction still hides in the state errors, with 1e4 the fit follows the noise.
+"""
+
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Spook, gravity
+from spookid.datasets import pendulum_free_swing
+
+J = Parameter("J", 1e-5, lower=1e-7, unit="kg m^2", note="about the centre of mass")
+b = Parameter("b", 1e-6, lower=0, unit="N m s", note="viscous friction")
+c = Parameter("c", 1e-6, lower=0, unit="N m", note="dry friction of constant torque")
+
+MASS, LENGTH = 0.01225, 0.062  # hinge to the centre of mass
+FRICTION = {"viscous": dict(viscous=b), "dry": dict(viscous=b, coulomb=c)}
+
+
+def pendulum(release: str, friction: str) -> Problem:
+    """One release with one friction law."""
+    rod = Body("rod", mass=MASS, inertia=(1e-7, J, J))
+    hinge = Hinge(
+        "hinge",
+        GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)),
+        rod.frame(at=(-LENGTH, 0, 0), x=(0, 1, 0), y=(1, 0, 0)),
+        compliance=1e-4,
+        damping=0.02,
+        **FRICTION[friction],
+    )
+    return Problem(
+        f"pendulum_{release}_{friction}",
+        model=Model(bodies=[rod], joints=[hinge], gravity=gravity(9.81)),
+        recordings=[pendulum_free_swing(release)],
+        observations=[HingeAngle(hinge, signal="theta")],
+        step=0.005,
+        state_weight=1e10,
+        stepper=Spook(),
+        friction="smooth",
+    )
+
+
+problems = {f"{release}_{friction}": pendulum(release, friction) for release in ("01", "02", "03") for friction in FRICTION}
