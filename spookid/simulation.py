@@ -76,7 +76,10 @@ class Stepper:
                 break
             if self._small(delta, unknowns):
                 unknowns = unknowns + delta
-                return self._evaluate(unknowns).x_next, unknowns
+                x_next = self._evaluate(unknowns).x_next
+                if np.all(np.isfinite(x_next)):
+                    return x_next, unknowns
+                break
             found = self._search(here, unknowns, delta)
             if found is None:
                 break

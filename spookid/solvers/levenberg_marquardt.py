@@ -93,6 +93,8 @@ class _Run:
         try:
             status, detail = self._iterate(start)
         except KeyboardInterrupt:
+            if not self.history:
+                raise
             status, detail = Status.INTERRUPTED, f"after {max(len(self.history) - 1, 0)} iterations"
         elapsed = time.perf_counter() - began
         timing = Timing(elapsed, **self.spent)

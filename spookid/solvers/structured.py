@@ -102,6 +102,8 @@ class Elimination:
 
     def half(self, right: Array) -> Array:
         """L⁻¹ right, (N t, columns)."""
+        if not right.shape[1]:  # LAPACK's wrapper writes past an empty right-hand side
+            return np.zeros(right.shape)
         return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L")[0])
 
     def reduction(self) -> Array:

@@ -1,0 +1,9 @@
+"""``python -m spookid``."""
+
+from __future__ import annotations
+
+import sys
+
+from spookid.cli import main
+
+sys.exit(main())

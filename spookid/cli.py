@@ -1,0 +1,176 @@
+"""The command ``spookid``: arguments in, exit status out. The work is in ``spookid.commands``, imported when needed."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from typing import NoReturn
+
+import spookid
+from spookid import terminal
+from spookid.errors import ProblemError
+from spookid.interruption import Interruption
+
+INTERRUPTED = 130
+WRONG_INPUT = 2
+
+BACKENDS = ("lm",)
+STEPPERS = ("spook",)
+FRICTIONS = ("smooth",)
+
+_PROBLEM = "a Python file that holds `problem`, or a dict `problems`; PROBLEM.py::key picks one of these"
+_STATUS = """exit status:
+  0    converged, or done
+  2    wrong input: one line on stderr says what
+  3    not converged, or a simulation came to a step that has no solution;
+       what there is, is written and says so
+  130  interrupted by Ctrl-C or SIGTERM; a solve saves its best iterate so far
+  Of several problems the worst counts, in the order 130, 2, 3, 0.
+"""
+_FOLDERS = """With a dict `problems`, PROBLEM.py means all of them, each with its own folder
+DIR/key. A folder is written whole or not at all; an empty one or an earlier
+one of the same command is replaced, any other is refused.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line ``argv``, by default the process's own, and return its exit status.
+
+    Raises:
+        SystemExit: for ``--help``, ``--version``, and arguments that do not parse (status 2).
+    """
+    arguments = _parser().parse_args(argv)
+    terminal.prepare()
+    try:
+        with Interruption() as interruption:
+            from spookid import commands  # CasADi and others take a while to load
+
+            return int(getattr(commands, arguments.command)(arguments, interruption))
+    except ProblemError as error:
+        terminal.complain(f"error: {error}")
+        return WRONG_INPUT
+    except KeyboardInterrupt:
+        terminal.complain("interrupted; nothing was written")
+        return INTERRUPTED
+    finally:
+        terminal.finish()
+
+
+class _Parser(argparse.ArgumentParser):
+    """Complains in one line: the usage of a command fills half a screen."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_INPUT, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="spookid",
+        description="Identify the parameters of a mechanism from measured motion.",
+        epilog=_STATUS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"spookid {spookid.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_check(commands)
+    _add_solve(commands)
+    _add_simulate(commands)
+    return parser
+
+
+def _add_check(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _command(commands, "check", "show what a problem is made of, its sizes and sparsity; solves nothing")
+    _add_fit(parser)
+    _add_settings(parser)
+
+
+def _add_solve(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _command(commands, "solve", "estimate states and parameters, and write a folder of results", _FOLDERS)
+    parser.add_argument("--backend", choices=BACKENDS, default="lm", help="solver (default: lm)")
+    _add_fit(parser)
+    _add_settings(parser)
+    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps at the most")
+    parser.add_argument("--out", metavar="DIR", help="folder of results (default: results/<name of the problem>)")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
+
+
+def _add_simulate(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _command(
+        commands, "simulate", "step a mechanism forward, and compare with its recordings if it has any", _FOLDERS
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="DIR",
+        help="folder of results: its estimates, its step, and its first state of recordings of the same name "
+        "(with several problems DIR/key, if there is one)",
+    )
+    parser.add_argument(
+        "--set", nargs="+", action="extend", default=[], type=_pair, metavar="NAME=VALUE", help="values"
+    )
+    parser.add_argument("--duration", type=float, metavar="S", help="seconds (default: as long as the recording)")
+    _add_settings(parser)
+    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the simulation")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
+
+
+def _command(commands: argparse._SubParsersAction[_Parser], name: str, purpose: str, more: str = "") -> _Parser:
+    parser = commands.add_parser(
+        name,
+        help=purpose,
+        description=f"{purpose[0].upper()}{purpose[1:]}.",
+        epilog=f"{more}\n{_STATUS}" if more else _STATUS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
+    return parser
+
+
+def _add_fit(parser: _Parser) -> None:
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        action="extend",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help="initial guesses of parameters; with --fix the values held",
+    )
+    parser.add_argument(
+        "--fix", nargs="+", action="extend", default=[], metavar="NAME", help="parameters that keep their guess"
+    )
+    parser.add_argument("--state-weight", type=float, metavar="K", help="weight of the squared impulse residuals")
+
+
+def _add_settings(parser: _Parser) -> None:
+    settings = parser.add_argument_group("settings in the place of the problem's own")
+    settings.add_argument("--stepper", choices=STEPPERS, help="time stepping")
+    settings.add_argument("--friction", choices=FRICTIONS, help="how dry friction is represented")
+    settings.add_argument("--friction-width", type=float, metavar="W", help="width of smooth dry friction [rad/s]")
+    settings.add_argument("--step", type=float, metavar="H", help="time step [s]")
+    settings.add_argument("--cutoff", type=float, metavar="F", help="low-pass filter of the initial guess [Hz]")
+
+
+def _pair(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not (name and math.isfinite(number)):
+        order = "; give PROBLEM.py before the options" if text.partition("::")[0].endswith(".py") else ""
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a finite number{order}")
+    return name, number
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of iterations; give 0, 1, 2 ...")
+    return number

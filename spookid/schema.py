@@ -1,0 +1,287 @@
+"""What stands in the files of a result folder: a Solution as a tree that JSON can hold and named arrays, and back.
+
+JSON knows no NaN and no infinity: both are null. A null is read as NaN unless its path stands under the key
+``infinities``, whose value there is the sign; so nothing is lost, and under a number's key stands a number or null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.kernels import Array
+from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
+from spookid.solvers.status import Status
+from spookid.uncertainty import Sensitivities, WeakDirection
+
+SCHEMA = 1
+"""Version of the layout."""
+
+Tree: TypeAlias = dict[str, Any]
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+
+_ALONG = ("t", "q", "v", "observed", "predicted", "impulse_residual", "multipliers")
+"""Arrays of a Trajectory; the file has them as ``t_0`` for the first recording, and so on."""
+
+
+# --- writing ---
+
+
+def document(solution: Solution) -> Tree:
+    """Content of ``solution.json``: all but the arrays; every number is finite or None."""
+    tree = {
+        "schema": SCHEMA,
+        "problem": solution.problem,
+        "backend": solution.backend,
+        "stepper": solution.stepper,
+        "friction": solution.friction,
+        "step": solution.step,
+        "state_weight": solution.state_weight,
+        "status": solution.status.value,
+        "message": solution.message,
+        "detail": solution.detail,
+        "iterations": solution.iterations,
+        "cost": _cost(solution.cost),
+        "history": [_step(step) for step in solution.history],
+        "parameters": {name: _estimate(p) for name, p in solution.parameters.items()},
+        "identifiability": _identifiability(solution.sensitivities),
+        "complementarity": {"max_residual": solution.complementarity_residual},
+        "size": asdict(solution.size),
+        "timing_s": asdict(solution.times),
+        "versions": dict(solution.versions),
+        "recordings": [{"name": t.name, "signals": list(t.signals)} for t in solution.trajectories],
+        "notices": list(solution.notices),
+    }
+    infinities: dict[str, int] = {}
+    return {**_plain(tree, "", infinities), "infinities": infinities}
+
+
+def trajectory_arrays(solution: Solution) -> dict[str, Any]:
+    """Content of ``trajectory.npz``."""
+    return {f"{name}_{i}": getattr(t, name) for i, t in enumerate(solution.trajectories) for name in _ALONG}
+
+
+def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
+    """Content of ``sensitivities.npz``; ``T`` is the triangular factor of the contracted Jacobian."""
+    knowledge = solution.sensitivities
+    return {
+        "names": np.array(knowledge.names, dtype=np.str_),
+        "covariance": knowledge.covariance,
+        "covariance_sandwich": knowledge.covariance_sandwich,
+        "correlation": knowledge.correlation,
+        "T": knowledge.factor,
+    }
+
+
+def _cost(cost: Cost) -> Tree:
+    return {"total": cost.total, "state": cost.state, "observation": cost.observation, "prior": cost.prior}
+
+
+def _step(step: Step) -> Tree:
+    return {
+        "iteration": step.iteration,
+        **_cost(step.cost),
+        "damping": step.damping,
+        "step_norm": step.step_norm,
+        "parameters": dict(step.parameters),
+    }
+
+
+def _estimate(estimate: Estimate) -> Tree:
+    tree = asdict(estimate)
+    del tree["name"]  # it is the key
+    return tree
+
+
+def _identifiability(knowledge: Sensitivities) -> Tree:
+    return {
+        "singular_values": knowledge.singular_values.tolist(),
+        "weak_directions": [
+            {"singular_value": w.singular_value, "direction": dict(w.direction)} for w in knowledge.weak
+        ],
+        "reasons": dict(knowledge.reasons),
+    }
+
+
+def _plain(node: Any, path: str, infinities: dict[str, int]) -> Any:
+    """The tree in Python's own types, None for numbers that are not finite; infinite ones are noted with their sign."""
+    if isinstance(node, dict):
+        return {key: _plain(value, _join(path, key), infinities) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain(value, _join(path, i), infinities) for i, value in enumerate(node)]
+    if isinstance(node, np.generic):
+        node = node.item()
+    if isinstance(node, float) and not math.isfinite(node):
+        if math.isinf(node):
+            infinities[path] = 1 if node > 0 else -1
+        return None
+    return node
+
+
+def _join(path: str, key: object) -> str:
+    """Keys on the way to a number are ours or identifiers: none holds a slash."""
+    return f"{path}/{key}" if path else str(key)
+
+
+# --- reading; all of it raises KeyError for what is missing and TypeError or ValueError for what is wrong ---
+
+
+def solution_of(tree: Tree, knowledge: Sensitivities, trajectories: tuple[Trajectory, ...]) -> Solution:
+    """The Solution that ``document`` described; ``tree`` is ``restored``."""
+    return Solution(
+        **{name: _text(tree[name]) for name in ("problem", "backend", "stepper", "friction", "detail")},
+        step=_number(tree["step"]),
+        state_weight=_number(tree["state_weight"]),
+        status=Status(tree["status"]),
+        cost=_cost_of(tree["cost"]),
+        history=tuple(_step_of(node) for node in tree["history"]),
+        parameters={name: _estimate_of(name, node) for name, node in tree["parameters"].items()},
+        sensitivities=knowledge,
+        complementarity_residual=_number(tree["complementarity"]["max_residual"]),
+        size=Size(**{f.name: _whole(tree["size"][f.name]) for f in fields(Size)}),
+        times=Times(**{f.name: _number(tree["timing_s"][f.name]) for f in fields(Times)}),
+        versions=_texts(tree["versions"]),
+        trajectories=trajectories,
+        notices=tuple(_text(notice) for notice in tree["notices"]),
+    )
+
+
+def restored(tree: Tree) -> Tree:
+    """``tree`` with the infinite numbers back in their places, put there in place."""
+    for path, sign in tree["infinities"].items():
+        *way, last = path.split("/")
+        node: Any = tree
+        for key in way:
+            node = node[int(key) if isinstance(node, list) else key]
+        node[int(last) if isinstance(node, list) else last] = math.copysign(math.inf, sign)
+    return tree
+
+
+def identifiability_of(tree: Tree) -> Tree:
+    """Fields of Sensitivities that stand in the restored ``tree``."""
+    node = tree["identifiability"]
+    return {
+        "reasons": _texts(node["reasons"]),
+        "singular_values": np.array([_number(value) for value in node["singular_values"]], dtype=np.float64),
+        "weak": tuple(
+            WeakDirection(_number(w["singular_value"]), _numbers(w["direction"])) for w in node["weak_directions"]
+        ),
+    }
+
+
+def sensitivities_of(identifiability: Tree, arrays: Arrays) -> Sensitivities:
+    """The Sensitivities, from `identifiability_of` and the content of ``sensitivities.npz``."""
+    names = tuple(_text(name) for name in arrays["names"].tolist())
+    square = (len(names), len(names))
+    return Sensitivities(
+        names=names,
+        covariance=_shaped(arrays, "covariance", square),
+        covariance_sandwich=_shaped(arrays, "covariance_sandwich", square),
+        factor=_shaped(arrays, "T", square),
+        **identifiability,
+    )
+
+
+def recordings_of(tree: Tree) -> list[tuple[str, tuple[str, ...]]]:
+    """Name and observed signals of each recording."""
+    return [(_text(node["name"]), tuple(_text(signal) for signal in node["signals"])) for node in tree["recordings"]]
+
+
+def trajectories_of(recordings: list[tuple[str, tuple[str, ...]]], arrays: Arrays) -> tuple[Trajectory, ...]:
+    """The trajectories, from `recordings_of` and the content of ``trajectory.npz``."""
+    return tuple(
+        _trajectory_of(name, signals, {key: arrays[f"{key}_{i}"] for key in _ALONG})
+        for i, (name, signals) in enumerate(recordings)
+    )
+
+
+def _trajectory_of(name: str, signals: tuple[str, ...], arrays: Arrays) -> Trajectory:
+    n = len(arrays["t"])
+    shapes: dict[str, tuple[int | None, ...]] = {
+        "t": (n,),
+        "q": (n, None, 7),
+        "v": (n, None, 6),
+        "observed": (n, len(signals)),
+        "predicted": (n, len(signals)),
+        "impulse_residual": (n, None),
+        "multipliers": (n, None),
+    }
+    return Trajectory(name, signals, **{key: _shaped(arrays, key, shapes[key]) for key in _ALONG})
+
+
+def _shaped(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> Array:
+    """An array of numbers of the given shape, None where any length will do."""
+    array = arrays[name]
+    if array.dtype.kind != "f" or array.ndim != len(shape):
+        raise ValueError(f"{name!r} is an array of {array.dtype} of shape {array.shape}")
+    if any(wanted not in (None, length) for wanted, length in zip(shape, array.shape, strict=True)):
+        raise ValueError(f"{name!r} has shape {array.shape}")
+    return array.astype(np.float64, copy=False)
+
+
+def _cost_of(node: Mapping[str, Any]) -> Cost:
+    return Cost(**{f.name: _number(node[f.name]) for f in fields(Cost)})
+
+
+def _step_of(node: Mapping[str, Any]) -> Step:
+    return Step(
+        iteration=_whole(node["iteration"]),
+        cost=_cost_of(node),
+        damping=_number(node["damping"]),
+        step_norm=_number(node["step_norm"]),
+        parameters=_numbers(node["parameters"]),
+    )
+
+
+def _estimate_of(name: str, node: Mapping[str, Any]) -> Estimate:
+    return Estimate(
+        name=name,
+        estimate=_number(node["estimate"]),
+        std_err=_number(node["std_err"]),
+        reason=_text(node["reason"]),
+        initial=_number(node["initial"]),
+        lower=_number(node["lower"]),
+        upper=_number(node["upper"]),
+        unit=_text(node["unit"]),
+        at_bound=_truth(node["at_bound"]),
+        fixed=_truth(node["fixed"]),
+    )
+
+
+def _numbers(node: Mapping[str, Any]) -> dict[str, float]:
+    return {name: _number(value) for name, value in node.items()}
+
+
+def _texts(node: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _text(value) for name, value in node.items()}
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value

@@ -1,0 +1,290 @@
+"""A Solution as one page of plain text for a terminal, and the wording of its numbers that the figures share."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from spookid.kernels import Array
+from spookid.solution import Cost, Estimate, Solution, Trajectory
+from spookid.solvers.status import Status
+from spookid.uncertainty import AT_BOUND, WeakDirection
+
+WIDTH = 100
+"""Columns of the page."""
+SIGNAL_UNIT = "rad"
+"""Every sensor there is shows the angle of a hinge."""
+
+_STATUS = {
+    Status.CONVERGED: "converged in {} and {}",
+    Status.MAX_ITERATIONS: "NOT converged: the iteration limit came after {} and {}",
+    Status.STALLED: "NOT converged: stalled after {} and {}",
+    Status.DIVERGED: "FAILED at the initial guess after {} and {}",
+    Status.INTERRUPTED: "interrupted after {} and {}",
+}
+_ERRORS_FROM = (
+    "Standard errors are linearized: from the inverse of the Schur complement of the states in the normal equations, "
+    "scaled by the residual variance (cost over the number of residuals less unknowns)."
+)
+_ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
+_WEAK_ADVICE = (
+    "Fix one parameter of each combination at a value you trust, or record a motion that excites it; until then these "
+    "estimates mean little."
+)
+_MOST_DECIMALS = 7
+_MOST_DIGITS = 9
+
+
+def summarize(solution: Solution) -> str:
+    """The report of one page: lines of at most 100 columns without a newline at the end."""
+    sections = [
+        _headline(solution),
+        _parameters(solution),
+        _weak(solution.sensitivities.weak),
+        _fit(solution.trajectories),
+        _cost(solution),
+        _work(solution),
+        _notices(solution.notices),
+    ]
+    return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+# --- wording ---
+
+
+def number(value: float, digits: int = 4) -> str:
+    """``value`` with the given significant digits; a zero has no sign."""
+    return f"{value + 0.0:.{digits}g}"
+
+
+def uncertain(value: float, error: float) -> str:
+    """``value ± error``, both rounded to two significant digits of the error; ``value`` alone if it has none."""
+    if not (math.isfinite(value) and math.isfinite(error)):
+        return number(value)
+    if error == 0:
+        return f"{number(value, 6)} ± 0"
+    last = _exponent(error, 1) - 1
+    first = max(_exponent(value, 15), last + 1) if value else last + 1
+    if first - last >= _MOST_DIGITS:
+        return f"{number(value, _MOST_DIGITS)} ± {error:.1e}"
+    if last >= -_MOST_DECIMALS and first < _MOST_DECIMALS:
+        return f"{_rounded(value, -last)} ± {_rounded(error, -last)}"
+    scale = 10.0**first
+    return f"({_rounded(value / scale, first - last)} ± {_rounded(error / scale, first - last)})e{first}"
+
+
+def _exponent(value: float, digits: int) -> int:
+    """Power of ten of the first digit, once rounded."""
+    return int(f"{abs(value):.{digits}e}".partition("e")[2])
+
+
+def _rounded(value: float, decimals: int) -> str:
+    return f"{round(value, decimals) + 0.0:.{max(decimals, 0)}f}"
+
+
+def bounds(lower: float, upper: float) -> str:
+    """The interval in words; empty if it is infinite."""
+    if math.isinf(lower) and math.isinf(upper):
+        return ""
+    if math.isinf(upper):
+        return f"≥ {number(lower, 6)}"
+    if math.isinf(lower):
+        return f"≤ {number(upper, 6)}"
+    return f"[{number(lower, 6)}, {number(upper, 6)}]"
+
+
+def remark(estimate: Estimate) -> str:
+    """What is special about an estimate, above all why it has no standard error; mostly empty."""
+    if estimate.fixed:
+        return "fixed"
+    side = ""
+    if estimate.at_bound:
+        side = "at lower bound" if estimate.estimate <= estimate.lower else "at upper bound"
+    reason = "" if side and estimate.reason == AT_BOUND else estimate.reason
+    return ", ".join(filter(None, [side, reason]))
+
+
+def status_words(solution: Solution) -> str:
+    """How it ended, after how many iterations and how long."""
+    times = solution.times
+    return _STATUS[solution.status].format(
+        _count(solution.iterations, "iteration"), seconds(times.build + times.compile + times.solve)
+    )
+
+
+def seconds(time: float) -> str:
+    """A duration [s] with two significant digits, or whole seconds if it is long."""
+    if 0 < time < 0.0995:
+        return f"{number(1000 * time, 2)} ms"
+    return f"{number(time, 2)} s" if time < 9.95 else f"{time:.0f} s"
+
+
+def rms(values: Array) -> float:
+    """Root mean square of the finite ones; NaN if there are none."""
+    finite = values[np.isfinite(values)]
+    return float(np.sqrt(np.mean(finite**2))) if finite.size else math.nan
+
+
+def misfit(trajectory: Trajectory, column: int) -> Array:
+    """Measured less estimated values of one signal, (N,), NaN where a sample is missing."""
+    return trajectory.observed[:, column] - trajectory.predicted[:, column]
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+# --- sections, each a list of lines ---
+
+
+def _headline(solution: Solution) -> list[str]:
+    headline = _wrapped(f"{solution.problem}: {status_words(solution)}", "")
+    return [*headline, "=" * max(map(len, headline)), *_wrapped(solution.message, "")]
+
+
+def _parameters(solution: Solution) -> list[str]:
+    estimates = list(solution.parameters.values())
+    if not estimates:
+        return []
+    header = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
+    lines = ["Parameters", *_table([header, *map(_parameter, estimates)], right=(1,))]
+    if any(math.isfinite(estimate.std_err) for estimate in estimates):
+        conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
+        lines += _wrapped(" ".join([_ERRORS_FROM, *conditional]))
+    return lines
+
+
+def _parameter(estimate: Estimate) -> tuple[str, ...]:
+    value, _, error = uncertain(estimate.estimate, estimate.std_err).partition(" ± ")
+    return (
+        estimate.name,
+        value,
+        error and f"± {error}",
+        estimate.unit,
+        number(estimate.initial, 6),
+        bounds(estimate.lower, estimate.upper),
+        remark(estimate),
+    )
+
+
+def _weak(weak: Sequence[WeakDirection]) -> list[str]:
+    if not weak:
+        return []
+    lines = [line for direction in weak for line in _wrapped(_weak_words(direction), "  - ")]
+    return ["Weak directions", *lines, *_wrapped(_WEAK_ADVICE)]
+
+
+def _weak_words(weak: WeakDirection) -> str:
+    seen = f"would be seen at {number(weak.singular_value, 2)} sigma)"
+    if len(weak.direction) == 1:
+        return f"The data hardly see {next(iter(weak.direction))} (a change of 100 % {seen}."
+    changes = ", ".join(f"{name} {100 * share:+.0f} %" for name, share in weak.direction.items())
+    return f"The data hardly see that these change together: {changes} (it {seen}."
+
+
+def _fit(trajectories: Sequence[Trajectory]) -> list[str]:
+    if not trajectories:
+        return []
+    header = ("signal", "rms", "largest", "samples", f"worst of {len(trajectories)} recordings")
+    rows = [_signal(trajectories, column) for column in range(len(trajectories[0].signals))]  # the same for all
+    return ["Fit: measured less estimated", *_table([header if len(trajectories) > 1 else (*header[:-1], ""), *rows])]
+
+
+def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
+    observed = np.concatenate([t.observed[:, column] for t in trajectories])
+    error = np.abs(np.concatenate([misfit(t, column) for t in trajectories]))
+    largest = np.max(error, where=np.isfinite(error), initial=-math.inf)
+    return (
+        trajectories[0].signals[column],
+        f"{number(rms(error), 3)} {SIGNAL_UNIT}",
+        f"{number(largest, 3)} {SIGNAL_UNIT}" if largest >= 0 else "",
+        f"{np.count_nonzero(np.isfinite(observed)):,} of {len(observed):,}",
+        _worst(trajectories, column),
+    )
+
+
+def _worst(trajectories: Sequence[Trajectory], column: int) -> str:
+    """The recording among several that fits worst, and how badly."""
+    known = [(size, t.name) for t in trajectories if math.isfinite(size := rms(misfit(t, column)))]
+    size, name = max(known, default=(math.nan, ""))
+    return f"{name}: {number(size, 3)} {SIGNAL_UNIT}" if len(known) > 1 else ""
+
+
+def _cost(solution: Solution) -> list[str]:
+    cost = solution.cost
+    terms = [("state", cost.state, "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics")]
+    terms.append(("observation", cost.observation, "Σ|Δy/σ|²"))
+    if cost.prior:
+        terms.append(("prior", cost.prior, ""))
+    rows = [(name, number(value), _share(value, cost), meaning) for name, value, meaning in terms]
+    first = solution.history[0].cost if solution.history else cost
+    rows.append(("total", number(cost.total), "", f"{number(first.total)} at the initial guess"))
+    return ["Cost", *_table(rows, right=(1, 2))]
+
+
+def _share(value: float, cost: Cost) -> str:
+    return f"{100 * value / cost.total:.0f} %" if math.isfinite(cost.total) and cost.total > 0 else ""
+
+
+def _work(solution: Solution) -> list[str]:
+    size, times = solution.size, solution.times
+    rest = max(times.solve - times.evaluate - times.factorize, 0.0)
+    sizes = (
+        f"{_count(size.recordings, 'recording')}, {_count(size.steps, 'step')}, "
+        f"{_count(size.states + size.parameters, 'unknown')} ({size.states:,} of states, {size.parameters:,} of "
+        f"parameters), {_count(size.residuals, 'residual')}, {_count(size.jacobian_nonzeros, 'Jacobian nonzero')}"
+    )
+    where = (
+        f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} "
+        f"(evaluate {seconds(times.evaluate)}, factorize {seconds(times.factorize)}, rest {seconds(rest)})"
+    )
+    settings = (
+        f"backend {solution.backend}, stepper {solution.stepper}, friction {solution.friction}, "
+        f"step h = {number(solution.step, 6)} s, state weight κ = {number(solution.state_weight, 6)}"
+    )
+    if math.isfinite(solution.complementarity_residual):
+        settings += f", complementarity residual {number(solution.complementarity_residual, 2)}"
+    versions = ", ".join(f"{name} {version}" for name, version in solution.versions.items())
+    labelled = (("Size", sizes), ("Time", where), ("Settings", settings), ("Versions", versions))
+    return [line for label, text in labelled for line in _wrapped(text, f"{label:<10}")]
+
+
+def _notices(notices: Sequence[str]) -> list[str]:
+    return ["Notices", *(line for notice in notices for line in _wrapped(notice, "  - "))] if notices else []
+
+
+# --- layout ---
+
+
+def _wrapped(text: str, label: str = "  ") -> list[str]:
+    """Text within the page, its first line after ``label``, the others indented as far."""
+    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label)) or [label.rstrip()]
+
+
+def _table(rows: Sequence[tuple[str, ...]], right: Iterable[int] = ()) -> list[str]:
+    """Aligned columns, those in ``right`` to the right; columns empty throughout are left out."""
+    used = [i for i in range(len(rows[0])) if any(row[i] for row in rows)]
+    widths = {i: max(len(row[i]) for row in rows) for i in used}
+    lines = []
+    for row in rows:
+        lines += _row([row[i].rjust(widths[i]) if i in right else row[i].ljust(widths[i]) for i in used])
+    return lines
+
+
+def _row(cells: Sequence[str]) -> list[str]:
+    """One line, or more if the cells do not fit the page."""
+    lines, line = [], "  "
+    for cell in cells:
+        if len(line) + len(cell.rstrip()) > WIDTH:
+            lines.append(line.rstrip())
+            line = " " * 6
+        line += cell + "  "
+    return [piece for whole in (*lines, line.rstrip()) for piece in _clipped(whole)]
+
+
+def _clipped(line: str) -> list[str]:
+    """Pieces no wider than the page; only a name of a line's length needs more than one."""
+    return [line[i : i + WIDTH].rstrip() for i in range(0, len(line), WIDTH)]

@@ -1,0 +1,49 @@
+"""What commands write: text on stdout, complaints on stderr, and no traceback when nobody reads on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TextIO
+
+_WITHOUT_TERMINAL = 100
+_NARROWEST, _WIDEST = 60, 120
+
+
+def say(text: str) -> None:
+    """Write lines to stdout."""
+    _write(sys.stdout, text + "\n")
+
+
+def complain(text: str) -> None:
+    """Write a line to stderr."""
+    _write(sys.stderr, f"spookid: {text}\n")
+
+
+def prepare() -> None:
+    """Let stdout replace the characters that its encoding lacks, rather than fail at them."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def finish() -> None:
+    """Write out what is left, such as the prints of a problem file."""
+    _write(sys.stdout, "")
+
+
+def columns() -> int:
+    """Columns to lay text for stdout out in: those of the terminal, within reason."""
+    width = shutil.get_terminal_size((_WITHOUT_TERMINAL, 24)).columns
+    return min(max(width, _NARROWEST), _WIDEST)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        # `| head` has seen enough; the work goes on, and what is still to be written goes nowhere.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -1,0 +1,835 @@
+"""The command line: every exit status, message and flag, folders that are whole or absent, progress, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spookid
+from spookid import (
+    Recording,
+    cli,
+    commands,
+    folders,
+    load,
+    load_problem,
+    plots,
+    problem,
+    progress,
+    simulation_plot,
+    terminal,
+)
+from spookid.cli import main
+from spookid.errors import ProblemError
+
+pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
+
+ROOT = Path(__file__).parents[1]
+PENDULUM = '''"""A rod that swings.
+
+It was simulated."""
+from pathlib import Path
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, gravity
+
+J = Parameter("J", 0.02, lower=1e-4, unit="kg m^2", note="about the centre of mass, a note that goes on and on and on")
+b = Parameter("b", 1e-3, lower=0, unit="N m s")
+
+
+def pendulum(name, recordings, coulomb=0, gain=None, **changes):
+    rod = Body("rod", mass=0.5, inertia=(0.01, J, J))
+    up, out = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.2, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
+    hinge = Hinge("pivot", up, out, viscous=b, coulomb=coulomb)
+    model = Model([rod], [hinge], [] if gain is None else [Motor(hinge, "u", gain)], gravity=gravity(9.81))
+    return Problem(name, model, recordings, [HingeAngle(hinge, signal="theta")], state_weight=1e4, **changes)
+
+
+def run(name="run"):
+    return Recording.from_csv(Path(__file__).parent / "run.csv", name=name)
+
+
+'''
+ONE = PENDULUM + 'problem = pendulum("swing", [run()])\n'
+TWO = PENDULUM + 'problems = {"a": pendulum("swing_a", [run()]), "b": pendulum("swing_b", [run(), run("again")])}\n'
+BLIND = PENDULUM + 'problem = pendulum("blind", [])\n'
+BAD_SECOND = PENDULUM + (
+    'problems = {"a": pendulum("swing_a", [run()]), "b": pendulum("blind", []), "c": pendulum("swing_c", [run()])}\n'
+)
+TRUTH = {"J": 0.01, "b": 2e-3}
+FILES = {"solution.json", "trajectory.npz", "sensitivities.npz", "summary.txt"}
+FILES |= {"fit.png", "convergence.png", "parameters.png"}
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """A folder with a recording of 1 s, with a gap."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "blind.py").write_text(BLIND)
+    motion = load_problem(folder / "blind.py").simulate(TRUTH, duration=1.0, initial={"pivot": 1.0})
+    theta = motion.signal("theta") + 1e-3 * np.random.default_rng(1).normal(size=len(motion.t))
+    theta[[40, 41]] = np.nan
+    Recording(motion.t, {"theta": theta, "u": np.zeros_like(theta)}, "run").to_csv(folder / "run.csv")
+    return folder
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, data):
+    """An empty working directory with the recording beside the problem files to come."""
+    monkeypatch.chdir(tmp_path)
+    for module in (plots, simulation_plot):
+        monkeypatch.setattr(module, "DPI", 20)  # drawing takes most of the time
+    (tmp_path / "run.csv").write_bytes((data / "run.csv").read_bytes())
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def solved(data):
+    """A result folder; not to be changed."""
+    (data / "swing.py").write_text(ONE)
+    assert main(["solve", str(data / "swing.py"), "--out", str(data / "solved"), "--quiet"]) == 0
+    return data / "solved"
+
+
+def write(text: str, name: str = "swing.py") -> str:
+    Path(name).write_text(text)
+    return name
+
+
+def tree(folder: str | Path) -> dict:
+    return json.loads((Path(folder) / "solution.json").read_text())
+
+
+def simulation(folder: str | Path) -> dict:
+    return json.loads((Path(folder) / "simulation.json").read_text())
+
+
+def wrong(capsys, *arguments: str) -> str:
+    """The message of wrong input."""
+    capsys.readouterr()
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("spookid: error: ")
+    assert err.count("\n") == 1
+    return err.removeprefix("spookid: error: ").rstrip("\n")
+
+
+def refused(capsys, *arguments: str) -> str:
+    """The message about arguments that do not parse."""
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    return err
+
+
+# --- arguments ---
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"spookid {spookid.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["solve", "--help"], ["simulate", "--help"]])
+def test_help_fits_a_terminal(capsys, monkeypatch, arguments):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert "exit status:" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_help_and_version_do_not_load_casadi():
+    code = (
+        "import sys\nfrom spookid.cli import main\n"
+        "for flag in ('--version', '--help'):\n    try: main([flag])\n    except SystemExit: pass\n"
+        "heavy = {'casadi', 'numpy', 'scipy', 'matplotlib', 'tqdm'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+
+
+def test_module_runs_as_the_command():
+    done = subprocess.run([sys.executable, "-m", "spookid", "--version"], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"spookid {spookid.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: COMMAND; see spookid --help"),
+        (["frob"], "invalid choice: 'frob'"),
+        (["solve"], "required: PROBLEM.py; see spookid solve --help"),
+        (["solve", "p.py", "--backend", "nix"], "argument --backend: invalid choice: 'nix'"),
+        (["solve", "p.py", "--stepper", "nix"], "argument --stepper: invalid choice: 'nix'"),
+        (["solve", "p.py", "--friction", "nix"], "argument --friction: invalid choice: 'nix'"),
+        (["solve", "p.py", "--step", "x"], "argument --step: invalid float value: 'x'"),
+        (["solve", "p.py", "--max-iterations", "-1"], "'-1' is no number of iterations; give 0, 1, 2"),
+        (["solve", "p.py", "--max-iterations", "1.5"], "'1.5' is no number of iterations; give 0, 1, 2"),
+        (["solve", "p.py", "--set", "J"], "argument --set: 'J' is not NAME=VALUE with a finite number"),
+        (["solve", "p.py", "--set", "J=x"], "'J=x' is not NAME=VALUE"),
+        (["solve", "p.py", "--set", "J=nan"], "'J=nan' is not NAME=VALUE"),
+        (["solve", "p.py", "--set", "=1"], "'=1' is not NAME=VALUE"),
+        (["solve", "--set", "J=1", "p.py"], "'p.py' is not NAME=VALUE with a finite number; give PROBLEM.py before"),
+        (["solve", "p.py", "--sta", "1"], "unrecognized arguments: --sta 1"),
+        (["simulate", "p.py"], "required: --out"),
+        (["check", "p.py", "--out", "x"], "unrecognized arguments: --out x"),
+    ],
+)
+def test_arguments_that_do_not_parse(capsys, arguments, message):
+    assert message in refused(capsys, *arguments)
+
+
+def test_choices_are_those_of_the_package():
+    assert cli.BACKENDS == problem.BACKENDS
+    assert cli.FRICTIONS == problem.FRICTIONS
+    assert set(cli.STEPPERS) == set(commands._STEPPERS)
+    assert cli.INTERRUPTED, cli.WRONG_INPUT == (commands.Exit.INTERRUPTED, commands.Exit.WRONG_INPUT)
+
+
+def test_worst_status():
+    order = [commands.Exit.INTERRUPTED, commands.Exit.WRONG_INPUT, commands.Exit.NOT_CONVERGED, commands.Exit.DONE]
+    assert [int(end) for end in order] == [130, 2, 3, 0]
+    for i, end in enumerate(order):
+        assert commands._worst(*reversed(order[i:])) is end
+
+
+# --- wrong input, common to all commands ---
+
+
+@pytest.mark.parametrize("command", [["check"], ["solve"], ["simulate", "--out", "out"]])
+def test_wrong_problem_files(here, capsys, command):
+    name, *flags = command
+    assert (
+        wrong(capsys, name, "none.py", *flags) == "none.py cannot be read (No such file or directory); check the path"
+    )
+    assert wrong(capsys, name, write("x = 1 / 0\n"), *flags) == "swing.py line 1: ZeroDivisionError: division by zero"
+    assert "has no problem 'c'; it has 'a', 'b'" in wrong(capsys, name, write(TWO) + "::c", *flags)
+    message = "--set c: swing.py has no parameter 'c'; its parameters are J, b"
+    assert wrong(capsys, name, write(ONE), *flags, "--set", "J=0.1", "c=1") == message
+    message = "swing.py:16: Problem 'swing': step is -1.0; it must be a positive number"
+    assert wrong(capsys, name, write(ONE), *flags, "--step", "-1") == message
+    assert not [path for path in here.iterdir() if path.is_dir() and path.name != "__pycache__"]
+
+
+@pytest.mark.parametrize("command", ["check", "solve"])
+def test_wrong_guesses(here, capsys, command):
+    path = write(ONE)
+    assert "--fix c: swing.py has no parameter 'c'" in wrong(capsys, command, path, "--fix", "J", "c")
+    assert "guess -1 of 'J' is outside [0.0001, inf]" in wrong(capsys, command, path, "--set", "J=-1")
+    assert "state_weight is 0.0; it must be" in wrong(capsys, command, path, "--state-weight", "0")
+    assert "friction_width is -1.0; it must be" in wrong(capsys, command, path, "--friction-width", "-1")
+    assert "cutoff is nan; it must be" in wrong(capsys, command, path, "--cutoff", "nan")
+    assert "needs recordings and observations to be solved" in wrong(capsys, command, write(BLIND))
+
+
+def test_unexpected_exceptions_are_not_swallowed(here, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(commands, "assemble", fail)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        main(["check", write(ONE)])
+
+
+# --- check ---
+
+
+def test_check_shows_everything(here, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    text = ONE.replace("[run()])", "[run()], coulomb=b, gain=Parameter('K', 0.5))")
+    assert main(["check", write(text), "--fix", "b", "--set", "b=0.25"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("swing (swing.py)\n================\nA rod that swings.\n\n")
+    for line in (
+        r"Bodies   1  rod",
+        r"Hinges   1  pivot \(GROUND to rod\)",
+        r"Motors   1  u on pivot",
+        r"Angles   1  theta of pivot \(sigma 1 rad\)",
+        r"  run   101    1 s       theta 2",
+        r"  J     0\.02   ≥ 0\.0001  kg m\^2         about the centre of mass, a note that goes on and on and on",
+        r"  b     0\.25   ≥ 0       N m s   fixed",
+        r"  K     0\.5",
+        r"Settings    stepper spook, friction smooth, step h = 0\.01 s, state weight κ = 10000, .* 10 Hz",
+        r"            friction width pivot 0\.0\d+ rad/s \(1 % of the rms slip rate\)",
+        r"Size        1,214 unknowns \(1,212 of states, 2 of parameters\), 1,311 residuals, [\d,]+ Jac.* .* %\)",
+        r"  - The input 'u' is zero throughout: nothing can be learnt of its motor's gain on 'pivot'\.",
+    ):
+        assert re.search(f"^{line}$", out, re.MULTILINE), line
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_check_fits_the_terminal(here, capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["check", write(TWO)]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    assert [line for line in out.splitlines() if line.startswith("swing")] == [
+        "swing_a (swing.py::a)",
+        "swing_b (swing.py::b)",
+    ]
+
+
+def test_check_takes_the_settings_of_a_solve(here, capsys):
+    flags = ["--step", "0.02", "--state-weight", "7", "--cutoff", "5", "--friction-width", "0.3"]
+    flags += ["--stepper", "spook", "--friction", "smooth"]
+    assert main(["check", write(ONE.replace("[run()])", "[run()], coulomb=b)")), *flags]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "step h = 0.02 s, state weight κ = 7, cutoff of the initial guess 5 Hz" in out
+    assert "friction width pivot 0.3 rad/s Size" in out
+
+
+def test_check_of_a_problem_without_parameters_or_docstring(here, capsys):
+    text = ONE.partition('"""\n')[2].replace("= Parameter(", "= (lambda name, guess, **_: guess)(")
+    assert main(["check", write(text)]) == 0
+    out = capsys.readouterr().out
+    assert "Parameters\n  none\n" in out
+    assert out.startswith("swing (swing.py)\n================\n\nBodies")
+
+
+def test_check_goes_on_after_a_wrong_problem(here, capsys):
+    assert main(["check", write(BAD_SECOND)]) == 2
+    out, err = capsys.readouterr()
+    assert re.findall(r"^swing_.(?= \()", out, re.MULTILINE) == ["swing_a", "swing_c"]
+    assert err.startswith("spookid: error: b: swing.py:16: Problem 'blind' needs recordings")
+    assert err.count("\n") == 1
+
+
+def test_nobody_reads_on(here):
+    """Like ``| head -1``: no traceback, and the work is done."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spookid", "solve", write(ONE), "--out", "out"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+    assert tree("out")["status"] == "converged"
+
+
+def test_characters_that_the_terminal_lacks(here):
+    done = subprocess.run(
+        [sys.executable, "-m", "spookid", "check", write(ONE)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "? 0.0001" in done.stdout
+
+
+# --- solve ---
+
+
+def test_solve_writes_results_where_the_contract_says(here, capsys):
+    assert main(["solve", write(ONE)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("swing: converged in ")
+    assert out.endswith("\n\nWritten to results/swing\n")
+    assert {path.name for path in Path("results/swing").iterdir()} == FILES
+    assert [path.name for path in Path("results").iterdir()] == ["swing"]
+    for name, value in TRUTH.items():
+        estimate = tree("results/swing")["parameters"][name]
+        assert abs(estimate["estimate"] - value) < 6 * estimate["std_err"]
+
+
+def test_solve_replaces_its_own_folder_only(here, capsys, solved):
+    path = write(ONE)
+    Path("out").mkdir()
+    Path("out/notes.txt").write_text("mine")
+    message = "out is not empty and holds no earlier solution.json, so it is left alone; choose another folder"
+    assert wrong(capsys, "solve", path, "--out", "out") == message
+    assert Path("out/notes.txt").read_text() == "mine"
+    Path("out/notes.txt").unlink()
+    assert main(["solve", path, "--out", "out", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(["solve", path, "--out", "out", "--quiet", "--step", "0.02"]) == 0
+    assert tree("out")["step"] == 0.02
+
+
+def test_settings_guesses_and_options(here):
+    flags = ["--step", "0.02", "--state-weight", "1e3", "--set", "J=0.012", "--set", "b=1e-3", "--fix", "b"]
+    flags += ["--backend", "lm", "--stepper", "spook", "--friction", "smooth", "--friction-width", "0.1"]
+    assert (
+        main(["solve", write(ONE), *flags, "--cutoff", "8", "--max-iterations", "50", "--quiet", "--out", "out"]) == 0
+    )
+    result = tree("out")
+    assert (result["step"], result["state_weight"], result["backend"]) == (0.02, 1000, "lm")
+    J, b = result["parameters"]["J"], result["parameters"]["b"]
+    assert (J["initial"], J["fixed"]) == (0.012, False)
+    assert (b["initial"], b["estimate"], b["fixed"], b["std_err"]) == (1e-3, 1e-3, True, None)
+    assert list(result["history"][0]["parameters"]) == ["J"]
+
+
+def test_several_pairs_after_one_flag_and_a_value_held_outside_the_bounds(here, capsys):
+    assert main(["check", write(ONE), "--set", "J=0.05", "b=-0.125", "--fix", "b"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^  J +0\.05 ", out, re.MULTILINE)
+    assert re.search(r"^  b +-0\.125 .*fixed", out, re.MULTILINE)
+
+
+def test_not_converged(here, capsys):
+    assert main(["solve", write(ONE), "--max-iterations", "1", "--out", "out"]) == 3
+    out, err = capsys.readouterr()
+    assert "NOT converged" in out
+    assert err == "spookid: swing is not converged (max_iterations); its results are in out\n"
+    assert (tree("out")["status"], tree("out")["iterations"]) == ("max_iterations", 1)
+    assert main(["solve", write(ONE), "--max-iterations", "0", "--out", "out", "--quiet"]) == 3
+    assert tree("out")["iterations"] == 0
+
+
+def test_several_problems(here, capsys):
+    path = write(TWO)
+    assert main(["solve", path, "--out", "out"]) == 0
+    assert re.findall(r"^Written to (.*)$", capsys.readouterr().out, re.MULTILINE) == ["out/a", "out/b"]
+    assert [tree(f"out/{key}")["problem"] for key in "ab"] == ["swing_a", "swing_b"]
+    assert tree("out/b")["size"]["recordings"] == 2
+    assert main(["solve", f"{path}::b", "--out", "lone", "--quiet"]) == 0
+    assert tree("lone")["problem"] == "swing_b"
+    # The folder now holds results of both: one problem is not to replace them.
+    assert "out is not empty" in wrong(capsys, "solve", f"{path}::b", "--out", "out")
+
+
+def test_names_apply_to_the_problems_that_know_them(here):
+    text = TWO + "c = Parameter('c', 1e-3, lower=0)\nproblems['b'] = pendulum('swing_b', [run()], coulomb=c)\n"
+    assert main(["solve", write(text), "--out", "out", "--set", "c=0", "--fix", "c", "--quiet"]) == 0
+    assert tree("out/b")["parameters"]["c"]["fixed"]
+    assert "c" not in tree("out/a")["parameters"]
+
+
+def test_default_folders_of_several_problems(here, capsys):
+    assert main(["solve", write(TWO), "--quiet", "--max-iterations", "0"]) == 3
+    assert sorted(path.name for path in Path("results").iterdir()) == ["swing_a", "swing_b"]
+    message = "swing.py has 2 problems named 'swing_a', which would share a folder; rename all but one or give"
+    assert message in wrong(capsys, "solve", write(TWO.replace("swing_b", "swing_a")))
+    assert "the problem's name 'a/b' is no folder name; give a folder with --out" in wrong(
+        capsys, "solve", write(ONE.replace("swing", "a/b"))
+    )
+
+
+def test_worst_of_several_and_the_others_still_run(here, capsys):
+    assert main(["solve", write(BAD_SECOND), "--out", "out", "--max-iterations", "0"]) == 2
+    err = capsys.readouterr().err
+    assert err.splitlines()[0] == "spookid: a is not converged (max_iterations); its results are in out/a"
+    assert err.splitlines()[1].startswith("spookid: error: b: swing.py:16: Problem 'blind' needs recordings")
+    assert sorted(path.name for path in Path("out").iterdir()) == ["a", "c"]
+
+
+def test_refused_folders_are_known_before_the_first_solve(here, capsys, monkeypatch):
+    Path("out/b").mkdir(parents=True)
+    Path("out/b/notes.txt").write_text("mine")
+    complaints = []
+    monkeypatch.setattr(commands, "_solve", lambda *_: complaints.append(capsys.readouterr().err) or commands.Exit.DONE)
+    assert main(["solve", write(TWO), "--out", "out"]) == 2
+    assert complaints == [
+        "spookid: error: b: out/b is not empty and holds no earlier solution.json, so it is left alone; "
+        "choose another folder\n"
+    ]
+
+
+# --- simulate ---
+
+
+def test_simulate_from_results(here, capsys, solved):
+    assert main(["simulate", write(ONE), "--from", str(solved), "--out", "out"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert re.fullmatch(
+        r"swing, run: simulated 1 s in steps of 0\.01 s; rms difference theta 0\.00\d+ rad\nWritten to out\n", out
+    )
+    assert {path.name for path in Path("out").iterdir()} == {
+        "simulation.json",
+        "trajectory.npz",
+        "run.csv",
+        "simulation.png",
+    }
+    result, solution = simulation("out"), load(solved)
+    assert (result["schema"], result["problem"], result["status"]) == (1, "swing", "completed")
+    assert (result["step"], result["duration"], result["from"]) == (0.01, 1.0, str(solved))
+    assert result["parameters"] == solution.values
+    [entry] = result["recordings"]
+    assert (entry["name"], entry["file"], entry["status"], entry["steps"]) == ("run", "run.csv", "completed", 101)
+    with np.load("out/trajectory.npz") as arrays:
+        assert sorted(arrays) == ["observed_0", "predicted_0", "q_0", "t_0", "v_0"]
+        assert (arrays["q_0"].shape, arrays["v_0"].shape) == ((101, 1, 7), (101, 1, 6))
+        np.testing.assert_array_equal(arrays["q_0"][0], solution.trajectories[0].q[0])
+        misfit = (arrays["observed_0"] - arrays["predicted_0"])[:, 0]
+        assert np.isnan(misfit).sum() == 2
+        assert entry["rms"]["theta"] == pytest.approx(np.sqrt(np.nanmean(misfit**2)))
+        read = Recording.from_csv("out/run.csv")
+        np.testing.assert_allclose(read.signal("theta"), arrays["predicted_0"][:, 0], atol=1e-12)
+
+
+def test_simulate_takes_the_step_of_the_results_unless_told_otherwise(here, solved):
+    path = write(ONE)
+    assert main(["solve", path, "--step", "0.02", "--out", "coarse", "--quiet"]) == 0
+    assert main(["simulate", path, "--from", "coarse", "--out", "out", "--quiet"]) == 0
+    assert simulation("out")["step"] == 0.02
+    assert main(["simulate", path, "--from", "coarse", "--step", "0.005", "--out", "out", "--quiet"]) == 0
+    assert simulation("out")["step"] == 0.005
+
+
+def test_simulate_with_values_and_a_duration(here, capsys):
+    flags = ["--set", "J=0.01", "b=-0.001", "--duration", "1.5", "--out", "out"]
+    assert main(["simulate", write(ONE), *flags]) == 0
+    result = simulation("out")
+    assert result["parameters"] == {"J": 0.01, "b": -0.001}  # bounds are for estimates
+    assert (result["duration"], result["from"]) == (1.5, None)
+    with np.load("out/trajectory.npz") as arrays:
+        assert np.isnan(arrays["observed_0"][101:]).all()
+    assert "duration is 0.001 s; it must be at least two steps" in wrong(
+        capsys, "simulate", write(ONE), "--duration", "0.001", "--out", "out"
+    )
+
+
+def test_simulate_without_recordings(here, capsys, solved):
+    path = write(BLIND)
+    assert "Problem 'blind' has no recording; give a duration" in wrong(capsys, "simulate", path, "--out", "out")
+    assert not Path("out").exists()
+    assert main(["simulate", path, "--duration", "0.5", "--out", "out"]) == 0
+    assert capsys.readouterr().out == "blind, blind: simulated 0.5 s in steps of 0.01 s\nWritten to out\n"
+    assert simulation("out")["recordings"][0]["rms"] == {"theta": None}
+    np.testing.assert_allclose(Recording.from_csv("out/blind.csv").signal("theta"), 0, atol=1e-9)
+    assert main(["simulate", path, "--from", str(solved), "--duration", "0.5", "--out", "out", "--quiet"]) == 0
+    start = load(solved).trajectories[0].predicted[0, 0]
+    assert Recording.from_csv("out/blind.csv").signal("theta")[0] == pytest.approx(start)
+
+
+def test_simulate_without_observations(here, capsys):
+    path = write(ONE + "problem = problem.with_(observations=[])\n")
+    assert "has no observations; a simulation would have nothing to show" in wrong(
+        capsys, "simulate", path, "--out", "out"
+    )
+
+
+def test_simulate_several_problems_and_recordings(here, capsys):
+    path = write(TWO.replace('run("again")', 'run("run")'))
+    assert main(["solve", path, "--out", "solved", "--quiet"]) == 0
+    assert main(["simulate", path, "--from", "solved", "--out", "out"]) == 0
+    assert [simulation(f"out/{key}")["from"] for key in "ab"] == ["solved/a", "solved/b"]
+    assert [entry["file"] for entry in simulation("out/b")["recordings"]] == ["run.csv", "run_2.csv"]
+    with np.load("out/b/trajectory.npz") as arrays:
+        assert {"t_0", "t_1", "predicted_1"} <= set(arrays)
+    # One folder for all: its start is that of the recording of this name.
+    assert main(["simulate", path, "--from", "solved/a", "--out", "again", "--quiet"]) == 0
+    assert [simulation(f"again/{key}")["from"] for key in "ab"] == ["solved/a", "solved/a"]
+
+
+def test_simulate_starts_from_the_data_where_the_results_have_no_such_recording(here, solved):
+    path = write(ONE.replace("[run()]", "[run('another')]"))
+    assert main(["simulate", path, "--from", str(solved), "--out", "out", "--quiet"]) == 0
+    with np.load("out/trajectory.npz") as arrays:
+        assert abs(arrays["q_0"][0] - load(solved).trajectories[0].q[0]).max() > 1e-6
+
+
+def test_simulate_refuses_folders_that_are_none_of_its_own(here, capsys, solved):
+    path = write(ONE)
+    message = "is not empty and holds no earlier simulation.json, so it is left alone; choose another folder"
+    assert message in wrong(capsys, "simulate", path, "--out", str(solved))
+    assert main(["simulate", path, "--out", "out", "--quiet"]) == 0
+    assert main(["simulate", path, "--out", "out", "--quiet", "--duration", "0.5"]) == 0
+    assert simulation("out")["duration"] == 0.5
+    assert "holds no earlier solution.json" in wrong(capsys, "solve", path, "--out", "out")
+
+
+def test_simulate_refuses_other_sources(here, capsys, solved):
+    path = write(ONE)
+    assert "none/solution.json cannot be read" in wrong(capsys, "simulate", path, "--from", "none", "--out", "out")
+    other = write(ONE.replace('Parameter("J"', 'Parameter("J_1"').replace('Parameter("b"', 'Parameter("b_1"'))
+    assert "holds none of the parameters of 'swing'" in wrong(
+        capsys, "simulate", other, "--from", str(solved), "--out", "out"
+    )
+
+
+def test_step_without_a_solution(here, capsys):
+    """Negative friction drives the rod faster and faster, until Newton's method finds no next one."""
+    assert main(["simulate", write(ONE), "--set", "J=0.01", "b=-3.2", "--duration", "20", "--out", "out"]) == 3
+    err = capsys.readouterr().err
+    found = re.fullmatch(r"spookid: swing, run: step (\d+) was not solved: .*; the (.*) s before it are in out\n", err)
+    assert found is not None, err
+    result = simulation("out")
+    [entry] = result["recordings"]
+    assert (result["status"], entry["status"]) == ("failed", "failed")
+    assert 0 <= int(found[1]) - entry["steps"] <= 1  # the last one may have overflowed
+    assert entry["duration"] == pytest.approx(float(found[2]))
+    assert "was not solved" in entry["message"]
+    assert len(Recording.from_csv("out/run.csv").t) == entry["steps"]
+
+
+def test_first_step_without_a_solution(here, capsys, monkeypatch):
+    monkeypatch.setattr("spookid.simulation._MAX_NEWTON", 0)
+    assert main(["simulate", write(ONE), "--out", "out", "--quiet"]) == 3
+    assert "step 1 was not solved" in capsys.readouterr().err
+    [entry] = simulation("out")["recordings"]
+    assert (entry["steps"], entry["file"], entry["duration"]) == (1, None, 0)
+    assert not list(Path("out").glob("*.csv"))
+
+
+# --- folders ---
+
+
+def test_folder_is_whole_or_absent(tmp_path):
+    target = tmp_path / "deep" / "out"
+    with folders.replacing(target, "mark.json") as folder:
+        (folder / "mark.json").write_text('{"schema": 1}')
+        assert not target.exists()
+    assert [path.name for path in target.parent.iterdir()] == ["out"]
+
+    def fail():
+        with folders.replacing(target, "mark.json") as folder:
+            (folder / "half").write_text("")
+            raise RuntimeError("halfway")
+
+    with pytest.raises(RuntimeError, match="halfway"):
+        fail()
+    assert [path.name for path in target.parent.iterdir()] == ["out"]
+    assert [path.name for path in target.iterdir()] == ["mark.json"]
+
+
+def test_folder_is_put_back_if_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / "mark.json").write_text('{"schema": 1, "old": true}')
+    rename = Path.rename
+
+    def fail(self, to):
+        if self.suffix == ".part":
+            raise OSError(28, "No space left on device")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with (
+        pytest.raises(ProblemError, match=r"out cannot be written \(No space left on device\)"),
+        folders.replacing(target, "mark.json"),
+    ):
+        pass
+    assert json.loads((target / "mark.json").read_text())["old"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_folder_that_filled_up_meanwhile_is_left_alone(tmp_path):
+    target = tmp_path / "out"
+
+    def late():
+        with folders.replacing(target, "mark.json"):
+            target.mkdir()
+            (target / "notes.txt").write_text("mine")
+
+    with pytest.raises(ProblemError, match="is not empty"):
+        late()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_folder_behind_a_link_is_replaced_and_the_link_stays(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with folders.replacing(tmp_path / "link", "mark.json") as folder:
+        (folder / "mark.json").write_text("{}")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "mark.json").exists()
+
+
+def test_targets_that_are_refused(tmp_path):
+    def refusal(path):
+        with pytest.raises(ProblemError) as caught:
+            folders.check_target(path, "mark.json")
+        return str(caught.value)
+
+    file = tmp_path / "file"
+    file.write_text("")
+    assert refusal(file) == f"{file} is a file; choose another folder"
+    assert refusal(file / "out") == f"{file / 'out'} cannot be made because {file} is a file; choose another folder"
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for content in ("", "[]", '{"other": 1}'):
+        (mine / "mark.json").write_text(content)
+        assert "mine is not empty and holds no earlier mark.json" in refusal(mine)
+    (mine / "mark.json").write_text('{"schema": 1}')
+    folders.check_target(mine, "mark.json")
+    (mine / "below").mkdir()
+    assert "mine would be replaced with the folder 'below' in it; move that away" in refusal(mine)
+    assert refusal("/proc").startswith("/proc ")
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    if not os.access(locked, os.W_OK):  # root may write everywhere
+        assert f"because {locked} is not writable" in refusal(locked / "out")
+
+
+# --- interrupts ---
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_while_solving_saves_the_best_iterate(here, capsys, monkeypatch, number):
+    show = progress.SolverLine.show
+
+    def interrupt(line, iteration):
+        show(line, iteration)
+        if iteration.iteration == 1:
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(progress.SolverLine, "show", interrupt)
+    handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    assert main(["solve", write(TWO), "--out", "out"]) == 130
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
+    out, err = capsys.readouterr()
+    assert "interrupted after 1 iteration" in out
+    assert err == "spookid: interrupted; the best iterate of a is in out/a\nspookid: not started: b\n"
+    assert (tree("out/a")["status"], tree("out/a")["iterations"]) == ("interrupted", 1)
+    assert not Path("out/b").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_while_building_writes_nothing(here, capsys, monkeypatch, number):
+    monkeypatch.setattr("spookid.estimation.assemble", lambda _: signal.raise_signal(number))
+    assert main(["solve", write(ONE), "--out", "out"]) == 130
+    assert capsys.readouterr() == ("", "spookid: interrupted; nothing of swing was written\n")
+    assert not Path("out").exists()
+
+
+def test_interrupt_while_loading(here, capsys):
+    assert main(["check", write("import signal; signal.raise_signal(signal.SIGINT)\n")]) == 130
+    assert capsys.readouterr() == ("", "spookid: interrupted; nothing was written\n")
+
+
+def test_interrupt_after_the_end_loses_nothing(here, capsys, monkeypatch):
+    """It comes while the summary is made: too late to shorten the solve, and no reason to drop it."""
+    summary = spookid.Solution.summary
+
+    def interrupt(solution):
+        signal.raise_signal(signal.SIGINT)
+        return summary(solution)
+
+    monkeypatch.setattr(spookid.Solution, "summary", interrupt)
+    assert main(["solve", write(TWO), "--out", "out"]) == 130
+    assert "not started: b" in capsys.readouterr().err
+    assert tree("out/a")["status"] == "converged"
+
+
+def test_second_interrupt_does_not_wait(here, capsys, monkeypatch):
+    def interrupt(*_):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(spookid.Solution, "save", interrupt)
+    assert main(["solve", write(ONE), "--out", "out", "--quiet"]) == 130
+    assert capsys.readouterr().err == "spookid: interrupted; nothing of swing was written\n"
+    assert not Path("out").exists()
+
+
+def test_interrupt_of_a_simulation_writes_nothing(here, capsys, monkeypatch):
+    monkeypatch.setattr("spookid.replay.march", lambda *_: signal.raise_signal(signal.SIGTERM))
+    assert main(["simulate", write(ONE), "--out", "out"]) == 130
+    assert capsys.readouterr() == ("", "spookid: interrupted; nothing of swing was written\n")
+    assert not Path("out").exists()
+
+
+# --- on a terminal ---
+
+
+class Terminal:
+    """The command with a terminal for its stderr."""
+
+    def __init__(self, *arguments: str, columns: int = 80) -> None:
+        self.screen, other = pty.openpty()
+        termios.tcsetwinsize(other, (40, columns))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "spookid", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=other,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        os.close(other)
+        self.seen = ""
+
+    def read(self, until: str | None = None, limit: float = 60.0) -> str:
+        """What came on stderr, until a text or the end."""
+        end = time.monotonic() + limit
+        while until is None or until not in self.seen:
+            assert time.monotonic() < end, self.seen
+            if not select.select([self.screen], [], [], 0.1)[0]:
+                continue
+            try:
+                piece = os.read(self.screen, 65536)
+            except OSError:  # Linux tells the end like this
+                piece = b""
+            if not piece:
+                break
+            self.seen += piece.decode()
+        return self.seen
+
+    def end(self) -> int:
+        self.read()
+        self.process.stdout.close()
+        os.close(self.screen)
+        return self.process.wait(60)
+
+
+def lines(text: str) -> list[str]:
+    """What stood on the line of progress, in turn."""
+    return [line for line in text.split("\r") if line.strip()]
+
+
+@pytest.mark.parametrize("columns", [40, 120])
+def test_progress_of_a_solve(here, columns):
+    terminal = Terminal("solve", write(ONE), "--out", "out", columns=columns)
+    assert terminal.end() == 0
+    shown = lines(terminal.seen)
+    assert shown[0] == "swing: building"
+    assert shown[1].startswith("swing: iteration 0  cost ")
+    assert re.match(r"swing: iteration 1  cost \S+", shown[2])
+    assert max(map(len, shown)) < columns
+    if columns == 120:
+        assert re.search(r"damping 1e-06  \d\.\d s  [Jb] \S+ \([+-]\d+\.\d %\)$", shown[2])
+    assert terminal.seen.endswith("\r")  # the line is gone
+    assert "\n" not in terminal.seen
+
+
+def test_progress_of_a_simulation(here):
+    terminal = Terminal("simulate", write(ONE), "--duration", "20", "--out", "out")
+    assert terminal.end() == 0
+    assert re.search(r"run: +\d+%.* steps", terminal.seen)
+
+
+@pytest.mark.parametrize("command", ["solve", "simulate"])
+def test_no_progress_if_quiet(here, command):
+    terminal = Terminal(command, write(ONE), "--quiet", "--out", "out")
+    assert terminal.end() == 0
+    assert terminal.seen == ""
+
+
+def test_ctrl_c(here, data):
+    """A long recording, so that an iteration takes a while."""
+    text = ONE.replace("[run()]", "[Recording(run().t * 80, {'theta': run().signal('theta')}, 'slow')], step=0.005")
+    terminal = Terminal("solve", write(text), "--out", "out")
+    terminal.read("iteration 1 ")
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.end() == 130
+    assert "spookid: ends after this iteration; interrupt again to end at once" in terminal.seen
+    assert terminal.seen.endswith("spookid: interrupted; the best iterate of swing is in out\r\n")
+    assert tree("out")["status"] == "interrupted"
+    assert {path.name for path in Path("out").iterdir()} == FILES
+
+
+def test_columns(monkeypatch):
+    for told, used in (("10", 60), ("90", 90), ("500", 120)):
+        monkeypatch.setenv("COLUMNS", told)
+        assert terminal.columns() == used

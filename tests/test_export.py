@@ -1,0 +1,395 @@
+"""Result folders: what stands in them, that nothing is lost, and that nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from solutions import STEPS, awkward, difference, pendulum_problem, solution
+
+import spookid
+from spookid import ProblemError, plots
+from spookid.export import check_target, load, save
+from spookid.solution import Solution
+
+FILES = {
+    "solution.json",
+    "trajectory.npz",
+    "sensitivities.npz",
+    "summary.txt",
+    "fit.png",
+    "convergence.png",
+    "parameters.png",
+}
+
+NUMBER, TEXT, TRUTH = (int, float), (str,), (bool,)
+LAYOUT = {
+    **dict.fromkeys(("schema", "step", "state_weight", "iterations"), NUMBER),
+    **dict.fromkeys(("problem", "backend", "stepper", "friction", "status", "message"), TEXT),
+    "cost": dict.fromkeys(("total", "state", "observation", "prior"), NUMBER),
+    "history": [
+        {
+            **dict.fromkeys(("iteration", "total", "state", "observation", "damping", "step_norm"), NUMBER),
+            "parameters": {"J": NUMBER},
+        }
+    ],
+    "parameters": {
+        "J": {
+            **dict.fromkeys(("estimate", "std_err", "initial", "lower"), NUMBER),
+            "upper": None,
+            "unit": TEXT,
+            "at_bound": TRUTH,
+        }
+    },
+    "identifiability": {
+        "singular_values": [NUMBER],
+        "weak_directions": [{"singular_value": NUMBER, "direction": {"J_x": NUMBER}}],
+    },
+    "complementarity": {"max_residual": None},
+    "size": dict.fromkeys(("recordings", "steps", "states", "parameters", "residuals", "jacobian_nonzeros"), NUMBER),
+    "timing_s": dict.fromkeys(("build", "compile", "solve", "evaluate", "factorize"), NUMBER),
+    "versions": dict.fromkeys(("spookid", "casadi", "numpy"), TEXT),
+}
+
+
+def mismatch(tree: Any, layout: Any, path: str = "") -> str:
+    """Where a JSON tree lacks what the layout asks for, empty if nowhere; more keys are welcome."""
+    if layout is None:
+        return "" if tree is None else f"{path} is {tree!r}, not null"
+    if isinstance(layout, tuple):
+        good = isinstance(tree, layout) and (layout == TRUTH or not isinstance(tree, bool))
+        return "" if good else f"{path} is {tree!r}"
+    if isinstance(layout, list):
+        return next(filter(None, (mismatch(tree[i], layout[0], f"{path}[{i}]") for i in range(len(tree)))), "")
+    missing = set(layout) - set(tree)
+    if missing:
+        return f"{path} lacks {missing}"
+    return next(filter(None, (mismatch(tree[key], layout[key], f"{path}/{key}") for key in layout)), "")
+
+
+def refuse(constant: str) -> float:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("results") / "pendulum"
+    solution().save(path)
+    return path
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    """A result folder to damage."""
+    target = tmp_path / "damaged"
+    target.mkdir()
+    for name in ("solution.json", "trajectory.npz", "sensitivities.npz"):
+        (target / name).write_bytes((folder / name).read_bytes())
+    return target
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures that cost no time, where they are not what is tested."""
+    for name in ("fit", "convergence", "parameters"):
+        monkeypatch.setattr(plots, name, lambda _: plots.Figure(figsize=(1, 1)))
+
+
+# --- what is written ---
+
+
+def test_the_folder_holds_the_files_of_the_contract_and_no_others(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert {path.name for path in folder.parent.iterdir()} == {"pendulum"}
+
+
+def test_solution_json_has_the_keys_and_types_of_the_contract(folder: Path) -> None:
+    tree = json.loads((folder / "solution.json").read_text(encoding="utf-8"), parse_constant=refuse)
+    assert mismatch(tree, LAYOUT) == ""
+    assert tree["schema"] == 1
+    assert tree["iterations"] == len(tree["history"]) - 1
+    assert tree["cost"]["total"] == tree["cost"]["state"] + tree["cost"]["observation"] + tree["cost"]["prior"]
+    assert tree["parameters"]["b"]["std_err"] is None
+    assert tree["parameters"]["b"]["reason"] == "held at its bound"
+    assert tree["parameters"]["m"]["fixed"] is True
+    assert tree["status"] == "converged"
+
+
+def test_no_number_is_written_as_nan_or_infinity(figures: None, tmp_path: Path) -> None:
+    save(awkward(), tmp_path / "r")
+    tree = json.loads((tmp_path / "r/solution.json").read_text(encoding="utf-8"), parse_constant=refuse)
+    assert tree["state_weight"] is None
+    assert tree["cost"]["observation"] is None
+    assert tree["parameters"]["J"]["lower"] is None
+
+
+def test_arrays_have_the_names_and_shapes_of_the_contract(figures: None, tmp_path: Path) -> None:
+    save(solution(3), tmp_path / "r")
+    with np.load(tmp_path / "r/trajectory.npz", allow_pickle=False) as arrays:
+        for i in range(3):
+            assert arrays[f"t_{i}"].shape == (STEPS,)
+            assert arrays[f"q_{i}"].shape == (STEPS, 1, 7)
+            assert arrays[f"v_{i}"].shape == (STEPS, 1, 6)
+            assert arrays[f"observed_{i}"].shape == arrays[f"predicted_{i}"].shape == (STEPS, 1)
+            assert arrays[f"impulse_residual_{i}"].shape == (STEPS, 12)
+            assert arrays[f"multipliers_{i}"].shape == (STEPS, 5)
+        assert len(arrays.files) == 21
+    with np.load(tmp_path / "r/sensitivities.npz", allow_pickle=False) as arrays:
+        assert arrays["names"].tolist() == ["J", "b", "J_x"]
+        for name in ("covariance", "covariance_sandwich", "correlation", "T"):
+            assert arrays[name].shape == (3, 3)
+        assert arrays["correlation"][0, 0] == pytest.approx(1.0)
+
+
+def test_summary_and_pictures(folder: Path) -> None:
+    assert (folder / "summary.txt").read_text(encoding="utf-8") == solution().summary() + "\n"
+    for name in ("fit.png", "convergence.png", "parameters.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+# --- round trip ---
+
+
+@pytest.mark.parametrize("make", [solution, lambda: solution(3), awkward], ids=["one", "three", "awkward"])
+def test_nothing_is_lost(make: Any, figures: None, tmp_path: Path) -> None:
+    original = make()
+    save(original, tmp_path / "r")
+    loaded = load(tmp_path / "r")
+    assert difference(original, loaded) == ""
+    assert loaded.summary() == original.summary()
+
+
+def test_the_comparison_sees_a_difference() -> None:
+    # The test above proves nothing if this one fails.
+    assert "estimate" in difference(solution()["J"], awkward()["J"])
+    assert difference(solution(), awkward()) != ""
+    assert difference((0.0, math.nan), (-0.0, math.nan)) != ""
+
+
+def test_a_loaded_solution_evaluates_expressions(folder: Path) -> None:
+    (J, *_) = pendulum_problem().parameters
+    loaded = spookid.load(str(folder))
+    assert isinstance(loaded, Solution)
+    assert loaded(2 * J).std_err == 2 * loaded["J"].std_err == 2 * solution()["J"].std_err
+
+
+def test_loading_needs_no_matplotlib_and_saving_no_pyplot(folder: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, spookid\n"
+        f"s = spookid.load({str(folder)!r})\n"
+        "assert 'matplotlib' not in sys.modules, 'loading imports it'\n"
+        f"s.save({str(tmp_path / 'again')!r})\n"
+        "assert 'matplotlib.pyplot' not in sys.modules, 'saving imports it'\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+# --- where it is written ---
+
+
+def test_an_earlier_result_and_an_empty_folder_are_replaced(figures: None, tmp_path: Path) -> None:
+    target = tmp_path / "r"
+    target.mkdir()
+    save(solution(), target)
+    (target / "left over.txt").write_text("from before")
+    save(awkward(), target)
+    assert {path.name for path in target.iterdir()} == FILES
+    assert load(target).problem == awkward().problem
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_parents_are_made(figures: None, tmp_path: Path) -> None:
+    save(solution(), str(tmp_path / "a/b/c"))
+    assert load(tmp_path / "a/b/c").problem == "pendulum"
+
+
+def test_anything_else_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("spookid.export._write", lambda *_: pytest.fail("it wrote"))
+    other = tmp_path / "thesis"
+    other.mkdir()
+    (other / "chapter.tex").write_text("precious")
+    (tmp_path / "file").write_text("precious")
+    for target in (other, tmp_path / "file"):
+        for refuses in (lambda: check_target(target), lambda: save(solution(), target)):  # noqa: B023
+            with pytest.raises(ProblemError, match=f"{target.name}.*choose another folder"):
+                refuses()
+    assert (other / "chapter.tex").read_text() == (tmp_path / "file").read_text() == "precious"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_may_be_written_is_accepted(folder: Path, tmp_path: Path) -> None:
+    for target in (folder, tmp_path, tmp_path / "new", str(tmp_path / "new/deeper")):
+        check_target(target)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, OSError])
+def test_if_writing_fails_all_is_as_before(
+    error: type[BaseException], figures: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    target = tmp_path / "r"
+    save(solution(), target)
+    before = {path.name: path.read_bytes() for path in target.iterdir()}
+
+    def fail(_: Solution) -> None:
+        raise error("in the middle")
+
+    monkeypatch.setattr(plots, "parameters", fail)
+    for place in (target, tmp_path / "new"):
+        with pytest.raises(ProblemError if error is OSError else error, match="in the middle"):
+            save(awkward(), place)
+    assert list(tmp_path.iterdir()) == [target]
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
+
+
+# --- damage ---
+
+
+@pytest.mark.parametrize("name", ["solution.json", "trajectory.npz", "sensitivities.npz"])
+def test_a_missing_file_is_named(name: str, copy: Path) -> None:
+    (copy / name).unlink()
+    with pytest.raises(ProblemError, match=rf"{name} cannot be read \(No such file"):
+        load(copy)
+
+
+@pytest.mark.parametrize("name", ["solution.json", "trajectory.npz", "sensitivities.npz"])
+@pytest.mark.parametrize("damage", ["cut", "noise", "empty", "folder"])
+def test_a_damaged_file_is_named(name: str, damage: str, copy: Path) -> None:
+    path = copy / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes({"cut": content[: len(content) // 2], "noise": b"\xff\x00 no" * 50, "empty": b""}[damage])
+    with pytest.raises(ProblemError, match=name):
+        load(copy)
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match=r"nowhere/solution\.json cannot be read.*solve the problem again"):
+        load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("schema", [2, None, "1"])
+def test_another_schema_is_refused(schema: Any, copy: Path) -> None:
+    rewrite(copy, lambda tree: tree.update(schema=schema))
+    with pytest.raises(ProblemError, match=r"solution\.json has schema .* reads 1; solve the problem again"):
+        load(copy)
+
+
+KEYS = [
+    ("schema",), ("problem",), ("step",), ("status",), ("detail",), ("cost", "prior"), ("history", 0, "total"),
+    ("history", 0, "prior"), ("parameters", "J", "estimate"), ("parameters", "J", "fixed"), ("identifiability",),
+    ("identifiability", "reasons"), ("complementarity", "max_residual"), ("size", "steps"), ("timing_s", "compile"),
+    ("versions",), ("recordings",), ("recordings", 0, "signals"), ("notices",), ("infinities",),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", KEYS, ids=lambda way: "/".join(map(str, way)))
+def test_a_missing_key_is_named(way: tuple[Any, ...], copy: Path) -> None:
+    def remove(tree: Any) -> None:
+        for key in way[:-1]:
+            tree = tree[key]
+        del tree[way[-1]]
+
+    rewrite(copy, remove)
+    if way == ("history", 0, "total"):  # for people: the sum of the others
+        assert difference(load(copy), solution()) == ""
+        return
+    with pytest.raises(ProblemError, match=rf"solution\.json lacks '{way[-1]}'"):
+        load(copy)
+
+
+@pytest.mark.parametrize(
+    ("way", "value"),
+    [
+        (("problem",), 3),
+        (("step",), "0.01"),
+        (("step",), True),
+        (("status",), "splendid"),
+        (("cost",), 1.0),
+        (("cost", "state"), [1.0]),
+        (("parameters",), ["J"]),
+        (("parameters", "J", "at_bound"), 1),
+        (("size", "steps"), 10.5),
+        (("size", "steps"), None),
+        (("versions", "numpy"), 2),
+        (("infinities",), {"no/such/place": 1}),
+        (("infinities",), {"history/7/total": 1}),
+        (("infinities",), {"step/deeper": 1}),
+        (("timing_s", "solve"), 10**400),
+    ],
+)
+def test_a_wrong_value_is_damage(way: tuple[Any, ...], value: Any, copy: Path) -> None:
+    def change(tree: Any) -> None:
+        for key in way[:-1]:
+            tree = tree[key]
+        tree[way[-1]] = value
+
+    rewrite(copy, change)
+    with pytest.raises(ProblemError, match=r"solution\.json (is damaged|lacks)"):
+        load(copy)
+
+
+def test_json_that_is_no_object_or_holds_nan_is_damage(copy: Path) -> None:
+    for text in ("[1]", '{"schema": NaN}', "7"):
+        (copy / "solution.json").write_text(text)
+        with pytest.raises(ProblemError, match=r"solution\.json is damaged"):
+            load(copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "message"),
+    [
+        ("trajectory.npz", "q_0", None, "lacks 'q_0'"),
+        ("trajectory.npz", "q_0", np.zeros((3, 1, 7)), "'q' has shape"),
+        ("trajectory.npz", "observed_0", np.zeros((STEPS, 2)), "'observed' has shape"),
+        ("trajectory.npz", "v_0", np.zeros((STEPS, 6)), "'v' is an array"),
+        ("trajectory.npz", "t_0", np.array(["a"] * STEPS), "'t' is an array"),
+        ("trajectory.npz", "t_0", np.array(1.0), "is damaged"),
+        ("sensitivities.npz", "T", None, "lacks 'T'"),
+        ("sensitivities.npz", "covariance", np.zeros((2, 3)), "'covariance' has shape"),
+        ("sensitivities.npz", "names", np.zeros(3), "is damaged"),
+    ],
+)
+def test_wrong_arrays_are_named(name: str, key: str, value: Any, message: str, copy: Path) -> None:
+    with np.load(copy / name) as archive:
+        arrays = dict(archive)
+    if value is None:
+        del arrays[key]
+    else:
+        arrays[key] = value
+    np.savez(copy / name, **arrays)
+    with pytest.raises(ProblemError, match=f"{name} .*{message}|{name} {message}"):
+        load(copy)
+
+
+class Bomb:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def test_no_pickle_is_read(copy: Path, tmp_path: Path) -> None:
+    np.savez(copy / "sensitivities.npz", names=np.array([Bomb(tmp_path / "boom")], dtype=object))
+    with pytest.raises(ProblemError, match=r"sensitivities\.npz is damaged"):
+        load(copy)
+    assert not (tmp_path / "boom").exists()
+
+
+def rewrite(folder: Path, change: Any) -> None:
+    path = folder / "solution.json"
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    change(tree)
+    path.write_text(json.dumps(tree), encoding="utf-8")

@@ -1,0 +1,295 @@
+"""The figures: what they show is what the solution holds, nothing is lost by thinning, nothing overlaps."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from io import BytesIO
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from solutions import awkward, solution
+
+from spookid import plots
+from spookid.solution import Cost, Estimate, Solution, Step, Trajectory
+from spookid.summary import uncertain
+
+
+def many(parameters: int = 13, recordings: int = 3) -> Solution:
+    """A solution with as many parameters of many magnitudes, with and without errors and bounds."""
+    s = solution()
+    names = [f"parameter_{i}" for i in range(parameters)]
+    estimates = {name: _estimate(name, i) for i, name in enumerate(names)}
+    history = tuple(
+        Step(k, s.history[0].cost, 10.0**-k, 1.0, {n: p.initial / (k + 1) for n, p in estimates.items()})
+        for k in range(7)
+    )
+    return replace(s, parameters=estimates, history=history, trajectories=s.trajectories * recordings)
+
+
+def _estimate(name: str, i: int) -> Estimate:
+    value = (-1.0) ** i * 10.0 ** (i % 9 - 6)
+    unknown = i % 4 == 1
+    return Estimate(
+        name=name,
+        estimate=value,
+        std_err=math.nan if unknown else abs(value) * 10.0 ** (-(i % 3)),
+        reason="the data do not determine it" if unknown else "",
+        initial=value * (1 + 0.5 * (i % 2)),
+        lower=value - abs(value) if i % 3 else -math.inf,
+        upper=value if i % 5 == 0 else math.inf,
+        unit="kg m^2",
+        at_bound=i % 5 == 0,
+        fixed=i == 3,
+    )
+
+
+def long(steps: int, turns: float = 0.0) -> Solution:
+    """A solution with one trajectory of many steps, a spike of one sample, a gap, and a sensor that wraps."""
+    t = np.arange(steps) * 1e-3
+    true = np.sin(3 * t) + 2 * math.pi * turns * t / t[-1]
+    observed = np.mod(true + math.pi, 2 * math.pi) - math.pi
+    observed[steps // 2 : steps // 2 + steps // 10] = np.nan
+    predicted = np.where(np.isnan(observed), true, observed) + 0.001
+    observed[steps // 3] += 0.5
+    blank = np.zeros((steps, 0))
+    trajectory = Trajectory(
+        "long", ("theta",), t, np.zeros((steps, 0, 7)), np.zeros((steps, 0, 6)), observed[:, None], predicted[:, None],
+        blank, blank,
+    )  # fmt: skip
+    return replace(solution(), trajectories=(trajectory,))
+
+
+def drawn(figure: Figure) -> Figure:
+    """The figure after layout; warnings (of a layout that does not fit, of glyphs that lack) are errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure.savefig(BytesIO(), format="png", dpi=plots.DPI)
+    return figure
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+
+
+FIGURES = {"fit": plots.fit, "convergence": plots.convergence, "parameters": plots.parameters}
+CASES: dict[str, Callable[[], Solution]] = {
+    "one": solution,
+    "three recordings": lambda: solution(3),
+    "awkward": awkward,
+    "13 parameters": many,
+    "1 parameter": lambda: many(1, 1),
+    "40 parameters": lambda: many(40, 6),
+    "long": lambda: long(100_000, 20),
+    "nothing": lambda: replace(solution(), parameters={}, trajectories=(), history=()),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_can_be_drawn_and_nothing_leaves_it(name: str, case: str) -> None:
+    figure = drawn(FIGURES[name](CASES[case]()))
+    page = figure.bbox
+    for box in boxes(figure):
+        assert page.x0 <= box.x0 + 1
+        assert box.x1 - 1 <= page.x1
+        assert page.y0 <= box.y0 + 1
+        assert box.y1 - 1 <= page.y1
+
+
+@pytest.mark.parametrize("case", ["one", "13 parameters", "40 parameters", "three recordings"])
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_axes_with_their_labels_overlap(name: str, case: str) -> None:
+    found = list(boxes(drawn(FIGURES[name](CASES[case]()))))
+    for i, a in enumerate(found):
+        for b in found[:i]:
+            width, height = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+            assert min(width, height) < 1.5
+
+
+def boxes(figure: Figure) -> Iterator[object]:
+    """Where axes with all their labels, the legend and the title are [pixels]."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    for artist in (*figure.axes, *figure.legends, figure._suptitle):
+        box = artist.get_tightbbox(renderer)
+        if box is not None and box.width and box.height:
+            yield box
+
+
+# --- fit ---
+
+
+def test_the_fit_shows_measured_estimated_and_residual() -> None:
+    s = solution()
+    trajectory = s.trajectories[0]
+    upper, lower = drawn(plots.fit(s)).axes
+    measured, estimated = upper.lines
+    there = np.isfinite(trajectory.observed[:, 0])
+    np.testing.assert_allclose(measured.get_ydata(), trajectory.observed[there, 0], atol=1e-12)
+    np.testing.assert_allclose(estimated.get_ydata(), trajectory.predicted[:, 0], atol=1e-12)
+    residual = (trajectory.observed - trajectory.predicted)[there, 0]
+    np.testing.assert_allclose(lower.lines[-1].get_ydata(), 1e3 * residual, atol=1e-12)
+    assert upper.get_ylabel() == "theta [rad]"
+    assert lower.get_ylabel() == "residual\n[mrad]"
+    assert lower.get_xlabel() == "time [s]"
+    assert f"rms {1e3 * math.sqrt(np.mean(residual**2)):.3g} mrad" in texts(lower.figure)
+
+
+def test_recordings_stand_side_by_side_the_first_four_of_them() -> None:
+    three = drawn(plots.fit(solution(3)))
+    assert len(three.axes) == 6
+    assert [axes.get_title(loc="left") for axes in three.axes[::2]] == ["release 0", "release 1", "release 2"]
+    assert "recordings" not in three.get_suptitle()
+    six = drawn(plots.fit(many(1, 6)))
+    assert len(six.axes) == 8
+    assert "(first 4 of 6 recordings)" in six.get_suptitle()
+
+
+@pytest.mark.parametrize("steps", [1000, 100_000])
+def test_no_spike_is_lost_and_no_line_is_drawn_across_a_wrap(steps: int) -> None:
+    upper, lower = plots.fit(long(steps, turns=20)).axes
+    for line in (*upper.lines, lower.lines[-1]):
+        assert len(line.get_ydata()) <= 3000
+    assert np.max(np.abs(np.diff(upper.lines[1].get_ydata()))) < 0.5
+    assert np.max(lower.lines[-1].get_ydata()) == pytest.approx(499)  # [mrad]
+    residual = np.interp(upper.lines[0].get_xdata(), upper.lines[1].get_xdata(), upper.lines[1].get_ydata())
+    assert np.max(np.abs(upper.lines[0].get_ydata() - residual)) == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_sensor_of_many_turns_keeps_its_turns_if_its_first_samples_are_missing() -> None:
+    s = solution()
+    trajectory = s.trajectories[0]
+    observed = trajectory.observed + 20 * math.pi
+    observed[:3] = np.nan
+    predicted = trajectory.predicted + np.where(np.isnan(observed), 0.0, 20 * math.pi)
+    turned = replace(trajectory, observed=observed, predicted=predicted)
+    upper, _ = plots.fit(replace(s, trajectories=(turned,))).axes
+    for line in upper.lines:
+        assert np.min(line.get_ydata()) > 19 * math.pi
+
+
+def test_thinning_keeps_the_extremes_of_every_stretch() -> None:
+    random = np.random.default_rng(3)
+    for n in (3000, 3001, 4567, 100_003):
+        t, y = np.arange(n, dtype=float), random.normal(size=n)
+        kept_t, kept = plots._thinned(t, y)
+        assert len(kept) <= 3000
+        assert np.all(np.diff(kept_t) > 0)
+        np.testing.assert_array_equal(kept, y[kept_t.astype(int)])
+        assert (kept.max(), kept.min()) == (y.max(), y.min())
+        length = -(-2 * n // 3000) if n > 3000 else 1
+        for start in range(0, n, length * 97):
+            stretch = y[start : start + length]
+            assert {stretch.max(), stretch.min()} <= set(kept)
+
+
+def test_a_signal_that_diverged_or_has_no_samples_says_so() -> None:
+    s = solution()
+    nothing = np.full_like(s.trajectories[0].observed, np.nan)
+    for changes in ({"predicted": nothing}, {"observed": nothing}):
+        figure = drawn(plots.fit(replace(s, trajectories=(replace(s.trajectories[0], **changes),))))
+        assert "no residuals" in texts(figure)
+
+
+# --- convergence ---
+
+
+def test_costs_are_logarithmic_and_iterations_whole_numbers() -> None:
+    s = solution()
+    top, middle, bottom = drawn(plots.convergence(s)).axes
+    assert top.get_yscale() == bottom.get_yscale() == "log"
+    assert [line.get_label() for line in top.lines] == ["total", "state", "observation"]
+    np.testing.assert_array_equal(top.lines[0].get_ydata(), [step.cost.total for step in s.history])
+    np.testing.assert_array_equal(top.lines[2].get_xdata(), range(len(s.history)))
+    assert all(tick == round(tick) for tick in bottom.get_xticks())
+    assert [line.get_label() for line in middle.lines[1:]] == ["J", "b", "J_x"]
+    assert all(line.get_ydata()[-1] == 0.0 for line in middle.lines[1:])
+    assert np.isnan(bottom.lines[0].get_ydata()[0])  # the guess took no damping, and zero has no logarithm
+
+
+def test_the_way_of_a_parameter_is_relative_to_its_largest_value() -> None:
+    s = solution()
+    steps = tuple(replace(s.history[0], iteration=k, parameters={"_b": b}) for k, b in enumerate((2.0, 4.0, 0.0)))
+    figure = drawn(plots.convergence(replace(s, history=steps)))
+    np.testing.assert_array_equal(figure.axes[1].lines[1].get_ydata(), [0.5, 1.0, 0.0])
+    assert [text.get_text().strip() for text in figure.axes[1].get_legend().get_texts()] == ["_b"]
+
+
+def test_curves_of_many_parameters_differ() -> None:
+    lines = plots.convergence(many(28)).axes[1].lines[1:]
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 28
+
+
+def test_costs_without_a_logarithm_say_so() -> None:
+    s = solution()
+    figure = drawn(
+        plots.convergence(replace(s, history=(replace(s.history[0], cost=Cost(math.nan, math.inf), damping=0.0),)))
+    )
+    assert texts(figure).count("no positive finite value") == 2
+
+
+# --- parameters ---
+
+
+def test_a_row_shows_estimate_interval_guess_and_words() -> None:
+    s = solution()
+    J = s["J"]
+    axes = row(s, "J")
+    guess, interval, estimate = axes.lines[-3:]
+    assert guess.get_xdata() == [J.initial]
+    np.testing.assert_allclose(interval.get_xdata(), [J.estimate - 1.96 * J.std_err, J.estimate + 1.96 * J.std_err])
+    assert estimate.get_xdata() == [J.estimate]
+    words = [text.get_text() for text in axes.texts]
+    assert words == [f"{uncertain(J.estimate, J.std_err)} kg m²", "guess 0.004, bounds ≥ 1e-06"]
+
+
+def test_parameters_without_an_error_look_different_and_say_why() -> None:
+    s = solution()
+    looks = {}
+    for name, reason in {"J": None, "b": "at lower bound", "J_x": "the data do not determine it", "m": "fixed"}.items():
+        axes = row(s, name)
+        looks[name] = (axes.lines[-1].get_marker(), axes.lines[-1].get_color())
+        assert [text.get_text() for text in axes.texts][2:] == ([] if reason is None else [reason])
+    assert looks["b"] == looks["J_x"]
+    assert len(set(looks.values())) == 3
+
+
+def test_near_bounds_are_drawn_far_ones_are_not() -> None:
+    s = solution()
+    low, high = row(s, "b").get_xlim()
+    assert low < 0 < high
+    assert len(row(s, "b").patches) == 1
+    near = replace(s, parameters={"J": replace(s["J"], estimate=0.004, initial=0.01, lower=1e-6, upper=0.015)})
+    assert len(row(near, "J").patches) == 2
+    far = replace(s, parameters={"J": replace(s["J"], lower=-1e3, upper=1e3)})
+    assert len(row(far, "J").patches) == 0
+    both = replace(s, parameters={"a": replace(s["m"], name="a", estimate=0.0, initial=0.0, lower=-0.2, upper=0.2)})
+    assert len(row(both, "a").patches) == 2
+
+
+def test_what_a_row_shows_lies_within_it() -> None:
+    s = many(40)
+    for axes, p in zip(plots.parameters(s).axes, s.parameters.values(), strict=True):
+        low, high = axes.get_xlim()
+        reach = 0.0 if math.isnan(p.std_err) else 1.96 * p.std_err
+        assert low < p.estimate - reach <= p.estimate + reach < high
+        assert low < p.initial < high
+
+
+def test_ticks_of_a_row_differ() -> None:
+    s = solution()
+    near = replace(s, parameters={"J": replace(s["J"], estimate=1000.0001, initial=1000.0002, std_err=1e-5)})
+    figure = drawn(plots.parameters(near))
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert len(set(labels)) == len(labels) > 2
+
+
+def row(s: Solution, name: str) -> Axes:
+    (axes,) = (axes for axes in plots.parameters(s).axes if axes.get_ylabel() == name)
+    return axes

@@ -1,0 +1,256 @@
+"""The linear algebra of a step: against dense matrices, with one and two chains, with and without parameters."""
+
+from __future__ import annotations
+
+import itertools
+
+import casadi as ca
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mechanisms import Array
+from scipy.optimize import lsq_linear
+
+from spookid.factor import Factor, Group
+from spookid.manifold import Manifold
+from spookid.solvers.bounded import bounded_step
+from spookid.solvers.linearization import DampedStep, Linearization, Tangent
+from spookid.solvers.structured import (
+    Elimination,
+    NormalEquations,
+    NotPositiveDefiniteError,
+    assemble,
+    diagonal,
+    pull_back,
+)
+from spookid.transcription import Block, Chain, Point, Transcription
+
+STEPS, TANGENT = 6, 3
+
+SHAPES = {
+    "reach 0": [(4, (0,), False)],
+    "reach 1": [(5, (0, 1), False), (3, (0,), True)],
+    "reach 2 with a gap": [(2, (0, 2), False), (4, (0, 1), False), (2, (0,), False), (6, (0,), True)],
+}
+"""Per factor its rows, offsets, and whether it stands at the first step only."""
+
+
+def random_blocks(shape: str, parameters: int, rng: np.random.Generator, steps: int = STEPS) -> list[Block]:
+    blocks = []
+    for i, (rows, offsets, first_only) in enumerate(SHAPES[shape]):
+        variables = {offset: ca.SX.sym("x", TANGENT) for offset in offsets}
+        empty = ca.SX.sym("none", 0)
+        factor = Factor(f"f{i}", Group.STATE, ca.SX(rows, 1), variables, empty, ("row",) * rows, first_only)
+        columns = len(offsets) * TANGENT + parameters + 1
+        blocks.append(Block(factor, 0, rng.normal(size=(factor.count(steps), columns, rows))))
+    return blocks
+
+
+def dense(blocks: list[Block], parameters: int, steps: int = STEPS) -> tuple[Array, Array]:
+    """J (rows, N t + n_p) and r (rows,)."""
+    rows, values = [], []
+    for block in blocks:
+        for k, matrix in enumerate(block.matrix):
+            row = np.zeros((matrix.shape[1], steps * TANGENT + parameters))
+            for i, offset in enumerate(block.factor.variables):
+                row[:, (k + offset) * TANGENT :][:, :TANGENT] = matrix[i * TANGENT : (i + 1) * TANGENT].T
+            row[:, steps * TANGENT :] = matrix[len(matrix) - 1 - parameters : -1].T
+            rows.append(row)
+            values.append(matrix[-1])
+    return np.vstack(rows), np.concatenate(values)
+
+
+@pytest.fixture(params=[0, 1, 3])
+def parameters(request: pytest.FixtureRequest) -> int:
+    return request.param
+
+
+@pytest.fixture(params=SHAPES)
+def blocks(request: pytest.FixtureRequest, parameters: int) -> list[Block]:
+    return random_blocks(request.param, parameters, np.random.default_rng(0))
+
+
+# --- one chain ---
+
+
+def test_normal_equations_are_those_of_the_dense_jacobian(blocks, parameters):
+    J, r = dense(blocks, parameters)
+    equations = assemble(blocks, STEPS, TANGENT, parameters)
+    n = STEPS * TANGENT
+    hessian, gradient = J.T @ J, J.T @ r
+    lower = np.zeros((n, n))
+    for d in range(equations.band.shape[1]):
+        np.fill_diagonal(lower[d:], equations.band[: n - d, d])
+    np.testing.assert_allclose(lower, np.tril(hessian[:n, :n]), atol=1e-12)
+    for d in range(1, equations.band.shape[1]):  # nothing stands beyond the end of the matrix
+        assert not equations.band[n - d :, d].any()
+    np.testing.assert_allclose(equations.border, np.column_stack([hessian[:n, n:], gradient[:n]]), atol=1e-12)
+    corner = np.block([[hessian[n:, n:], gradient[n:, None]], [gradient[None, n:], np.array([[r @ r]])]])
+    np.testing.assert_allclose(equations.corner, corner, atol=1e-12)
+    np.testing.assert_allclose(equations.gradient, gradient[:n], atol=1e-12)
+    np.testing.assert_allclose(diagonal(equations), np.diag(hessian)[:n], atol=1e-12)
+
+
+def test_products_with_the_hessian_and_with_other_residuals(blocks, parameters):
+    J, _ = dense(blocks, parameters)
+    rng = np.random.default_rng(1)
+    n = STEPS * TANGENT
+    step = rng.normal(size=n + parameters)
+    moved = assemble(blocks, STEPS, TANGENT, parameters).apply(step[:n], step[n:])
+    np.testing.assert_allclose(np.concatenate(moved), J.T @ J @ step, atol=1e-11)
+    others = [rng.normal(size=(len(b.matrix), b.matrix.shape[2])) for b in blocks]
+    pulled = np.concatenate(pull_back(blocks, others, STEPS, TANGENT))
+    np.testing.assert_allclose(pulled, J.T @ np.concatenate([o.ravel() for o in others]), atol=1e-12)
+
+
+@pytest.mark.parametrize("parameters", [1, 3], indirect=True)  # none: see test_problem.py
+@pytest.mark.parametrize("damping", [0.0, 0.3])
+def test_elimination_is_the_schur_complement(blocks, parameters, damping):
+    J, r = dense(blocks, parameters)
+    n = STEPS * TANGENT
+    hessian, gradient = J.T @ J, J.T @ r
+    states = hessian[:n, :n] + damping * np.diag(np.diag(hessian)[:n])
+    border = hessian[:n, n:]
+    elimination = Elimination(assemble(blocks, STEPS, TANGENT, parameters), damping)
+    np.testing.assert_allclose(
+        elimination.reduction(), border.T @ np.linalg.solve(states, border), rtol=1e-8, atol=1e-10
+    )
+    half = elimination.half(gradient[:n, None])[:, 0]
+    expected = border.T @ np.linalg.solve(states, gradient[:n])
+    np.testing.assert_allclose(elimination.reduced_gradient(half), expected, rtol=1e-8, atol=1e-10)
+    moved = np.linspace(-1, 1, parameters)
+    expected = -np.linalg.solve(states, gradient[:n] + border @ moved)
+    np.testing.assert_allclose(elimination.states(half, moved), expected, rtol=1e-8, atol=1e-10)
+
+
+def test_states_that_nothing_determines_are_refused():
+    blocks = random_blocks("reach 1", 1, np.random.default_rng(2))
+    blocks[0].matrix[:, 0::TANGENT] = 0
+    blocks[1].matrix[:, 0] = 0
+    equations = assemble(blocks, STEPS, TANGENT, 1)
+    with pytest.raises(NotPositiveDefiniteError):
+        Elimination(equations, 0.0)
+    assert np.all(np.isfinite(Elimination(equations, 1e-3).reduction()))
+
+
+def test_an_indefinite_band_is_refused():
+    band = np.zeros((2, 2))
+    band[:, 0], band[0, 1] = 1.0, 2.0
+    with pytest.raises(NotPositiveDefiniteError):
+        Elimination(NormalEquations(band, np.zeros((2, 2)), np.zeros((2, 2))), 0.0)
+
+
+# --- two chains and the damped, bounded step ---
+
+
+def linearization(shape: str, lower: float, upper: float) -> tuple[Linearization, Array, Array]:
+    """Two chains that share two parameters, with the dense Jacobian and residual of both."""
+    rng = np.random.default_rng(3)
+    lengths = (STEPS, STEPS + 2)
+    chains = [random_blocks(shape, 2, rng, steps) for steps in lengths]
+    total = sum(lengths) * TANGENT
+    rows, start = [], 0
+    for blocks, steps in zip(chains, lengths, strict=True):
+        J, _ = dense(blocks, 2, steps)
+        whole = np.zeros((len(J), total + 2))
+        whole[:, start : start + steps * TANGENT], whole[:, total:] = J[:, :-2], J[:, -2:]
+        rows.append(whole)
+        start += steps * TANGENT
+    r = np.concatenate([dense(blocks, 2, steps)[1] for blocks, steps in zip(chains, lengths, strict=True)])
+    factors = [block.factor for block in chains[0]]
+    bounds = np.full(2, lower), np.full(2, upper)
+    space, symbols = Manifold((("flat", TANGENT),)), ca.SX.sym("p", 2)
+    horizons = [Chain("run", steps, {}, {}) for steps in lengths]
+    problem = Transcription(space, factors, symbols, [], ["a", "b"], *bounds, np.ones(2), horizons)
+    point = Point(tuple(np.zeros((steps, TANGENT)) for steps in lengths), np.zeros(2))
+    return Linearization(problem, point, chains), np.vstack(rows), r
+
+
+def flat(tangent: Tangent) -> Array:
+    return np.concatenate([*tangent.states, tangent.parameters])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_linearizations_are_dense_algebra(shape):
+    here, J, r = linearization(shape, -np.inf, np.inf)
+    states = len(J.T) - 2
+    hessian, gradient = J.T @ J, J.T @ r
+    np.testing.assert_allclose(flat(here.gradient), gradient, atol=1e-11)
+    schur = hessian[states:, states:] - hessian[states:, :states] @ np.linalg.solve(
+        hessian[:states, :states], hessian[:states, states:]
+    )
+    np.testing.assert_allclose(here.information(), schur, rtol=1e-8, atol=1e-9)
+    cosines = np.abs(gradient) / (np.linalg.norm(J, axis=0) * np.linalg.norm(r))
+    assert here.optimality() == pytest.approx(cosines.max(), rel=1e-10)
+    damping = 1e-3
+    scales = np.diag(hessian).copy()
+    scales[states:] = np.maximum(scales[states:], r @ r)  # magnitudes are 1
+    np.testing.assert_allclose(flat(here.scales), scales, rtol=1e-12)
+    step = DampedStep(here, damping)(here.gradient)
+    expected = -np.linalg.solve(hessian + damping * np.diag(scales), gradient)
+    np.testing.assert_allclose(flat(step), expected, rtol=1e-8, atol=1e-9)
+    promised = r @ r - np.sum((r + J @ expected) ** 2)
+    assert here.promised(step) == pytest.approx(promised, rel=1e-8)
+    assert step.scaled_norm(here.scales) == pytest.approx(np.sqrt(scales @ expected**2), rel=1e-8)
+
+
+@pytest.mark.parametrize("shape", ["reach 0", "reach 1"])
+@pytest.mark.parametrize(("lower", "upper"), [(-1e-2, 1e-2), (0.0, 1e-3), (-1e-3, 0.0), (-1.0, 1e-3)])
+def test_bounded_steps_minimise_the_damped_model_in_the_box(shape, lower, upper):
+    here, J, r = linearization(shape, lower, upper)
+    n = J.shape[1]
+    damping = 1e-3
+    step = flat(DampedStep(here, damping)(here.gradient))
+    rows = np.vstack([J, np.diag(np.sqrt(damping * flat(here.scales)))])
+    box = np.full(n, -np.inf), np.full(n, np.inf)
+    box[0][-2:], box[1][-2:] = lower, upper
+    expected = lsq_linear(rows, np.concatenate([-r, np.zeros(n)]), box, method="bvls", tol=1e-14).x
+    np.testing.assert_allclose(step, expected, rtol=1e-6, atol=1e-9)
+    assert np.all((step[-2:] >= lower) & (step[-2:] <= upper))
+
+
+# --- the bounded quadratic program ---
+
+
+def brute_force(S: Array, g: Array, lower: Array, upper: Array) -> Array:
+    """The best of all active sets whose free part lies in the box."""
+    best, value = None, np.inf
+    for sides in itertools.product((-1, 0, 1), repeat=len(g)):
+        side = np.array(sides)
+        delta = np.where(side < 0, lower, np.where(side > 0, upper, 0.0))
+        free = side == 0
+        delta[free] = np.linalg.solve(S[np.ix_(free, free)], -g[free] - S[np.ix_(free, ~free)] @ delta[~free])
+        cost = 0.5 * delta @ S @ delta + g @ delta
+        if np.all(delta >= lower - 1e-12) and np.all(delta <= upper + 1e-12) and cost < value:
+            best, value = delta, cost
+    return best
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([1.0, 1e-6, 1e6]))
+def test_the_bounded_step_is_the_best_of_all_active_sets(seed, n, unit):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(n + 2, n))
+    units = unit ** rng.integers(-1, 2, n)  # units must not matter
+    lower, upper = -rng.exponential(size=n), rng.exponential(size=n)
+    lower[rng.random(n) < 0.3], upper[rng.random(n) < 0.2] = 0.0, 1e-9
+    S, g = A.T @ A, 3 * rng.normal(size=n)
+    step = bounded_step(S / np.outer(units, units), g / units, lower * units, upper * units)
+    assert np.all((step >= lower * units) & (step <= upper * units))
+    np.testing.assert_allclose(step / units, brute_force(S, g, lower, upper), rtol=1e-7, atol=1e-9)
+
+
+def test_a_step_inside_the_box_is_newtons():
+    S, g = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([1.0, -1.0])
+    step = bounded_step(S, g, np.full(2, -np.inf), np.full(2, np.inf))
+    np.testing.assert_allclose(step, -np.linalg.solve(S, g), rtol=1e-14)
+
+
+def test_no_parameters_need_no_step():
+    assert bounded_step(np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("S", [[[0.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [2.0, 1.0]], [[1.0, 1.0], [1.0, 1.0 - 1e-12]]])
+def test_a_program_without_a_minimum_is_refused(S):
+    with pytest.raises(NotPositiveDefiniteError):
+        bounded_step(np.array(S), np.ones(2), np.full(2, -1.0), np.full(2, 1.0))
