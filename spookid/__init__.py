@@ -25,6 +25,7 @@ _HOME = {
     "Solution": "solution",
     "Spook": "steppers.spook",
     "Status": "solvers.status",
+    "Variational": "steppers.variational",
     "gravity": "model",
     "load": "export",
     "load_problem": "loading",
@@ -46,6 +47,7 @@ __all__ = [
     "Solution",
     "Spook",
     "Status",
+    "Variational",
     "gravity",
     "load",
     "load_problem",
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from spookid.solution import Solution
     from spookid.solvers.status import Status
     from spookid.steppers.spook import Spook
+    from spookid.steppers.variational import Variational
 
 
 def __getattr__(name: str) -> Any:

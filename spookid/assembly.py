@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid import initialization
 from spookid.errors import ProblemError
-from spookid.factor import Constant, Factor
+from spookid.factor import Constant
 from spookid.initialization import Guess
 from spookid.kernels import Array, contiguous
 from spookid.observations import observation_factor
@@ -17,7 +17,7 @@ from spookid.parameter import Parameter, substitute
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.sampling import Grid, grid, held, observed
-from spookid.steppers.spook import Settings
+from spookid.steppers.impulses import Settings
 from spookid.transcription import Chain, Point, Transcription
 
 WIDTH_SHARE = 0.01
@@ -53,6 +53,12 @@ class Assembly:
     transcription: Transcription
     start: Point
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a user should know about how the problem was set up, each once."""
+        own = self.problem.stepper.notices(self.problem.model)
+        return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
+
 
 def assemble(problem: Problem) -> Assembly:
     """Build the transcription of ``problem`` and its initial point.
@@ -64,14 +70,15 @@ def assemble(problem: Problem) -> Assembly:
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} needs recordings and observations to be solved")
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     settings = Settings.of(problem.model)
+    manifold = problem.stepper.manifold(problem.model)
     constants = numbers(problem, settings, slip_widths(problem, evidence))
     factors = [
-        *problem.stepper.factors(problem.model, settings),
-        observation_factor(problem.model, problem.observations),
+        *problem.stepper.factors(problem.model, settings, np.isinf(problem.state_weight)),
+        observation_factor(problem.model, manifold, problem.observations),
     ]
     free = problem.free
     transcription = Transcription(
-        problem.model.state,
+        manifold,
         factors,
         ca.vertcat(ca.SX(0, 1), *free),
         constants,
@@ -79,10 +86,11 @@ def assemble(problem: Problem) -> Assembly:
         np.array([p.lower for p in free]),
         np.array([p.upper for p in free]),
         np.array([magnitude(p, problem.guess[p.name]) for p in free]),
-        [_chain(factors, e) for e in evidence],
+        [_chain(problem, e) for e in evidence],
     )
     start = Point(
-        tuple(contiguous(e.guess.states) for e in evidence), contiguous([problem.guess[p.name] for p in free])
+        tuple(contiguous(problem.stepper.start(problem.model, e.guess.states)) for e in evidence),
+        contiguous([problem.guess[p.name] for p in free]),
     )
     return Assembly(problem, settings, constants, evidence, transcription, start)
 
@@ -129,16 +137,14 @@ def magnitude(parameter: Parameter, guess: float) -> float:
     return abs(guess) or (span if np.isfinite(span) else 1.0)
 
 
-def _chain(factors: list[Factor], evidence: Evidence) -> Chain:
-    steps = evidence.grid.count
+def _chain(problem: Problem, evidence: Evidence) -> Chain:
     absent = np.isnan(evidence.observed)
     observation = np.hstack([np.where(absent, 0.0, evidence.observed), ~absent])
     data = {
-        "impulse": contiguous(evidence.inputs[:-1]),
-        "initial state": np.zeros((1, 0)),
+        "impulse": contiguous(problem.stepper.inputs(evidence.inputs)),
         "observation": contiguous(observation),
     }
-    return Chain(evidence.recording.name, steps, {f.name: data[f.name] for f in factors}, {"observation": absent})
+    return Chain(evidence.recording.name, evidence.grid.count, data, {"observation": absent})
 
 
 def _columns(columns: list[Array], rows: int) -> Array:

@@ -11,18 +11,16 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid.assembly import Assembly, Evidence, assemble
+from spookid.assembly import Assembly, assemble
 from spookid.errors import ProblemError
-from spookid.factor import Constant, Group
-from spookid.kernels import Array, Kernel, contiguous
-from spookid.observations import HingeAngle
+from spookid.factor import Group
 from spookid.parameter import Parameter, substitute
 from spookid.problem import BACKENDS, Problem
-from spookid.sampling import wrap
-from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
+from spookid.solution import Cost, Estimate, Size, Solution, Step, Times
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.status import Outcome
-from spookid.transcription import Point, Transcription
+from spookid.trajectories import trajectories
+from spookid.transcription import Transcription
 from spookid.uncertainty import Sensitivities, sensitivities
 
 
@@ -52,7 +50,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
     problem, transcription = assembly.problem, assembly.transcription
     knowledge = _sensitivities(assembly, outcome)
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
-    notices = [notice for e in assembly.evidence for notice in e.guess.notices] + _unphysical(problem, values)
+    notices = [*assembly.notices, *_unphysical(problem, values)]
     return Solution(
         problem=problem.name,
         backend=backend,
@@ -79,7 +77,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         size=_size(transcription),
         times=Times.of(outcome.timing, build),
         versions={"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__},
-        trajectories=_trajectories(assembly, outcome.point),
+        trajectories=trajectories(assembly, outcome.point),
         notices=tuple(dict.fromkeys(notices)),
     )
 
@@ -107,7 +105,7 @@ def _estimate(parameter: Parameter, problem: Problem, value: float, knowledge: S
 
 def _sensitivities(assembly: Assembly, outcome: Outcome) -> Sensitivities:
     transcription, estimates = assembly.transcription, outcome.point.parameters
-    freedom = transcription.rows - transcription.unknowns
+    freedom = outcome.freedom
     noise = outcome.history[-1].total / freedom if freedom > 0 else float("nan")
     magnitudes = np.maximum(np.abs(estimates), transcription.magnitudes)
     held = (estimates <= transcription.lower) | (estimates >= transcription.upper)
@@ -139,71 +137,3 @@ def _unphysical(problem: Problem, values: Mapping[str, float]) -> list[str]:
                 "triangle inequality; no mass distribution has them."
             )
     return notices
-
-
-def _trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:
-    """Estimated motion on each recording, with the impulses along it."""
-    residuals = assembly.transcription.residuals(point)
-    everything = (
-        *assembly.constants,
-        *(Constant(p, float(v)) for p, v in zip(assembly.problem.free, point.parameters, strict=True)),
-    )
-    return tuple(
-        _trajectory(
-            assembly.problem,
-            e,
-            x,
-            r,
-            _multipliers(assembly, e, x, everything),
-            predict(assembly.problem, x, everything),
-        )
-        for e, x, r in zip(assembly.evidence, point.states, residuals, strict=True)
-    )
-
-
-def _trajectory(
-    problem: Problem, evidence: Evidence, x: Array, residuals: list[Array], multipliers: Array, predicted: Array
-) -> Trajectory:
-    bodies, steps = len(problem.model.bodies), evidence.grid.count
-    initial, impulse, _ = residuals
-    return Trajectory(
-        name=evidence.recording.name,
-        signals=tuple(o.signal for o in problem.observations),
-        t=evidence.grid.times(),
-        q=x[:, : 7 * bodies].reshape(steps, bodies, 7),
-        v=x[:, 7 * bodies :].reshape(steps, bodies, 6),
-        observed=evidence.observed,
-        predicted=beside(predicted, evidence.observed),
-        impulse_residual=np.vstack([initial, impulse]) / np.sqrt(problem.state_weight),
-        multipliers=multipliers,
-    )
-
-
-def beside(angles: Array, observed: Array) -> Array:
-    """Angles (N, n_o) on the branch nearest to what was observed; unwrapped over time where nothing was."""
-    unwrapped = np.unwrap(angles, axis=0)
-    near = observed + wrap(angles - observed, HingeAngle.period)
-    return np.where(np.isnan(observed), unwrapped, near)
-
-
-def predict(problem: Problem, x: Array, constants: tuple[Constant, ...]) -> Array:
-    """What the sensors would show at states (N, 13 n_b): (N, n_o), angles in (−π, π]."""
-    symbol = ca.SX.sym("x", problem.model.state.ambient)
-    rows = ca.vertcat(ca.SX(0, 1), *(o.predicted(problem.model, symbol) for o in problem.observations))
-    return _map([symbol], rows, [x], constants)
-
-
-def _multipliers(assembly: Assembly, evidence: Evidence, x: Array, constants: tuple[Constant, ...]) -> Array:
-    function = assembly.problem.stepper.multipliers(assembly.problem.model, assembly.settings)
-    states = [x[offset : len(x) - 1 + offset] for offset in function.variables]
-    inputs = contiguous(evidence.inputs[:-1])
-    values = _map([*function.variables.values(), function.data], function.value, [*states, inputs], constants)
-    return np.vstack([values, np.full((1, values.shape[1]), np.nan)])
-
-
-def _map(symbols: list[ca.SX], expression: ca.SX, arrays: list[Array], constants: tuple[Constant, ...]) -> Array:
-    """An expression of stepwise symbols along arrays, (N, rows)."""
-    shared = ca.vertcat(*(c.symbol for c in constants))
-    kernel = Kernel(ca.Function("along", [*symbols, shared], [ca.densify(expression)]), len(symbols))
-    out = np.empty((len(arrays[0]), expression.numel()))
-    return kernel(arrays, [contiguous([c.value for c in constants])], out)

@@ -39,6 +39,8 @@ class Factor:
     """A name for each row."""
     first_only: bool = False
     """True if it stands at the first step only."""
+    hard: bool = False
+    """True if its rows must vanish at the solution; they are then no part of the cost."""
 
     @property
     def reach(self) -> int:

@@ -6,23 +6,17 @@ of the poses (4.3).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import casadi as ca
 import numpy as np
-from scipy.spatial.transform import Rotation
 
-from spookid.body import GROUND, Body, Frame
 from spookid.kernels import Array
+from spookid.kinematics import Values, place, rest_angles, velocities
 from spookid.model import Model
 from spookid.observations import HingeAngle
-from spookid.parameter import substitute
 from spookid.recording import Recording
 from spookid.sampling import Grid, smoothed
-
-Values = Mapping[str, float]
-"""Number of every parameter of the model, by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,22 +28,6 @@ class Guess:
     angles: Array
     """Hinge angles, unwrapped, (N, n_j) [rad]."""
     notices: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _Pose:
-    position: Array
-    """(N, 3)."""
-    rotation: Rotation
-
-    def frame(self, at: Array, axes: Array) -> _Pose:
-        """A frame fixed in this pose."""
-        return _Pose(self.position + self.rotation.apply(at), self.rotation * Rotation.from_matrix(axes))
-
-    def body(self, at: Array, axes: Array) -> _Pose:
-        """The pose whose frame this is."""
-        rotation = self.rotation * Rotation.from_matrix(axes).inv()
-        return _Pose(self.position - rotation.apply(at), rotation)
 
 
 def guess(
@@ -74,50 +52,3 @@ def guess(
             )
     poses = place(model, angles, values)
     return Guess(np.hstack([poses, velocities(poses, grid.step)]), angles, tuple(notices))
-
-
-def rest_angles(model: Model, values: Values) -> Array:
-    """Rest angle of each hinge, (n_j,) [rad]."""
-    return np.array([_number(joint.rest_angle, values).item() for joint in model.joints])
-
-
-def place(model: Model, angles: Array, values: Values) -> Array:
-    """Poses with every hinge at its angle and no constraint violated.
-
-    Args:
-        angles: (N, n_j) [rad].
-
-    Returns:
-        q, (N, 7 n_b); free bodies stand at the origin.
-    """
-    count = len(angles)
-    origin = _Pose(np.zeros((count, 3)), Rotation.from_rotvec(np.zeros((count, 3))))
-    poses: dict[Body, _Pose] = {GROUND: origin, **{body: origin for body in model.bodies if body.free}}
-    for joint in model.tree():
-        turn = angles[:, [model.joints.index(joint)]] * np.array([1.0, 0.0, 0.0])
-        known, new = (joint.parent, joint.child) if joint.parent.body in poses else (joint.child, joint.parent)
-        turn = turn if known is joint.parent else -turn
-        base = poses[known.body].frame(*_frame(known, values))
-        turned = _Pose(base.position, base.rotation * Rotation.from_rotvec(turn))
-        poses[new.body] = turned.body(*_frame(new, values))
-    placed = [poses[body] for body in model.bodies]
-    return np.hstack([np.hstack([p.position, p.rotation.as_quat(scalar_first=True)]) for p in placed])
-
-
-def velocities(poses: Array, step: float) -> Array:
-    """v_{k+1} = (q_{k+1} ⊟ q_k)/h with the exact logarithm, v_0 = v_1; (N, 7 n_b) to (N, 6 n_b) (4.3)."""
-    columns = []
-    for pose in np.split(poses, poses.shape[1] // 7, axis=1):
-        rotation = Rotation.from_quat(pose[:, 3:], scalar_first=True)
-        turned = (rotation[:-1].inv() * rotation[1:]).as_rotvec()
-        columns += [np.diff(pose[:, :3], axis=0), turned]
-    moved = np.hstack(columns) / step
-    return np.vstack([moved[:1], moved])
-
-
-def _frame(frame: Frame, values: Values) -> tuple[Array, Array]:
-    return _number(frame.at, values), _number(frame.axes, values)
-
-
-def _number(expression: ca.SX, values: Values) -> Array:
-    return substitute(expression, values)

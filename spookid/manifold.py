@@ -42,6 +42,11 @@ class Manifold:
         parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
         return ca.vertcat(*(rotations.minus(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts))
 
+    def difference(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
+        """x₁ ⊟ x₀, (tangent,), rotations by the exact logarithm."""
+        parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
+        return ca.vertcat(*(rotations.difference(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts))
+
     def basis(self, x: ca.SX) -> ca.SX:
         """∂(x ⊞ δ)/∂δ at δ = 0, sparse (ambient, tangent)."""
         parts = zip(self.parts, self._points(x), strict=True)

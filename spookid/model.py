@@ -153,8 +153,13 @@ class Model:
         things: tuple[Body | Hinge | Motor, ...] = (*self.bodies, *self.joints, *self.motors)
         return [self.gravity, *(e for thing in things for e in thing.expressions())]
 
+    def violation(self, q: ca.SX) -> ca.SX:
+        """g(q), (5 n_j,), at any expression of the configuration."""
+        v = ca.SX(6 * len(self.bodies), 1)
+        return ca.vertcat(ca.SX(0, 1), *(self._hinge(joint, q, v)[0] for joint in self.joints))
+
     def mechanics(self, q: ca.SX) -> Mechanics:
-        """The equations' ingredients at configuration ``q``, (7 n_b,)."""
+        """The equations' ingredients at configuration ``q``, a symbol (7 n_b,)."""
         columns = 6 * len(self.bodies)
         v = ca.SX.sym("v", columns)
         relations = [self._hinge(joint, q, v) for joint in self.joints]

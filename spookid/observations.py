@@ -11,6 +11,7 @@ import casadi as ca
 from spookid.errors import ProblemError, declared_at
 from spookid.factor import Factor, Group
 from spookid.joints import Hinge
+from spookid.manifold import Manifold
 from spookid.model import Model
 
 
@@ -46,13 +47,13 @@ class HingeAngle:
         return model.mechanics(q).angle[model.joints.index(self.hinge)]
 
 
-def observation_factor(model: Model, observations: Sequence[HingeAngle]) -> Factor:
+def observation_factor(model: Model, manifold: Manifold, observations: Sequence[HingeAngle]) -> Factor:
     """All observations of one step: (predicted − measured)/σ, angles the short way round (Δy, equation 3.6).
 
     The step's data are the measured values followed by a mask, 1 where there is a sample and 0 where it is missing.
     """
     n = len(observations)
-    x, data = ca.SX.sym("x", model.state.ambient), ca.SX.sym("y", 2 * n)
+    x, data = ca.SX.sym("x", manifold.ambient), ca.SX.sym("y", 2 * n)
     rows = []
     for i, observation in enumerate(observations):
         error = observation.predicted(model, x) - data[i]

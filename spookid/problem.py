@@ -14,9 +14,11 @@ from spookid.parameter import Parameter, parameters_in
 from spookid.recording import Recording
 from spookid.sampling import grid
 from spookid.steppers.spook import Spook
+from spookid.steppers.variational import Variational
 
 if TYPE_CHECKING:
-    from spookid.replay import Initial, Parameters, Progress
+    from spookid.replay import Initial, Parameters
+    from spookid.simulation import Progress
     from spookid.solution import Solution
     from spookid.solvers.levenberg_marquardt import Callback
 
@@ -44,7 +46,7 @@ class Problem:
     """h [s]."""
     state_weight: float = 100.0
     """κ: weight of the squared impulse residuals [1/(N s)²] against the squared observation residuals."""
-    stepper: Spook = field(default_factory=Spook)
+    stepper: Spook | Variational = field(default_factory=Spook)
     friction: str = "smooth"
     """How dry friction is represented."""
     friction_width: float | None = None
@@ -74,14 +76,16 @@ class Problem:
             value = getattr(self, name)
             if value is None and name == "friction_width":
                 continue
-            if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
+            finite = isinstance(value, (int, float)) and (math.isfinite(value) or name == "state_weight")
+            if not (finite and value > 0):
                 raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number")
         if self.friction not in FRICTIONS:
             raise ProblemError(f"{self._what}: friction {self.friction!r} is not known; choose from {_list(FRICTIONS)}")
-        if not isinstance(self.stepper, Spook):
-            raise ProblemError(f"{self._what}: stepper is {self.stepper!r}; use Spook()")
+        if not isinstance(self.stepper, (Spook, Variational)):
+            raise ProblemError(f"{self._what}: stepper is {self.stepper!r}; use Spook() or Variational()")
         if not isinstance(self.model, Model):
             raise ProblemError(f"{self._what}: model is {self.model!r}, which is no Model")
+        self.stepper.check(self.model, self.state_weight)
 
     def _check_names(self) -> None:
         known = {parameter.name: parameter for parameter in self.parameters}

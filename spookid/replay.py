@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import casadi as ca
@@ -10,20 +10,19 @@ import numpy as np
 
 from spookid.assembly import gather, numbers, slip_widths
 from spookid.errors import ProblemError
-from spookid.estimation import predict
 from spookid.factor import Constant
-from spookid.initialization import place, rest_angles
 from spookid.kernels import Array, contiguous
+from spookid.kinematics import place, rest_angles
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.sampling import Grid, held
-from spookid.simulation import Stepper, march
+from spookid.simulation import Progress, Stepper, march
 from spookid.solution import Solution
-from spookid.steppers.spook import Settings
+from spookid.steppers.impulses import Settings
+from spookid.trajectories import predict
 
 Initial: TypeAlias = Mapping[str, Any] | Solution | tuple[Any, Any] | None
 Parameters: TypeAlias = Mapping[str, float] | Solution | None
-Progress: TypeAlias = Callable[[Iterable[int]], Iterable[int]]
 
 
 def simulate(
@@ -71,7 +70,8 @@ def simulate(
     settings = Settings.of(problem.model)
     constants = numbers(problem, settings, slip_widths(problem, evidence))
     stepper = Stepper(problem.stepper.forward(problem.model, settings), constants)
-    states = march(stepper, contiguous(start), u, (progress or (lambda x: x))(range(steps.count - 1)))
+    marched = march(stepper, contiguous(start), problem.stepper.forward_inputs(u), progress)
+    states = problem.stepper.recorded(problem.model, marched, problem.step)
     return _recording(problem, steps, states, u, constants, measured.recording.name if measured else problem.name)
 
 

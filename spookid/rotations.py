@@ -57,6 +57,24 @@ def minus(e1: ca.SX, e0: ca.SX) -> ca.SX:
     return 2 * difference[0] * difference[1:4]
 
 
+def logarithm(e: ca.SX) -> ca.SX:
+    """log(e), the rotation vector of the short way round, (4,) to (3,), by its series near the identity.
+
+    It is blind to the quaternion's sign; its derivative ends at half a turn.
+    """
+    s, v = e[0], e[1:4]
+    square = ca.dot(v, v)
+    near = square < SERIES_BELOW
+    sine = ca.sqrt(ca.if_else(near, 1, square))
+    ratio = ca.if_else(near, 2 + square / 3, 2 * ca.atan2(sine, ca.fabs(s)) / sine)
+    return ca.if_else(s < 0, -ratio, ratio) * v
+
+
+def difference(e1: ca.SX, e0: ca.SX) -> ca.SX:
+    """e₁ ⊟ e₀ = log(e₀* ⋆ e₁), exactly."""
+    return logarithm(multiply(conjugate(e0), e1))
+
+
 def tangent(e: ca.SX) -> ca.SX:
     """∂(e ⊞ ψ)/∂ψ at ψ = 0, (4, 3): the map ψ̇ ↦ e ⋆ (0, ψ̇/2) (equation D.12)."""
     s, x, y, z = ca.vertsplit(e)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg import get_lapack_funcs
 
 from spookid.factor import Constant
 from spookid.kernels import Array, contiguous
-from spookid.steppers.spook import ForwardStep
+from spookid.steppers.impulses import ForwardStep
+
+Progress = Callable[[Iterable[int]], Iterable[int]]
+"""Wraps the iteration over the steps, as a progress bar does."""
 
 _TOLERANCE = 1e-12
-"""A step is solved when every Newton correction is below this share of the largest unknown of its kind."""
+"""A step is solved when a Newton correction of the velocities is below this share of the largest."""
 _MAX_NEWTON = 60
 _SMALLEST_SHARE = 1e-10
+_HUGE = 1e9
+"""No velocity or impulse changes by so much in a step; a nearly singular factorization gives such numbers."""
+_dgesv = get_lapack_funcs("gesv", dtype=np.float64)
 
 
 class StepFailedError(ArithmeticError):
@@ -62,6 +68,12 @@ class Stepper:
             self._buffer.set_res(i, array.data)
         self._velocities = step.x_next.numel() * 6 // 13
 
+    def guess(self, x: Array) -> Array:
+        """Unknowns to start from: the velocities of ``x``, no multipliers."""
+        unknowns = np.zeros_like(self._inputs[2])
+        unknowns[: self._velocities] = x[len(x) - self._velocities :]
+        return unknowns
+
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
         """Next state and the unknowns that belong to it, from a guess of the unknowns.
 
@@ -97,11 +109,11 @@ class Stepper:
         return None
 
     def _small(self, delta: Array, unknowns: Array) -> bool:
+        """True if a correction is at the rounding of positions in velocities, and at a harmless size in impulses."""
         n = self._velocities
-        scale = np.empty_like(unknowns)
-        scale[:n] = 1e-3 + np.max(np.abs(unknowns[:n]), initial=0.0)
-        scale[n:] = 1e-3 + np.max(np.abs(unknowns[n:]), initial=0.0)
-        return bool(np.all(np.abs(delta) <= _TOLERANCE * scale))
+        speed, impulse = (np.max(np.abs(part), initial=0.0) for part in (unknowns[:n], unknowns[n:]))
+        steady = np.max(np.abs(delta[:n]), initial=0.0) <= _TOLERANCE * (0.1 + speed)
+        return bool(steady and np.max(np.abs(delta[n:]), initial=0.0) <= 100 * _TOLERANCE * (1e-3 + impulse))
 
     def _evaluate(self, unknowns: Array) -> _Evaluation:
         self._inputs[2][:] = unknowns
@@ -111,22 +123,26 @@ class Stepper:
 
 
 def _newton(here: _Evaluation) -> Array | None:
+    """The Newton step; the smallest one where redundant constraints leave their impulses undetermined."""
     if not (np.all(np.isfinite(here.equations)) and np.all(np.isfinite(here.jacobian))):
         return None
-    return np.asarray(lu_solve(lu_factor(here.jacobian, check_finite=False), -here.equations, check_finite=False))
+    _, _, delta, info = _dgesv(here.jacobian, -here.equations)
+    if info == 0 and np.max(np.abs(delta), initial=0.0) < _HUGE:
+        return np.asarray(delta)
+    return np.asarray(np.linalg.lstsq(here.jacobian, -here.equations, rcond=1e-12)[0])
 
 
-def march(stepper: Stepper, start: Array, inputs: Array, progress: Iterable[int] | None = None) -> Array:
-    """States (N, ambient) from ``start`` (ambient,) with inputs (N, n_u), the last of which is not used.
+def march(stepper: Stepper, start: Array, inputs: Array, progress: Progress | None = None) -> Array:
+    """States (N, ambient) from ``start`` (ambient,) with the inputs of each step, (N − 1, n_u).
 
     Raises:
         StepFailedError: naming the step that was not solved.
     """
-    states = np.empty((len(inputs), len(start)))
+    states = np.empty((len(inputs) + 1, len(start)))
     states[0] = start
-    unknowns = np.zeros(len(stepper._inputs[2]))
-    unknowns[: stepper._velocities] = start[len(start) - stepper._velocities :]
-    for k in progress if progress is not None else range(len(inputs) - 1):
+    unknowns = stepper.guess(start)
+    steps = range(len(inputs))
+    for k in progress(steps) if progress is not None else steps:
         try:
             states[k + 1], unknowns = stepper.step(states[k], inputs[k], unknowns)
         except ArithmeticError as error:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import casadi as ca
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.factor import Constant, Factor, Group
 from spookid.kernels import Array, Kernel, contiguous
@@ -127,10 +128,12 @@ class Transcription:
 
     def linearize(self, point: Point, chain: int) -> list[Block]:
         """Residuals and exact tangent-space Jacobians of one chain, one block a factor."""
-        return [
-            Block(f, chain, self._jacobians[f.name](*self._arguments(f, chain, point), self._room(f, chain)))
-            for f in self.factors
-        ]
+        return [self.linearize_factor(f, point, chain) for f in self.factors]
+
+    def linearize_factor(self, factor: Factor, point: Point, chain: int) -> Block:
+        """One factor's residuals and exact tangent-space Jacobians along one chain."""
+        kernel = self._jacobians[factor.name]
+        return Block(factor, chain, kernel(*self._arguments(factor, chain, point), self._room(factor, chain)))
 
     def _room(self, factor: Factor, chain: int) -> Array:
         columns = len(factor.variables) * self.manifold.tangent + len(self.names) + 1
@@ -139,14 +142,16 @@ class Transcription:
     def _arguments(self, factor: Factor, chain: int, point: Point) -> tuple[list[Array], list[Array]]:
         count = factor.count(self.chains[chain].steps)
         states = [point.states[chain][offset : offset + count] for offset in factor.variables]
-        return [*states, self.chains[chain].data[factor.name]], [point.parameters, self._constants]
+        data = self.chains[chain].data.get(factor.name)
+        return [*states, np.zeros((count, 0)) if data is None else data], [point.parameters, self._constants]
 
     def costs(self, residuals: list[list[Array]]) -> dict[Group, float]:
-        """Sum of squares of each group of factors."""
+        """Sum of squares of each group of soft factors."""
         totals = dict.fromkeys(Group, 0.0)
         for chain in residuals:
             for factor, values in zip(self.factors, chain, strict=True):
-                totals[factor.group] += float(np.vdot(values, values))
+                if not factor.hard:
+                    totals[factor.group] += float(np.vdot(values, values))
         return totals
 
     def retract(self, point: Point, steps: Sequence[Array], parameters: Array) -> Point:
@@ -157,6 +162,24 @@ class Transcription:
         )
         moved = np.clip(point.parameters + parameters, self.lower, self.upper)
         return Point(states, moved)
+
+    @cached_property
+    def private(self) -> dict[str, tuple[int, NDArray[np.intp]]]:
+        """Factor name to the offset and the tangent columns of a step's unknowns that stand in this factor only."""
+        width = self.manifold.tangent
+        places: dict[int, list[tuple[Factor, int]]] = {column: [] for column in range(width)}
+        for factor in self.factors:
+            used = np.diff(self._augmented[factor.name].sparsity().colind()) > 0
+            for i, offset in enumerate(factor.variables):
+                for column in np.flatnonzero(used[i * width : (i + 1) * width]):
+                    places[int(column)].append((factor, offset))
+        found: dict[str, tuple[int, NDArray[np.intp]]] = {}
+        for factor in self.factors:
+            for offset in factor.variables:
+                columns = [c for c, where in places.items() if where == [(factor, offset)]]
+                if columns:
+                    found[factor.name] = (offset, np.array(columns))
+        return found
 
     @property
     def unknowns(self) -> int:

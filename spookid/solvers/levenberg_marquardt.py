@@ -18,24 +18,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from spookid.factor import Group
 from spookid.kernels import Array
 from spookid.solvers.linearization import DampedStep, Linearization, Tangent
+from spookid.solvers.reduction import Evaluation, Reduction
 from spookid.solvers.status import Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription import Point, Transcription
 
 Callback = Callable[[Iteration], None]
-Costs = dict[Group, float]
 End = tuple[Status, str]
 
 _ACCEPT = 1e-4
 _PROMISE_KEPT = 0.9
 _ROUND_OFF = 1e-13
+_SETTLED = 0.1
+"""A merit that falls by less than this share of itself has settled, and slow hard rows get a larger penalty."""
 _SMALLEST_DAMPING = 1e-14
 
 
@@ -68,17 +69,6 @@ class LevenbergMarquardt:
         return _Run(self, transcription, callback or (lambda _: None)).run(start)
 
 
-@dataclass(frozen=True, eq=False)
-class _Trial:
-    point: Point
-    costs: Costs
-    residuals: list[list[Array]]
-
-    @property
-    def cost(self) -> float:
-        return sum(self.costs.values())
-
-
 @dataclass(eq=False)
 class _Run:
     settings: LevenbergMarquardt
@@ -89,7 +79,8 @@ class _Run:
 
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
-        self.best = start
+        self.reduction = Reduction(self.problem, start)
+        self.best = self.reduction.evaluate(start)
         try:
             status, detail = self._iterate(start)
         except KeyboardInterrupt:
@@ -98,10 +89,11 @@ class _Run:
             status, detail = Status.INTERRUPTED, f"after {max(len(self.history) - 1, 0)} iterations"
         elapsed = time.perf_counter() - began
         timing = Timing(elapsed, **self.spent)
-        return Outcome(status, detail, self.best, tuple(self.history), self._information(), timing)
+        information, freedom = self._information()
+        return Outcome(status, detail, self.best.point, tuple(self.history), information, freedom, timing)
 
     def _iterate(self, start: Point) -> End:
-        first = self._try(start)
+        first = self._try(self.reduction.restore(start))
         self._accept(first, damping=0.0, length=0.0)
         if not np.isfinite(first.cost):
             return Status.DIVERGED, "the cost of the initial guess is not finite"
@@ -118,15 +110,20 @@ class _Run:
 
     def _stationary(self, here: Linearization) -> End | None:
         """The gradient test."""
-        if self.history[-1].total == 0:
+        if self.best.cost == 0 and self._feasible():
             return Status.CONVERGED, "the cost is zero"
-        if here.optimality() <= self.settings.gradient_tolerance:
+        if here.optimality() <= self.settings.gradient_tolerance and self._feasible():
             return Status.CONVERGED, f"the scaled projected gradient is below {self.settings.gradient_tolerance:g}"
         return None
 
+    def _feasible(self) -> bool:
+        """True if satisfying the coupled hard rows exactly would not change the cost by more than the tolerance."""
+        left = self.reduction.infeasibility(self.best.residuals)
+        return left <= 100 * self.settings.decrease_tolerance * self.best.cost
+
     def _descend(self, here: Linearization, damping: float) -> tuple[float, End | None]:
-        """Raise the damping until a step lowers the cost; the damping for the next one, and the end if it has come."""
-        cost = self.history[-1].total
+        """Raise the damping until a step lowers the merit; the damping for the next one, and the end if it has come."""
+        merit, scale = self.best.merit, here.corner[-1, -1]
         while damping <= self.settings.largest_damping:
             try:
                 with self._clock("factorize"):
@@ -136,72 +133,69 @@ class _Run:
             except NotPositiveDefiniteError:
                 damping *= 4
                 continue
-            if promised <= _ROUND_OFF * cost and damping <= self.settings.newton_damping:
+            if promised <= _ROUND_OFF * scale and damping <= self.settings.newton_damping and self._feasible():
                 return damping, (Status.CONVERGED, "the promised decrease is at round-off")
             trial = self._corrected(here, solve, step, promised)
-            decrease = cost - trial.cost
-            if np.isfinite(trial.cost) and decrease > _ACCEPT * promised:
+            decrease = merit - trial.merit
+            if np.isfinite(trial.merit) and decrease > _ACCEPT * promised - _ROUND_OFF * scale:
                 length = step.scaled_norm(here.scales)
-                self._accept(trial, damping, length)
-                return max(damping / 10, _SMALLEST_DAMPING), self._short(cost, promised, decrease, length, damping)
+                self._accept(trial, damping, length, settled=max(promised, decrease) <= _SETTLED * scale)
+                return max(damping / 10, _SMALLEST_DAMPING), self._short(scale, promised, decrease, length, damping)
             damping *= 4
         return damping, (Status.STALLED, f"no step lowers the cost with damping up to {damping:.0e}")
 
-    def _corrected(self, here: Linearization, solve: DampedStep, step: Tangent, promised: float) -> _Trial:
+    def _corrected(self, here: Linearization, solve: DampedStep, step: Tangent, promised: float) -> Evaluation:
         """The best of a step and its corrections."""
-        wanted = self.history[-1].total - _PROMISE_KEPT * promised
-        best = trial = self._try(self._moved(here, step))
+        wanted = self.best.merit - _PROMISE_KEPT * promised
+        best = trial = self._try(here.moved(step))
         for _ in range(self.settings.corrections):
-            if trial.cost <= wanted or not np.isfinite(trial.cost):
+            if trial.merit <= wanted or not np.isfinite(trial.merit):
                 break
             with self._clock("factorize"):
                 step = solve(here.pull_back(trial.residuals).minus(here.hessian(step)))
-            trial = self._try(self._moved(here, step))
-            if not trial.cost < best.cost:
+            trial = self._try(here.moved(step))
+            if not trial.merit < best.merit:
                 break
-            enough = trial.cost > _PROMISE_KEPT * best.cost
+            enough = trial.merit > _PROMISE_KEPT * best.merit
             best = trial
             if enough:
                 break
         return best
 
-    def _short(self, cost: float, promised: float, decrease: float, length: float, damping: float) -> End | None:
+    def _short(self, scale: float, promised: float, decrease: float, length: float, damping: float) -> End | None:
         """The step and decrease tests."""
         settings = self.settings
-        if damping > settings.newton_damping:
+        if damping > settings.newton_damping or not self._feasible():
             return None
-        if max(promised, decrease) <= settings.decrease_tolerance * cost:
+        if max(promised, decrease) <= settings.decrease_tolerance * scale:
             return Status.CONVERGED, f"the cost falls by less than {settings.decrease_tolerance:g} of itself"
-        if length <= settings.step_tolerance * np.sqrt(cost):
+        if length <= settings.step_tolerance * np.sqrt(scale):
             return Status.CONVERGED, f"the scaled step is below {settings.step_tolerance:g}"
         return None
 
     def _linearize(self) -> Linearization:
         """At the best point."""
         with self._clock("evaluate"):
-            blocks = [self.problem.linearize(self.best, c) for c in range(len(self.problem.chains))]
+            reduced = [self.reduction.reduce(self.best.point, c) for c in range(len(self.problem.chains))]
         with self._clock("factorize"):
-            return Linearization(self.problem, self.best, blocks)
+            return Linearization(self.reduction, self.best.point, reduced)
 
-    def _information(self) -> Array:
-        """Undamped Schur complement at the best point, NaN if it cannot be had."""
+    def _information(self) -> tuple[Array, int]:
+        """Undamped Schur complement at the best point, NaN if it cannot be had, and the degrees of freedom."""
+        n = len(self.problem.names)
         try:
-            return self._linearize().information()
+            here = self._linearize()
+            return here.information(), here.freedom
         except (NotPositiveDefiniteError, KeyboardInterrupt):
-            n = len(self.problem.names)
-            return np.full((n, n), np.nan)
+            return np.full((n, n), np.nan), 0
 
-    def _moved(self, here: Linearization, step: Tangent) -> Point:
-        tangent = self.problem.manifold.tangent
-        return self.problem.retract(here.point, [s.reshape(-1, tangent) for s in step.states], step.parameters)
-
-    def _try(self, point: Point) -> _Trial:
+    def _try(self, point: Point) -> Evaluation:
         with self._clock("evaluate"):
-            residuals = self.problem.residuals(point)
-            return _Trial(point, self.problem.costs(residuals), residuals)
+            return self.reduction.evaluate(point)
 
-    def _accept(self, trial: _Trial, damping: float, length: float) -> None:
-        self.best = trial.point
+    def _accept(self, trial: Evaluation, damping: float, length: float, settled: bool = False) -> None:
+        self.reduction.update(trial.residuals, settled)
+        self.best = replace(trial, merit=self.reduction.merit(trial.residuals))
         parameters = trial.point.parameters.copy()
         self.history.append(Iteration(len(self.history), trial.costs, damping, length, parameters))
         self.callback(self.history[-1])

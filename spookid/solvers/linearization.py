@@ -10,15 +10,17 @@ import numpy as np
 
 from spookid.kernels import Array
 from spookid.solvers.bounded import bounded_step
+from spookid.solvers.reduction import Reduction, Rows
 from spookid.solvers.structured import (
     Elimination,
     NormalEquations,
+    NotPositiveDefiniteError,
     assemble,
     diagonal,
     positive,
     pull_back,
 )
-from spookid.transcription import Block, Point, Transcription
+from spookid.transcription import Point
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,17 +49,31 @@ class Tangent:
 
 
 class Linearization:
-    """Residual blocks and normal equations at ``point``."""
+    """Rows and normal equations at ``point``, in the unknowns that the reduction leaves."""
 
-    def __init__(self, problem: Transcription, point: Point, blocks: Sequence[list[Block]]) -> None:
-        self.problem, self.point, self.blocks = problem, point, blocks
-        tangent, parameters = problem.manifold.tangent, len(problem.names)
+    def __init__(self, reduction: Reduction, point: Point, reduced: Sequence[tuple[list[Rows], Array | None]]) -> None:
+        self.reduction, self.problem, self.point = reduction, reduction.problem, point
+        self.rows = [rows for rows, _ in reduced]
+        self._bases = [basis for _, basis in reduced]
         self.chains: list[NormalEquations] = [
-            assemble(chain_blocks, chain.steps, tangent, parameters)
-            for chain_blocks, chain in zip(blocks, problem.chains, strict=True)
+            assemble(rows, chain.steps, reduction.tangent, len(self.problem.names))
+            for rows, chain in zip(self.rows, self.problem.chains, strict=True)
         ]
         self.corner = np.sum([chain.corner for chain in self.chains], axis=0)
         """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
+
+    def moved(self, step: Tangent) -> Point:
+        """The point moved by a step, hard rows restored."""
+        steps = [
+            self.reduction.expand(s.reshape(-1, self.reduction.tangent), basis)
+            for s, basis in zip(step.states, self._bases, strict=True)
+        ]
+        return self.reduction.restore(self.problem.retract(self.point, steps, step.parameters))
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the residuals."""
+        return self.reduction.freedom
 
     @cached_property
     def gradient(self) -> Tangent:
@@ -81,11 +97,10 @@ class Linearization:
         return Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0))
 
     def pull_back(self, residuals: list[list[Array]]) -> Tangent:
-        """Jᵀ times other residuals."""
-        tangent = self.problem.manifold.tangent
+        """Jᵀ times the residuals of another point."""
         parts = [
-            pull_back(blocks, values, chain.steps, tangent)
-            for blocks, values, chain in zip(self.blocks, residuals, self.problem.chains, strict=True)
+            pull_back(rows, self.reduction.augmented(c, residuals[c]), chain.steps, self.reduction.tangent)
+            for c, (rows, chain) in enumerate(zip(self.rows, self.problem.chains, strict=True))
         ]
         return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
 
@@ -99,7 +114,13 @@ class Linearization:
         Raises:
             NotPositiveDefiniteError: if the states are not determined.
         """
-        return np.asarray(self.corner[:-1, :-1] - sum(Elimination(chain, 0.0).reduction() for chain in self.chains))
+        for damping in (0.0, 1e-14):
+            try:
+                eliminated = [Elimination(chain, damping).reduction() for chain in self.chains]
+                return np.asarray(self.corner[:-1, :-1] - np.sum(eliminated, axis=0))
+            except NotPositiveDefiniteError:
+                continue
+        raise NotPositiveDefiniteError("the states are not determined")
 
     def optimality(self) -> float:
         """Largest cosine between the residual and a column of J; parameters that their gradient pushes against a bound

@@ -85,4 +85,6 @@ class Outcome:
     history: tuple[Iteration, ...]
     information: Array
     """Schur complement of the states in JᵀWJ at ``point``, (n_p, n_p)."""
+    freedom: int
+    """Degrees of freedom of the residuals: rows with data less unknowns, hard rows counted as rows."""
     timing: Timing

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from spookid.kernels import Array
-from spookid.transcription import Block
+from spookid.solvers.reduction import Rows
 
 _dpbtrf, _dtbtrs = get_lapack_funcs(("pbtrf", "tbtrs"), dtype=np.float64)
 _dsbmv = get_blas_funcs("sbmv", dtype=np.float64)
@@ -47,9 +47,9 @@ class NormalEquations:
         return moved, border.T @ states + self.corner[:-1, :-1] @ parameters
 
 
-def assemble(blocks: Sequence[Block], steps: int, tangent: int, parameters: int) -> NormalEquations:
+def assemble(blocks: Sequence[Rows], steps: int, tangent: int, parameters: int) -> NormalEquations:
     """Normal equations of one chain from its linearized factors."""
-    reach = max(block.factor.reach for block in blocks)
+    reach = max(max(block.offsets) for block in blocks)
     bandwidth = (reach + 1) * tangent
     band = np.zeros((steps, tangent, bandwidth))
     border = np.zeros((steps, tangent, parameters + 1))
@@ -58,7 +58,7 @@ def assemble(blocks: Sequence[Block], steps: int, tangent: int, parameters: int)
         products = np.matmul(block.matrix, block.matrix.transpose(0, 2, 1))
         count, states = len(products), products.shape[1] - parameters - 1
         corner += products[:, states:, states:].sum(axis=0)
-        offsets = list(block.factor.variables)
+        offsets = block.offsets
         for column in range(states):
             place, local = divmod(column, tangent)
             first = offsets[place]
@@ -71,13 +71,13 @@ def assemble(blocks: Sequence[Block], steps: int, tangent: int, parameters: int)
     return NormalEquations(band.reshape(-1, bandwidth), border.reshape(-1, parameters + 1), corner)
 
 
-def pull_back(blocks: Sequence[Block], residuals: Sequence[Array], steps: int, tangent: int) -> tuple[Array, Array]:
+def pull_back(blocks: Sequence[Rows], residuals: Sequence[Array], steps: int, tangent: int) -> tuple[Array, Array]:
     """Jᵀr for other residuals r than those of ``blocks``: the states' part (N t,) and the parameters' part (n_p,)."""
     states = np.zeros((steps, tangent))
     parameters = 0.0
     for block, residual in zip(blocks, residuals, strict=True):
-        product = np.matmul(block.matrix[:, :-1, :], residual[:, :, None])[:, :, 0]
-        offsets = list(block.factor.variables)
+        product = np.matmul(block.matrix[:, :-1, :], block.reduce(residual)[:, :, None])[:, :, 0]
+        offsets = block.offsets
         for i, offset in enumerate(offsets):
             states[offset : offset + len(product)] += product[:, i * tangent : (i + 1) * tangent]
         parameters = parameters + product[:, len(offsets) * tangent :].sum(axis=0)
@@ -94,6 +94,7 @@ class Elimination:
     def __init__(self, equations: NormalEquations, damping: float) -> None:
         band = equations.band.copy()
         band[:, 0] += damping * diagonal(equations)
+        band[:, 0][equations.band[:, 0] == 0] = 1.0  # an unknown that moves nothing stays where it is
         # The transposed view is what LAPACK calls lower band storage, factorized in place.
         self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
         if info != 0:

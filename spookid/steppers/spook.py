@@ -10,98 +10,135 @@ motors. Signs follow these equations; those printed with (2.8), (2.29) and (2.30
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import casadi as ca
+import numpy as np
 
+from spookid.errors import ProblemError
 from spookid.factor import Factor, Group
-from spookid.friction import coefficients, smooth_absolute, smooth_sign, smooth_torque
-from spookid.joints import ROWS, Hinge
-from spookid.model import Mechanics, Model, row_labels
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Symbols of the settings that stand in a step."""
-
-    step: ca.SX
-    """h [s]."""
-    weight: ca.SX
-    """κ, the state weight."""
-    slip_width: ca.SX
-    """Width of the smooth stick/slip transition of each hinge, (n_j,) [rad/s]."""
-    impulse_width: ca.SX
-    """Width δ of √(λ² + δ²) in the load-dependent friction bound [N s]."""
-
-    @classmethod
-    def of(cls, model: Model) -> Settings:
-        """Fresh symbols for a model."""
-        n = len(model.joints)
-        return cls(ca.SX.sym("h"), ca.SX.sym("kappa"), ca.SX.sym("slip_width", n), ca.SX.sym("impulse_width"))
+from spookid.joints import ROWS
+from spookid.kernels import Array
+from spookid.manifold import Manifold
+from spookid.model import Mechanics, Model, constraint_labels, row_labels
+from spookid.parameter import is_constant
+from spookid.steppers.impulses import ForwardStep, Settings, Slips, StepFunction, along_axes
 
 
 @dataclass(frozen=True)
 class Spook:
-    """Positions and velocities as unknowns, multipliers eliminated through the compliance, which must be positive."""
+    """Positions and velocities at each step as unknowns.
 
-    name = "spook"
+    Raises:
+        ProblemError: for other multipliers than these two.
+    """
 
-    def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """The impulse residuals of a step, and those of the initial state."""
-        return [_initial_factor(model, settings), _step_factor(model, settings)]
+    multipliers: Literal["eliminated", "lifted"] = "eliminated"
+    """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive, and a stiff hinge makes the
+    problem hard to solve. ``"lifted"``: λ is unknown, and Σλ + G v₊ = a are hard rows; any compliance from zero up."""
 
-    def multipliers(self, model: Model, settings: Settings) -> StepFunction:
+    def __post_init__(self) -> None:
+        if self.multipliers not in ("eliminated", "lifted"):
+            raise ProblemError(f"Spook: multipliers is {self.multipliers!r}; choose 'eliminated' or 'lifted'")
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+        return "spook-lifted" if self._lifted else "spook"
+
+    @property
+    def _lifted(self) -> bool:
+        return self.multipliers == "lifted"
+
+    def check(self, model: Model, state_weight: float) -> None:
+        """Refuse what this stepper cannot do.
+
+        Raises:
+            ProblemError: for a rigid hinge whose multipliers are to be eliminated, or an infinite state weight.
+        """
+        if not np.isfinite(state_weight):
+            raise ProblemError("an infinite state_weight needs the stepper Variational()")
+        for joint in model.joints:
+            rigid = [e for e in ca.vertsplit(joint.compliance) if is_constant(e) and float(e) == 0]
+            if rigid and not self._lifted:
+                raise ProblemError(
+                    f"{joint.place}: Hinge {joint.name!r} has compliance 0, which Spook() cannot eliminate; use "
+                    'Spook(multipliers="lifted") or Variational()'
+                )
+
+    def notices(self, model: Model) -> list[str]:
+        """What a user should know."""
+        return []
+
+    def manifold(self, model: Model) -> Manifold:
+        """The unknowns of a step: (q, v), and λ if lifted."""
+        extra = (("flat", ROWS * len(model.joints)),) if self._lifted and model.joints else ()
+        return Manifold((*model.state.parts, *extra))
+
+    def start(self, model: Model, states: Array) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b)."""
+        return np.hstack([states, np.zeros((len(states), self.manifold(model).ambient - states.shape[1]))])
+
+    def states(self, model: Model, unknowns: Array, step: float) -> Array:
+        """States x = (q, v), (N, 13 n_b), from the unknowns."""
+        return unknowns[:, : model.state.ambient]
+
+    def inputs(self, held: Array) -> Array:
+        """Data of the impulse factor, (N − 1, n_u), from the inputs held at each step, (N, n_u)."""
+        return held[:-1]
+
+    def factors(self, model: Model, settings: Settings, hard: bool) -> list[Factor]:
+        """The impulse residuals of a step and of the initial state, and the lifted constraint rows."""
+        step = Step(model, settings, self.manifold(model))
+        if not self._lifted:
+            return [_initial_factor(step, rigid=False), _impulse_factor(step, step.eliminated)]
+        return [
+            _initial_factor(step, rigid=True),
+            _impulse_factor(step, lambda _: step.multipliers),
+            _constraint_factor(step),
+        ]
+
+    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of the step from x to x₊, the inputs u as data."""
-        step = Step(model, settings)
-        x_next = ca.SX.sym("x_next", model.state.ambient)
-        v_next = x_next[model.configuration.ambient :]
-        return StepFunction({0: step.x, 1: x_next}, step.u, step.eliminated(v_next))
+        step = Step(model, settings, self.manifold(model))
+        value = step.multipliers if self._lifted else step.eliminated(step.v_next)
+        return StepFunction({0: step.x, 1: step.x_next}, step.u, value)
 
     def forward(self, model: Model, settings: Settings) -> ForwardStep:
         """The step as equations in (v₊, λ), for any compliance from zero up (2.18)."""
-        step = Step(model, settings)
+        step = Step(model, settings, model.state)
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", step.sigma.numel())
-        constraint = step.sigma * multipliers + step.at.constraint @ v_next - step.target
         q_next = model.configuration.retract(step.q, settings.step * v_next)
         return ForwardStep(
             x=step.x,
             u=step.u,
             unknowns=ca.vertcat(v_next, multipliers),
-            equations=ca.vertcat(step.impulse(v_next, multipliers), constraint),
+            equations=ca.vertcat(step.impulse(v_next, multipliers), step.constraint(v_next, multipliers)),
             x_next=ca.vertcat(q_next, v_next),
         )
 
+    def forward_inputs(self, held: Array) -> Array:
+        """Inputs of the forward steps, (N − 1, n_u)."""
+        return held[:-1]
 
-@dataclass(frozen=True)
-class StepFunction:
-    """An expression of the states at neighbouring steps and of the step's data."""
-
-    variables: Mapping[int, ca.SX]
-    data: ca.SX
-    value: ca.SX
-
-
-@dataclass(frozen=True)
-class ForwardStep:
-    """One step as equations to solve: equations(x, u, unknowns) = 0, then x_next(x, unknowns)."""
-
-    x: ca.SX
-    u: ca.SX
-    unknowns: ca.SX
-    equations: ca.SX
-    x_next: ca.SX
+    def recorded(self, model: Model, marched: Array, step: float) -> Array:
+        """States at t_k from those of the march."""
+        return marched
 
 
 class Step:
     """The symbols and equations of one step from x with inputs u; ``w`` is v₊ or (q₊ ⊟ q)/h."""
 
-    def __init__(self, model: Model, settings: Settings) -> None:
+    def __init__(self, model: Model, settings: Settings, manifold: Manifold) -> None:
         self.model, self.settings = model, settings
-        self.x = ca.SX.sym("x", model.state.ambient)
+        self.x, self.x_next = ca.SX.sym("x", manifold.ambient), ca.SX.sym("x_next", manifold.ambient)
         self.u = ca.SX.sym("u", len(model.signals))
-        self.q, self.v = ca.vertsplit(self.x, [0, model.configuration.ambient, model.state.ambient])
+        cuts = [0, model.configuration.ambient, model.state.ambient, manifold.ambient]
+        self.q, self.v, self.multipliers = ca.vertsplit(self.x, cuts)
+        self.q_next, self.v_next, _ = ca.vertsplit(self.x_next, cuts)
         self.at: Mechanics = model.mechanics(self.q)
         self.slip_before = self.at.slip @ self.v
         h = settings.step
@@ -116,10 +153,16 @@ class Step:
         """λ(w) = Σ⁻¹ (a − G w), (5 n_j,)."""
         return (self.target - self.at.constraint @ w) / self.sigma
 
+    def constraint(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
+        """Σλ + G w − a, (5 n_j,)."""
+        return self.sigma * multipliers + self.at.constraint @ w - self.target
+
     def impulse(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
         """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8)."""
         force = self.at.force + self.at.gyroscopic(self.v)
-        along = ca.vertcat(ca.SX(0, 1), *self._along_axes(self.at.slip @ w, multipliers))
+        slip = self.at.slip @ w
+        slips = Slips(slip, self.slip_before, slip - self.slip_before)
+        along = along_axes(self.model, self.settings, self.at, slips, multipliers, self.u)
         return (
             self.at.mass @ (w - self.v)
             - self.at.constraint.T @ multipliers
@@ -127,59 +170,51 @@ class Step:
             - self.settings.step * force
         )
 
-    def _along_axes(self, slip: ca.SX, multipliers: ca.SX) -> list[ca.SX]:
-        """Impulse about the axis of each hinge [N m s] at the slip rates of ``w``."""
-        h, impulses = self.settings.step, []
-        for j, joint in enumerate(self.model.joints):
-            impulse = h * smooth_torque(joint, self.at.angle[j], slip[j])
-            if joint.rubs:
-                bound = self._bound(joint, j, multipliers[ROWS * j : ROWS * (j + 1)])
-                impulse -= bound * smooth_sign(slip[j], self.settings.slip_width[j])
-            impulses.append(impulse)
-        for motor in self.model.motors:
-            j = self.model.joints.index(motor.hinge)
-            u = self.u[self.model.signals.index(motor.signal)]
-            impulses[j] += h * motor.gain * u - motor.shaft_inertia * (slip[j] - self.slip_before[j])
-        return impulses
 
-    def _bound(self, joint: Hinge, j: int, multipliers: ca.SX) -> ca.SX:
-        """L = μ Σ|λ_i| + h c [N m s], |λ| smoothed."""
-        dry, coulomb = coefficients(joint, self.slip_before[j])
-        load = ca.sum1(smooth_absolute(multipliers, self.settings.impulse_width))
-        return dry * load + self.settings.step * coulomb
-
-
-def _step_factor(model: Model, settings: Settings) -> Factor:
-    """Δp_q and Δp_u of a step, multipliers eliminated, times √κ (3.7, 3.8 with 2.30)."""
-    step = Step(model, settings)
-    x_next = ca.SX.sym("x_next", model.state.ambient)
-    q_next, v_next = ca.vertsplit(x_next, [0, model.configuration.ambient, model.state.ambient])
-    residuals = [
-        step.impulse(w, step.eliminated(w)) for w in (model.configuration.minus(q_next, step.q) / settings.step, v_next)
-    ]
+def _impulse_factor(step: Step, multipliers: Callable[[ca.SX], ca.SX]) -> Factor:
+    """Δp_q and Δp_u of a step times √κ (3.7, 3.8 with 2.30), with the multipliers as a function of w."""
+    moved = step.model.configuration.minus(step.q_next, step.q) / step.settings.step
+    residuals = [step.impulse(w, multipliers(w)) for w in (moved, step.v_next)]
     return Factor(
         "impulse",
         Group.STATE,
-        ca.sqrt(settings.weight) * ca.vertcat(*residuals),
-        {0: step.x, 1: x_next},
+        ca.sqrt(step.settings.weight) * ca.vertcat(*residuals),
+        {0: step.x, 1: step.x_next},
         step.u,
-        row_labels(model, "Δp_q") + row_labels(model, "Δp_u"),
+        row_labels(step.model, "Δp_q") + row_labels(step.model, "Δp_u"),
     )
 
 
-def _initial_factor(model: Model, settings: Settings) -> Factor:
-    """Δp_q0 = M_Σ Δq₀/h and Δp_u0 = M_Σ Δv₀ with Δq₀ = −G⁺ g, Δv₀ = G⁺ G v₀, times √κ (after 3.16, 3.17)."""
-    step = Step(model, settings)
+def _constraint_factor(step: Step) -> Factor:
+    """Σλ + G v₊ = a as hard rows (2.18)."""
+    return Factor(
+        "constraint",
+        Group.STATE,
+        step.constraint(step.v_next, step.multipliers),
+        {0: step.x, 1: step.x_next},
+        ca.SX.sym("none", 0),
+        constraint_labels(step.model),
+        hard=True,
+    )
+
+
+def _initial_factor(step: Step, rigid: bool) -> Factor:
+    """Δp_q0 = M_Σ Δq₀/h and Δp_u0 = M_Σ Δv₀ with Δq₀ = −G⁺ g, Δv₀ = G⁺ G v₀, times √κ (after 3.16, 3.17).
+
+    M_Σ = M + GᵀΣ⁻¹G; where Σ may vanish (``rigid``), M stands in its place.
+    """
     g, G = step.at.violation, step.at.constraint
-    projected = _pseudo_inverse_times(G, ca.horzcat(-g / settings.step, G @ step.v))
-    weighted = step.at.mass @ projected + G.T @ ((G @ projected) / ca.horzcat(step.sigma, step.sigma))
+    projected = _pseudo_inverse_times(G, ca.horzcat(-g / step.settings.step, G @ step.v))
+    weighted = step.at.mass @ projected
+    if not rigid:
+        weighted += G.T @ ((G @ projected) / ca.horzcat(step.sigma, step.sigma))
     return Factor(
         "initial state",
         Group.STATE,
-        ca.sqrt(settings.weight) * ca.densify(ca.vec(weighted)),
+        ca.sqrt(step.settings.weight) * ca.densify(ca.vec(weighted)),
         {0: step.x},
         ca.SX.sym("none", 0),
-        row_labels(model, "Δp_q0") + row_labels(model, "Δp_u0"),
+        row_labels(step.model, "Δp_q0") + row_labels(step.model, "Δp_u0"),
         first_only=True,
     )
 

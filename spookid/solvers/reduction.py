@@ -1,0 +1,288 @@
+"""Hard rows and unknowns that a problem can be rid of step by step, and the merit function of those that remain.
+
+Three things happen between a Transcription and a solver of least-squares problems.
+
+- *Local* hard rows touch one step alone (rigid joints, g(q_k) = 0). Their null space is the tangent space of the
+  surface they leave free, so that a mechanism with d degrees of freedom costs d unknowns a step; every point is put
+  back on the surface by Newton's method. Redundant rows (closed loops) are found by their singular values.
+- *Private* unknowns stand in one factor at one offset only (the multipliers of rigid joints). Each step's are fitted by
+  linear least squares at every point and projected out of the linearization (variable projection).
+- *Coupled* hard rows link several steps. They enter as rows √ρ (c + s) of an augmented Lagrangian: ρ is a penalty and
+  ρ s estimates their multipliers, s ← s + c after each step. With s exact the minimum is that of the hard problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spookid.factor import Factor, Group
+from spookid.kernels import Array
+from spookid.solvers.batched import rank, smallest_solution, split
+from spookid.transcription import Block, Point, Transcription
+
+PENALTY = 1e3
+"""ρ makes the coupled rows this much stiffer than the soft ones at the start."""
+_FAST, _GROWTH = 0.1, 10.0
+"""Rows that keep more than this share of their norm from one update to the next are slow; ρ then grows so much."""
+_NEWTON = 20
+_ON_SURFACE = 1e-14
+_REFITS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One factor's linearization along one chain, in the unknowns that are left."""
+
+    offsets: tuple[int, ...]
+    matrix: Array
+    """(count, columns + 1, rows): transposed Jacobian, steps in order of offset, parameters last; then the residual."""
+    complement: Array | None
+    """Orthonormal basis of the residuals that private unknowns cannot reach, (count, all rows, rows); None: all."""
+
+    def reduce(self, residual: Array) -> Array:
+        """A residual (count, all rows) in these rows."""
+        if self.complement is None:
+            return residual
+        return np.matmul(residual[:, None, :], self.complement)[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A point and what it costs."""
+
+    point: Point
+    costs: dict[Group, float]
+    """Of the soft factors."""
+    residuals: list[list[Array]]
+    """Per chain and factor, hard ones as they are, (count, rows)."""
+    merit: float
+    """Cost and augmented Lagrangian terms."""
+
+    @property
+    def cost(self) -> float:
+        """Sum over the groups."""
+        return sum(self.costs.values())
+
+
+class Reduction:
+    """A transcription seen by a least-squares solver."""
+
+    def __init__(self, problem: Transcription, start: Point) -> None:
+        self.problem = problem
+        self.local = [f for f in problem.factors if f.hard and f.reach == 0 and not f.first_only]
+        self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
+        self.kept = [f for f in problem.factors if f not in self.local]
+        self.private = problem.private
+        """Factor name to (offset, tangent columns) of the unknowns that stand in that factor only."""
+        hidden = {c for _, columns in self.private.values() for c in columns}
+        self.columns = np.array([c for c in range(problem.manifold.tangent) if c not in hidden], dtype=int)
+        """Tangent columns of a step that are not private."""
+        self._shift = [
+            {f.name: np.zeros((f.count(chain.steps), len(f.rows))) for f in self.coupled} for chain in problem.chains
+        ]
+        """s per chain and coupled factor."""
+        self._local_rank = max((rank(self._local(start, c)[0]) for c in self._chains), default=0)
+        self._private_rank = {
+            f.name: max(rank(self._private(f, start, c)[0]) for c in self._chains)
+            for f in self.kept
+            if f.name in self.private
+        }
+        self.tangent = len(self.columns) - self._local_rank
+        """Unknowns left of each step."""
+        self.penalty = self._scale(start) if self.coupled else 0.0
+        """ρ."""
+        self._last = np.inf
+        """Norm of the coupled rows at the last update."""
+
+    @property
+    def _chains(self) -> range:
+        return range(len(self.problem.chains))
+
+    @property
+    def redundant(self) -> int:
+        """Local hard rows of a step that say what others say already."""
+        return sum(len(f.rows) for f in self.local) - self._local_rank
+
+    def restore(self, point: Point) -> Point:
+        """The point with its local hard rows satisfied and its private unknowns fitted."""
+        if self.local:
+            point = self._on_surface(point)
+        for _ in range(_REFITS if self.private else 0):
+            point, moved = self._refitted(point)
+            if moved:
+                break
+        return point
+
+    def evaluate(self, point: Point) -> Evaluation:
+        """Residuals and merit."""
+        residuals = self.problem.residuals(point)
+        return Evaluation(point, self.problem.costs(residuals), residuals, self.merit(residuals))
+
+    def merit(self, residuals: list[list[Array]]) -> float:
+        """Cost Σ r² + ρ Σ |c + s|² − ρ Σ |s|² of raw residuals."""
+        total = sum(self.problem.costs(residuals).values())
+        for c, values in enumerate(residuals):
+            for factor, rows in zip(self.problem.factors, values, strict=True):
+                if factor in self.coupled:
+                    shift = self._shift[c][factor.name]
+                    total += self.penalty * float(np.vdot(rows, rows + 2 * shift))
+        return total
+
+    def infeasibility(self, residuals: list[list[Array]]) -> float:
+        """How much satisfying the coupled rows could change the cost, to first order: ρ Σ |c| (|c| + 2|s|)."""
+        total = 0.0
+        for c, values in enumerate(residuals):
+            for factor, rows in zip(self.problem.factors, values, strict=True):
+                if factor in self.coupled:
+                    shift = self._shift[c][factor.name]
+                    total += self.penalty * float(np.vdot(rows, rows) + 2 * abs(np.vdot(rows, shift)))
+        return total
+
+    def update(self, residuals: list[list[Array]], settled: bool) -> None:
+        """First-order update of the multipliers, s ← s + c.
+
+        ρ grows where the merit has ``settled`` but the rows do not come down fast.
+        """
+        norm = self._violation(residuals)
+        growth = _GROWTH if settled and norm > _FAST * self._last else 1.0
+        self._last = norm
+        for c, values in enumerate(residuals):
+            for factor, rows in zip(self.problem.factors, values, strict=True):
+                if factor in self.coupled:
+                    self._shift[c][factor.name] = (self._shift[c][factor.name] + rows) / growth
+        self.penalty *= growth
+
+    def _violation(self, residuals: list[list[Array]]) -> float:
+        """Norm of the coupled rows."""
+        squares = (
+            float(np.vdot(rows, rows))
+            for values in residuals
+            for factor, rows in zip(self.problem.factors, values, strict=True)
+            if factor in self.coupled
+        )
+        return float(np.sqrt(sum(squares)))
+
+    def augmented(self, chain: int, residuals: Sequence[Array]) -> list[Array]:
+        """Residuals of the kept factors as the least-squares solver sees them."""
+        values = []
+        for factor, rows in zip(self.problem.factors, residuals, strict=True):
+            if factor in self.coupled:
+                values.append(np.sqrt(self.penalty) * (rows + self._shift[chain][factor.name]))
+            elif factor in self.kept:
+                values.append(rows)
+        return values
+
+    def reduce(self, point: Point, chain: int) -> tuple[list[Rows], Array | None]:
+        """The kept factors linearized in the unknowns that are left, and the basis (N, columns, tangent) of a step."""
+        blocks = {block.factor.name: block for block in self.problem.linearize(point, chain)}
+        basis = None
+        if self.local:
+            basis = split(self._local_of([blocks[f.name] for f in self.local]), self._local_rank).null
+        return [self._rows(blocks[f.name], chain, basis) for f in self.kept], basis
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom: rows with data, hard ones too, less the unknowns that they determine."""
+        chains = self.problem.chains
+        local = sum(chain.steps * len(f.rows) for chain in chains for f in self.local)
+        private = sum(f.count(chain.steps) * self._private_rank.get(f.name, 0) for chain in chains for f in self.kept)
+        unknowns = sum(chain.steps for chain in chains) * self.tangent + len(self.problem.names)
+        return self.problem.rows - local - private - unknowns
+
+    def _scale(self, point: Point) -> float:
+        """ρ that makes the coupled rows PENALTY times as stiff as the soft ones in the unknowns they share."""
+        width = self.problem.manifold.tangent
+        soft, hard = np.zeros(width), np.zeros(width)
+        for c in self._chains:
+            for block in self.problem.linearize(point, c):
+                squares = np.einsum("kcr,kcr->c", block.matrix, block.matrix)[: len(block.factor.variables) * width]
+                if block.factor not in self.local:
+                    target = hard if block.factor in self.coupled else soft
+                    target += squares.reshape(-1, width).sum(axis=0)
+        return PENALTY * float(soft @ hard / (hard @ hard))
+
+    def expand(self, step: Array, basis: Array | None) -> Array:
+        """Tangent step (N, all columns) of a step (N, tangent) of the unknowns that are left; private ones stay."""
+        moved = step if basis is None else np.matmul(basis, step[:, :, None])[:, :, 0]
+        full = np.zeros((len(step), self.problem.manifold.tangent))
+        full[:, self.columns] = moved
+        return full
+
+    def _rows(self, block: Block, chain: int, basis: Array | None) -> Rows:
+        factor, matrix = block.factor, block.matrix
+        if factor in self.coupled:
+            matrix[:, -1] += self._shift[chain][factor.name]
+            matrix *= np.sqrt(self.penalty)
+        complement = None
+        if factor.name in self.private:
+            complement = split(self._private_of(block), self._private_rank[factor.name]).null
+            matrix = np.matmul(matrix, complement)
+        offsets = tuple(factor.variables)
+        if basis is None and len(self.columns) == self.problem.manifold.tangent:
+            return Rows(offsets, matrix, complement)
+        return Rows(offsets, self._in_basis(matrix, offsets, basis), complement)
+
+    def _in_basis(self, matrix: Array, offsets: tuple[int, ...], basis: Array | None) -> Array:
+        count, width = len(matrix), self.problem.manifold.tangent
+        parts = []
+        for i, offset in enumerate(offsets):
+            part = matrix[:, i * width + self.columns]
+            parts.append(part if basis is None else np.matmul(basis[offset : offset + count].transpose(0, 2, 1), part))
+        return np.concatenate([*parts, matrix[:, len(offsets) * width :]], axis=1)
+
+    def _local(self, point: Point, chain: int) -> tuple[Array, Array]:
+        """Jacobian (N, rows, columns) and residual (N, rows) of the local hard rows."""
+        if not self.local:
+            return np.zeros((0, 0, 0)), np.zeros((0, 0))
+        blocks = [self.problem.linearize_factor(f, point, chain) for f in self.local]
+        return self._local_of(blocks), np.concatenate([block.residual for block in blocks], axis=1)
+
+    def _local_of(self, blocks: Sequence[Block]) -> Array:
+        return np.concatenate([block.matrix[:, self.columns].transpose(0, 2, 1) for block in blocks], axis=1)
+
+    def _private(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array]:
+        """Jacobian (count, rows, private columns) and residual, shifted if hard, of a factor with private unknowns."""
+        block = self.problem.linearize_factor(factor, point, chain)
+        residual = block.residual
+        if factor in self.coupled:
+            residual = residual + self._shift[chain][factor.name]
+        return self._private_of(block).transpose(0, 2, 1), residual
+
+    def _private_of(self, block: Block) -> Array:
+        offset, columns = self.private[block.factor.name]
+        place = list(block.factor.variables).index(offset)
+        return block.matrix[:, place * self.problem.manifold.tangent + columns]
+
+    def _on_surface(self, point: Point) -> Point:
+        """Newton's method on the local hard rows."""
+        for _ in range(_NEWTON):
+            steps, largest = [], 0.0
+            for c in self._chains:
+                jacobian, residual = self._local(point, c)
+                move = smallest_solution(jacobian, -residual, self._local_rank)
+                largest = max(largest, float(np.max(np.abs(residual), initial=0.0)))
+                full = np.zeros((len(move), self.problem.manifold.tangent))
+                full[:, self.columns] = move
+                steps.append(full)
+            if largest <= _ON_SURFACE or not np.isfinite(largest):
+                break
+            point = self.problem.retract(point, steps, np.zeros_like(point.parameters))
+            if largest <= 1e-8:
+                break
+        return point
+
+    def _refitted(self, point: Point) -> tuple[Point, bool]:
+        """Private unknowns by least squares; True if they stand still (after one pass if the factor is linear)."""
+        steps, largest = [np.zeros((chain.steps, self.problem.manifold.tangent)) for chain in self.problem.chains], 0.0
+        for factor in (f for f in self.kept if f.name in self.private):
+            offset, columns = self.private[factor.name]
+            for c in self._chains:
+                jacobian, residual = self._private(factor, point, c)
+                move = smallest_solution(jacobian, -residual, self._private_rank[factor.name])
+                steps[c][offset : offset + len(move), columns] = move
+                size = 1e-12 + float(np.max(np.abs(point.states[c][:, -len(columns) :]), initial=0.0))
+                largest = max(largest, float(np.max(np.abs(move), initial=0.0)) / size)
+        return self.problem.retract(point, steps, np.zeros_like(point.parameters)), largest < 1e-12

@@ -1,0 +1,95 @@
+"""Impulses along the hinges' axes, and the settings that every stepper shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import casadi as ca
+
+from spookid.friction import coefficients, smooth_absolute, smooth_sign, smooth_torque
+from spookid.joints import ROWS, Hinge
+from spookid.model import Mechanics, Model
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Symbols of the settings that stand in a step."""
+
+    step: ca.SX
+    """h [s]."""
+    weight: ca.SX
+    """κ, the state weight."""
+    slip_width: ca.SX
+    """Width of the smooth stick/slip transition of each hinge, (n_j,) [rad/s]."""
+    impulse_width: ca.SX
+    """Width δ of √(λ² + δ²) in the load-dependent friction bound [N s]."""
+
+    @classmethod
+    def of(cls, model: Model) -> Settings:
+        """Fresh symbols for a model."""
+        n = len(model.joints)
+        return cls(ca.SX.sym("h"), ca.SX.sym("kappa"), ca.SX.sym("slip_width", n), ca.SX.sym("impulse_width"))
+
+
+@dataclass(frozen=True)
+class StepFunction:
+    """An expression of the variables at neighbouring steps and of the step's data."""
+
+    variables: Mapping[int, ca.SX]
+    data: ca.SX
+    value: ca.SX
+
+
+@dataclass(frozen=True)
+class ForwardStep:
+    """One step as equations to solve: equations(x, u, unknowns) = 0, then x_next(x, unknowns); x = (q, v)."""
+
+    x: ca.SX
+    u: ca.SX
+    """Inputs of the step, as ``Stepper.inputs`` makes them."""
+    unknowns: ca.SX
+    """(v₊, λ)."""
+    equations: ca.SX
+    x_next: ca.SX
+
+
+@dataclass(frozen=True)
+class Slips:
+    """Slip rates of all hinges in one step, (n_j,) [rad/s]."""
+
+    now: ca.SX
+    """At which friction acts."""
+    before: ca.SX
+    """That sets the Stribeck term."""
+    change: ca.SX
+    """Over the step, s₊ − s; a motor's shaft resists it."""
+
+
+def along_axes(model: Model, settings: Settings, at: Mechanics, slips: Slips, multipliers: ca.SX, u: ca.SX) -> ca.SX:
+    """Impulse about the axis of each hinge: springs, friction, motors, (n_j,) [N m s].
+
+    Args:
+        at: mechanics at the configuration where they act.
+        multipliers: constraint impulses λ, (5 n_j,), which load the dry friction.
+        u: inputs, (n_u,).
+    """
+    h, impulses = settings.step, []
+    for j, joint in enumerate(model.joints):
+        impulse = h * smooth_torque(joint, at.angle[j], slips.now[j])
+        if joint.rubs:
+            bound = _bound(joint, settings, slips.before[j], multipliers[ROWS * j : ROWS * (j + 1)])
+            impulse -= bound * smooth_sign(slips.now[j], settings.slip_width[j])
+        impulses.append(impulse)
+    for motor in model.motors:
+        j = model.joints.index(motor.hinge)
+        drive = motor.gain * u[model.signals.index(motor.signal)]
+        impulses[j] += h * drive - motor.shaft_inertia * slips.change[j]
+    return ca.vertcat(ca.SX(0, 1), *impulses)
+
+
+def _bound(joint: Hinge, settings: Settings, slip_before: ca.SX, multipliers: ca.SX) -> ca.SX:
+    """L = μ Σ|λ_i| + h c [N m s], |λ| smoothed."""
+    dry, coulomb = coefficients(joint, slip_before)
+    load = ca.sum1(smooth_absolute(multipliers, settings.impulse_width))
+    return dry * load + settings.step * coulomb

@@ -1,0 +1,157 @@
+"""A variational step of second order in positions alone, with rigid joints.
+
+With v = (q_k ⊟ q_{k−1})/h and v₊ = (q_{k+1} ⊟ q_k)/h, by the exact logarithm, the step at t_k is
+
+    M (v₊ − v) = Gᵀλ + Ḡᵀτ + h (f + f_g)(q_k, (v + v₊)/2),        g(q_k) = 0 at every k.
+
+Derivation. The discrete Lagrangian L_d(q_k, q_{k+1}) = h T((q_{k+1} ⊟ q_k)/h) − (h/2)(U(q_k) + U(q_{k+1})) gives, with
+respect to translations, M(v₊ − v) = −h ∂U + Gᵀλ; for rotations the momentum Jω is carried from one body frame to the
+next, and the change of frame over a step of angle hω contributes −h ω × Jω up to terms of third order. Taken at the
+midpoint velocity v̄ = (v + v₊)/2, that term does no work on v̄: for a free body ½ω₊ᵀJω₊ − ½ωᵀJω = ω̄ᵀJ(ω₊ − ω) = 0,
+kinetic energy is kept exactly. Dissipation at v̄ makes the step symmetric in time, hence of second order; the small-
+angle difference (3.24) in the place of the logarithm would leave an error of (hω)²/6 in every velocity.
+
+Constraints hold at every step and not through a spring, so that the step has no constraint dynamics of its own: the row
+g + ελ/h = 0 would be an explicit spring, unstable for small ε. Compliance and damping of joints are ignored.
+
+A velocity of a state x_k = (q_k, v_k) is that at t_k. The first forward step has only the half interval from t_0: it
+adds half the impulse, M (v_½ − v_0) = Gᵀλ + Ḡᵀτ/2 + (h/2)(f + f_g).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+
+from spookid.factor import Factor, Group
+from spookid.joints import ROWS
+from spookid.kernels import Array
+from spookid.kinematics import velocities
+from spookid.manifold import Manifold
+from spookid.model import Mechanics, Model, constraint_labels, row_labels
+from spookid.parameter import is_constant
+from spookid.steppers.impulses import ForwardStep, Settings, Slips, StepFunction, along_axes
+
+
+@dataclass(frozen=True)
+class Variational:
+    """Positions at each step and the multipliers of rigid joints as unknowns."""
+
+    name = "variational"
+
+    def check(self, model: Model, state_weight: float) -> None:
+        """It can do everything, with an infinite state weight too."""
+
+    def notices(self, model: Model) -> list[str]:
+        """Which joints are not as compliant as declared."""
+        soft = [
+            joint.name
+            for joint in model.joints
+            if any(not is_constant(e) or float(e) != 0 for e in ca.vertsplit(joint.compliance))
+        ]
+        if not soft:
+            return []
+        return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]
+
+    def manifold(self, model: Model) -> Manifold:
+        """The unknowns of a step: q and λ."""
+        extra = (("flat", ROWS * len(model.joints)),) if model.joints else ()
+        return Manifold((*model.configuration.parts, *extra))
+
+    def start(self, model: Model, states: Array) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b)."""
+        return np.hstack([states[:, : model.configuration.ambient], np.zeros((len(states), ROWS * len(model.joints)))])
+
+    def states(self, model: Model, unknowns: Array, step: float) -> Array:
+        """States x = (q, v), (N, 13 n_b): v_k is the mean of both sides, extrapolated at the ends."""
+        q = np.ascontiguousarray(unknowns[:, : model.configuration.ambient])
+        sides = velocities(q, step)[1:]
+        middle = (sides[1:] + sides[:-1]) / 2
+        first, last = 1.5 * sides[:1] - 0.5 * sides[1:2], 1.5 * sides[-1:] - 0.5 * sides[-2:-1]
+        return np.hstack([q, np.vstack([first, middle, last])])
+
+    def inputs(self, held: Array) -> Array:
+        """Data of the impulse factor, (N − 2, n_u): the mean input over the interval around t_1 … t_{N−2}."""
+        return (held[:-2] + held[1:-1]) / 2
+
+    def factors(self, model: Model, settings: Settings, hard: bool) -> list[Factor]:
+        """The impulse residual at each inner step, hard if ``hard``, and the rows g(q_k) = 0 at every step."""
+        manifold = self.manifold(model)
+        before, here, after = (ca.SX.sym(name, manifold.ambient) for name in ("x_before", "x", "x_after"))
+        cuts = [0, model.configuration.ambient, manifold.ambient]
+        q, multipliers = ca.vertsplit(here, cuts)
+        u = ca.SX.sym("u", len(model.signals))
+        ends = (model.configuration.difference(a[: cuts[1]], b[: cuts[1]]) for a, b in ((here, before), (after, here)))
+        v, v_next = (end / settings.step for end in ends)
+        at = model.mechanics(q)
+        impulse = _impulse(model, settings, at, v, v_next, multipliers, u)
+        weight = 1 if hard else ca.sqrt(settings.weight)
+        factors = [
+            Factor(
+                "impulse",
+                Group.STATE,
+                weight * impulse,
+                {0: before, 1: here, 2: after},
+                u,
+                row_labels(model, "Δp"),
+                hard=hard,
+            )
+        ]
+        if model.joints:
+            rows, none = constraint_labels(model), ca.SX.sym("none", 0)
+            factors.append(Factor("joints", Group.STATE, at.violation, {0: here}, none, rows, hard=True))
+        return factors
+
+    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
+        """λ of the step at t_k, an unknown."""
+        x = ca.SX.sym("x", self.manifold(model).ambient)
+        return StepFunction({0: x}, ca.SX.sym("none", 0), x[model.configuration.ambient :])
+
+    def forward(self, model: Model, settings: Settings) -> ForwardStep:
+        """The step as equations in (v₊, λ) from x = (q, v), v of the interval before.
+
+        The last input is the share of the interval: 1, and ½ in the first step.
+        """
+        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
+        q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
+        v_next = ca.SX.sym("v_next", model.configuration.tangent)
+        multipliers = ca.SX.sym("lambda", ROWS * len(model.joints))
+        q_next = model.configuration.retract(q, settings.step * v_next)
+        share = replace(settings, step=u[-1] * settings.step)
+        impulse = _impulse(model, share, model.mechanics(q), v, v_next, multipliers, u[:-1])
+        return ForwardStep(
+            x=x,
+            u=u,
+            unknowns=ca.vertcat(v_next, multipliers),
+            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
+            x_next=ca.vertcat(q_next, v_next),
+        )
+
+    def forward_inputs(self, held: Array) -> Array:
+        """Inputs of the forward steps, (N − 1, n_u + 1)."""
+        means = np.vstack([held[:1], (held[:-2] + held[1:-1]) / 2])
+        share = np.ones((len(means), 1))
+        share[0] = 0.5
+        return np.hstack([means, share])
+
+    def recorded(self, model: Model, marched: Array, step: float) -> Array:
+        """States at t_k from those of the march, whose velocities belong to the interval before."""
+        states = marched.copy()
+        v = marched[:, model.configuration.ambient :]
+        states[1:-1, model.configuration.ambient :] = (v[1:-1] + v[2:]) / 2
+        states[-1, model.configuration.ambient :] = 1.5 * v[-1] - 0.5 * v[-2]
+        return states
+
+
+def _impulse(
+    model: Model, settings: Settings, at: Mechanics, v: ca.SX, v_next: ca.SX, multipliers: ca.SX, u: ca.SX
+) -> ca.SX:
+    """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
+    middle = (v + v_next) / 2
+    slip = at.slip @ middle
+    slips = Slips(now=slip, before=slip, change=at.slip @ (v_next - v))
+    along = along_axes(model, settings, at, slips, multipliers, u)
+    force = at.force + at.gyroscopic(middle)
+    return at.mass @ (v_next - v) - at.constraint.T @ multipliers - at.slip.T @ along - settings.step * force
