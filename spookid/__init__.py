@@ -18,8 +18,10 @@ _HOME = {
     "HingeAngle": "observations",
     "Model": "model",
     "Motor": "joints",
+    "Observation": "observations",
     "Parameter": "parameter",
     "Problem": "problem",
+    "PointPosition": "observations",
     "ProblemError": "errors",
     "Recording": "recording",
     "Solution": "solution",
@@ -40,7 +42,9 @@ __all__ = [
     "HingeAngle",
     "Model",
     "Motor",
+    "Observation",
     "Parameter",
+    "PointPosition",
     "Problem",
     "ProblemError",
     "Recording",
@@ -61,7 +65,7 @@ if TYPE_CHECKING:
     from spookid.joints import Hinge, Motor
     from spookid.loading import load_problem
     from spookid.model import Model, gravity, tilted_gravity
-    from spookid.observations import HingeAngle
+    from spookid.observations import HingeAngle, Observation, PointPosition
     from spookid.parameter import Parameter
     from spookid.problem import Problem
     from spookid.recording import Recording

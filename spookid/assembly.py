@@ -9,10 +9,10 @@ import numpy as np
 
 from spookid import initialization
 from spookid.errors import ProblemError
-from spookid.factor import Constant
+from spookid.factor import Constant, Factor
 from spookid.initialization import Guess
 from spookid.kernels import Array, contiguous
-from spookid.observations import observation_factor
+from spookid.observations import Sensor, State, observation_factor, sees_velocities
 from spookid.parameter import Parameter, substitute
 from spookid.problem import Problem
 from spookid.recording import Recording
@@ -72,10 +72,8 @@ def assemble(problem: Problem) -> Assembly:
     settings = Settings.of(problem.model)
     manifold = problem.stepper.manifold(problem.model)
     constants = numbers(problem, settings, slip_widths(problem, evidence))
-    factors = [
-        *problem.stepper.factors(problem.model, settings, np.isinf(problem.state_weight)),
-        observation_factor(problem.model, manifold, problem.observations),
-    ]
+    factors = problem.stepper.factors(problem.model, settings, np.isinf(problem.state_weight))
+    factors += [_observe(problem, settings, name, sensors) for name, sensors in _sensors(problem).items()]
     free = problem.free
     transcription = Transcription(
         manifold,
@@ -86,7 +84,7 @@ def assemble(problem: Problem) -> Assembly:
         np.array([p.lower for p in free]),
         np.array([p.upper for p in free]),
         np.array([magnitude(p, problem.guess[p.name]) for p in free]),
-        [_chain(problem, e) for e in evidence],
+        [_chain(problem, e, factors) for e in evidence],
     )
     start = Point(
         tuple(contiguous(problem.stepper.start(problem.model, e.guess.states)) for e in evidence),
@@ -137,14 +135,31 @@ def magnitude(parameter: Parameter, guess: float) -> float:
     return abs(guess) or (span if np.isfinite(span) else 1.0)
 
 
-def _chain(problem: Problem, evidence: Evidence) -> Chain:
-    absent = np.isnan(evidence.observed)
-    observation = np.hstack([np.where(absent, 0.0, evidence.observed), ~absent])
-    data = {
-        "impulse": contiguous(problem.stepper.inputs(evidence.inputs)),
-        "observation": contiguous(observation),
-    }
-    return Chain(evidence.recording.name, evidence.grid.count, data, {"observation": absent})
+def _sensors(problem: Problem) -> dict[str, list[Sensor]]:
+    """Name of an observation factor to its sensors: those that see velocities may reach over several steps."""
+    groups: dict[str, list[Sensor]] = {"observation": [], "rate observation": []}
+    for sensor in problem.observations:
+        groups["rate observation" if sees_velocities(sensor, problem.model) else "observation"].append(sensor)
+    return {name: sensors for name, sensors in groups.items() if sensors}
+
+
+def _observe(problem: Problem, settings: Settings, name: str, sensors: list[Sensor]) -> Factor:
+    rates = name == "rate observation"
+    variables, q, v = problem.stepper.window(problem.model, settings, rates)
+    return observation_factor(name, sensors, variables, State(problem.model, q, v))
+
+
+def _chain(problem: Problem, evidence: Evidence, factors: list[Factor]) -> Chain:
+    data, missing = {"impulse": contiguous(problem.stepper.inputs(evidence.inputs))}, {}
+    for name, sensors in _sensors(problem).items():
+        factor = next(f for f in factors if f.name == name)
+        # A factor over several steps observes the middle one.
+        first, count = factor.reach // 2, factor.count(evidence.grid.count)
+        columns = [problem.observations.index(sensor) for sensor in sensors]
+        samples = evidence.observed[first : first + count, columns]
+        missing[name] = np.isnan(samples)
+        data[name] = contiguous(np.hstack([np.where(missing[name], 0.0, samples), ~missing[name]]))
+    return Chain(evidence.recording.name, evidence.grid.count, data, missing)
 
 
 def _columns(columns: list[Array], rows: int) -> Array:

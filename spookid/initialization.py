@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import casadi as ca
 import numpy as np
 
 from spookid.kernels import Array
-from spookid.kinematics import Values, place, rest_angles, velocities
+from spookid.kinematics import Values, follow, hinge_angles, place, rest_angles, velocities
+from spookid.manifold import jacobian
 from spookid.model import Model
-from spookid.observations import HingeAngle
+from spookid.observations import HingeAngle, Sensor, State, error, sees_velocities
+from spookid.parameter import parameters_in
 from spookid.recording import Recording
 from spookid.sampling import Grid, smoothed
 
@@ -31,24 +34,47 @@ class Guess:
 
 
 def guess(
-    model: Model, observations: Sequence[HingeAngle], recording: Recording, grid: Grid, values: Values, cutoff: float
+    model: Model, observations: Sequence[Sensor], recording: Recording, grid: Grid, values: Values, cutoff: float
 ) -> Guess:
     """States that agree with the filtered observations at zero constraint violation.
 
+    Angles of a tree of hinges place its bodies directly. Closed loops and other sensors are followed step by step by
+    Gauss–Newton, each step from the one before.
+
     Args:
-        values: number of every parameter of the model.
+        values: number of every parameter.
         cutoff: of the second-order Butterworth filter, forward and back [Hz].
     """
-    rest = rest_angles(model, values)
-    angles = np.tile(rest, (grid.count, 1))
-    seen = {observation.hinge: observation for observation in observations}
-    notices = []
+    sensors = [s for s in observations if not sees_velocities(s, model)]
+    targets = [smoothed(recording, s.signal, grid, period=s.period, cutoff=cutoff) for s in sensors]
+    angles = np.tile(rest_angles(model, values), (grid.count, 1))
+    seen = {s.hinge: target for s, target in zip(sensors, targets, strict=True) if isinstance(s, HingeAngle)}
     for j, joint in enumerate(model.joints):
         if joint in seen:
-            angles[:, j] = smoothed(recording, seen[joint].signal, grid, period=HingeAngle.period, cutoff=cutoff)
-        else:
-            notices.append(
-                f"Hinge {joint.name!r} is not observed; its angle starts at {rest[j]:g} rad, its rest angle."
-            )
-    poses = place(model, angles, values)
-    return Guess(np.hstack([poses, velocities(poses, grid.step)]), angles, tuple(notices))
+            angles[:, j] = seen[joint]
+    if model.has_loops or len(seen) < len(sensors):
+        start = place(model, angles[:1], values)[0]
+        rows = _rows(model, sensors, values)
+        poses = follow(rows, start, np.column_stack(targets) if targets else np.zeros((grid.count, 0)))
+        angles = np.unwrap(hinge_angles(model, poses, values), axis=0)
+        notices: tuple[str, ...] = ()
+    else:
+        poses = place(model, angles, values)
+        rest = (joint for joint in model.joints if joint not in seen)
+        notices = tuple(f"Hinge {j.name!r} is not observed; it starts from its rest angle." for j in rest)
+    return Guess(np.hstack([poses, velocities(poses, grid.step)]), angles, notices)
+
+
+def _rows(model: Model, sensors: Sequence[Sensor], values: Values) -> ca.Function:
+    """(q, measured) to constraint violations and observation errors, and their Jacobian along the tangent space."""
+    q, measured = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("y", len(sensors))
+    state = State(model, q, ca.SX(model.configuration.tangent, 1))
+    rows = ca.vertcat(model.violation(q), *(error(s, state, measured[i]) for i, s in enumerate(sensors)))
+    outputs = [rows, ca.densify(jacobian(rows, q, model.configuration))]
+    parameters = parameters_in(outputs, "the model", ignore=[q, measured])
+    numbers = ca.DM([values[p.name] for p in parameters])
+    step = ca.SX.sym("step", model.configuration.tangent)
+    moved = model.configuration.retract(q, step)
+    full = ca.Function("rows", [q, measured, step, ca.vertcat(*parameters)], [*outputs, moved])
+    inputs = [ca.MX.sym("q", q.numel()), ca.MX.sym("y", len(sensors)), ca.MX.sym("s", step.numel())]
+    return ca.Function("rows", inputs, full(*inputs, numbers))

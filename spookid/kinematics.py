@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from spookid.body import GROUND, Body, Frame
 from spookid.kernels import Array
 from spookid.model import Model
-from spookid.parameter import substitute
+from spookid.parameter import parameters_in, substitute
 
 Values = Mapping[str, float]
 """Number of every parameter of the model, by name."""
@@ -79,3 +79,40 @@ def _frame(frame: Frame, values: Values) -> tuple[Array, Array]:
 
 def _number(expression: ca.SX, values: Values) -> Array:
     return substitute(expression, values)
+
+
+def hinge_angles(model: Model, poses: Array, values: Values) -> Array:
+    """Angles of all hinges in (−π, π], (N, 7 n_b) to (N, n_j)."""
+    q = ca.SX.sym("q", model.configuration.ambient)
+    still = ca.SX(model.configuration.tangent, 1)
+    angles = ca.vertcat(ca.SX(0, 1), *(model.hinge(joint, q, still).angle for joint in model.joints))
+    parameters = parameters_in([angles], "the model", ignore=[q])
+    function = ca.Function("angles", [q, ca.vertcat(*parameters)], [angles])
+    numbers = ca.DM([values[p.name] for p in parameters])
+    return np.asarray(function(poses.T, numbers).full()).T
+
+
+_MOST_CORRECTIONS = 50
+_SETTLED = 1e-12
+
+
+def follow(rows: ca.Function, start: Array, targets: Array) -> Array:
+    """Poses along which rows vanish, or are least, each from the pose before: (N, 7 n_b).
+
+    Args:
+        rows: (q, target, step) to rows, their Jacobian (rows, 6 n_b) and q ⊞ step.
+        start: where to begin, (7 n_b,).
+        targets: (N, n).
+    """
+    poses, q, still = [], start, np.zeros(6 * len(start) // 7)
+    for target in targets:
+        for _ in range(_MOST_CORRECTIONS):
+            value, slope, _ = (np.asarray(part.full()) for part in rows(q, target, still))
+            step = -np.linalg.lstsq(slope, value[:, 0], rcond=1e-10)[0]
+            # Half a radian at a time keeps far starts on the branch they are on.
+            step *= min(1.0, 0.5 / max(float(np.max(np.abs(step))), 1e-300))
+            q = rows(q, target, step)[2].full()[:, 0]
+            if np.max(np.abs(step)) <= _SETTLED:
+                break
+        poses.append(q)
+    return np.array(poses)

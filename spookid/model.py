@@ -55,15 +55,41 @@ class Mechanics:
         return ca.densify(ca.vertcat(*torques))
 
 
+@dataclass(frozen=True)
+class MovingFrame:
+    """A frame in the world."""
+
+    origin: ca.SX
+    """(3,) [m]."""
+    axes: ca.SX
+    """Columns x, y, z, (3, 3)."""
+    omega: ca.SX
+    """Angular velocity of its body in the body, (3,) [rad/s]."""
+
+
+@dataclass(frozen=True)
+class HingeRelation:
+    """One hinge in one state."""
+
+    violation: ca.SX
+    """g, (5,)."""
+    angle: ca.SX
+    """In (−π, π] [rad]."""
+    slip: ca.SX
+    """s [rad/s]."""
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A mechanism of rigid bodies and hinges in maximal coordinates.
 
     A state is q (n_b, 7) = (r [m], e) and v (n_b, 6) = (ṙ in the world [m/s], ω in the body [rad/s]), body by body.
 
+    Hinges may close loops; rows that others imply are found when a problem is solved.
+
     Raises:
-        ProblemError: for a body that no joint holds, a joint or motor of something that is not in the model, two
-            things of one name, or hinges that close a loop.
+        ProblemError: for a body that no joint holds, a joint or motor of something that is not in the model, or two
+            things of one name.
     """
 
     bodies: Sequence[Body]
@@ -81,16 +107,13 @@ class Model:
             raise ProblemError(f"{self.place}: Model has no bodies")
         self._check_names()
         self._check_membership()
-        order = self.tree()
+        self.tree()
         held = {id(body) for joint in self.joints for body in joint.bodies()}
         for body in self.bodies:
             if id(body) not in held and not body.free:
                 raise ProblemError(
                     f"{body.place}: Body {body.name!r} is held by no joint; join it or declare it free=True"
                 )
-        if len(order) < len(self.joints):
-            loop = next(joint for joint in self.joints if joint not in order)
-            raise ProblemError(f"{loop.place}: Hinge {loop.name!r} closes a loop; only trees of hinges are supported")
 
     def _check_names(self) -> None:
         for kind, things in (("Body", self.bodies), ("Hinge", self.joints)):
@@ -134,6 +157,11 @@ class Model:
         return order
 
     @property
+    def has_loops(self) -> bool:
+        """True if hinges close loops."""
+        return len(self.tree()) < len(self.joints)
+
+    @property
     def signals(self) -> tuple[str, ...]:
         """Names of the inputs, in the order of the motors, each once."""
         return tuple(dict.fromkeys(motor.signal for motor in self.motors))
@@ -155,45 +183,48 @@ class Model:
 
     def violation(self, q: ca.SX) -> ca.SX:
         """g(q), (5 n_j,), at any expression of the configuration."""
-        v = ca.SX(6 * len(self.bodies), 1)
-        return ca.vertcat(ca.SX(0, 1), *(self._hinge(joint, q, v)[0] for joint in self.joints))
+        return ca.vertcat(ca.SX(0, 1), *(self.hinge(joint, q, self._still).violation for joint in self.joints))
 
     def mechanics(self, q: ca.SX) -> Mechanics:
         """The equations' ingredients at configuration ``q``, a symbol (7 n_b,)."""
         columns = 6 * len(self.bodies)
         v = ca.SX.sym("v", columns)
-        relations = [self._hinge(joint, q, v) for joint in self.joints]
+        relations = [self.hinge(joint, q, v) for joint in self.joints]
         empty = ca.SX(0, 1)
-        violation = ca.vertcat(empty, *(g for g, _, _ in relations))
-        slip = ca.vertcat(empty, *(s for _, _, s in relations))
+        violation = ca.vertcat(empty, *(relation.violation for relation in relations))
+        slip = ca.vertcat(empty, *(relation.slip for relation in relations))
         blocks = [ca.diagcat(body.mass * ca.SX.eye(3), body.inertia) for body in self.bodies]
         return Mechanics(
             violation=violation,
             constraint=jacobian(violation, q, self.configuration) if self.joints else ca.SX(0, columns),
             slip=ca.jacobian(slip, v),
-            angle=ca.vertcat(empty, *(angle for _, angle, _ in relations)),
+            angle=ca.vertcat(empty, *(relation.angle for relation in relations)),
             mass=ca.diagcat(*blocks),
             force=ca.densify(ca.vertcat(*(ca.vertcat(body.mass * self.gravity, ca.SX(3, 1)) for body in self.bodies))),
         )
 
-    def _hinge(self, joint: Hinge, q: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
-        """g (5,), angle and slip rate of one hinge (F.1)."""
-        at_a, axes_a, rate_a = self._moving(joint.parent, q, v)
-        at_b, axes_b, rate_b = self._moving(joint.child, q, v)
-        y_b, z_b = axes_b[:, 1], axes_b[:, 2]
-        g = ca.vertcat(at_a - at_b, ca.dot(axes_a[:, 0], y_b), ca.dot(axes_a[:, 0], z_b))
-        angle = ca.atan2(ca.dot(axes_a[:, 2], y_b), ca.dot(axes_a[:, 1], y_b))
-        # x of the child (F.2): a constant vector in the child's own frame, where its ω is given.
-        slip = ca.dot(joint.child.axes[:, 0], rate_b) - ca.dot(axes_b[:, 0], axes_a @ (joint.parent.axes.T @ rate_a))
-        return g, angle, slip
+    @property
+    def _still(self) -> ca.SX:
+        return ca.SX(6 * len(self.bodies), 1)
 
-    def _moving(self, frame: Frame, q: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
-        """Origin (3,) and axes (3, 3) of a frame in the world, and its body's ω (3,) in the body."""
+    def hinge(self, joint: Hinge, q: ca.SX, v: ca.SX) -> HingeRelation:
+        """Violation, angle and slip rate of one hinge at any expressions of q and v (F.1)."""
+        a, b = self.moving(joint.parent, q, v), self.moving(joint.child, q, v)
+        y_b, z_b = b.axes[:, 1], b.axes[:, 2]
+        g = ca.vertcat(a.origin - b.origin, ca.dot(a.axes[:, 0], y_b), ca.dot(a.axes[:, 0], z_b))
+        angle = ca.atan2(ca.dot(a.axes[:, 2], y_b), ca.dot(a.axes[:, 1], y_b))
+        # x of the child (F.2): a constant vector in the child's own frame, where its ω is given.
+        slip = ca.dot(joint.child.axes[:, 0], b.omega) - ca.dot(b.axes[:, 0], a.axes @ (joint.parent.axes.T @ a.omega))
+        return HingeRelation(g, angle, slip)
+
+    def moving(self, frame: Frame, q: ca.SX, v: ca.SX) -> MovingFrame:
+        """A frame in the world at any expressions of q and v."""
         if frame.body is GROUND:
-            return frame.at, frame.axes, ca.SX(3, 1)
+            return MovingFrame(frame.at, frame.axes, ca.SX(3, 1))
         i = self.bodies.index(frame.body)
         rotation = rotations.matrix(q[7 * i + 3 : 7 * i + 7])
-        return q[7 * i : 7 * i + 3] + rotation @ frame.at, rotation @ frame.axes, v[6 * i + 3 : 6 * i + 6]
+        origin = q[7 * i : 7 * i + 3] + rotation @ frame.at
+        return MovingFrame(origin, rotation @ frame.axes, v[6 * i + 3 : 6 * i + 6])
 
 
 def row_labels(model: Model, quantity: str) -> tuple[str, ...]:

@@ -154,14 +154,17 @@ def _convert(value: Any) -> ca.SX:
     return ca.vertcat(*(row.T for row in rows))
 
 
-def parameters_in(expressions: Iterable[ca.SX], what: str) -> tuple[Parameter, ...]:
-    """The Parameters that stand in ``expressions``, in the order of their declaration.
+def parameters_in(expressions: Iterable[ca.SX], what: str, ignore: Iterable[ca.SX] = ()) -> tuple[Parameter, ...]:
+    """The Parameters that stand in ``expressions``, in the order of their declaration; symbols in ``ignore`` may too.
 
     Raises:
         ProblemError: if a symbol is no Parameter, or if two Parameters have one name.
     """
     found: dict[int, Parameter] = {}
+    known = {symbol.element_hash() for symbol in ca.symvar(ca.SX(ca.veccat(*ignore)))}
     for symbol in ca.symvar(ca.veccat(*expressions)):
+        if symbol.element_hash() in known:
+            continue
         parameter = _declared.get(symbol.element_hash())
         if parameter is None:
             raise ProblemError(f"{what} holds the symbol {symbol.name()!r}, which is no Parameter; declare it as one")

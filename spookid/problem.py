@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import casadi as ca
+import numpy as np
+
 from spookid.errors import ProblemError, declared_at
 from spookid.model import Model
-from spookid.observations import HingeAngle
+from spookid.observations import Sensor, State
 from spookid.parameter import Parameter, parameters_in
 from spookid.recording import Recording
 from spookid.sampling import grid
@@ -41,7 +44,7 @@ class Problem:
     model: Model
     recordings: Sequence[Recording] = ()
     """Measured motion; each recording has its own states, all share the parameters. May be empty to simulate only."""
-    observations: Sequence[HingeAngle] = ()
+    observations: Sequence[Sensor] = ()
     step: float = 0.01
     """h [s]."""
     state_weight: float = 100.0
@@ -99,10 +102,7 @@ class Problem:
 
     def _check_signals(self) -> None:
         for observation in self.observations:
-            if observation.hinge not in self.model.joints:
-                raise ProblemError(
-                    f"{observation.place}: HingeAngle observes {observation.hinge.name!r}, which is not in the model"
-                )
+            observation.check(self.model)
         for recording in self.recordings:
             grid(recording, self.step)
             for signal in (*(o.signal for o in self.observations), *self.model.signals):
@@ -114,8 +114,12 @@ class Problem:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """All parameters of the model, in the order of their declaration."""
-        return parameters_in(self.model.expressions(), self._what)
+        """All parameters of the model and its sensors, in the order of their declaration."""
+        # At a state of numbers, only Parameters are left as symbols of what a sensor shows.
+        n, m = self.model.configuration.ambient, self.model.configuration.tangent
+        q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, size))) for size in (n, m))
+        shown = [sensor.predicted(State(self.model, q, v)) for sensor in self.observations if sensor.is_free_form]
+        return parameters_in([*self.model.expressions(), *shown], self._what)
 
     @property
     def free(self) -> tuple[Parameter, ...]:

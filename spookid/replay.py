@@ -146,9 +146,12 @@ def _velocities(problem: Problem, q: Array, rates: Array) -> Array:
 def _recording(
     problem: Problem, steps: Grid, states: Array, u: Array, constants: tuple[Constant, ...], name: str
 ) -> Recording:
-    angles = np.unwrap(predict(problem, states, constants), axis=0)
+    shown = predict(problem, states, constants)
     bodies = len(problem.model.bodies)
-    signals = {o.signal: angles[:, i] for i, o in enumerate(problem.observations)}
+    signals = {
+        o.signal: shown[:, i] if o.period is None else np.unwrap(shown[:, i], period=o.period)
+        for i, o in enumerate(problem.observations)
+    }
     signals |= {signal: u[:, i] for i, signal in enumerate(problem.model.signals)}
     return Recording(
         t=steps.times(),

@@ -18,10 +18,12 @@ Progress = Callable[[Iterable[int]], Iterable[int]]
 
 _TOLERANCE = 1e-12
 """A step is solved when a Newton correction of the velocities is below this share of the largest."""
+_ROUNDING = 1e-3
+"""Corrections of up to a thousand times the tolerance may be rounding."""
 _MAX_NEWTON = 60
 _SMALLEST_SHARE = 1e-10
-_HUGE = 1e9
-"""No velocity or impulse changes by so much in a step; a nearly singular factorization gives such numbers."""
+_SINGULAR = 1e-11
+"""Singular values below this share of the largest are zero."""
 _dgesv = get_lapack_funcs("gesv", dtype=np.float64)
 
 
@@ -66,6 +68,8 @@ class Stepper:
                 self._buffer.set_arg(i, array.data)
         for i, array in enumerate(self._outputs):
             self._buffer.set_res(i, array.data)
+        self._redundant: bool | None = None
+        """True if the joints' rows depend on one another, found out at the first step."""
         self._velocities = step.x_next.numel() * 6 // 13
 
     def guess(self, x: Array) -> Array:
@@ -81,12 +85,16 @@ class Stepper:
             ArithmeticError: if Newton's method does not get there; its argument is the residual left.
         """
         self._inputs[0][:], self._inputs[1][:] = x, u
-        here = self._evaluate(unknowns)
+        here, last = self._evaluate(unknowns), np.inf
         for _ in range(_MAX_NEWTON):
-            delta = _newton(here)
+            delta = self._newton(here)
             if delta is None:
                 break
-            if self._small(delta, unknowns):
+            length = float(np.max(np.abs(delta), initial=0.0))
+            # Corrections that no longer shrink are rounding: positions have few digits left for h v.
+            rounding = length > last / 2 and self._small(_ROUNDING * delta, unknowns)
+            last = length
+            if rounding or self._small(delta, unknowns):
                 unknowns = unknowns + delta
                 x_next = self._evaluate(unknowns).x_next
                 if np.all(np.isfinite(x_next)):
@@ -98,12 +106,23 @@ class Stepper:
             unknowns, here = found
         raise ArithmeticError(float(np.max(np.abs(here.equations), initial=0.0)))
 
+    def _newton(self, here: _Evaluation) -> Array | None:
+        """The Newton step; the smallest one where redundant constraints leave their impulses undetermined."""
+        if not (np.all(np.isfinite(here.equations)) and np.all(np.isfinite(here.jacobian))):
+            return None
+        if self._redundant is None:
+            self._redundant = bool(np.linalg.cond(here.jacobian) > 1 / _SINGULAR)
+        if self._redundant:
+            return np.asarray(np.linalg.lstsq(here.jacobian, -here.equations, rcond=_SINGULAR)[0])
+        return np.asarray(_dgesv(here.jacobian, -here.equations)[2])
+
     def _search(self, here: _Evaluation, unknowns: Array, delta: Array) -> tuple[Array, _Evaluation] | None:
         """Backtracking on the norm of the equations: smooth friction turns sharply where a joint comes to rest."""
         norm, share = np.linalg.norm(here.equations), 1.0
         while share > _SMALLEST_SHARE:
             there = self._evaluate(unknowns + share * delta)
-            if np.linalg.norm(there.equations) <= (1 - 1e-4 * share) * norm or self._small(share * delta, unknowns):
+            small = self._small(_ROUNDING * share * delta, unknowns)
+            if small or np.linalg.norm(there.equations) <= (1 - 1e-4 * share) * norm:
                 return unknowns + share * delta, there
             share /= 2
         return None
@@ -120,16 +139,6 @@ class Stepper:
         self._run()
         equations, jacobian, x_next = self._outputs
         return _Evaluation(equations[0].copy(), jacobian.T.copy(), x_next[0].copy())
-
-
-def _newton(here: _Evaluation) -> Array | None:
-    """The Newton step; the smallest one where redundant constraints leave their impulses undetermined."""
-    if not (np.all(np.isfinite(here.equations)) and np.all(np.isfinite(here.jacobian))):
-        return None
-    _, _, delta, info = _dgesv(here.jacobian, -here.equations)
-    if info == 0 and np.max(np.abs(delta), initial=0.0) < _HUGE:
-        return np.asarray(delta)
-    return np.asarray(np.linalg.lstsq(here.jacobian, -here.equations, rcond=1e-12)[0])
 
 
 def march(stepper: Stepper, start: Array, inputs: Array, progress: Progress | None = None) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from spookid.assembly import Assembly, Evidence
 from spookid.factor import Constant
 from spookid.kernels import Array, Kernel, contiguous
+from spookid.observations import State
 from spookid.problem import Problem
 from spookid.sampling import wrap
 from spookid.solution import Trajectory
@@ -77,7 +78,9 @@ def beside(predicted: Array, observed: Array, periods: Sequence[float | None]) -
 def predict(problem: Problem, states: Array, constants: tuple[Constant, ...]) -> Array:
     """What the sensors would show at states (N, 13 n_b): (N, n_o), angles in (−π, π]."""
     symbol = ca.SX.sym("x", problem.model.state.ambient)
-    rows = ca.vertcat(ca.SX(0, 1), *(o.predicted(problem.model, symbol) for o in problem.observations))
+    n = problem.model.configuration.ambient
+    state = State(problem.model, symbol[:n], symbol[n:])
+    rows = ca.vertcat(ca.SX(0, 1), *(o.predicted(state) for o in problem.observations))
     return _map([symbol], rows, [contiguous(states)], constants)
 
 

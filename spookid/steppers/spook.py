@@ -26,6 +26,9 @@ from spookid.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
 from spookid.steppers.impulses import ForwardStep, Settings, Slips, StepFunction, along_axes
 
+_SHIFT = 1e-10
+"""Of the diagonal of GGᵀ, whose entries are of the order of 1."""
+
 
 @dataclass(frozen=True)
 class Spook:
@@ -76,6 +79,12 @@ class Spook:
         """The unknowns of a step: (q, v), and λ if lifted."""
         extra = (("flat", ROWS * len(model.joints)),) if self._lifted and model.joints else ()
         return Manifold((*model.state.parts, *extra))
+
+    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
+        """The unknowns that a state at one step is made of, by offset, and that state's q and v."""
+        x = ca.SX.sym("x", self.manifold(model).ambient)
+        n, m = model.configuration.ambient, model.state.ambient
+        return {0: x}, x[:n], x[n:m]
 
     def start(self, model: Model, states: Array) -> Array:
         """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b)."""
@@ -220,8 +229,11 @@ def _initial_factor(step: Step, rigid: bool) -> Factor:
 
 
 def _pseudo_inverse_times(G: ca.SX, right: ca.SX) -> ca.SX:
-    """G⁺ right with G⁺ = Gᵀ(GGᵀ)⁻¹, rows of G independent; LDLᵀ without square roots."""
+    """G⁺ right with G⁺ = Gᵀ(GGᵀ)⁻¹ by LDLᵀ.
+
+    Rows that others imply (closed loops) make GGᵀ singular; a shift far below its entries then gives G⁺ to 1e-9.
+    """
     if G.shape[0] == 0:
         return ca.SX(G.shape[1], right.shape[1])
-    D, LT, p = ca.ldl(G @ G.T)
+    D, LT, p = ca.ldl(G @ G.T + _SHIFT * ca.SX.eye(G.shape[0]))
     return G.T @ ca.ldl_solve(right, D, LT, p)

@@ -60,6 +60,19 @@ class Variational:
         extra = (("flat", ROWS * len(model.joints)),) if model.joints else ()
         return Manifold((*model.configuration.parts, *extra))
 
+    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
+        """The unknowns that a state at one step is made of, by offset, and that state's q and v.
+
+        With ``rates`` v is the mean of both sides, over three steps; without, one step is enough and v is 0.
+        """
+        n, ambient = model.configuration.ambient, self.manifold(model).ambient
+        here = ca.SX.sym("x", ambient)
+        if not rates:
+            return {0: here}, here[:n], ca.SX(model.configuration.tangent, 1)
+        before, after = ca.SX.sym("x_before", ambient), ca.SX.sym("x_after", ambient)
+        sides = [model.configuration.difference(a[:n], b[:n]) for a, b in ((here, before), (after, here))]
+        return {0: before, 1: here, 2: after}, here[:n], (sides[0] + sides[1]) / (2 * settings.step)
+
     def start(self, model: Model, states: Array) -> Array:
         """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b)."""
         return np.hstack([states[:, : model.configuration.ambient], np.zeros((len(states), ROWS * len(model.joints)))])
