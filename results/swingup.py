@@ -69,7 +69,8 @@ def picture(solutions: dict[str, Solution]) -> Figure:
                 axis.set_ylabel(label)
         column[0].set_title(name, fontsize=10)
         column[1].set_xlabel("time [s]")
-    axes[0, 0].legend(fontsize=8, loc="upper left")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 

@@ -63,11 +63,11 @@ class Audit:
             return f"No verdict: the fit at step {' and '.join(failed)} did not converge."
         coarse = [d for d in self.drifts if not d.fine]
         if not coarse:
-            return f"The step {self.steps[0]:g} s is fine enough: no parameter moves by more than 1 % or two standard errors."
+            return f"The step {self.steps[0]:g} s is fine enough: it moves no parameter by 1 % or two standard errors."
         worst = ", ".join(f"{d.name} ({_percent(d)})" for d in coarse)
         return (
-            f"The step {self.steps[0]:g} s is too coarse for {worst}; take a smaller one, the stepper Variational(), or "
-            "the extrapolated values."
+            f"The step {self.steps[0]:g} s is too coarse for {worst}; take a smaller one, the stepper Variational() "
+            "or the extrapolated values."
         )
 
     def table(self) -> str:

@@ -16,7 +16,7 @@ INTERRUPTED = 130
 WRONG_INPUT = 2
 
 BACKENDS = ("lm",)
-STEPPERS = ("spook",)
+STEPPERS = ("spook", "spook-lifted", "variational")
 FRICTIONS = ("smooth",)
 
 _PROBLEM = "a Python file that holds `problem`, or a dict `problems`; PROBLEM.py::key picks one of these"

@@ -21,11 +21,12 @@ from spookid.replay import Initial
 from spookid.solution import Solution
 from spookid.solvers.status import Iteration, Status
 from spookid.steppers.spook import Spook
+from spookid.steppers.variational import Variational
 from spookid.summary import SIGNAL_UNIT, number
 
 RESULTS = Path("results")
 """Where results go unless the user says otherwise."""
-_STEPPERS = {"spook": Spook}
+_STEPPERS = {"spook": Spook(), "spook-lifted": Spook(multipliers="lifted"), "variational": Variational()}
 _SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff")
 
 T = TypeVar("T")
@@ -230,7 +231,7 @@ def _changed(problem: Problem, arguments: Namespace) -> Problem:
     given = {name: getattr(arguments, name, None) for name in _SETTINGS}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if arguments.stepper is not None:
-        changes["stepper"] = _STEPPERS[arguments.stepper]()
+        changes["stepper"] = _STEPPERS[arguments.stepper]
     if "fix" in arguments:
         known = problem.guess
         changes["initial"] = {**problem.initial, **{name: v for name, v in arguments.set if name in known}}

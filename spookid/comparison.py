@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.estimation import beside, predict
 from spookid.factor import Constant
 from spookid.kernels import Array, contiguous
 from spookid.problem import Problem
 from spookid.recording import Recording
-from spookid.replay import Initial, Progress
+from spookid.replay import Initial
 from spookid.sampling import Grid, held, observed
-from spookid.simulation import StepFailedError
-from spookid.steppers.spook import Settings
+from spookid.simulation import Progress, StepFailedError
+from spookid.steppers.impulses import Settings
+from spookid.trajectories import beside, predict, unwrapped
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,10 @@ class Comparison:
     """The recording's, or the problem's if there is none."""
     signals: tuple[str, ...]
     """Observed signals."""
+    units: tuple[str, ...]
+    """Their units."""
+    periods: tuple[float | None, ...]
+    """Their periods, None where there is none."""
     inputs: Mapping[str, Array]
     """Input by signal, (N,)."""
     t: Array
@@ -50,7 +54,7 @@ class Comparison:
     @property
     def nearest(self) -> Array:
         """``predicted``, each angle on the branch that is nearest to what was observed, (N, n_o)."""
-        return beside(self.predicted, self.observed)
+        return beside(self.predicted, self.observed, self.periods)
 
     @property
     def rms(self) -> dict[str, float]:
@@ -98,6 +102,8 @@ def compare(
     return Comparison(
         name=measured.name if measured else problem.name,
         signals=tuple(o.signal for o in problem.observations),
+        units=tuple(o.unit for o in problem.observations),
+        periods=tuple(o.period for o in problem.observations),
         inputs=_inputs(problem, measured, steps),
         t=steps.times(),
         q=states[:, : 7 * bodies].reshape(-1, bodies, 7),
@@ -131,7 +137,7 @@ def _predicted(problem: Problem, states: Array, values: Mapping[str, float]) -> 
         Constant(Settings.of(problem.model).step, problem.step),
         *(Constant(p, numbers[p.name]) for p in problem.parameters),
     )
-    return np.unwrap(predict(problem, contiguous(states), constants), axis=0)
+    return unwrapped(predict(problem, contiguous(states), constants), [o.period for o in problem.observations])
 
 
 def _rms(differences: Array) -> float:

@@ -61,12 +61,25 @@ class State:
 class Sensor(Protocol):
     """What every observation has."""
 
-    signal: str
-    """Name of the measured signal in the recordings."""
-    sigma: float
-    """Standard deviation of its noise, in the signal's unit; its residual is divided by it."""
-    place: str
-    """``file.py:line`` of its declaration."""
+    @property
+    def signal(self) -> str:
+        """Name of the measured signal in the recordings."""
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of its noise, in the signal's unit; its residual is divided by it."""
+
+    @property
+    def unit(self) -> str:
+        """The signal's unit."""
+
+    @property
+    def place(self) -> str:
+        """``file.py:line`` of its declaration."""
+
+    @property
+    def title(self) -> str:
+        """What it measures, for people."""
 
     @property
     def period(self) -> float | None:
@@ -100,7 +113,13 @@ class HingeAngle:
 
     period = 2 * math.pi
     """The signal's period [rad]."""
+    unit = "rad"
     is_free_form = False
+
+    @property
+    def title(self) -> str:
+        """What it measures."""
+        return f"angle of {self.hinge.name}"
 
     def __post_init__(self) -> None:
         if not isinstance(self.hinge, Hinge):
@@ -137,7 +156,13 @@ class PointPosition:
 
     period = None
     """It has none."""
+    unit = "m"
     is_free_form = True  # its frame may be on no joint
+
+    @property
+    def title(self) -> str:
+        """What it measures."""
+        return f"{self.axis} of a point of {self.point.body.name}"
 
     def __post_init__(self) -> None:
         if not isinstance(self.point, Frame):
@@ -172,9 +197,12 @@ class Observation:
     """Standard deviation of its noise, in the signal's unit; its residual is divided by it."""
     period: float | None = None
     """The signal's period, for angles 2π; residuals are taken the short way round."""
+    unit: str = ""
+    """The signal's unit, for people."""
     place: str = field(default_factory=declared_at, repr=False)
 
     is_free_form = True
+    title = "an expression of the state"
 
     def __post_init__(self) -> None:
         if not callable(self.expression):

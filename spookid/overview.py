@@ -46,12 +46,12 @@ def _mechanism(problem: Problem, width: int) -> list[str]:
     free = [body.name for body in model.bodies if body.free]
     joints = [f"{j.name} ({j.parent.body.name} to {j.child.body.name})" for j in model.joints]
     motors = [f"{m.signal} on {m.hinge.name}" for m in model.motors]
-    sensors = [f"{o.signal} of {o.hinge.name} (sigma {number(o.sigma)} rad)" for o in problem.observations]
+    sensors = [f"{o.signal}: {o.title} (sigma {number(o.sigma)} {o.unit})" for o in problem.observations]
     labelled = [
         ("Bodies", [body.name + (" (free)" if body.name in free else "") for body in model.bodies]),
         ("Hinges", joints),
         ("Motors", motors),
-        ("Angles", sensors),
+        ("Sensors", sensors),
     ]
     return [
         line for label, names in labelled if names for line in _wrapped(", ".join(names), width, _label(label, names))
@@ -117,8 +117,7 @@ def _size(assembly: Assembly, width: int) -> list[str]:
 
 
 def _notices(assembly: Assembly, width: int) -> list[str]:
-    notices = [notice for e in assembly.evidence for notice in e.guess.notices]
-    notices += _silent_motors(assembly)
+    notices = [*assembly.notices, *_silent_motors(assembly)]
     lines = [line for notice in dict.fromkeys(notices) for line in _wrapped(notice, width, "  - ")]
     return ["Notices", *lines] if lines else []
 

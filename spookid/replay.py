@@ -16,10 +16,10 @@ from spookid.kinematics import place, rest_angles
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.sampling import Grid, held
-from spookid.simulation import Progress, Stepper, march
+from spookid.simulation import Progress, StepFailedError, Stepper, march
 from spookid.solution import Solution
 from spookid.steppers.impulses import Settings
-from spookid.trajectories import predict
+from spookid.trajectories import predict, unwrapped
 
 Initial: TypeAlias = Mapping[str, Any] | Solution | tuple[Any, Any] | None
 Parameters: TypeAlias = Mapping[str, float] | Solution | None
@@ -70,7 +70,11 @@ def simulate(
     settings = Settings.of(problem.model)
     constants = numbers(problem, settings, slip_widths(problem, evidence))
     stepper = Stepper(problem.stepper.forward(problem.model, settings), constants)
-    marched = march(stepper, contiguous(start), problem.stepper.forward_inputs(u), progress)
+    try:
+        marched = march(stepper, contiguous(start), problem.stepper.forward_inputs(u), progress)
+    except StepFailedError as error:
+        error.states = problem.stepper.recorded(problem.model, error.states, problem.step)
+        raise
     states = problem.stepper.recorded(problem.model, marched, problem.step)
     return _recording(problem, steps, states, u, constants, measured.recording.name if measured else problem.name)
 
@@ -146,12 +150,9 @@ def _velocities(problem: Problem, q: Array, rates: Array) -> Array:
 def _recording(
     problem: Problem, steps: Grid, states: Array, u: Array, constants: tuple[Constant, ...], name: str
 ) -> Recording:
-    shown = predict(problem, states, constants)
+    shown = unwrapped(predict(problem, states, constants), [o.period for o in problem.observations])
     bodies = len(problem.model.bodies)
-    signals = {
-        o.signal: shown[:, i] if o.period is None else np.unwrap(shown[:, i], period=o.period)
-        for i, o in enumerate(problem.observations)
-    }
+    signals = {o.signal: shown[:, i] for i, o in enumerate(problem.observations)}
     signals |= {signal: u[:, i] for i, signal in enumerate(problem.model.signals)}
     return Recording(
         t=steps.times(),

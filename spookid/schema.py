@@ -25,6 +25,9 @@ SCHEMA = 1
 Tree: TypeAlias = dict[str, Any]
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
+Heading = tuple[str, tuple[str, ...], tuple[str, ...], tuple[float | None, ...]]
+"""Name, observed signals, units and periods of a trajectory."""
+
 _ALONG = ("t", "q", "v", "observed", "predicted", "impulse_residual", "multipliers")
 """Arrays of a Trajectory; the file has them as ``t_0`` for the first recording, and so on."""
 
@@ -54,7 +57,10 @@ def document(solution: Solution) -> Tree:
         "size": asdict(solution.size),
         "timing_s": asdict(solution.times),
         "versions": dict(solution.versions),
-        "recordings": [{"name": t.name, "signals": list(t.signals)} for t in solution.trajectories],
+        "recordings": [
+            {"name": t.name, "signals": list(t.signals), "units": list(t.units), "periods": list(t.periods)}
+            for t in solution.trajectories
+        ],
         "notices": list(solution.notices),
     }
     infinities: dict[str, int] = {}
@@ -187,21 +193,28 @@ def sensitivities_of(identifiability: Tree, arrays: Arrays) -> Sensitivities:
     )
 
 
-def recordings_of(tree: Tree) -> list[tuple[str, tuple[str, ...]]]:
-    """Name and observed signals of each recording."""
-    return [(_text(node["name"]), tuple(_text(signal) for signal in node["signals"])) for node in tree["recordings"]]
+def recordings_of(tree: Tree) -> list[Heading]:
+    """Name, observed signals, their units and their periods of each recording."""
+    return [
+        (
+            _text(node["name"]),
+            tuple(_text(signal) for signal in node["signals"]),
+            tuple(_text(unit) for unit in node["units"]),
+            tuple(None if period is None else _number(period) for period in node["periods"]),
+        )
+        for node in tree["recordings"]
+    ]
 
 
-def trajectories_of(recordings: list[tuple[str, tuple[str, ...]]], arrays: Arrays) -> tuple[Trajectory, ...]:
+def trajectories_of(recordings: list[Heading], arrays: Arrays) -> tuple[Trajectory, ...]:
     """The trajectories, from `recordings_of` and the content of ``trajectory.npz``."""
     return tuple(
-        _trajectory_of(name, signals, {key: arrays[f"{key}_{i}"] for key in _ALONG})
-        for i, (name, signals) in enumerate(recordings)
+        _trajectory_of(heading, {key: arrays[f"{key}_{i}"] for key in _ALONG}) for i, heading in enumerate(recordings)
     )
 
 
-def _trajectory_of(name: str, signals: tuple[str, ...], arrays: Arrays) -> Trajectory:
-    n = len(arrays["t"])
+def _trajectory_of(heading: Heading, arrays: Arrays) -> Trajectory:
+    n, signals = len(arrays["t"]), heading[1]
     shapes: dict[str, tuple[int | None, ...]] = {
         "t": (n,),
         "q": (n, None, 7),
@@ -211,7 +224,8 @@ def _trajectory_of(name: str, signals: tuple[str, ...], arrays: Arrays) -> Traje
         "impulse_residual": (n, None),
         "multipliers": (n, None),
     }
-    return Trajectory(name, signals, **{key: _shaped(arrays, key, shapes[key]) for key in _ALONG})
+    t, q, v, observed, predicted, impulses, multipliers = (_shaped(arrays, key, shapes[key]) for key in _ALONG)
+    return Trajectory(*heading, t, q, v, observed, predicted, impulses, multipliers)
 
 
 def _shaped(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> Array:

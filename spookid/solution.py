@@ -118,6 +118,10 @@ class Trajectory:
     """The recording's."""
     signals: tuple[str, ...]
     """Observed signals."""
+    units: tuple[str, ...]
+    """Their units."""
+    periods: tuple[float | None, ...]
+    """Their periods, None where there is none."""
     t: Array
     """(N,) [s]."""
     q: Array

@@ -43,6 +43,8 @@ def _trajectory(
     return Trajectory(
         name=evidence.recording.name,
         signals=tuple(o.signal for o in problem.observations),
+        units=tuple(o.unit for o in problem.observations),
+        periods=tuple(o.period for o in problem.observations),
         t=evidence.grid.times(),
         q=states[:, : 7 * bodies].reshape(steps, bodies, 7),
         v=states[:, 7 * bodies :].reshape(steps, bodies, 6),
@@ -70,9 +72,17 @@ def beside(predicted: Array, observed: Array, periods: Sequence[float | None]) -
     for i, period in enumerate(periods):
         if period is not None:
             near = observed[:, i] + wrap(predicted[:, i] - observed[:, i], period)
-            unwrapped = np.unwrap(predicted[:, i], period=period)
-            result[:, i] = np.where(np.isnan(observed[:, i]), unwrapped, near)
+            result[:, i] = np.where(np.isnan(observed[:, i]), np.unwrap(predicted[:, i], period=period), near)
     return result
+
+
+def unwrapped(predicted: Array, periods: Sequence[float | None]) -> Array:
+    """Periodic signals (N, n_o) made continuous in time."""
+    columns = [
+        predicted[:, i] if period is None else np.unwrap(predicted[:, i], period=period)
+        for i, period in enumerate(periods)
+    ]
+    return np.column_stack(columns) if columns else predicted
 
 
 def predict(problem: Problem, states: Array, constants: tuple[Constant, ...]) -> Array:

@@ -45,8 +45,9 @@ def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
     rows, columns = matrices.shape[1:]
     transposed = matrices.transpose(0, 2, 1)
     if rank == rows <= columns:
-        return np.matmul(transposed, np.linalg.solve(np.matmul(matrices, transposed), right[:, :, None]))[:, :, 0]
+        gram = np.matmul(matrices, transposed)
+        return np.asarray(np.matmul(transposed, np.linalg.solve(gram, right[:, :, None]))[:, :, 0])
     if rank == columns <= rows:
         gram, projected = np.matmul(transposed, matrices), np.matmul(transposed, right[:, :, None])
         return np.asarray(np.linalg.solve(gram, projected)[:, :, 0])
-    return np.matmul(split(matrices, rank).inverse, right[:, :, None])[:, :, 0]
+    return np.asarray(np.matmul(split(matrices, rank).inverse, right[:, :, None])[:, :, 0])

@@ -46,7 +46,7 @@ class Rows:
         """A residual (count, all rows) in these rows."""
         if self.complement is None:
             return residual
-        return np.matmul(residual[:, None, :], self.complement)[:, 0]
+        return np.asarray(np.matmul(residual[:, None, :], self.complement)[:, 0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -151,6 +151,8 @@ class Variational:
 
     def recorded(self, model: Model, marched: Array, step: float) -> Array:
         """States at t_k from those of the march, whose velocities belong to the interval before."""
+        if len(marched) < 3:
+            return marched
         states = marched.copy()
         v = marched[:, model.configuration.ambient :]
         states[1:-1, model.configuration.ambient :] = (v[1:-1] + v[2:]) / 2
