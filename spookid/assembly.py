@@ -64,10 +64,11 @@ def assemble(problem: Problem) -> Assembly:
     """Build the transcription of ``problem`` and its initial point.
 
     Raises:
-        ProblemError: if there is nothing to fit.
+        ProblemError: if there is nothing to fit, or the stepper cannot do what is asked.
     """
     if not (problem.recordings and problem.observations):
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} needs recordings and observations to be solved")
+    problem.stepper.check_model(problem.model)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     settings = Settings.of(problem.model)
     manifold = problem.stepper.manifold(problem.model)

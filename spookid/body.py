@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import casadi as ca
+import numpy as np
 
 from spookid.errors import ProblemError, declared_at
-from spookid.parameter import is_constant, symbolic
+from spookid.parameter import expression, is_constant, symbolic
 
 PERPENDICULAR = 1e-6
 """Largest cosine between the x and the y axis of a frame that is taken for a right angle."""
+SYMMETRIC = 1e-12
+"""Largest difference of opposite entries of an inertia that is taken for rounding [kg m²]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,8 @@ class Body:
         for i in range(3):
             if is_constant(inertia[i, i]) and not float(inertia[i, i]) > 0:
                 raise ProblemError(f"{what} has moment of inertia {float(inertia[i, i]):g} kg m²; it must be positive")
+        if is_constant(inertia) and not np.min(np.linalg.eigvalsh(ca.DM(inertia).full())) > 0:
+            raise ProblemError(f"{what} has an inertia that is not positive definite")
         object.__setattr__(self, "mass", mass)
         object.__setattr__(self, "inertia", inertia)
 
@@ -92,16 +97,18 @@ class Body:
 
 
 def _inertia(value: Any, what: str) -> ca.SX:
-    if isinstance(value, ca.SX) and value.shape == (3, 3):
-        inertia = value
-    elif len(value) == 3 and all(not hasattr(row, "__len__") or isinstance(row, ca.SX) for row in value):
-        return ca.diag(symbolic(value, what, (3,)))
-    else:
-        inertia = symbolic(value, what, (3, 3))
-    skew = ca.simplify(inertia - inertia.T)
-    if is_constant(skew) and float(ca.norm_inf(ca.vec(skew))) > 0:
-        raise ProblemError(f"{what} is a 3x3 matrix that is not symmetric")
-    return inertia
+    """Principal moments or a symmetric matrix as (3, 3)."""
+    given = expression(value, what)
+    if given.numel() == 3:
+        return ca.diag(symbolic(ca.vec(given), what, (3,)))
+    if given.shape != (3, 3):
+        size = " x ".join(map(str, given.shape))
+        raise ProblemError(f"{what} must be three principal moments or 3 x 3, not {size}")
+    inertia = symbolic(given, what, (3, 3))
+    for skew in ca.vertsplit(ca.densify(ca.vec(ca.simplify(inertia - inertia.T)))):
+        if is_constant(skew) and abs(float(skew)) > SYMMETRIC:
+            raise ProblemError(f"{what} is a 3x3 matrix that is not symmetric")
+    return (inertia + inertia.T) / 2
 
 
 GROUND = Body("GROUND", mass=1, inertia=(1, 1, 1))

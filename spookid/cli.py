@@ -77,6 +77,7 @@ def _parser() -> _Parser:
     _add_check(commands)
     _add_solve(commands)
     _add_simulate(commands)
+    _add_audit(commands)
     return parser
 
 
@@ -116,6 +117,18 @@ def _add_simulate(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
 
 
+def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _command(
+        commands, "audit", "fit with the time steps h, h/2 and h/4, and say which estimates move", _FOLDERS
+    )
+    parser.add_argument("--backend", choices=BACKENDS, default="lm", help="solver (default: lm)")
+    _add_fit(parser)
+    _add_settings(parser, "largest time step h [s]")
+    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
+    parser.add_argument("--out", metavar="DIR", help="folder of the audit (default: none is written)")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
+
+
 def _command(commands: argparse._SubParsersAction[_Parser], name: str, purpose: str, more: str = "") -> _Parser:
     parser = commands.add_parser(
         name,
@@ -142,15 +155,20 @@ def _add_fit(parser: _Parser) -> None:
     parser.add_argument(
         "--fix", nargs="+", action="extend", default=[], metavar="NAME", help="parameters that keep their guess"
     )
-    parser.add_argument("--state-weight", type=float, metavar="K", help="weight of the squared impulse residuals")
+    parser.add_argument(
+        "--state-weight",
+        type=float,
+        metavar="K",
+        help="weight of the squared impulse residuals; inf, with --stepper variational, makes them zero",
+    )
 
 
-def _add_settings(parser: _Parser) -> None:
+def _add_settings(parser: _Parser, step: str = "time step [s]") -> None:
     settings = parser.add_argument_group("settings in the place of the problem's own")
     settings.add_argument("--stepper", choices=STEPPERS, help="time stepping")
     settings.add_argument("--friction", choices=FRICTIONS, help="how dry friction is represented")
     settings.add_argument("--friction-width", type=float, metavar="W", help="width of smooth dry friction [rad/s]")
-    settings.add_argument("--step", type=float, metavar="H", help="time step [s]")
+    settings.add_argument("--step", type=float, metavar="H", help=step)
     settings.add_argument("--cutoff", type=float, metavar="F", help="low-pass filter of the initial guess [Hz]")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spookid import export, progress, simulation_folder, terminal
+from spookid import audit as time_steps
+from spookid import audit_plot, export, progress, simulation_folder, terminal
 from spookid.assembly import assemble
 from spookid.comparison import Comparison, compare
 from spookid.errors import ProblemError
@@ -19,10 +20,11 @@ from spookid.overview import describe
 from spookid.problem import Problem
 from spookid.replay import Initial
 from spookid.solution import Solution
+from spookid.solvers.levenberg_marquardt import Callback
 from spookid.solvers.status import Iteration, Status
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
-from spookid.summary import SIGNAL_UNIT, number
+from spookid.summary import number, quantity
 
 RESULTS = Path("results")
 """Where results go unless the user says otherwise."""
@@ -201,12 +203,71 @@ def _initial(job: _Simulation, index: int) -> Initial:
 
 
 def _sentence(job: _Simulation, comparison: Comparison) -> str:
-    known = [f"{s} {number(rms, 3)} {SIGNAL_UNIT}" for s, rms in comparison.rms.items() if rms == rms]
+    sizes = zip(comparison.rms.items(), comparison.units, strict=True)
+    known = [f"{signal} {quantity(rms, unit)}" for (signal, rms), unit in sizes if rms == rms]
     difference = f"; rms difference {', '.join(known)}" if known else ""
     return (
         f"{job.label}, {comparison.name}: simulated {number(comparison.duration, 6)} s in steps of "
         f"{number(job.problem.step, 6)} s{difference}"
     )
+
+
+# --- audit ---
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Audited(Problem):
+    """A problem whose fits obey the command line and show their progress."""
+
+    arguments: Namespace
+    label: str
+    """What messages call it."""
+
+    def solve(self, backend: str = "lm", *, callback: Callback | None = None, **options: Any) -> Solution:
+        """Estimate states and parameters with one of the steps."""
+        limits = {} if self.arguments.max_iterations is None else {"max_iterations": self.arguments.max_iterations}
+        label = f"{self.label}, step {number(options.get('step', self.step), 6)} s"
+        shown = progress.wanted(self.arguments.quiet)
+        with progress.SolverLine(label, [parameter.name for parameter in self.free], shown) as line:
+            return super().solve(self.arguments.backend, callback=callback or line.show, **limits, **options)
+
+
+def audit(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Fit each problem with three time steps, and say which estimates depend on the step."""
+    file = _load(arguments)
+    folders = {} if arguments.out is None else _folders(file, arguments.out)
+
+    def prepare(key: str) -> tuple[_Audited, Path | None]:
+        problem = _changed(file.problems[key], arguments)
+        if key in folders:
+            audit_plot.check_target(folders[key])
+        own = {f.name: getattr(problem, f.name) for f in fields(Problem)}
+        label = key if file.several else problem.name
+        return _Audited(**own, arguments=arguments, label=label), folders.get(key)
+
+    return _each(file, prepare, lambda job: _audit(*job, interruption))
+
+
+def _audit(problem: _Audited, folder: Path | None, interruption: Interruption) -> Exit:
+    def report(step: float, solution: Solution) -> None:
+        if interruption.asked:  # the solver took it for the end of its fit
+            raise KeyboardInterrupt
+
+    result = time_steps.audit(problem, report)
+    if not problem.arguments.quiet:
+        terminal.say(result.table())
+    if folder is not None:
+        audit_plot.save(folder, result)
+        if not problem.arguments.quiet:
+            terminal.say(f"\nWritten to {folder}")
+    failed = [
+        f"{number(step, 6)} s ({status.value})"
+        for step, status in zip(result.steps, result.statuses, strict=True)
+        if status is not Status.CONVERGED
+    ]
+    if failed:
+        terminal.complain(f"{problem.label} is not converged with the step {', '.join(failed)}")
+    return Exit.NOT_CONVERGED if failed else Exit.DONE
 
 
 # --- problems and folders ---

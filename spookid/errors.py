@@ -26,3 +26,9 @@ def declared_at() -> str:
 def _generated(filename: str) -> bool:
     """True for code without a file, such as the ``__init__`` that a dataclass writes."""
     return filename.startswith("<") and filename.endswith("string>")
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: itself if that is short, else its type."""
+    text = repr(value)
+    return text if "\n" not in text and len(text) <= 40 else f"a {type(value).__name__}"

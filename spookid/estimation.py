@@ -130,7 +130,10 @@ def _unphysical(problem: Problem, values: Mapping[str, float]) -> list[str]:
     for body in problem.model.bodies:
         if not ca.symvar(body.inertia):
             continue
-        moments = np.linalg.eigvalsh(substitute(body.inertia, values))
+        inertia = substitute(body.inertia, values)
+        if not np.all(np.isfinite(inertia)):
+            continue
+        moments = np.linalg.eigvalsh(inertia)
         if moments[0] <= 0 or moments[2] > (moments[0] + moments[1]) * (1 + 1e-9):
             notices.append(
                 f"Body {body.name!r}: the principal moments {', '.join(f'{m:.4g}' for m in moments)} kg m² violate the "

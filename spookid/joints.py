@@ -8,8 +8,8 @@ from typing import Any
 import casadi as ca
 
 from spookid.body import Body, Frame
-from spookid.errors import ProblemError, declared_at
-from spookid.parameter import is_constant, symbolic
+from spookid.errors import ProblemError, declared_at, shown
+from spookid.parameter import expression, is_constant, symbolic
 
 ROWS = 5
 """Constraint rows of a hinge: three of position, two of direction."""
@@ -59,11 +59,12 @@ class Hinge:
         for side in (self.parent, self.child):
             if not isinstance(side, Frame):
                 raise ProblemError(
-                    f"{what} joins {side!r}, which is no frame; use body.frame(...) or GROUND.frame(...)"
+                    f"{what} joins {shown(side)}, which is no frame; use body.frame(...) or GROUND.frame(...)"
                 )
         if self.parent.body is self.child.body:
             raise ProblemError(f"{what} joins {self.parent.body.name!r} to itself")
-        compliance = self.compliance if isinstance(self.compliance, (tuple, list)) else (self.compliance,) * 2
+        compliance = expression(self.compliance, f"{what}: compliance")
+        compliance = ca.vec(compliance) if compliance.numel() == 2 else ca.repmat(compliance, 2)
         values = {name: symbolic(getattr(self, name), f"{what}: {name}") for name in (*_NOT_NEGATIVE, "rest_angle")}
         values["compliance"] = symbolic(compliance, f"{what}: compliance", (2,))
         if self.stribeck is not None:
@@ -114,7 +115,7 @@ class Motor:
     def __post_init__(self) -> None:
         what = f"{self.place}: Motor"
         if not isinstance(self.hinge, Hinge):
-            raise ProblemError(f"{what} drives {self.hinge!r}, which is no Hinge")
+            raise ProblemError(f"{what} drives {shown(self.hinge)}, which is no Hinge")
         object.__setattr__(self, "gain", symbolic(self.gain, f"{what}: gain"))
         object.__setattr__(self, "shaft_inertia", symbolic(self.shaft_inertia, f"{what}: shaft_inertia"))
         _refuse_negative(self.shaft_inertia, "shaft_inertia", what)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Literal, Protocol
 
 import casadi as ca
 
 from spookid import rotations
 from spookid.body import Body, Frame
-from spookid.errors import ProblemError, declared_at
+from spookid.errors import ProblemError, declared_at, shown
 from spookid.factor import Factor, Group
 from spookid.joints import Hinge
 from spookid.model import Model
@@ -123,7 +124,7 @@ class HingeAngle:
 
     def __post_init__(self) -> None:
         if not isinstance(self.hinge, Hinge):
-            raise ProblemError(f"{self.place}: HingeAngle observes {self.hinge!r}, which is no Hinge")
+            raise ProblemError(f"{self.place}: HingeAngle observes {shown(self.hinge)}, which is no Hinge")
         _check_sigma(self)
 
     def check(self, model: Model) -> None:
@@ -166,7 +167,7 @@ class PointPosition:
 
     def __post_init__(self) -> None:
         if not isinstance(self.point, Frame):
-            raise ProblemError(f"{self.place}: PointPosition observes {self.point!r}, which is no frame")
+            raise ProblemError(f"{self.place}: PointPosition observes {shown(self.point)}, which is no frame")
         if self.axis not in ("x", "y", "z"):
             raise ProblemError(f"{self.place}: PointPosition has axis {self.axis!r}; choose 'x', 'y' or 'z'")
         _check_sigma(self)
@@ -221,9 +222,11 @@ class Observation:
 
 
 def _check_sigma(sensor: Sensor) -> None:
-    if not (math.isfinite(sensor.sigma) and sensor.sigma > 0):
+    if not (isinstance(sensor.sigma, Real) and math.isfinite(sensor.sigma) and sensor.sigma > 0):
         kind = type(sensor).__name__
-        raise ProblemError(f"{sensor.place}: {kind} of {sensor.signal!r} has sigma {sensor.sigma}; it must be positive")
+        raise ProblemError(
+            f"{sensor.place}: {kind} of {sensor.signal!r} has sigma {sensor.sigma!r}; it must be positive"
+        )
 
 
 def symbolic_state(model: Model) -> State:

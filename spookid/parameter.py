@@ -9,7 +9,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError, declared_at
+from spookid.errors import ProblemError, declared_at, shown
 
 if hasattr(ca.GlobalOptions, "setNumpyMode"):
     # np.sin(parameter) is to give a casadi expression without a notice about CasADi's coming NumPy mode.
@@ -130,17 +130,26 @@ def symbolic(value: Any, what: str, shape: tuple[int, ...] = ()) -> ca.SX:
     Raises:
         ProblemError: if it is none of these, has another shape, or holds a NaN or an infinite number.
     """
-    try:
-        expression = _convert(value)
-    except (TypeError, ValueError, NotImplementedError, RuntimeError):
-        raise ProblemError(f"{what} must be a number or an expression of Parameters, not {value!r}") from None
+    result = expression(value, what)
     wanted = (*shape, 1, 1)[:2]
-    if expression.shape != wanted:
+    if result.shape != wanted:
         size = "one number" if not shape else "shape " + " x ".join(map(str, shape))
-        raise ProblemError(f"{what} must have {size}, not {' x '.join(map(str, expression.shape))}")
-    if any(e.is_constant() and not math.isfinite(float(e)) for e in ca.vertsplit(ca.densify(ca.vec(expression)))):
+        raise ProblemError(f"{what} must have {size}, not {' x '.join(map(str, result.shape))}")
+    if any(e.is_constant() and not math.isfinite(float(e)) for e in ca.vertsplit(ca.densify(ca.vec(result)))):
         raise ProblemError(f"{what} holds a value that is not finite")
-    return expression
+    return result
+
+
+def expression(value: Any, what: str) -> ca.SX:
+    """``value`` as a CasADi expression of whatever shape it has.
+
+    Raises:
+        ProblemError: if it is no number, Parameter, expression, nor sequences or arrays of them.
+    """
+    try:
+        return _convert(value)
+    except (TypeError, ValueError, NotImplementedError, RuntimeError):
+        raise ProblemError(f"{what} must be a number or an expression of Parameters, not {shown(value)}") from None
 
 
 def _convert(value: Any) -> ca.SX:
@@ -182,18 +191,18 @@ def parameters_in(expressions: Iterable[ca.SX], what: str, ignore: Iterable[ca.S
     return ordered
 
 
-def is_constant(expression: ca.SX) -> bool:
+def is_constant(value: ca.SX) -> bool:
     """True if no symbol stands in it."""
-    return bool(expression.is_constant()) or not ca.symvar(expression)
+    return bool(value.is_constant()) or not ca.symvar(value)
 
 
-def substitute(expression: ca.SX, values: Mapping[str, float]) -> np.ndarray:
+def substitute(formula: ca.SX, values: Mapping[str, float]) -> np.ndarray:
     """The numbers an expression takes when each Parameter in it has the value that ``values`` holds under its name.
 
     Returns:
         array of the expression's shape, squeezed to (n,) for a column.
     """
-    parameters = parameters_in([expression], "the expression")
-    function = ca.Function("value", [ca.vertcat(*parameters)], [expression])
+    parameters = parameters_in([formula], "the expression")
+    function = ca.Function("value", [ca.vertcat(*parameters)], [formula])
     result = np.asarray(function(ca.DM([values[p.name] for p in parameters])).full(), dtype=float)
     return result[:, 0] if result.shape[1] == 1 else result

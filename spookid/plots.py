@@ -20,7 +20,18 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from spookid.kernels import Array
 from spookid.solution import Estimate, Solution, Trajectory
-from spookid.summary import SIGNAL_UNIT, bounds, misfit, number, remark, rms, status_words, uncertain
+from spookid.summary import (
+    bounds,
+    labelled,
+    misfit,
+    number,
+    quantity,
+    remark,
+    rms,
+    status_words,
+    superscripts,
+    uncertain,
+)
 
 DPI = 130
 """Dots per inch to save the figures with."""
@@ -43,6 +54,8 @@ _LINEAR = 1e-3
 _LEGEND_ROWS = 20
 _BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False, "fontsize": 9}
 _PREFIXES = {1.0: "", 1e-3: "m", 1e-6: "µ", 1e-9: "n"}
+_TAKES_PREFIX = re.compile(r"(rad|m|s|A|V|W|N|J|Hz|Pa|T)(?![^ /·])")
+"""Units that begin with a plain one: kg and mm have a prefix already, and that of m² would be squared."""
 
 
 # --- the fit ---
@@ -58,14 +71,15 @@ def fit(solution: Solution) -> Figure:
     _title(figure, solution, f"first {len(shown)} of {len(solution.trajectories)} recordings" if more else "")
     # Three rows a signal: the fit, its residual, and air before the next.
     grid = figure.add_gridspec(3 * rows - 1, columns, height_ratios=([3, 1, 0.4] * rows)[:-1])
-    scales = [_scale(np.concatenate([misfit(t, i) for t in shown])) for i in range(len(signals))]
+    units = shown[0].units if shown else ()
+    scales = [_scale(np.concatenate([misfit(t, i) for t in shown]), unit) for i, unit in enumerate(units)]
     for place, trajectory in enumerate(shown):
         column = [figure.add_subplot(grid[3 * (i // 2) + i % 2, place]) for i in range(2 * len(signals))]
         for i, scale in enumerate(scales):
             _signal((column[2 * i], column[2 * i + 1]), trajectory, i, scale)
         _column(column, trajectory)
         if place == 0:
-            _label(column, signals, scales)
+            _label(column, shown[0], scales)
             figure.align_ylabels(column)
     _legend(figure, _FIT_LEGEND)
     return figure
@@ -90,18 +104,18 @@ def _column(column: Sequence[Axes], trajectory: Trajectory) -> None:
         column[-1].set_xlabel("time [s]")
 
 
-def _label(column: Sequence[Axes], signals: Sequence[str], scales: Sequence[tuple[float, str]]) -> None:
+def _label(column: Sequence[Axes], trajectory: Trajectory, scales: Sequence[tuple[float, str]]) -> None:
     """Names and units of the vertical axes; they hold for the other columns too."""
-    for i, (signal, (_, prefix)) in enumerate(zip(signals, scales, strict=True)):
-        column[2 * i].set_ylabel(f"{signal} [{SIGNAL_UNIT}]", parse_math=False)
-        column[2 * i + 1].set_ylabel(f"residual\n[{prefix}{SIGNAL_UNIT}]", fontsize=9)
+    for i, (_, unit) in enumerate(scales):
+        column[2 * i].set_ylabel(labelled(trajectory.signals[i], trajectory.units[i]), parse_math=False)
+        column[2 * i + 1].set_ylabel(f"residual\n[{unit}]" if unit else "residual", fontsize=9, parse_math=False)
 
 
 def _signal(panels: tuple[Axes, Axes], trajectory: Trajectory, column: int, scale: tuple[float, str]) -> None:
     """A signal and, on its own scale, its residual."""
     upper, lower = panels
     t, (measured, estimated) = trajectory.t, _continuous(trajectory, column)
-    residual, (factor, prefix) = misfit(trajectory, column), scale
+    residual, (factor, unit) = misfit(trajectory, column), scale
     dot = 2.6 if np.count_nonzero(np.isfinite(measured)) > 400 else 4.5
     upper.plot(*_thinned(t, measured), ".", color=_ORANGE, markersize=2 * dot, markeredgewidth=0)
     upper.plot(*_thinned(t, estimated), "-", color=_BLUE, linewidth=1.0)
@@ -112,25 +126,31 @@ def _signal(panels: tuple[Axes, Axes], trajectory: Trajectory, column: int, scal
     lower.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
     lower.margins(y=0.2)
     size = rms(residual)
-    text = f"rms {number(size / factor, 3)} {prefix}{SIGNAL_UNIT}" if math.isfinite(size) else "no residuals"
-    lower.text(1.0, 1.02, text, transform=lower.transAxes, ha="right", va="bottom", fontsize=8)
+    text = f"rms {quantity(size / factor, unit)}" if math.isfinite(size) else "no residuals"
+    lower.text(1.0, 1.02, text, transform=lower.transAxes, ha="right", va="bottom", fontsize=8, parse_math=False)
 
 
 def _continuous(trajectory: Trajectory, column: int) -> tuple[Array, Array]:
-    """Measured and estimated angle without the jumps of a sensor that wraps, on the branch of the first sample."""
+    """Measured and estimated signal without the jumps of a periodic one, on the branch of its first sample."""
     measured, estimated = trajectory.observed[:, column], trajectory.predicted[:, column]
-    if not np.all(np.isfinite(estimated)):
+    period = trajectory.periods[column]
+    if period is None or not np.all(np.isfinite(estimated)):
         return measured, estimated
     first = int(np.argmax(np.isfinite(measured)))
-    unwrapped = np.unwrap(estimated)
+    unwrapped = np.unwrap(estimated, period=period)
     unwrapped += estimated[first] - unwrapped[first]
     return unwrapped + misfit(trajectory, column), unwrapped
 
 
-def _scale(values: Array) -> tuple[float, str]:
-    """A power of a thousand and its prefix that make the largest value a number between 0.5 and 500."""
+def _scale(values: Array, unit: str) -> tuple[float, str]:
+    """A power of a thousand and ``unit`` with its prefix that make the largest value a number between 0.5 and 500.
+
+    A unit that takes no prefix stays as it is.
+    """
     largest = float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
-    return next(((factor, prefix) for factor, prefix in _PREFIXES.items() if largest >= 0.5 * factor), (1.0, ""))
+    prefixes = _PREFIXES if _TAKES_PREFIX.match(unit) else {}
+    factor, prefix = next(((f, prefix) for f, prefix in prefixes.items() if largest >= 0.5 * f), (1.0, ""))
+    return factor, prefix + superscripts(unit)
 
 
 def _thinned(t: Array, y: Array) -> tuple[Array, Array]:
@@ -308,7 +328,7 @@ def _digits(low: float, high: float) -> int:
 
 def _words(axes: Axes, estimate: Estimate) -> None:
     """The numbers to the right of a row, and what is special about them."""
-    unit = _superscripts(estimate.unit)
+    unit = superscripts(estimate.unit)
     limits = bounds(estimate.lower, estimate.upper)
     facts = f"guess {number(estimate.initial, 6)}" + (f", bounds {limits}" if limits else "")
     special = remark(estimate)
@@ -324,12 +344,6 @@ def _words(axes: Axes, estimate: Estimate) -> None:
     if special:
         colour = _GREY if estimate.fixed else _RED
         axes.annotate(special, (1.0, 0.5), (14, -17), va="center", fontsize=8, color=colour, **place)
-
-
-def _superscripts(unit: str) -> str:
-    """``kg m^2`` as kg m²."""
-    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-    return re.sub(r"(?:\^|\*\*)(-?\d+)", lambda match: match[1].translate(raised), unit)
 
 
 # --- common ---

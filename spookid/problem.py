@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError, declared_at
+from spookid.errors import ProblemError, declared_at, shown
 from spookid.model import Model
 from spookid.observations import Sensor, State
 from spookid.parameter import Parameter, parameters_in
@@ -79,16 +80,16 @@ class Problem:
             value = getattr(self, name)
             if value is None and name == "friction_width":
                 continue
-            finite = isinstance(value, (int, float)) and (math.isfinite(value) or name == "state_weight")
+            finite = isinstance(value, Real) and (math.isfinite(value) or name == "state_weight")
             if not (finite and value > 0):
                 raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number")
         if self.friction not in FRICTIONS:
             raise ProblemError(f"{self._what}: friction {self.friction!r} is not known; choose from {_list(FRICTIONS)}")
         if not isinstance(self.stepper, (Spook, Variational)):
-            raise ProblemError(f"{self._what}: stepper is {self.stepper!r}; use Spook() or Variational()")
+            raise ProblemError(f"{self._what}: stepper is {shown(self.stepper)}; use Spook() or Variational()")
         if not isinstance(self.model, Model):
-            raise ProblemError(f"{self._what}: model is {self.model!r}, which is no Model")
-        self.stepper.check(self.model, self.state_weight)
+            raise ProblemError(f"{self._what}: model is {shown(self.model)}, which is no Model")
+        self.stepper.check_weight(self.state_weight, self._what)
 
     def _check_names(self) -> None:
         known = {parameter.name: parameter for parameter in self.parameters}
@@ -97,8 +98,9 @@ class Problem:
                 raise ProblemError(f"{self._what} has no parameter {name!r}; its parameters are {_list(known)}")
         for name, value in self.initial.items():
             p = known[name]
-            if not (math.isfinite(value) and (name in self.fixed or p.lower <= value <= p.upper)):
-                raise ProblemError(f"{self._what}: guess {value:g} of {name!r} is outside [{p.lower:g}, {p.upper:g}]")
+            finite = isinstance(value, Real) and math.isfinite(value)
+            if not (finite and (name in self.fixed or p.lower <= value <= p.upper)):
+                raise ProblemError(f"{self._what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]")
 
     def _check_signals(self) -> None:
         for observation in self.observations:

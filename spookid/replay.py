@@ -57,6 +57,8 @@ def simulate(
     """
     values = _values(problem, parameters)
     problem = problem.with_(initial={**problem.initial, **values}, fixed=[p.name for p in problem.parameters])
+    if not (0 <= recording < max(len(problem.recordings), 1)):
+        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording number {recording}")
     evidence = tuple(gather(problem, r) for r in problem.recordings)
     measured = evidence[recording] if evidence else None
     steps = _grid(problem, duration, measured.grid if measured else None)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spookid.comparison import Comparison
 from spookid.kernels import Array
-from spookid.summary import SIGNAL_UNIT, number
+from spookid.summary import labelled, quantity, superscripts
 
 DPI = 130
 """Dots per inch to save the figure with."""
@@ -33,18 +33,18 @@ def figure(comparisons: Sequence[Comparison], title: str) -> Figure:
         for row, signal in enumerate(comparison.signals):
             _draw(panels[row, column], comparison, row)
             if column == 0:
-                panels[row, column].set_ylabel(f"{signal} [{SIGNAL_UNIT}]")
+                panels[row, column].set_ylabel(labelled(signal, comparison.units[row]), parse_math=False)
     return result
 
 
 def _draw(panel: Axes, comparison: Comparison, i: int) -> None:
     simulated = comparison.predicted[:, i]
-    measured = _continuous(comparison.observed[:, i], simulated)
+    measured = _continuous(comparison.observed[:, i], simulated, comparison.periods[i])
     rms = comparison.rms[comparison.signals[i]]
     if np.isfinite(rms):
         # Points, because a line would bridge what is missing.
         panel.plot(comparison.t, measured, ".", color=_MEASURED, markersize=4, label="measured")
-        label = f"simulated, rms difference {number(rms, 3)} {SIGNAL_UNIT}"
+        label = f"simulated, rms difference {quantity(rms, superscripts(comparison.units[i]))}"
     else:
         label = "simulated"
     panel.plot(comparison.t, simulated, "-", color=_SIMULATED, linewidth=1.2, label=label)
@@ -56,12 +56,12 @@ def _draw(panel: Axes, comparison: Comparison, i: int) -> None:
     panel.legend(fontsize=8, ncols=3, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 0.98), borderaxespad=0)
 
 
-def _continuous(measured: Array, simulated: Array) -> Array:
-    """Measured angles without jumps, by whole turns as near to the simulated ones as they are at their first sample."""
+def _continuous(measured: Array, simulated: Array, period: float | None) -> Array:
+    """A periodic signal without jumps, by whole periods as near to the simulated one as it is at its first sample."""
     finite = np.flatnonzero(np.isfinite(measured))
     result = measured.copy()
-    if finite.size:
-        unwrapped = np.unwrap(measured[finite])
-        turns = np.round((simulated[finite[0]] - unwrapped[0]) / (2 * np.pi))
-        result[finite] = unwrapped + 2 * np.pi * turns
+    if finite.size and period is not None:
+        unwrapped = np.unwrap(measured[finite], period=period)
+        periods = np.round((simulated[finite[0]] - unwrapped[0]) / period)
+        result[finite] = unwrapped + period * periods
     return result

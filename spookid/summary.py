@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -15,8 +16,6 @@ from spookid.uncertainty import AT_BOUND, WeakDirection
 
 WIDTH = 100
 """Columns of the page."""
-SIGNAL_UNIT = "rad"
-"""Every sensor there is shows the angle of a hinge."""
 
 _STATUS = {
     Status.CONVERGED: "converged in {} and {}",
@@ -34,6 +33,7 @@ _WEAK_ADVICE = (
     "Fix one parameter of each combination at a value you trust, or record a motion that excites it; until then these "
     "estimates mean little."
 )
+_STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
 _MOST_DECIMALS = 7
 _MOST_DIGITS = 9
 
@@ -58,6 +58,22 @@ def summarize(solution: Solution) -> str:
 def number(value: float, digits: int = 4) -> str:
     """``value`` with the given significant digits; a zero has no sign."""
     return f"{value + 0.0:.{digits}g}"
+
+
+def quantity(value: float, unit: str, digits: int = 3) -> str:
+    """``value`` with its unit, which may be empty."""
+    return f"{number(value, digits)} {unit}".rstrip()
+
+
+def superscripts(unit: str) -> str:
+    """``kg m^2`` as kg m²."""
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    return re.sub(r"(?:\^|\*\*)(-?\d+)", lambda match: match[1].translate(raised), unit)
+
+
+def labelled(name: str, unit: str) -> str:
+    """A name with its unit in brackets, for an axis; without brackets if the unit is empty."""
+    return f"{name} [{superscripts(unit)}]" if unit else name
 
 
 def uncertain(value: float, error: float) -> str:
@@ -196,11 +212,12 @@ def _fit(trajectories: Sequence[Trajectory]) -> list[str]:
 def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
     observed = np.concatenate([t.observed[:, column] for t in trajectories])
     error = np.abs(np.concatenate([misfit(t, column) for t in trajectories]))
+    unit = trajectories[0].units[column]
     largest = np.max(error, where=np.isfinite(error), initial=-math.inf)
     return (
         trajectories[0].signals[column],
-        f"{number(rms(error), 3)} {SIGNAL_UNIT}",
-        f"{number(largest, 3)} {SIGNAL_UNIT}" if largest >= 0 else "",
+        quantity(rms(error), unit),
+        quantity(largest, unit) if largest >= 0 else "",
         f"{np.count_nonzero(np.isfinite(observed)):,} of {len(observed):,}",
         _worst(trajectories, column),
     )
@@ -210,12 +227,14 @@ def _worst(trajectories: Sequence[Trajectory], column: int) -> str:
     """The recording among several that fits worst, and how badly."""
     known = [(size, t.name) for t in trajectories if math.isfinite(size := rms(misfit(t, column)))]
     size, name = max(known, default=(math.nan, ""))
-    return f"{name}: {number(size, 3)} {SIGNAL_UNIT}" if len(known) > 1 else ""
+    return f"{name}: {quantity(size, trajectories[0].units[column])}" if len(known) > 1 else ""
 
 
 def _cost(solution: Solution) -> list[str]:
     cost = solution.cost
-    terms = [("state", cost.state, "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics")]
+    exact = math.isinf(solution.state_weight)
+    meaning = "infinite weight: the motion obeys the mechanics" if exact else _STATE_COST
+    terms = [("state", cost.state, meaning)]
     terms.append(("observation", cost.observation, "Σ|Δy/σ|²"))
     if cost.prior:
         terms.append(("prior", cost.prior, ""))
@@ -241,9 +260,10 @@ def _work(solution: Solution) -> list[str]:
         f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} "
         f"(evaluate {seconds(times.evaluate)}, factorize {seconds(times.factorize)}, rest {seconds(rest)})"
     )
+    weight = "infinite" if math.isinf(solution.state_weight) else f"= {number(solution.state_weight, 6)}"
     settings = (
         f"backend {solution.backend}, stepper {solution.stepper}, friction {solution.friction}, "
-        f"step h = {number(solution.step, 6)} s, state weight κ = {number(solution.state_weight, 6)}"
+        f"step h = {number(solution.step, 6)} s, state weight κ {weight}"
     )
     if math.isfinite(solution.complementarity_residual):
         settings += f", complementarity residual {number(solution.complementarity_residual, 2)}"

@@ -11,7 +11,6 @@ from functools import cached_property
 
 import casadi as ca
 import numpy as np
-from numpy.typing import NDArray
 
 from spookid.factor import Constant, Factor, Group
 from spookid.kernels import Array, Kernel, contiguous
@@ -162,24 +161,6 @@ class Transcription:
         )
         moved = np.clip(point.parameters + parameters, self.lower, self.upper)
         return Point(states, moved)
-
-    @cached_property
-    def private(self) -> dict[str, tuple[int, NDArray[np.intp]]]:
-        """Factor name to the offset and the tangent columns of a step's unknowns that stand in this factor only."""
-        width = self.manifold.tangent
-        places: dict[int, list[tuple[Factor, int]]] = {column: [] for column in range(width)}
-        for factor in self.factors:
-            used = np.diff(self._augmented[factor.name].sparsity().colind()) > 0
-            for i, offset in enumerate(factor.variables):
-                for column in np.flatnonzero(used[i * width : (i + 1) * width]):
-                    places[int(column)].append((factor, offset))
-        found: dict[str, tuple[int, NDArray[np.intp]]] = {}
-        for factor in self.factors:
-            for offset in factor.variables:
-                columns = [c for c, where in places.items() if where == [(factor, offset)]]
-                if columns:
-                    found[factor.name] = (offset, np.array(columns))
-        return found
 
     @property
     def unknowns(self) -> int:

@@ -28,6 +28,8 @@ def rank(matrices: Array) -> int:
     """Largest rank over the steps of (n, rows, columns)."""
     if not matrices.size:
         return 0
+    if not np.all(np.isfinite(matrices)):
+        return int(min(matrices.shape[1:]))
     values = np.linalg.svd(matrices, compute_uv=False)
     return int(np.max(np.sum(values > RANK * values[:, :1], axis=1)))
 
@@ -43,6 +45,8 @@ def split(matrices: Array, rank: int) -> Split:
 def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
     """Least-squares solution x of A x = right, smallest in norm, (n, rows, columns), (n, rows) to (n, columns)."""
     rows, columns = matrices.shape[1:]
+    if not (np.all(np.isfinite(matrices)) and np.all(np.isfinite(right))):
+        return np.full((len(matrices), columns), np.nan)
     transposed = matrices.transpose(0, 2, 1)
     if rank == rows <= columns:
         gram = np.matmul(matrices, transposed)

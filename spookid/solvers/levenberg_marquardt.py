@@ -35,6 +35,7 @@ End = tuple[Status, str]
 _ACCEPT = 1e-4
 _PROMISE_KEPT = 0.9
 _ROUND_OFF = 1e-13
+_EPSILON = 8 * float(np.finfo(float).eps)
 _SETTLED = 0.1
 """A merit that falls by less than this share of itself has settled, and slow hard rows get a larger penalty."""
 _SMALLEST_DAMPING = 1e-14
@@ -124,6 +125,8 @@ class _Run:
     def _descend(self, here: Linearization, damping: float) -> tuple[float, End | None]:
         """Raise the damping until a step lowers the merit; the damping for the next one, and the end if it has come."""
         merit, scale = self.best.merit, here.corner[-1, -1]
+        # Rounding of the residuals: of the cost itself, and of terms as large as they were at the start that cancel.
+        noise = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale * self.history[0].total)
         while damping <= self.settings.largest_damping:
             try:
                 with self._clock("factorize"):
@@ -133,11 +136,11 @@ class _Run:
             except NotPositiveDefiniteError:
                 damping *= 4
                 continue
-            if promised <= _ROUND_OFF * scale and damping <= self.settings.newton_damping and self._feasible():
+            if promised <= noise and damping <= self.settings.newton_damping and self._feasible():
                 return damping, (Status.CONVERGED, "the promised decrease is at round-off")
             trial = self._corrected(here, solve, step, promised)
             decrease = merit - trial.merit
-            if np.isfinite(trial.merit) and decrease > _ACCEPT * promised - _ROUND_OFF * scale:
+            if np.isfinite(trial.merit) and decrease > _ACCEPT * promised - noise:
                 length = step.scaled_norm(here.scales)
                 self._accept(trial, damping, length, settled=max(promised, decrease) <= _SETTLED * scale)
                 return max(damping / 10, _SMALLEST_DAMPING), self._short(scale, promised, decrease, length, damping)

@@ -75,7 +75,7 @@ class Reduction:
         self.local = [f for f in problem.factors if f.hard and f.reach == 0 and not f.first_only]
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
         self.kept = [f for f in problem.factors if f not in self.local]
-        self.private = problem.private
+        self.private = {f.name: (f.private[0], np.array(f.private[1])) for f in problem.factors if f.private}
         """Factor name to (offset, tangent columns) of the unknowns that stand in that factor only."""
         hidden = {c for _, columns in self.private.values() for c in columns}
         self.columns = np.array([c for c in range(problem.manifold.tangent) if c not in hidden], dtype=int)

@@ -55,20 +55,20 @@ class Spook:
     def _lifted(self) -> bool:
         return self.multipliers == "lifted"
 
-    def check(self, model: Model, state_weight: float) -> None:
-        """Refuse what this stepper cannot do.
-
-        Raises:
-            ProblemError: for a rigid hinge whose multipliers are to be eliminated, or an infinite state weight.
-        """
+    def check_weight(self, state_weight: float, what: str) -> None:
+        """Raise ProblemError for an infinite state weight, which this stepper cannot do."""
         if not np.isfinite(state_weight):
-            raise ProblemError("an infinite state_weight needs the stepper Variational()")
+            raise ProblemError(f"{what}: an infinite state_weight needs the stepper Variational()")
+
+    def check_model(self, model: Model) -> None:
+        """Raise ProblemError for a rigid hinge whose multipliers are to be eliminated."""
+        if self._lifted:
+            return
         for joint in model.joints:
-            rigid = [e for e in ca.vertsplit(joint.compliance) if is_constant(e) and float(e) == 0]
-            if rigid and not self._lifted:
+            if any(is_constant(e) and float(e) == 0 for e in ca.vertsplit(joint.compliance)):
                 raise ProblemError(
-                    f"{joint.place}: Hinge {joint.name!r} has compliance 0, which Spook() cannot eliminate; use "
-                    'Spook(multipliers="lifted") or Variational()'
+                    f"{joint.place}: Hinge {joint.name!r} has compliance 0, so Spook() cannot eliminate its multipliers; "
+                    'use Spook(multipliers="lifted") or Variational()'
                 )
 
     def notices(self, model: Model) -> list[str]:
@@ -98,7 +98,7 @@ class Spook:
         """Data of the impulse factor, (N − 1, n_u), from the inputs held at each step, (N, n_u)."""
         return held[:-1]
 
-    def factors(self, model: Model, settings: Settings, hard: bool) -> list[Factor]:
+    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The impulse residuals of a step and of the initial state, and the lifted constraint rows."""
         step = Step(model, settings, self.manifold(model))
         if not self._lifted:

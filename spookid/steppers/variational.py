@@ -41,8 +41,11 @@ class Variational:
 
     name = "variational"
 
-    def check(self, model: Model, state_weight: float) -> None:
-        """It can do everything, with an infinite state weight too."""
+    def check_weight(self, state_weight: float, what: str) -> None:
+        """Any state weight will do: an infinite one makes the dynamics hard rows."""
+
+    def check_model(self, model: Model) -> None:
+        """Any model will do."""
 
     def notices(self, model: Model) -> list[str]:
         """Which joints are not as compliant as declared."""
@@ -89,7 +92,7 @@ class Variational:
         """Data of the impulse factor, (N − 2, n_u): the mean input over the interval around t_1 … t_{N−2}."""
         return (held[:-2] + held[1:-1]) / 2
 
-    def factors(self, model: Model, settings: Settings, hard: bool) -> list[Factor]:
+    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The impulse residual at each inner step, hard if ``hard``, and the rows g(q_k) = 0 at every step."""
         manifold = self.manifold(model)
         before, here, after = (ca.SX.sym(name, manifold.ambient) for name in ("x_before", "x", "x_after"))
@@ -110,6 +113,7 @@ class Variational:
                 u,
                 row_labels(model, "Δp"),
                 hard=hard,
+                private=(1, range(model.configuration.tangent, manifold.tangent)) if model.joints else None,
             )
         ]
         if model.joints:
