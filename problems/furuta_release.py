@@ -1,8 +1,8 @@
 """Furuta pendulum released near its upright position: inertias, friction, motor gain and tilt from two joint angles.
 
-The data are a twin that the project made itself, `python problems/data/make_furuta_release.py`: the truth is J_Azz 0.003,
-J_Byy and J_Bzz 0.004 kg m^2, b_1 1e-3 and b_2 1e-4 N m s, no dry friction, no tilt. The motor is silent, so nothing can be
-learnt of its gain, and little of the dry friction.
+The data are a twin that the project made itself, `python problems/data/make_furuta_release.py`: the truth is J_Azz
+0.003, J_Byy and J_Bzz 0.004 kg m^2, b_1 1e-3 and b_2 1e-4 N m s, no dry friction, no tilt. The motor is silent, so
+nothing can be learnt of its gain, and little of the dry friction.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from spookid import (
     Parameter,
     Problem,
     Recording,
-    Spook,
+    Variational,
     tilted_gravity,
 )
 
@@ -70,9 +70,9 @@ problem = Problem(
     ),
     recordings=[Recording.from_csv(DATA, time="t")],
     observations=[HingeAngle(shoulder, signal="theta1"), HingeAngle(elbow, signal="theta2")],
-    step=0.01,
-    state_weight=100.0,
-    stepper=Spook(),
+    step=0.005,
+    state_weight=1e4,
+    stepper=Variational(),
     friction="smooth",
 )
 

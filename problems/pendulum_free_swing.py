@@ -39,4 +39,5 @@ def pendulum(release: str, friction: str) -> Problem:
     )
 
 
-problems = {f"{release}_{friction}": pendulum(release, friction) for release in ("01", "02", "03") for friction in FRICTION}
+RELEASES = ("01", "02", "03")
+problems = {f"{release}_{friction}": pendulum(release, friction) for release in RELEASES for friction in FRICTION}

@@ -36,8 +36,9 @@ def table(solutions: dict[str, Solution]) -> str:
         "|---" * (len(solutions) + 4) + "|",
     ]
     for name, parameter in first.parameters.items():
-        cells = [f"{s[name].estimate:.4g} ± {s[name].std_err:.1g}".replace(" ± nan", " (bound)") for s in solutions.values()]
-        lines.append(row(name, parameter.unit, cells, [s[name].estimate for s in solutions.values()]))
+        estimates = [s[name] for s in solutions.values()]
+        cells = [f"{e.estimate:.4g} ± {e.std_err:.1g}".replace(" ± nan", " (bound)") for e in estimates]
+        lines.append(row(name, parameter.unit, cells, [e.estimate for e in estimates]))
     inertias = [hinge_inertia(s) for s in solutions.values()]
     lines.append(row("J_rod about its hinge", "kg m^2", [f"{j:.4g}" for j in inertias], inertias))
     for i, signal in enumerate(("theta", "alpha")):

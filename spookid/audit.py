@@ -41,8 +41,8 @@ class Drift:
     @property
     def fine(self) -> bool:
         """True if that is less than 1 % of the value or two standard errors."""
-        allowed = np.nanmax([_FINE * abs(self.extrapolated), 2 * self.std_err])
-        return bool(abs(self.off) <= allowed)
+        error = 2 * self.std_err if np.isfinite(self.std_err) else 0.0
+        return bool(abs(self.off) <= max(_FINE * abs(self.extrapolated), error))
 
 
 @dataclass(frozen=True)
@@ -89,18 +89,14 @@ class Audit:
         return "\n".join([f"Time-step audit of {self.problem}", "", *lines, "", self.verdict])
 
 
-def audit(problem: Problem, report: Callable[[float, Solution], None] | None = None) -> Audit:
+def audit(problem: Problem, fit: Callable[[float], Solution] | None = None) -> Audit:
     """Fit ``problem`` at its step h, at h/2 and at h/4.
 
     Args:
-        report: called with each step and its solution.
+        fit: solves the problem with a step; by default ``problem.solve(step=step)``.
     """
     steps = tuple(problem.step / 2**i for i in range(HALVINGS + 1))
-    solutions = []
-    for step in steps:
-        solutions.append(problem.solve(step=step))
-        if report is not None:
-            report(step, solutions[-1])
+    solutions = [fit(step) if fit is not None else problem.solve(step=step) for step in steps]
     first = solutions[0]
     names = [name for name, parameter in first.parameters.items() if not parameter.fixed]
     drifts = tuple(

@@ -100,6 +100,8 @@ def figure(audit: Audit) -> Figure:
         _draw(panel, audit.steps, drift)
     for panel in panels[len(audit.drifts) :]:
         panel.set_axis_off()
+    if not audit.drifts:
+        panels[0].text(0.5, 0.5, "No parameter is free.", ha="center", va="center")
     for panel in panels[max(len(audit.drifts) - columns, 0) : len(audit.drifts)]:
         panel.set_xlabel("step [s]", fontsize=9)
     _legend(result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,6 @@ from spookid.overview import describe
 from spookid.problem import Problem
 from spookid.replay import Initial
 from spookid.solution import Solution
-from spookid.solvers.levenberg_marquardt import Callback
 from spookid.solvers.status import Iteration, Status
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
@@ -215,21 +214,14 @@ def _sentence(job: _Simulation, comparison: Comparison) -> str:
 # --- audit ---
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Audited(Problem):
-    """A problem whose fits obey the command line and show their progress."""
-
-    arguments: Namespace
+@dataclass(frozen=True, eq=False)
+class _Audit:
+    problem: Problem
+    folder: Path | None
     label: str
     """What messages call it."""
-
-    def solve(self, backend: str = "lm", *, callback: Callback | None = None, **options: Any) -> Solution:
-        """Estimate states and parameters with one of the steps."""
-        limits = {} if self.arguments.max_iterations is None else {"max_iterations": self.arguments.max_iterations}
-        label = f"{self.label}, step {number(options.get('step', self.step), 6)} s"
-        shown = progress.wanted(self.arguments.quiet)
-        with progress.SolverLine(label, [parameter.name for parameter in self.free], shown) as line:
-            return super().solve(self.arguments.backend, callback=callback or line.show, **limits, **options)
+    gap: str
+    """What parts it from the next one on the screen."""
 
 
 def audit(arguments: Namespace, interruption: Interruption) -> Exit:
@@ -237,36 +229,41 @@ def audit(arguments: Namespace, interruption: Interruption) -> Exit:
     file = _load(arguments)
     folders = {} if arguments.out is None else _folders(file, arguments.out)
 
-    def prepare(key: str) -> tuple[_Audited, Path | None]:
+    def prepare(key: str) -> _Audit:
         problem = _changed(file.problems[key], arguments)
         if key in folders:
             audit_plot.check_target(folders[key])
-        own = {f.name: getattr(problem, f.name) for f in fields(Problem)}
-        label = key if file.several else problem.name
-        return _Audited(**own, arguments=arguments, label=label), folders.get(key)
+        return _Audit(problem, folders.get(key), key if file.several else problem.name, "\n" if file.several else "")
 
-    return _each(file, prepare, lambda job: _audit(*job, interruption))
+    return _each(file, prepare, lambda job: _audit(job, arguments, interruption))
 
 
-def _audit(problem: _Audited, folder: Path | None, interruption: Interruption) -> Exit:
-    def report(step: float, solution: Solution) -> None:
+def _audit(job: _Audit, arguments: Namespace, interruption: Interruption) -> Exit:
+    limits = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
+
+    def fit(step: float) -> Solution:
+        label = f"{job.label}, step {number(step, 6)} s"
+        names = [parameter.name for parameter in job.problem.free]
+        with progress.SolverLine(label, names, progress.wanted(arguments.quiet)) as line:
+            solution = job.problem.solve(arguments.backend, callback=line.show, step=step, **limits)
         if interruption.asked:  # the solver took it for the end of its fit
             raise KeyboardInterrupt
+        return solution
 
-    result = time_steps.audit(problem, report)
-    if not problem.arguments.quiet:
-        terminal.say(result.table())
-    if folder is not None:
-        audit_plot.save(folder, result)
-        if not problem.arguments.quiet:
-            terminal.say(f"\nWritten to {folder}")
+    result = time_steps.audit(job.problem, fit)
+    written = ""
+    if job.folder is not None:
+        audit_plot.save(job.folder, result)
+        written = f"\n\nWritten to {job.folder}"
+    if not arguments.quiet:
+        terminal.say(f"{result.table()}{written}{job.gap}")
     failed = [
         f"{number(step, 6)} s ({status.value})"
         for step, status in zip(result.steps, result.statuses, strict=True)
         if status is not Status.CONVERGED
     ]
     if failed:
-        terminal.complain(f"{problem.label} is not converged with the step {', '.join(failed)}")
+        terminal.complain(f"{job.label} is not converged with the step {', '.join(failed)}")
     return Exit.NOT_CONVERGED if failed else Exit.DONE
 
 

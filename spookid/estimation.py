@@ -50,7 +50,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
     problem, transcription = assembly.problem, assembly.transcription
     knowledge = _sensitivities(assembly, outcome)
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
-    notices = [*assembly.notices, *_unphysical(problem, values)]
+    notices = [*assembly.notices, *_redundant(outcome), *_unphysical(problem, values)]
     return Solution(
         problem=problem.name,
         backend=backend,
@@ -122,6 +122,12 @@ def _size(transcription: Transcription) -> Size:
         residuals=transcription.rows,
         jacobian_nonzeros=transcription.nonzeros,
     )
+
+
+def _redundant(outcome: Outcome) -> list[str]:
+    if not outcome.redundant:
+        return []
+    return [f"{outcome.redundant} constraint rows of each step follow from the others, as in a closed loop."]
 
 
 def _unphysical(problem: Problem, values: Mapping[str, float]) -> list[str]:

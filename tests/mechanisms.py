@@ -227,7 +227,7 @@ class OneStep:
         self._residual = ca.Function("residual", [x, x_next, self.factor.data, symbols], [self.factor.residual])
         first = self.initial_factor
         self._initial = ca.Function("initial", [first.variables[0], symbols], [first.residual])
-        multipliers = Spook().multipliers(model, self.settings)
+        multipliers = Spook().multipliers_along(model, self.settings)
         arguments = [*multipliers.variables.values(), multipliers.data, symbols]
         self._multipliers = ca.Function("multipliers", arguments, [multipliers.value])
         self.stepper = Stepper(Spook().forward(model, self.settings), self.constants)

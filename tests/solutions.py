@@ -67,7 +67,9 @@ def awkward() -> Solution:
             weak=(WeakDirection(math.nan, {"J": 1.0, "b": -math.inf}),),
         ),
         complementarity_residual=1e-9,
-        trajectories=(replace(s.trajectories[0], multipliers=np.zeros((STEPS, 0)), name="a/b $x$"),),
+        trajectories=(
+            replace(s.trajectories[0], units=("",), periods=(None,), multipliers=np.zeros((STEPS, 0)), name="a/b $x$"),
+        ),
         notices=("One.", "Two\nlines."),
     )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import spookid
 from spookid import (
@@ -23,13 +24,13 @@ from spookid import (
     folders,
     load,
     load_problem,
-    plots,
     problem,
     progress,
     simulation_plot,
     terminal,
 )
 from spookid.cli import main
+from spookid.comparison import compare
 from spookid.errors import ProblemError
 
 pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
@@ -64,6 +65,7 @@ BLIND = PENDULUM + 'problem = pendulum("blind", [])\n'
 BAD_SECOND = PENDULUM + (
     'problems = {"a": pendulum("swing_a", [run()]), "b": pendulum("blind", []), "c": pendulum("swing_c", [run()])}\n'
 )
+COMMANDS = ("check", "solve", "simulate", "audit")
 TRUTH = {"J": 0.01, "b": 2e-3}
 FILES = {"solution.json", "trajectory.npz", "sensitivities.npz", "summary.txt"}
 FILES |= {"fit.png", "convergence.png", "parameters.png"}
@@ -85,8 +87,8 @@ def data(tmp_path_factory):
 def here(tmp_path, monkeypatch, data):
     """An empty working directory with the recording beside the problem files to come."""
     monkeypatch.chdir(tmp_path)
-    for module in (plots, simulation_plot):
-        monkeypatch.setattr(module, "DPI", 20)  # drawing takes most of the time
+    # Drawing takes most of the time; commands that run in a process of their own draw.
+    monkeypatch.setattr(Figure, "savefig", lambda _, path, **__: Path(path).write_bytes(b""))
     (tmp_path / "run.csv").write_bytes((data / "run.csv").read_bytes())
     return tmp_path
 
@@ -143,7 +145,7 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"spookid {spookid.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["solve", "--help"], ["simulate", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])
 def test_help_fits_a_terminal(capsys, monkeypatch, arguments):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as caught:
@@ -189,6 +191,7 @@ def test_module_runs_as_the_command():
         (["solve", "p.py", "--sta", "1"], "unrecognized arguments: --sta 1"),
         (["simulate", "p.py"], "required: --out"),
         (["check", "p.py", "--out", "x"], "unrecognized arguments: --out x"),
+        (["audit", "p.py", "--max-iterations", "x"], "'x' is no number of iterations; give 0, 1, 2"),
     ],
 )
 def test_arguments_that_do_not_parse(capsys, arguments, message):
@@ -231,7 +234,7 @@ def test_wrong_problem_files(here, capsys, command):
 def test_wrong_guesses(here, capsys, command):
     path = write(ONE)
     assert "--fix c: swing.py has no parameter 'c'" in wrong(capsys, command, path, "--fix", "J", "c")
-    assert "guess -1 of 'J' is outside [0.0001, inf]" in wrong(capsys, command, path, "--set", "J=-1")
+    assert "of 'J' is outside [0.0001, inf]" in wrong(capsys, command, path, "--set", "J=-1")
     assert "state_weight is 0.0; it must be" in wrong(capsys, command, path, "--state-weight", "0")
     assert "friction_width is -1.0; it must be" in wrong(capsys, command, path, "--friction-width", "-1")
     assert "cutoff is nan; it must be" in wrong(capsys, command, path, "--cutoff", "nan")
@@ -261,7 +264,7 @@ def test_check_shows_everything(here, capsys, monkeypatch):
         r"Bodies   1  rod",
         r"Hinges   1  pivot \(GROUND to rod\)",
         r"Motors   1  u on pivot",
-        r"Angles   1  theta of pivot \(sigma 1 rad\)",
+        r"Sensors  1  theta: angle of pivot \(sigma 1 rad\)",
         r"  run   101    1 s       theta 2",
         r"  J     0\.02   ≥ 0\.0001  kg m\^2         about the centre of mass, a note that goes on and on and on",
         r"  b     0\.25   ≥ 0       N m s   fixed",
@@ -378,6 +381,20 @@ def test_settings_guesses_and_options(here):
     assert (J["initial"], J["fixed"]) == (0.012, False)
     assert (b["initial"], b["estimate"], b["fixed"], b["std_err"]) == (1e-3, 1e-3, True, None)
     assert list(result["history"][0]["parameters"]) == ["J"]
+
+
+def test_an_infinite_state_weight(here, capsys):
+    flags = ["--state-weight", "inf", "--out", "out", "--quiet"]
+    message = wrong(capsys, "solve", write(ONE), *flags)
+    assert message.endswith("an infinite state_weight needs the stepper Variational()")
+    assert main(["solve", write(ONE), *flags, "--stepper", "variational"]) == 0
+    assert tree("out")["state_weight"] is None
+    assert tree("out")["cost"]["state"] == 0
+    assert load("out").state_weight == np.inf
+    assert "state weight κ infinite" in " ".join(Path("out/summary.txt").read_text().split())
+    for weight in ("-inf", "nan"):
+        message = wrong(capsys, "solve", write(ONE), f"--state-weight={weight}", "--stepper", "variational")
+        assert f"state_weight is {weight}; it must be" in message
 
 
 def test_several_pairs_after_one_flag_and_a_value_held_outside_the_bounds(here, capsys):
@@ -512,6 +529,32 @@ def test_simulate_without_recordings(here, capsys, solved):
     assert main(["simulate", path, "--from", str(solved), "--duration", "0.5", "--out", "out", "--quiet"]) == 0
     start = load(solved).trajectories[0].predicted[0, 0]
     assert Recording.from_csv("out/blind.csv").signal("theta")[0] == pytest.approx(start)
+
+
+def test_simulated_signals_have_their_own_units(here, capsys):
+    text = ONE + (
+        "from spookid import Observation, PointPosition\n"
+        "tip = problem.model.bodies[0].frame(at=(0.2, 0, 0))\n"
+        "sensors = [PointPosition(tip, 'x', 'x'), Observation(lambda s: s.position(tip)[2], 'z')]\n"
+        "problem = problem.with_(observations=[*problem.observations, *sensors], recordings=[])\n"
+    )
+    made = load_problem(write(text)).simulate(TRUTH, 0.5, {"pivot": 4.0})
+    Recording(made.t, made.signals, "run").to_csv("run.csv")
+    path = write(text.replace("recordings=[]", "recordings=[run()]"))
+    assert main(["simulate", path, "--out", "out"]) == 0
+    sentence = capsys.readouterr().out.splitlines()[0]
+    assert re.search(r"rms difference theta \S+ rad, x \S+ m, z [^ ]+$", sentence), sentence
+    comparison = compare(load_problem(path), 0, TRUTH, None, {"pivot": 4.0}, lambda steps: steps)
+    figure = simulation_plot.figure([comparison], "title")
+    drawn = [axes.get_ylabel() for axes in figure.axes]
+    assert drawn == ["theta [rad]", "x [m]", "z"]
+    assert [axes.get_legend().get_texts()[1].get_text().split()[4:] for axes in figure.axes] == [["rad"], ["m"], []]
+
+
+def test_only_periodic_measurements_are_unwrapped():
+    measured, simulated = np.array([0.0, 4.0, np.nan, 8.0]), np.array([10.0, 14.0, 16.0, 18.0])
+    for period, expected in ((None, [0, 4, np.nan, 8]), (10.0, [10, 14, np.nan, 18])):
+        np.testing.assert_allclose(simulation_plot._continuous(measured, simulated, period), expected)
 
 
 def test_simulate_without_observations(here, capsys):

@@ -20,6 +20,7 @@ from spookid.observations import HingeAngle
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
+from spookid.steppers.spook import Spook
 
 FIELD = gravity(9.81)
 J = Parameter("J", 0.01, lower=1e-6)
@@ -42,7 +43,7 @@ def problem(**more: object) -> Problem:
 
 
 def refuses(declare: Callable[[], object], *parts: str, line: bool = True) -> None:
-    """``declare`` raises one sentence that holds ``parts`` and begins with this file and the line of the declaration."""
+    """``declare`` raises one sentence that holds ``parts`` and begins with the line of the declaration in this file."""
     with pytest.raises(ProblemError) as caught:
         declare()
     message = str(caught.value)
@@ -69,8 +70,8 @@ def refuses(declare: Callable[[], object], *parts: str, line: bool = True) -> No
         ({"mass": [1, 2]}, ["Body 'A'", "mass must have one number"]),
         ({"inertia": (1, 1, 0)}, ["Body 'A'", "moment of inertia 0", "must be positive"]),
         ({"inertia": (1, -2, J)}, ["Body 'A'", "moment of inertia -2"]),
-        ({"inertia": (1, 2)}, ["Body 'A'", "inertia", "3 x 3"]),
-        ({"inertia": np.ones((2, 3))}, ["Body 'A'", "inertia", "3 x 3"]),
+        ({"inertia": (1, 2)}, ["Body 'A'", "inertia"]),
+        ({"inertia": np.ones((2, 3))}, ["Body 'A'", "inertia"]),
         ({"inertia": [[1, 0.5, 0], [0, 1, 0], [0, 0, 1]]}, ["Body 'A'", "inertia", "not symmetric"]),
         ({"inertia": 0.1}, ["Body 'A'", "inertia"]),
         ({"inertia": J}, ["Body 'A'", "inertia"]),
@@ -86,8 +87,12 @@ def test_moments_as_a_column_are_taken():
     np.testing.assert_array_equal(ca.DM(body(inertia=ca.vertcat(1, 2, 3)).inertia).full(), np.diag([1, 2, 3]))
 
 
-def test_moments_that_violate_the_triangle_inequality_are_taken():
+def test_moments_that_violate_the_triangle_inequality_and_rounded_products_are_taken():
     assert body(inertia=(1, 1, 5)).name == "A"
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    rounded = turn @ np.diag([1.0, 2.0, 2.5]) @ turn.T
+    assert not np.array_equal(rounded, rounded.T)
+    assert body(inertia=rounded).name == "A"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ def test_frames(wrong, parts):
 
 
 def test_axes_of_a_frame_are_made_orthonormal_and_right_handed():
-    axes = ca.DM(body().frame(x=(0, 0, 3), y=(2, 2, 0)).axes).full()
+    axes = ca.DM(body().frame(x=(0, 0, 3), y=(2, 2, 1e-6)).axes).full()
     np.testing.assert_allclose(axes.T @ axes, np.eye(3), atol=1e-15)
     np.testing.assert_allclose(axes[:, 0], [0, 0, 1], atol=1e-15)
     np.testing.assert_allclose(axes[:, 1], np.array([1, 1, 0]) / np.sqrt(2), atol=1e-15)
@@ -138,8 +143,9 @@ def test_hinges(wrong, parts):
     refuses(lambda: hinge(**wrong), *parts)
 
 
-def test_compliances_may_come_as_an_array():
+def test_compliances_may_come_as_an_array_and_rest_angles_be_negative():
     assert hinge(compliance=np.array([1e-4, 1e-3])).compliance.shape == (2, 1)
+    assert float(hinge(rest_angle=-1).rest_angle) == -1
 
 
 def test_a_hinge_of_a_body_to_itself():
@@ -147,13 +153,12 @@ def test_a_hinge_of_a_body_to_itself():
     refuses(lambda: Hinge("elbow", a.frame(), a.frame(at=(1, 0, 0))), "Hinge 'elbow'", "'A' to itself")
 
 
-def test_rest_angles_may_be_negative():
-    assert float(hinge(rest_angle=-1).rest_angle) == -1
-
-
-def test_motors():
+def test_motors_sensors_and_gravity():
+    refuses(lambda: HingeAngle("shoulder", "theta"), "HingeAngle", "no Hinge")
+    refuses(lambda: gravity("down"), "gravity", "'down'")
+    refuses(lambda: tilted_gravity(9.81, None, 0), "tilt", "None")
     refuses(lambda: Motor(hinge(), "u", shaft_inertia=-1), "Motor", "shaft_inertia is -1")
-    refuses(lambda: Motor("shoulder", "u"), "Motor", "'shoulder'", "no Hinge")
+    refuses(lambda: Motor("shoulder", "u"), "Motor", "no Hinge")
     refuses(lambda: Motor(hinge(), "u", gain="strong"), "Motor", "gain", "'strong'")
 
 
@@ -162,24 +167,15 @@ def test_sigma_must_be_positive(sigma):
     refuses(lambda: HingeAngle(hinge(), "theta", sigma=sigma), "HingeAngle of 'theta'", "sigma")
 
 
-def test_sensors_observe_hinges():
-    refuses(lambda: HingeAngle("shoulder", "theta"), "HingeAngle", "'shoulder'", "no Hinge")
-
-
-def test_gravity_must_be_a_number():
-    refuses(lambda: gravity("down"), "gravity", "'down'")
-    refuses(lambda: tilted_gravity(9.81, None, 0), "tilt", "None")
-
-
 # --- models ---
 
 
 def test_a_body_that_no_joint_holds_is_named_at_its_own_line():
-    a, loose = body("A"), body("loose")
+    loose = body("loose")
     with pytest.raises(ProblemError, match="Body 'loose' is held by no joint") as caught:
-        Model(bodies=[a, loose], joints=[hinge(child=a.frame())], gravity=FIELD)
+        Model(bodies=[loose], gravity=FIELD)
     assert str(caught.value).startswith(loose.place)
-    Model(bodies=[a, body("loose", free=True)], joints=[hinge(child=a.frame())], gravity=FIELD)
+    assert Model(bodies=[body("loose", free=True)], gravity=FIELD).joints == ()
 
 
 def test_bodies_joined_to_each_other_but_not_to_the_ground():
@@ -191,10 +187,13 @@ def test_bodies_joined_to_each_other_but_not_to_the_ground():
     assert len(Model(bodies=[a, b, c], joints=joints, gravity=FIELD).tree()) == 2
 
 
-def test_hinges_that_close_a_loop():
+def test_hinges_may_close_loops():
     a = body()
-    joints = [hinge(child=a.frame()), hinge("second", child=a.frame(at=(0, 0, 1)))]
-    refuses(lambda: Model(bodies=[a], joints=joints, gravity=FIELD), "Hinge 'second' closes a loop", line=False)
+    joints = [hinge(child=a.frame()), hinge("second", child=a.frame(at=(1, 0, 0)))]
+    model = Model(bodies=[a], joints=joints, gravity=FIELD)
+    assert model.has_loops
+    assert [joint.name for joint in model.tree()] == ["shoulder"]
+    assert not chain().has_loops
 
 
 def test_things_of_one_name():
@@ -220,7 +219,7 @@ def test_models_need_bodies_and_gravity_of_three_numbers():
     refuses(lambda: Model([body(free=True)], gravity=9.81), "gravity must have shape 3")
 
 
-def test_the_tree_starts_at_the_ground_whatever_the_order():
+def test_trees_start_at_the_ground_whatever_the_order():
     assert [joint.name for joint in chain().tree()] == list("abcde")
 
 
@@ -239,16 +238,21 @@ def test_the_tree_starts_at_the_ground_whatever_the_order():
         ({"friction_width": 0}, ["Problem 'swing'", "friction_width is 0"]),
         ({"cutoff": -1}, ["Problem 'swing'", "cutoff is -1"]),
         ({"friction": "icy"}, ["Problem 'swing'", "friction 'icy'", "smooth"]),
-        ({"stepper": "spook"}, ["Problem 'swing'", "stepper is 'spook'"]),
-        ({"model": "pendulum"}, ["Problem 'swing'", "model is 'pendulum'"]),
+        ({"stepper": "spook"}, ["Problem 'swing'", "stepper", "Spook()"]),
+        ({"model": "pendulum"}, ["Problem 'swing'", "model", "no Model"]),
         ({"initial": {"K": 1}}, ["Problem 'swing'", "no parameter 'K'", "J"]),
         ({"initial": {"J": -1}}, ["Problem 'swing'", "guess -1 of 'J' is outside"]),
         ({"initial": {"J": "much"}}, ["Problem 'swing'", "'J'", "'much'"]),
         ({"fixed": ["K"]}, ["Problem 'swing'", "no parameter 'K'"]),
+        ({"state_weight": math.inf}, ["Problem 'swing'", "infinite state_weight", "Variational()"]),
     ],
 )
 def test_problems(wrong, parts):
     refuses(lambda: Problem(**{"name": "swing", "model": pendulum(inertia=J), **wrong}), *parts)
+
+
+def test_steppers():
+    refuses(lambda: Spook(multipliers="guessed"), "multipliers", "'guessed'", "'lifted'", line=False)
 
 
 def test_steps_of_numpy_are_numbers():
@@ -258,15 +262,15 @@ def test_steps_of_numpy_are_numbers():
 def test_signals_must_be_in_every_recording():
     model = pendulum()
     observations = [HingeAngle(model.joints[0], "theta")]
-    wrong = {"model": model, "observations": observations, "recordings": [recording(), recording(angle=np.ones(11))]}
+    runs = [recording(), recording(angle=np.ones(11))]
+    wrong = {"model": model, "observations": observations, "recordings": runs}
     refuses(lambda: problem(**wrong), "recording 'run'", "no signal 'theta'", "'angle'", line=False)
     driven = Model(model.bodies, model.joints, [Motor(model.joints[0], "u")], gravity=FIELD)
     refuses(lambda: problem(model=driven, recordings=[recording()]), "no signal 'u'", line=False)
 
 
 def test_recordings_must_last_two_steps():
-    wrong = {"recordings": [recording()], "step": 0.6}
-    refuses(lambda: problem(**wrong), "recording 'run'", "less than two steps", line=False)
+    refuses(lambda: problem(recordings=[recording()], step=0.6), "recording 'run'", "less than two steps", line=False)
 
 
 @pytest.mark.parametrize(

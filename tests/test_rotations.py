@@ -22,6 +22,8 @@ _functions = {
     "matrix": ca.Function("matrix", [_e], [rotations.matrix(_e)]),
     "plus": ca.Function("plus", [_e, _psi], [rotations.plus(_e, _psi)]),
     "minus": ca.Function("minus", [_e, _f], [rotations.minus(_e, _f)]),
+    "logarithm": ca.Function("logarithm", [_e], [rotations.logarithm(_e)]),
+    "difference": ca.Function("difference", [_e, _f], [rotations.difference(_e, _f)]),
     "tangent": ca.Function("tangent", [_e], [rotations.tangent(_e)]),
 }
 
@@ -92,6 +94,29 @@ def test_derivative_of_the_exponential_at_zero_is_half_the_identity():
 def test_second_derivatives_are_finite_at_zero():
     hessian = ca.Function("hessian", [_psi], [ca.hessian(ca.sum1(rotations.exponential(_psi)), _psi)[0]])
     np.testing.assert_allclose(hessian(np.zeros(3)).full(), -0.25 * np.eye(3), rtol=0, atol=1e-15)
+
+
+# --- logarithm ---
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-300, 1e-12, 1e-6, 1.9e-4, 2.1e-4, 0.1, 1.0, 3.0, 3.1415])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_logarithm_undoes_the_exponential(angle, sign):
+    for direction in directions():
+        psi = call("logarithm", sign * exponential(angle * direction))
+        np.testing.assert_allclose(psi, angle * direction, rtol=4e-15, atol=2e-15 * angle)
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-6, 1.9e-4, 2.1e-4, 0.5, 3.0])
+def test_derivative_of_the_logarithm_along_plus(angle):
+    f = unit_quaternions(np.random.default_rng(9), 1)[0]
+    e = call("plus", f, angle * np.array([0.6, 0, 0.8]))
+    symbolic = ca.Function("d", [_e, _f, _psi], [ca.jacobian(rotations.difference(rotations.plus(_e, _psi), _f), _psi)])
+    exact = symbolic(e, f, np.zeros(3)).full()
+    assert np.all(np.isfinite(exact))
+    # A step of differences crosses the seam of the series; near half a turn they are good to fewer digits.
+    expected = slope(lambda delta: call("difference", call("plus", e, delta), f), 3, step=1e-3)
+    np.testing.assert_allclose(exact, expected, rtol=0, atol=1e-8 if angle == 3 else 1e-10)
 
 
 # --- products, ⊞ and ⊟ ---

@@ -16,6 +16,7 @@ from spookid.factor import Factor, Group
 from spookid.manifold import Manifold
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.linearization import DampedStep, Linearization, Tangent
+from spookid.solvers.reduction import Reduction, Rows
 from spookid.solvers.structured import (
     Elimination,
     NormalEquations,
@@ -24,7 +25,7 @@ from spookid.solvers.structured import (
     diagonal,
     pull_back,
 )
-from spookid.transcription import Block, Chain, Point, Transcription
+from spookid.transcription import Chain, Point, Transcription
 
 STEPS, TANGENT = 6, 3
 
@@ -36,24 +37,22 @@ SHAPES = {
 """Per factor its rows, offsets, and whether it stands at the first step only."""
 
 
-def random_blocks(shape: str, parameters: int, rng: np.random.Generator, steps: int = STEPS) -> list[Block]:
+def random_blocks(shape: str, parameters: int, rng: np.random.Generator, steps: int = STEPS) -> list[Rows]:
     blocks = []
-    for i, (rows, offsets, first_only) in enumerate(SHAPES[shape]):
-        variables = {offset: ca.SX.sym("x", TANGENT) for offset in offsets}
-        empty = ca.SX.sym("none", 0)
-        factor = Factor(f"f{i}", Group.STATE, ca.SX(rows, 1), variables, empty, ("row",) * rows, first_only)
-        columns = len(offsets) * TANGENT + parameters + 1
-        blocks.append(Block(factor, 0, rng.normal(size=(factor.count(steps), columns, rows))))
+    for rows, offsets, first_only in SHAPES[shape]:
+        count = 1 if first_only else steps - max(offsets)
+        matrix = rng.normal(size=(count, len(offsets) * TANGENT + parameters + 1, rows))
+        blocks.append(Rows(offsets, matrix, complement=None))
     return blocks
 
 
-def dense(blocks: list[Block], parameters: int, steps: int = STEPS) -> tuple[Array, Array]:
+def dense(blocks: list[Rows], parameters: int, steps: int = STEPS) -> tuple[Array, Array]:
     """J (rows, N t + n_p) and r (rows,)."""
     rows, values = [], []
     for block in blocks:
         for k, matrix in enumerate(block.matrix):
             row = np.zeros((matrix.shape[1], steps * TANGENT + parameters))
-            for i, offset in enumerate(block.factor.variables):
+            for i, offset in enumerate(block.offsets):
                 row[:, (k + offset) * TANGENT :][:, :TANGENT] = matrix[i * TANGENT : (i + 1) * TANGENT].T
             row[:, steps * TANGENT :] = matrix[len(matrix) - 1 - parameters : -1].T
             rows.append(row)
@@ -67,7 +66,7 @@ def parameters(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(params=SHAPES)
-def blocks(request: pytest.FixtureRequest, parameters: int) -> list[Block]:
+def blocks(request: pytest.FixtureRequest, parameters: int) -> list[Rows]:
     return random_blocks(request.param, parameters, np.random.default_rng(0))
 
 
@@ -104,7 +103,6 @@ def test_products_with_the_hessian_and_with_other_residuals(blocks, parameters):
     np.testing.assert_allclose(pulled, J.T @ np.concatenate([o.ravel() for o in others]), atol=1e-12)
 
 
-@pytest.mark.parametrize("parameters", [1, 3], indirect=True)  # none: see test_problem.py
 @pytest.mark.parametrize("damping", [0.0, 0.3])
 def test_elimination_is_the_schur_complement(blocks, parameters, damping):
     J, r = dense(blocks, parameters)
@@ -124,14 +122,18 @@ def test_elimination_is_the_schur_complement(blocks, parameters, damping):
     np.testing.assert_allclose(elimination.states(half, moved), expected, rtol=1e-8, atol=1e-10)
 
 
-def test_states_that_nothing_determines_are_refused():
+def test_states_that_move_nothing_stay_where_they_are():
     blocks = random_blocks("reach 1", 1, np.random.default_rng(2))
-    blocks[0].matrix[:, 0::TANGENT] = 0
-    blocks[1].matrix[:, 0] = 0
-    equations = assemble(blocks, STEPS, TANGENT, 1)
-    with pytest.raises(NotPositiveDefiniteError):
-        Elimination(equations, 0.0)
-    assert np.all(np.isfinite(Elimination(equations, 1e-3).reduction()))
+    for block in blocks:
+        block.matrix[:, 0 : len(block.offsets) * TANGENT : TANGENT] = 0
+    J, r = dense(blocks, 1)
+    elimination = Elimination(assemble(blocks, STEPS, TANGENT, 1), 0.0)
+    half = elimination.half((J.T @ r)[:-1, None])[:, 0]
+    still = np.arange(STEPS * TANGENT) % TANGENT == 0
+    moved = elimination.states(half, np.ones(1))
+    np.testing.assert_array_equal(moved[still], 0)
+    expected = np.linalg.lstsq(J[:, :-1], -r - J[:, -1])[0]
+    np.testing.assert_allclose(moved, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_an_indefinite_band_is_refused():
@@ -150,21 +152,33 @@ def linearization(shape: str, lower: float, upper: float) -> tuple[Linearization
     lengths = (STEPS, STEPS + 2)
     chains = [random_blocks(shape, 2, rng, steps) for steps in lengths]
     total = sum(lengths) * TANGENT
-    rows, start = [], 0
+    whole, start = [], 0
     for blocks, steps in zip(chains, lengths, strict=True):
         J, _ = dense(blocks, 2, steps)
-        whole = np.zeros((len(J), total + 2))
-        whole[:, start : start + steps * TANGENT], whole[:, total:] = J[:, :-2], J[:, -2:]
-        rows.append(whole)
+        wide = np.zeros((len(J), total + 2))
+        wide[:, start : start + steps * TANGENT], wide[:, total:] = J[:, :-2], J[:, -2:]
+        whole.append(wide)
         start += steps * TANGENT
     r = np.concatenate([dense(blocks, 2, steps)[1] for blocks, steps in zip(chains, lengths, strict=True)])
-    factors = [block.factor for block in chains[0]]
     bounds = np.full(2, lower), np.full(2, upper)
+    none = ca.SX.sym("none", 0)
+    factors = [
+        Factor(
+            f"f{i}",
+            Group.STATE,
+            ca.SX(rows, 1),
+            {o: ca.SX.sym("x", TANGENT) for o in offsets},
+            none,
+            ("r",) * rows,
+            once,
+        )
+        for i, (rows, offsets, once) in enumerate(SHAPES[shape])
+    ]
     space, symbols = Manifold((("flat", TANGENT),)), ca.SX.sym("p", 2)
     horizons = [Chain("run", steps, {}, {}) for steps in lengths]
     problem = Transcription(space, factors, symbols, [], ["a", "b"], *bounds, np.ones(2), horizons)
     point = Point(tuple(np.zeros((steps, TANGENT)) for steps in lengths), np.zeros(2))
-    return Linearization(problem, point, chains), np.vstack(rows), r
+    return Linearization(Reduction(problem, point), point, [(rows, None) for rows in chains]), np.vstack(whole), r
 
 
 def flat(tangent: Tangent) -> Array:
@@ -193,6 +207,17 @@ def test_linearizations_are_dense_algebra(shape):
     promised = r @ r - np.sum((r + J @ expected) ** 2)
     assert here.promised(step) == pytest.approx(promised, rel=1e-8)
     assert step.scaled_norm(here.scales) == pytest.approx(np.sqrt(scales @ expected**2), rel=1e-8)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0.0, 1.0), (-1.0, 0.0)])
+def test_what_pushes_against_a_bound_is_no_reason_to_go_on(lower, upper):
+    here, J, r = linearization("reach 0", lower, upper)
+    gradient = J.T @ r
+    cosines = np.abs(gradient) / (np.linalg.norm(J, axis=0) * np.linalg.norm(r))
+    pushed = np.zeros(len(gradient), dtype=bool)
+    pushed[-2:] = gradient[-2:] > 0 if lower == 0 else gradient[-2:] < 0
+    here.chains[0].gradient[:], here.chains[1].gradient[:] = 0, 0  # leave the parameters alone in the comparison
+    assert here.optimality() == pytest.approx(np.where(pushed, 0, cosines)[-2:].max(), rel=1e-10)
 
 
 @pytest.mark.parametrize("shape", ["reach 0", "reach 1"])

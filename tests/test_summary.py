@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,19 @@ from solutions import awkward, solution
 
 from spookid.solution import Cost, Solution
 from spookid.solvers.status import Status
-from spookid.summary import WIDTH, bounds, number, remark, rms, seconds, status_words, summarize, uncertain
+from spookid.summary import (
+    WIDTH,
+    bounds,
+    labelled,
+    number,
+    quantity,
+    remark,
+    rms,
+    seconds,
+    status_words,
+    summarize,
+    uncertain,
+)
 from spookid.uncertainty import NO_FACTOR, WeakDirection
 
 NAN, INF = math.nan, math.inf
@@ -139,6 +152,26 @@ def test_several_recordings_name_the_worst_even_if_names_repeat() -> None:
     assert "worst of 3 recordings" in text
     assert line(text, "theta").endswith("285 of 300  release 0: 0.5 rad")
     assert "worst" not in solution().summary()
+
+
+def test_each_signal_has_its_own_unit() -> None:
+    s = solution(2)
+    lengths = tuple(replace(t, units=("m",), periods=(None,)) for t in s.trajectories)
+    row = line(replace(s, trajectories=lengths).summary(), "theta")
+    assert row.count(" m ") == 2
+    assert row.endswith(" m")
+    bare = tuple(replace(t, units=("",)) for t in s.trajectories)
+    assert re.fullmatch(
+        r"  theta +\S+ +\S+ +\d+ of 200  release \d: \S+", line(replace(s, trajectories=bare).summary(), "theta")
+    )
+    assert (quantity(0.12345, "m/s"), quantity(0.12345, "", 2)) == ("0.123 m/s", "0.12")
+    assert (labelled("a", "kg m^2"), labelled("a", "")) == ("a [kg m²]", "a")
+
+
+def test_an_infinite_weight_is_said_in_words() -> None:
+    text = " ".join(replace(solution(), state_weight=INF, cost=Cost(0.0, 2.0)).summary().split())
+    assert "state weight κ infinite Versions" in text
+    assert "state 0 0 % infinite weight: the motion obeys the mechanics" in text
 
 
 def test_weak_directions_are_said_in_words() -> None:

@@ -15,6 +15,8 @@ from spookid.model import tilted_gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.status import Status
 from spookid.transcription import Chain, Point, Transcription
 
 TRUTH = {"J": 0.003, "m": 0.9, "b": 1e-3, "mu": 1e-3, "c": 2e-3, "delta": 1e-3, "zeta": 0.4, "K": 0.1, "tilt": 0.05}
@@ -185,3 +187,68 @@ def test_kernels_take_shifted_views_and_return_their_buffer():
     expected = np.stack([values[:-1], values[1:], values[:-1] - values[1:]], axis=1)
     np.testing.assert_allclose(out, 2 * expected)
     assert kernel([values[:0], values[:0]], [np.array([2.0])], np.empty((0, 3, 2))).size == 0
+
+
+# --- hard rows and private unknowns ---
+
+STEPS = 6
+
+
+def mixed(local: bool, coupled: bool, private: bool) -> Transcription:
+    """Steps (a, b, l) and a parameter in a linear problem: two soft factors, hard rows at one step and between two."""
+    here, there = ca.SX.sym("here", 3), ca.SX.sym("there", 3)
+    (a, b, push), (a_next, b_next, _) = ca.vertsplit(here), ca.vertsplit(there)
+    d, p, none = ca.SX.sym("d"), ca.SX.sym("p"), ca.SX.sym("none", 0)
+    both = {0: here, 1: there}
+    # The push of the last step stands nowhere; it moves nothing.
+    shove = ca.vertcat(a_next - a - push, b_next - b + 2 * push + 0.1 * p, b_next - a)
+    factors = [
+        Factor("seen", Group.OBSERVATION, ca.vertcat(a - d, b + p - 2 * d**2), {0: here}, d, ("a", "b")),
+        Factor("shove", Group.STATE, shove, both, none, ("1", "2", "3"), private=(0, range(2, 3)) if private else None),
+        Factor("local", Group.STATE, a + 2 * b - p - 1, {0: here}, none, ("c",), hard=True),
+        Factor("coupled", Group.STATE, a_next - 0.8 * a - 0.3 * b, both, none, ("c",), hard=True),
+    ]
+    factors = [f for f in factors if not f.hard or (f.name == "local" and local) or (f.name == "coupled" and coupled)]
+    chain = Chain("run", STEPS, {"seen": np.linspace(0, 1, STEPS)[:, None]}, {})
+    box = np.array([-np.inf]), np.array([np.inf]), np.array([1.0])
+    return Transcription(Manifold((("flat", 3),)), factors, p, [], ["p"], *box, [chain])
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize(("local", "coupled"), [(False, False), (True, False), (False, True)])
+def test_hard_rows_hold_and_the_soft_ones_are_least(local, coupled, private):
+    transcription = mixed(local, coupled, private)
+    outcome = LevenbergMarquardt().solve(transcription, Point((np.ones((STEPS, 3)),), np.array([0.3])))
+    assert outcome.status is Status.CONVERGED
+    # The same by one dense KKT system, without the push of the last step.
+    zero = Point((np.zeros((STEPS, 3)),), np.zeros(1))
+    J, r = dense(transcription, zero)
+    J = np.delete(J, 3 * STEPS - 1, axis=1)
+    is_hard = np.concatenate([np.full(f.count(STEPS) * len(f.rows), f.hard) for f in transcription.factors])
+    C, A = J[is_hard], J[~is_hard]
+    kkt = np.block([[A.T @ A, C.T], [C, np.zeros((len(C), len(C)))]])
+    exact = np.linalg.solve(kkt, -np.concatenate([A.T @ r[~is_hard], r[is_hard]]))[: J.shape[1]]
+    found = np.append(np.delete(outcome.point.states[0].ravel(), 3 * STEPS - 1), outcome.point.parameters)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-6)
+    cost = np.sum((A @ exact + r[~is_hard]) ** 2)
+    assert outcome.history[-1].total == pytest.approx(cost, rel=1e-6)
+    assert np.abs(C @ found + r[is_hard]).max(initial=0) < 1e-6
+    np.testing.assert_allclose(outcome.information, 1 / np.linalg.inv(kkt)[J.shape[1] - 1, J.shape[1] - 1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize(("local", "coupled"), [(False, False), (True, False), (False, True)])
+def test_freedom_is_rows_less_what_they_determine(local, coupled, private):
+    transcription = mixed(local, coupled, private)
+    outcome = LevenbergMarquardt().solve(transcription, Point((np.ones((STEPS, 3)),), np.array([0.3])))
+    # The push of the last step stands in no row: it is not determined and takes no freedom.
+    assert outcome.freedom == transcription.rows - (transcription.unknowns - 1)
+
+
+def test_hard_rows_cost_nothing():
+    transcription = mixed(local=True, coupled=True, private=False)
+    point = Point((np.random.default_rng(0).normal(size=(STEPS, 3)),), np.array([0.3]))
+    residuals = transcription.residuals(point)
+    costs = transcription.costs(residuals)
+    assert costs[Group.STATE] == pytest.approx(np.sum(residuals[0][1] ** 2))
+    assert transcription.rows == 2 * STEPS + 3 * (STEPS - 1) + STEPS + STEPS - 1

@@ -2,8 +2,8 @@
 
     python problems/data/make_furuta_release.py
 
-Simulated with the project's own stepper at h = 1e-4 s and compliance 1e-6. Each angle gets Gaussian noise of 0.001 rad and
-is rounded to the 4096 counts per turn of the paper's encoders. Takes about half a minute.
+Simulated with the project's own stepper at h = 1e-4 s and compliance 1e-6. Each angle gets Gaussian noise of 0.001 rad
+and is rounded to the 4096 counts per turn of the paper's encoders. Takes about half a minute.
 """
 
 from pathlib import Path

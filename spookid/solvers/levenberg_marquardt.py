@@ -33,6 +33,7 @@ Callback = Callable[[Iteration], None]
 End = tuple[Status, str]
 
 _ACCEPT = 1e-4
+_POOR = 0.25
 _PROMISE_KEPT = 0.9
 _ROUND_OFF = 1e-13
 _EPSILON = 8 * float(np.finfo(float).eps)
@@ -91,7 +92,8 @@ class _Run:
         elapsed = time.perf_counter() - began
         timing = Timing(elapsed, **self.spent)
         information, freedom = self._information()
-        return Outcome(status, detail, self.best.point, tuple(self.history), information, freedom, timing)
+        history, redundant = tuple(self.history), self.reduction.redundant
+        return Outcome(status, detail, self.best.point, history, information, freedom, timing, redundant)
 
     def _iterate(self, start: Point) -> End:
         first = self._try(self.reduction.restore(start))
@@ -143,9 +145,15 @@ class _Run:
             if np.isfinite(trial.merit) and decrease > _ACCEPT * promised - noise:
                 length = step.scaled_norm(here.scales)
                 self._accept(trial, damping, length, settled=max(promised, decrease) <= _SETTLED * scale)
-                return max(damping / 10, _SMALLEST_DAMPING), self._short(scale, promised, decrease, length, damping)
+                return self._next(damping, decrease / promised), self._short(scale, promised, decrease, length, damping)
             damping *= 4
         return damping, (Status.STALLED, f"no step lowers the cost with damping up to {damping:.0e}")
+
+    def _next(self, damping: float, ratio: float) -> float:
+        """Damping of the next step, from the share of its promise that this one kept."""
+        return (
+            min(damping * 4, self.settings.largest_damping) if ratio < _POOR else max(damping / 10, _SMALLEST_DAMPING)
+        )
 
     def _corrected(self, here: Linearization, solve: DampedStep, step: Tangent, promised: float) -> Evaluation:
         """The best of a step and its corrections."""

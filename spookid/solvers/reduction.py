@@ -178,10 +178,14 @@ class Reduction:
     def reduce(self, point: Point, chain: int) -> tuple[list[Rows], Array | None]:
         """The kept factors linearized in the unknowns that are left, and the basis (N, columns, tangent) of a step."""
         blocks = {block.factor.name: block for block in self.problem.linearize(point, chain)}
-        basis = None
+        basis = drag = None
         if self.local:
-            basis = split(self._local_of([blocks[f.name] for f in self.local]), self._local_rank).null
-        return [self._rows(blocks[f.name], chain, basis) for f in self.kept], basis
+            local = [blocks[f.name] for f in self.local]
+            parts = split(self._local_of(local), self._local_rank)
+            width = self.problem.manifold.tangent
+            slopes = np.concatenate([b.matrix[:, width:-1].transpose(0, 2, 1) for b in local], axis=1)
+            basis, drag = parts.null, -np.matmul(parts.inverse, slopes)
+        return [self._rows(blocks[f.name], chain, basis, drag) for f in self.kept], basis
 
     @property
     def freedom(self) -> int:
@@ -211,7 +215,7 @@ class Reduction:
         full[:, self.columns] = moved
         return full
 
-    def _rows(self, block: Block, chain: int, basis: Array | None) -> Rows:
+    def _rows(self, block: Block, chain: int, basis: Array | None, drag: Array | None) -> Rows:
         factor, matrix = block.factor, block.matrix
         if factor in self.coupled:
             matrix[:, -1] += self._shift[chain][factor.name]
@@ -223,15 +227,18 @@ class Reduction:
         offsets = tuple(factor.variables)
         if basis is None and len(self.columns) == self.problem.manifold.tangent:
             return Rows(offsets, matrix, complement)
-        return Rows(offsets, self._in_basis(matrix, offsets, basis), complement)
+        return Rows(offsets, self._in_basis(matrix, offsets, basis, drag), complement)
 
-    def _in_basis(self, matrix: Array, offsets: tuple[int, ...], basis: Array | None) -> Array:
+    def _in_basis(self, matrix: Array, offsets: tuple[int, ...], basis: Array | None, drag: Array | None) -> Array:
         count, width = len(matrix), self.problem.manifold.tangent
         parts = []
+        border = matrix[:, len(offsets) * width :].copy()
         for i, offset in enumerate(offsets):
             part = matrix[:, i * width + self.columns]
+            if drag is not None:
+                border[:, :-1] += np.matmul(drag[offset : offset + count].transpose(0, 2, 1), part)
             parts.append(part if basis is None else np.matmul(basis[offset : offset + count].transpose(0, 2, 1), part))
-        return np.concatenate([*parts, matrix[:, len(offsets) * width :]], axis=1)
+        return np.concatenate([*parts, border], axis=1)
 
     def _local(self, point: Point, chain: int) -> tuple[Array, Array]:
         """Jacobian (N, rows, columns) and residual (N, rows) of the local hard rows."""

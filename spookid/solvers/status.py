@@ -88,3 +88,5 @@ class Outcome:
     freedom: int
     """Degrees of freedom of the residuals: rows with data less unknowns, hard rows counted as rows."""
     timing: Timing
+    redundant: int = 0
+    """Hard rows of a step that follow from the others."""

@@ -1,0 +1,145 @@
+"""What the README says runs, and the problems that ship load."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+
+import spookid
+from spookid import Status, load, load_problem
+from spookid.cli import _parser, main
+from spookid.loading import load_problems
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROBLEMS = sorted((ROOT / "problems").glob("*.py"))
+MEASURED = [path for path in PROBLEMS if "spookid.datasets" in path.read_text(encoding="utf-8")]
+
+needs_data = pytest.mark.skipif("SPOOKID_DATA" not in os.environ, reason="SPOOKID_DATA is not set")
+
+
+def section(title: str) -> str:
+    (found,) = re.findall(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", README, re.MULTILINE | re.DOTALL)
+    return found
+
+
+def fenced(text: str, language: str = "") -> list[str]:
+    """Content of the fenced blocks in a language."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [content for name, content in blocks if name == language]
+
+
+def commands() -> list[list[str]]:
+    """Arguments of the indented lines that call spookid."""
+    return [shlex.split(line)[1:] for line in re.findall(r"^ {4}(spookid .*)$", README, re.MULTILINE)]
+
+
+# --- the README ---
+
+
+def test_the_quick_start_is_one_line_to_solve_and_one_to_test() -> None:
+    blocks = fenced(section("Quick start"))
+    assert [block.count("\n") for block in blocks[:2]] == [1, 1]
+    solve, test = blocks[:2]
+    assert "pip install" in solve
+    assert "pip install" in test
+    command = shlex.split(solve.rpartition("&&")[2])
+    assert Path(command[0]).name == "spookid"
+    assert _parser().parse_args(command[1:]).command == "solve"
+    assert (ROOT / command[2]).is_file()
+    assert test.rstrip().endswith("-m pytest")
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Names that the tour leaves behind, and the folder it ran in."""
+    (code,) = fenced(README, "python")
+    folder = tmp_path_factory.mktemp("tour")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(Figure, "savefig", lambda _, path, **__: Path(path).write_bytes(b""))  # drawn elsewhere
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(compile(code, "README.md", "exec"), names)
+    return {**names, "folder": folder}
+
+
+def test_the_tour_finds_the_truth(tour: dict[str, Any]) -> None:
+    solution, truth = tour["solution"], tour["truth"]
+    assert solution.status is Status.CONVERGED
+    # Estimates belong to the step: its rotation is exact to third order only (3.24), and friction makes up for it.
+    for name, within in {"J": 0.005, "b": 0.15, "c": 0.15}.items():
+        estimate, value = solution[name], truth[name]
+        assert estimate.estimate == pytest.approx(value, rel=within)
+        assert abs(estimate.estimate - value) < 0.2 * abs(estimate.initial - value)
+        assert not estimate.at_bound
+        assert 0 < estimate.std_err < 0.05 * value
+    about_hinge = solution(tour["J"] + 0.2 * 0.15**2)
+    assert about_hinge.estimate == pytest.approx(solution["J"].estimate + 0.2 * 0.15**2)
+    assert about_hinge.std_err == pytest.approx(solution["J"].std_err)
+
+
+def test_the_tour_saves_and_replays(tour: dict[str, Any]) -> None:
+    swing, replay = tour["swing"], tour["replay"]
+    assert load(tour["folder"] / "results" / "swing").values == tour["solution"].values
+    assert len(replay.t) == len(swing.t)
+    assert abs(replay.signal("theta") - swing.signal("theta")).max() < 0.1
+
+
+def test_the_tour_is_as_long_as_it_says() -> None:
+    assert len(fenced(section("A tour in forty lines"), "python")[0].splitlines()) <= 40
+
+
+def test_the_commands_exist_and_their_flags_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    named = [arguments[0] for arguments in commands()]
+    assert len(set(named)) == len(named) >= 4
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    offered = re.findall(r"^    (\w+) {2,}", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(named) == sorted(offered)
+    for arguments in commands():
+        assert _parser().parse_args(arguments).problem == "PROBLEM.py"
+
+
+def test_the_exit_statuses_are_those_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    offered = re.findall(r"^  (\d+) ", capsys.readouterr().out, re.MULTILINE)
+    (sentence,) = re.findall(r"^Exit status: (.*)$", README, re.MULTILINE)
+    assert set(re.findall(r"\d+", sentence)) == set(offered)
+
+
+def test_files_that_are_named_are_there() -> None:
+    for path in re.findall(r"\((\w[\w/.]*\.png)\)|`(\w+/)`", README):
+        assert (ROOT / "".join(path)).exists()
+    for name in re.findall(r"from spookid import (.*)", README)[0].split(", "):
+        assert hasattr(spookid, name)
+
+
+# --- problems that ship ---
+
+
+@pytest.mark.parametrize("path", [p for p in PROBLEMS if p not in MEASURED], ids=lambda p: p.stem)
+def test_problems_on_our_own_data_load(path: Path) -> None:
+    assert load_problems(path)
+
+
+@needs_data
+@pytest.mark.measured
+@pytest.mark.parametrize("path", MEASURED, ids=lambda p: p.stem)
+def test_problems_on_measured_data_load(path: Path) -> None:
+    for problem in load_problems(path).values():
+        assert problem.recordings
+        assert problem.free
+
+
+def test_the_release_of_the_furuta_pendulum_converges() -> None:
+    solution = load_problem(ROOT / "problems" / "furuta_release.py").solve()
+    assert solution.status is Status.CONVERGED
+    assert solution.iterations < 30
+    assert solution["J_Byy"].estimate == pytest.approx(0.004, rel=0.1)  # it belongs to the step

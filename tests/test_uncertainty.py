@@ -1,0 +1,199 @@
+"""Standard errors: against the dense inverse, against repeated experiments, and honest where nothing is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mechanisms import dense, hub, pendulum, twin
+
+from spookid.assembly import assemble
+from spookid.parameter import Parameter
+from spookid.problem import Problem
+from spookid.recording import Recording
+from spookid.solution import Solution
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.uncertainty import AT_BOUND, NO_FACTOR, NO_FREEDOM, UNOBSERVED, sensitivities
+
+TRUTH = {"J": 0.005, "b": 0.004}
+
+
+def swing(seed: int = 0, noise: float = 2e-3, **more: object) -> Problem:
+    """A pendulum, 0.8 s, whose compliant joint keeps the dense normal equations well conditioned."""
+    J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
+    model = pendulum(inertia=J, viscous=b, compliance=1e-3)
+    settings = {"duration": 0.8, "initial": {"hinge": 1.0}, **more}
+    return twin(model, TRUTH, noise=noise, seed=seed, **settings)
+
+
+@pytest.fixture(scope="module")
+def swung() -> Solution:
+    return swing().solve()
+
+
+# --- against dense algebra ---
+
+
+@pytest.mark.parametrize("recordings", [1, 2])
+def test_covariance_is_that_of_the_dense_jacobian(recordings):
+    problem = swing()
+    second = swing(seed=1, duration=0.5, initial={"hinge": -0.7}).recordings
+    problem = problem.with_(recordings=[*problem.recordings, *second[: recordings - 1]])
+    solution, assembly = problem.solve(), assemble(problem)
+    outcome = LevenbergMarquardt().solve(assembly.transcription, assembly.start)
+    J, r = dense(assembly.transcription, outcome.point)
+    freedom = J.shape[0] - J.shape[1]
+    assert outcome.freedom == freedom
+    # Columns are scaled, and R of the last two is that of the parameters with the states eliminated.
+    scale = np.linalg.norm(J, axis=0)
+    R = np.linalg.qr(J / scale, mode="r")[-2:, -2:] * scale[-2:]
+    expected = np.linalg.inv(R.T @ R) * (r @ r) / freedom
+    np.testing.assert_allclose(solution.sensitivities.covariance, expected, rtol=1e-7)
+    np.testing.assert_allclose([p.std_err for p in solution.parameters.values()], np.sqrt(np.diag(expected)), rtol=1e-7)
+    factor = solution.sensitivities.factor
+    np.testing.assert_allclose(factor.T @ factor, R.T @ R, rtol=1e-7)
+
+
+def test_error_bars_cover_what_they_claim(swung):
+    # The state weight says how well the equations of motion hold: here exactly. A small one widens the error bars.
+    errors = []
+    for seed in range(16):
+        solution = swing(seed, noise=5e-3, state_weight=1e6).solve()
+        errors.append([(p.estimate - TRUTH[name]) / p.std_err for name, p in solution.parameters.items()])
+    # Of 32 standardised errors, rms 1: the bounds are four of its standard deviations away.
+    assert 0.5 < np.sqrt(np.mean(np.square(errors))) < 1.5
+    assert np.all(np.abs(errors) < 4)
+    assert swung["J"].std_err > 2 * swing(state_weight=1e6).solve()["J"].std_err
+
+
+def test_standard_errors_follow_the_noise(swung):
+    noisier = swing(noise=4e-3).solve()
+    for name in TRUTH:
+        assert noisier[name].std_err == pytest.approx(2 * swung[name].std_err, rel=0.1)
+
+
+def test_weighting_all_residuals_alike_changes_no_error(swung):
+    # σ = 1 is a guess: what counts is the scatter of the residuals.
+    problem = swing()
+    weighted = [type(o)(o.hinge, o.signal, sigma=0.1) for o in problem.observations]
+    other = problem.with_(observations=weighted, state_weight=100 * 100.0).solve()
+    for name in TRUTH:
+        assert other[name].estimate == pytest.approx(swung[name].estimate, rel=1e-6)
+        assert other[name].std_err == pytest.approx(swung[name].std_err, rel=1e-4)
+
+
+# --- expressions ---
+
+
+def test_expressions_carry_errors(swung):
+    J, b = Parameter("J", 1), Parameter("b", 1)
+    at_J, at_b = swung["J"].estimate, swung["b"].estimate
+    covariance = swung.sensitivities.covariance
+    for expression, estimate, slope in [
+        (J, at_J, [1, 0]),
+        (3 * J - 2 * b, 3 * at_J - 2 * at_b, [3, -2]),
+        (b / J, at_b / at_J, [-at_b / at_J**2, 1 / at_J]),
+        (np.sqrt(b) + 1, np.sqrt(at_b) + 1, [0, 0.5 / np.sqrt(at_b)]),
+    ]:
+        value = swung(expression)
+        assert value.estimate == pytest.approx(estimate)
+        assert value.std_err == pytest.approx(np.sqrt(slope @ covariance @ slope))
+
+
+def test_reparametrized_fits_have_the_same_errors(swung):
+    J, b = Parameter("J", 0.02, lower=1e-6), Parameter("b", -6.0)
+    model = pendulum(inertia=J / 2, viscous=np.exp(b), compliance=1e-3)
+    settings = {"duration": 0.8, "initial": {"hinge": 1.0}}
+    other = twin(model, {"J": 0.01, "b": np.log(0.004)}, noise=2e-3, **settings).solve()
+    assert other["J"].estimate == pytest.approx(2 * swung["J"].estimate, rel=1e-6)
+    assert other["J"].std_err == pytest.approx(2 * swung["J"].std_err, rel=1e-5)
+    viscous = other(np.exp(b))
+    assert viscous.estimate == pytest.approx(swung["b"].estimate, rel=1e-5)
+    assert viscous.std_err == pytest.approx(swung["b"].std_err, rel=1e-4)
+
+
+# --- what is not known ---
+
+
+def test_a_parameter_at_its_bound_has_no_error():
+    J, b = Parameter("J", 0.01, lower=0.006), Parameter("b", 1e-3)
+    solution = twin(pendulum(inertia=J, viscous=b), TRUTH, initial={"hinge": 1.0}, duration=0.8, noise=1e-3).solve()
+    assert solution["J"].at_bound
+    assert np.isnan(solution["J"].std_err)
+    assert solution["J"].reason == AT_BOUND
+    assert solution["b"].std_err > 0
+    assert np.isnan(solution(J + b).std_err)
+    assert solution(2 * b).std_err == pytest.approx(2 * solution["b"].std_err)
+
+
+def test_a_parameter_that_nothing_shows_is_named():
+    K, c = Parameter("K", 0.1), Parameter("c", 1e-3)
+    model = hub(viscous=c, motor={"gain": K})
+    silent = Recording(t=np.arange(60) * 0.01, signals={"u": np.zeros(60)})
+    problem = twin(model, {"K": 0.1, "c": 1e-3}, initial={"hinge": (0, 3.0)}, duration=0.5, inputs=silent, noise=1e-3)
+    solution = problem.solve()
+    assert solution["K"].estimate == pytest.approx(0.1)
+    assert np.isnan(solution["K"].std_err)
+    assert solution["K"].reason == UNOBSERVED
+    assert solution["c"].std_err > 0
+    assert solution["c"].reason == ""
+    assert np.isnan(solution.sensitivities.covariance[0]).all()
+    assert np.isnan(solution.sensitivities.covariance[:, 0]).all()
+    weakest = solution.sensitivities.weak[0]
+    assert set(weakest.direction) == {"K"}
+    assert weakest.singular_value == pytest.approx(0, abs=1e-9)
+
+
+def test_parameters_that_appear_only_as_a_sum_are_named_together():
+    one, two = Parameter("one", 1e-3), Parameter("two", 1e-3)
+    problem = twin(pendulum(viscous=one + two), {"one": 2e-3, "two": 2e-3}, initial={"hinge": 1.0}, noise=1e-3)
+    solution = problem.solve()
+    assert solution["one"].reason == solution["two"].reason == UNOBSERVED
+    direction = solution.sensitivities.weak[0].direction
+    assert direction["one"] == pytest.approx(-direction["two"], rel=0.3)
+    assert solution["one"].estimate + solution["two"].estimate == pytest.approx(4e-3, rel=0.1)
+
+
+# --- the function itself ---
+
+
+def test_sensitivities_of_a_matrix():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(20, 3)) * [1.0, 1e3, 1e-3]
+    information, magnitudes = A.T @ A, np.array([1.0, 1e-3, 1e3])
+    result = sensitivities(["a", "b", "c"], information, 0.04, magnitudes, np.zeros(3, dtype=bool))
+    covariance = 0.04 * np.linalg.inv(information / np.outer(1 / magnitudes, 1 / magnitudes))
+    covariance *= np.outer(magnitudes, magnitudes)
+    np.testing.assert_allclose(result.covariance, covariance, rtol=1e-9)
+    np.testing.assert_allclose(result.standard_errors, np.sqrt(np.diag(covariance)), rtol=1e-9)
+    np.testing.assert_allclose(np.diag(result.correlation), 1)
+    assert np.all(np.abs(result.correlation) <= 1 + 1e-12)
+    np.testing.assert_allclose(result.singular_values, np.linalg.svd(A * magnitudes / 0.2, compute_uv=False), rtol=1e-9)
+    np.testing.assert_allclose(result.factor.T @ result.factor, information, rtol=1e-9)
+    assert np.array_equal(result.factor, np.triu(result.factor))
+    assert (result.reasons, result.weak) == ({}, ())
+
+
+def test_errors_are_conditional_on_what_is_held():
+    information = np.array([[4.0, 1.0], [1.0, 2.0]])
+    result = sensitivities(["a", "b"], information, 1.0, np.ones(2), np.array([False, True]))
+    assert result.covariance[0, 0] == pytest.approx(1 / 4)
+    assert np.isnan(result.covariance[1]).all()
+    assert result.reasons == {"b": AT_BOUND}
+    everything = sensitivities(["a", "b"], information, 1.0, np.ones(2), np.array([True, True]))
+    assert everything.reasons == {"a": AT_BOUND, "b": AT_BOUND}
+    assert everything.singular_values.shape == (0,)
+
+
+@pytest.mark.parametrize(("information", "noise", "reason"), [(np.nan, 1.0, NO_FACTOR), (1.0, np.nan, NO_FREEDOM)])
+def test_nothing_is_known_without_a_factor_or_freedom(information, noise, reason):
+    result = sensitivities(["a"], np.array([[information]]), noise, np.ones(1), np.zeros(1, dtype=bool))
+    assert np.isnan(result.covariance).all()
+    assert result.reasons == {"a": reason}
+
+
+def test_large_but_finite_errors_are_numbers_and_weak():
+    information = np.diag([1e6, 0.25])
+    result = sensitivities(["strong", "weak"], information, 1.0, np.ones(2), np.zeros(2, dtype=bool))
+    assert result.standard_errors[1] == pytest.approx(2.0)
+    assert [w.direction for w in result.weak] == [{"weak": 1.0}]
+    assert result.weak[0].singular_value == pytest.approx(0.5)
