@@ -149,7 +149,13 @@ def test_the_estimates_drift_with_the_order_of_the_stepper(
     stepper: Spook | Variational, order: int, close: float
 ) -> None:
     seen: list[tuple[float, Solution]] = []
-    found = time_steps.audit(pendulum(stepper), lambda step, solution: seen.append((step, solution)))
+    problem = pendulum(stepper)
+
+    def fit(step: float) -> Solution:
+        seen.append((step, problem.solve(step=step)))
+        return seen[-1][1]
+
+    found = time_steps.audit(problem, fit)
     assert found.statuses == (Status.CONVERGED,) * 3
     assert found.steps == tuple(step for step, _ in seen) == (0.02, 0.01, 0.005)
     assert [solution.step for _, solution in seen] == list(found.steps)

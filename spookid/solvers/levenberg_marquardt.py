@@ -4,7 +4,10 @@ Each iteration minimises the linearized cost plus α Σ D_i δ_i², D the diagon
 makes the method blind to units) with a floor for parameters that the data hardly see. The states are eliminated chain
 by chain; what remains is a bounded quadratic program in the parameters. α starts at 1e-6, falls tenfold after a
 success and grows fourfold after a failure. With ρ the ratio of the cost's true decrease to the one the linear model
-promised, a step is taken if ρ > 1e-4.
+promised, a step is taken if ρ > 1e-4, and is a success if ρ > 1/4.
+
+Hard rows that touch one step are eliminated there; those that link steps enter an augmented Lagrangian, the merit that
+must fall (``reduction``).
 
 Stiff joints make the cost a narrow curved valley: along the tangent a body leaves the circle its hinge allows, and
 plain steps creep. So a step that keeps less than nine tenths of its promise is corrected: the Jacobian and its
@@ -151,9 +154,9 @@ class _Run:
 
     def _next(self, damping: float, ratio: float) -> float:
         """Damping of the next step, from the share of its promise that this one kept."""
-        return (
-            min(damping * 4, self.settings.largest_damping) if ratio < _POOR else max(damping / 10, _SMALLEST_DAMPING)
-        )
+        if ratio < _POOR:
+            return min(damping * 4, self.settings.largest_damping)
+        return max(damping / 10, _SMALLEST_DAMPING)
 
     def _corrected(self, here: Linearization, solve: DampedStep, step: Tangent, promised: float) -> Evaluation:
         """The best of a step and its corrections."""

@@ -67,8 +67,8 @@ class Spook:
         for joint in model.joints:
             if any(is_constant(e) and float(e) == 0 for e in ca.vertsplit(joint.compliance)):
                 raise ProblemError(
-                    f"{joint.place}: Hinge {joint.name!r} has compliance 0, so Spook() cannot eliminate its multipliers; "
-                    'use Spook(multipliers="lifted") or Variational()'
+                    f"{joint.place}: Hinge {joint.name!r} has compliance 0, so Spook() cannot eliminate its "
+                    'multipliers; use Spook(multipliers="lifted") or Variational()'
                 )
 
     def notices(self, model: Model) -> list[str]:
