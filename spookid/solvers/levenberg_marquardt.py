@@ -42,7 +42,7 @@ _ROUND_OFF = 1e-13
 _EPSILON = 8 * float(np.finfo(float).eps)
 _SETTLED = 0.1
 """A merit that falls by less than this share of itself has settled, and slow hard rows get a larger penalty."""
-_SMALLEST_DAMPING = 1e-14
+_SMALLEST_DAMPING = 1e-20
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,10 @@ class _Run:
             return Status.CONVERGED, f"the scaled projected gradient is below {self.settings.gradient_tolerance:g}"
         return None
 
-    def _feasible(self) -> bool:
+    def _feasible(self, trial: Evaluation | None = None) -> bool:
         """True if satisfying the coupled hard rows exactly would not change the cost by more than the tolerance."""
-        left = self.reduction.infeasibility(self.best.residuals)
-        return left <= 100 * self.settings.decrease_tolerance * self.best.cost
+        here = trial or self.best
+        return self.reduction.infeasibility(here.residuals) <= 100 * self.settings.decrease_tolerance * here.cost
 
     def _descend(self, here: Linearization, damping: float) -> tuple[float, End | None]:
         """Raise the damping until a step lowers the merit; the damping for the next one, and the end if it has come."""
@@ -161,13 +161,13 @@ class _Run:
     def _corrected(self, here: Linearization, solve: DampedStep, step: Tangent, promised: float) -> Evaluation:
         """The best of a step and its corrections."""
         wanted = self.best.merit - _PROMISE_KEPT * promised
-        best = trial = self._try(here.moved(step))
+        best = trial = self._move(here, step)
         for _ in range(self.settings.corrections):
             if trial.merit <= wanted or not np.isfinite(trial.merit):
                 break
             with self._clock("factorize"):
                 step = solve(here.pull_back(trial.residuals).minus(here.hessian(step)))
-            trial = self._try(here.moved(step))
+            trial = self._move(here, step)
             if not trial.merit < best.merit:
                 break
             enough = trial.merit > _PROMISE_KEPT * best.merit
@@ -203,12 +203,17 @@ class _Run:
         except (NotPositiveDefiniteError, KeyboardInterrupt):
             return np.full((n, n), np.nan), 0
 
+    def _move(self, here: Linearization, step: Tangent) -> Evaluation:
+        with self._clock("evaluate"):
+            point = here.moved(step)
+        return self._try(point)
+
     def _try(self, point: Point) -> Evaluation:
         with self._clock("evaluate"):
             return self.reduction.evaluate(point)
 
     def _accept(self, trial: Evaluation, damping: float, length: float, settled: bool = False) -> None:
-        self.reduction.update(trial.residuals, settled)
+        self.reduction.update(trial.residuals, settled and not self._feasible(trial))
         self.best = replace(trial, merit=self.reduction.merit(trial.residuals))
         parameters = trial.point.parameters.copy()
         self.history.append(Iteration(len(self.history), trial.costs, damping, length, parameters))

@@ -25,7 +25,7 @@ from spookid.transcription import Block, Point, Transcription
 
 PENALTY = 1e3
 """ρ makes the coupled rows this much stiffer than the soft ones at the start."""
-_FAST, _GROWTH = 0.1, 10.0
+_FAST, _GROWTH = 0.5, 10.0
 """Rows that keep more than this share of their norm from one update to the next are slow; ρ then grows so much."""
 _NEWTON = 20
 _ON_SURFACE = 1e-14
@@ -141,13 +141,13 @@ class Reduction:
                     total += self.penalty * float(np.vdot(rows, rows) + 2 * abs(np.vdot(rows, shift)))
         return total
 
-    def update(self, residuals: list[list[Array]], settled: bool) -> None:
+    def update(self, residuals: list[list[Array]], wanting: bool) -> None:
         """First-order update of the multipliers, s ← s + c.
 
-        ρ grows where the merit has ``settled`` but the rows do not come down fast.
+        ρ grows if the rows are ``wanting``, that is the merit has settled and they have not, and come down slowly.
         """
         norm = self._violation(residuals)
-        growth = _GROWTH if settled and norm > _FAST * self._last else 1.0
+        growth = _GROWTH if wanting and norm > _FAST * self._last else 1.0
         self._last = norm
         for c, values in enumerate(residuals):
             for factor, rows in zip(self.problem.factors, values, strict=True):
