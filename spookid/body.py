@@ -8,7 +8,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError, declared_at
+from spookid.errors import ProblemError, declared_at, shown
 from spookid.parameter import expression, is_constant, symbolic
 
 PERPENDICULAR = 1e-6
@@ -54,6 +54,8 @@ class Body:
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and self.name):
+            raise ProblemError(f"{self.place}: a Body's name is {shown(self.name)}; give a text")
         what = f"{self.place}: Body {self.name!r}"
         mass = symbolic(self.mass, f"{what}: mass")
         inertia = _inertia(self.inertia, f"{what}: inertia")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
 
@@ -32,3 +36,18 @@ def shown(value: object) -> str:
     """A value as a message shows it: itself if that is short, else its type."""
     text = repr(value)
     return text if "\n" not in text and len(text) <= 40 else f"a {type(value).__name__}"
+
+
+def collected(values: object, kind: type[T], what: str) -> tuple[T, ...]:
+    """``values`` as a tuple of things of one kind.
+
+    Raises:
+        ProblemError: if it is no list or tuple, or holds anything else.
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ProblemError(f"{what} must be a list of {kind.__name__}, not {shown(values)}")
+    things = tuple(values)
+    for thing in things:
+        if not isinstance(thing, kind):
+            raise ProblemError(f"{what} holds {shown(thing)}, which is no {kind.__name__}")
+    return things

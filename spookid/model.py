@@ -10,7 +10,7 @@ import casadi as ca
 
 from spookid import rotations
 from spookid.body import GROUND, Body, Frame
-from spookid.errors import ProblemError, declared_at
+from spookid.errors import ProblemError, collected, declared_at
 from spookid.joints import ROWS, Hinge, Motor
 from spookid.manifold import Manifold, jacobian
 from spookid.parameter import symbolic
@@ -100,8 +100,8 @@ class Model:
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("bodies", "joints", "motors"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name, kind in (("bodies", Body), ("joints", Hinge), ("motors", Motor)):
+            object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
             raise ProblemError(f"{self.place}: Model has no bodies")
@@ -124,6 +124,8 @@ class Model:
                 seen[thing.name] = thing
 
     def _check_membership(self) -> None:
+        if GROUND in self.bodies:
+            raise ProblemError(f"{self.place}: Model: GROUND is always there; leave it out of the bodies")
         bodies = {id(body) for body in self.bodies} | {id(GROUND)}
         for joint in self.joints:
             for body in joint.bodies():

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import casadi as ca
 
@@ -59,6 +59,7 @@ class State:
         return self.v[6 * i + 3 : 6 * i + 6]
 
 
+@runtime_checkable
 class Sensor(Protocol):
     """What every observation has."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.model import Model
 from spookid.observations import Sensor, State
 from spookid.parameter import Parameter, parameters_in
@@ -67,10 +67,13 @@ class Problem:
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("recordings", "observations"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name, kind in (("recordings", Recording), ("observations", Sensor)):
+            object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self._what}: {name}"))
+        if not isinstance(self.initial, Mapping):
+            raise ProblemError(f"{self._what}: initial is {shown(self.initial)}; it must map names to guesses")
         object.__setattr__(self, "initial", dict(self.initial))
-        object.__setattr__(self, "fixed", frozenset([self.fixed] if isinstance(self.fixed, str) else self.fixed))
+        fixed = [self.fixed] if isinstance(self.fixed, str) else self.fixed
+        object.__setattr__(self, "fixed", frozenset(collected(fixed, str, f"{self._what}: fixed")))
         self._check_settings()
         self._check_names()
         self._check_signals()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, TypeAlias
 
 import casadi as ca
 import numpy as np
 
 from spookid.assembly import gather, numbers, slip_widths
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.factor import Constant
 from spookid.kernels import Array, contiguous
 from spookid.kinematics import place, rest_angles
@@ -95,8 +96,8 @@ def _grid(problem: Problem, duration: float | None, measured: Grid | None) -> Gr
         if measured is None:
             raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording; give a duration")
         return measured
-    if not (np.isfinite(duration) and duration >= 2 * problem.step):
-        raise ProblemError(f"duration is {duration:g} s; it must be at least two steps of {problem.step:g} s")
+    if not (isinstance(duration, Real) and np.isfinite(duration) and duration >= 2 * problem.step):
+        raise ProblemError(f"duration is {shown(duration)} s; it must be at least two steps of {problem.step:g} s")
     start = measured.start if measured else 0.0
     return Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1)
 
@@ -132,10 +133,20 @@ def _from_angles(problem: Problem, initial: dict[str, Any]) -> Array:
             raise ProblemError(f"{problem.place}: initial names the hinge {name!r}; the model has {', '.join(names)}")
     angles, rates = rest_angles(problem.model, problem.guess), np.zeros(len(names))
     for name, value in initial.items():
-        pair = np.atleast_1d(np.asarray(value, dtype=float))
+        pair = _angle_and_rate(name, value)
         angles[names.index(name)], rates[names.index(name)] = (*pair, 0.0)[:2]
     q = place(problem.model, angles[None, :], problem.guess)[0]
     return np.concatenate([q, _velocities(problem, q, rates)])
+
+
+def _angle_and_rate(name: str, value: Any) -> Array:
+    try:
+        pair = np.atleast_1d(np.asarray(value, dtype=float))
+    except (TypeError, ValueError):
+        pair = np.zeros(0)
+    if pair.shape not in ((1,), (2,)) or not np.all(np.isfinite(pair)):
+        raise ProblemError(f"initial: {name!r} is {shown(value)}; give its angle or (angle, rate)")
+    return pair
 
 
 def _velocities(problem: Problem, q: Array, rates: Array) -> Array:

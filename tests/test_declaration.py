@@ -295,3 +295,22 @@ def test_uses_of_a_problem_are_refused_with_its_own_line(use, parts):
     with pytest.raises(ProblemError) as caught:
         use(swing)
     assert str(caught.value).startswith((swing.place, "duration", "initial"))
+
+
+@pytest.mark.parametrize(
+    ("declare", "parts"),
+    [
+        (lambda: Model(["x"], gravity=FIELD), ["bodies holds 'x'", "no Body"]),
+        (lambda: Model(body(free=True), gravity=FIELD), ["bodies must be a list of Body"]),
+        (lambda: Model([body(free=True)], ["h"], gravity=FIELD), ["joints holds 'h'", "no Hinge"]),
+        (lambda: Model([body(free=True)], motors=["m"], gravity=FIELD), ["motors holds 'm'", "no Motor"]),
+        (lambda: Model([GROUND], gravity=FIELD), ["GROUND", "leave it out"]),
+        (lambda: body(""), ["name", "give a text"]),
+        (lambda: problem(recordings=3), ["recordings must be a list of Recording"]),
+        (lambda: problem(observations=["x"]), ["observations holds 'x'"]),
+        (lambda: problem(fixed=3), ["fixed must be a list of str"]),
+        (lambda: problem(initial=[1]), ["initial is [1]", "map names"]),
+    ],
+)
+def test_things_of_another_kind(declare, parts):
+    refuses(declare, *parts, line=False)
