@@ -95,15 +95,16 @@ def _solve(job: _Solve, arguments: Namespace, interruption: Interruption) -> Exi
                 interruption.checkpoint()
 
             solution = job.problem.solve(arguments.backend, callback=callback, **options)
-        if not arguments.quiet:
-            terminal.say(solution.summary())
         solution.save(job.folder)
     finally:
         interruption.kept()
     if not arguments.quiet:
-        terminal.say(f"\nWritten to {job.folder}{job.gap}")
-    if interruption.asked or solution.status is Status.INTERRUPTED:
+        terminal.say(f"{solution.summary()}\n\nWritten to {job.folder}{job.gap}")
+    if solution.status is Status.INTERRUPTED:
         terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.folder}")
+        return Exit.INTERRUPTED
+    if interruption.asked:
+        terminal.complain(f"interrupted; {job.label} had ended and is in {job.folder}")
         return Exit.INTERRUPTED
     if solution.status is not Status.CONVERGED:
         terminal.complain(f"{job.label} is not converged ({solution.status.value}); its results are in {job.folder}")
@@ -339,6 +340,10 @@ def _in_turn(keys: Sequence[str], several: bool, work: Callable[[str], Exit]) ->
             end = work(key)
         except ProblemError as error:
             terminal.complain(f"error: {f'{key}: ' if several else ''}{error}")
+            end = Exit.WRONG_INPUT
+        except MemoryError as error:
+            size = str(error) or "memory ran out"
+            terminal.complain(f"error: {key}: {size}; take a larger step or a shorter duration")
             end = Exit.WRONG_INPUT
         except KeyboardInterrupt:
             terminal.complain(f"interrupted; nothing of {key} was written")

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from spookid.errors import ProblemError
 
+MARKERS = ("solution.json", "simulation.json", "audit.json")
+"""Files that tell a folder of results."""
+
 
 def check_target(directory: str | os.PathLike[str], marker: str) -> Path:
     """The real path of ``directory``, if a folder may be put there.
@@ -52,6 +55,8 @@ def _check_parent(target: Path, directory: str | os.PathLike[str]) -> None:
     parent = next((folder for folder in target.parents if folder.exists()), target)
     if not parent.is_dir():
         raise ProblemError(f"{directory} cannot be made because {parent} is a file; choose another folder")
+    if any((parent / marker).exists() for marker in MARKERS):
+        raise ProblemError(f"{directory} would lie in {parent}, which holds results of its own; choose another folder")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise ProblemError(f"{directory} cannot be made because {parent} is not writable; choose another folder")
 
@@ -61,7 +66,7 @@ def _is_ours(marker: Path) -> bool:
         tree = json.loads(marker.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(tree, dict) and "schema" in tree
+    return isinstance(tree, dict) and type(tree.get("schema")) is int and "problem" in tree
 
 
 @contextmanager

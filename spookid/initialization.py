@@ -57,7 +57,8 @@ def guess(
         rows = _rows(model, sensors, values)
         poses = follow(rows, start, np.column_stack(targets) if targets else np.zeros((grid.count, 0)))
         angles = np.unwrap(hinge_angles(model, poses, values), axis=0)
-        notices: tuple[str, ...] = ()
+        rest = (joint for joint in model.joints if joint not in seen)
+        notices = tuple(f"Hinge {j.name!r} has no angle sensor; its start follows from the others." for j in rest)
     else:
         poses = place(model, angles, values)
         rest = (joint for joint in model.joints if joint not in seen)

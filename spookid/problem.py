@@ -16,7 +16,7 @@ from spookid.model import Model
 from spookid.observations import Sensor, State
 from spookid.parameter import Parameter, parameters_in
 from spookid.recording import Recording
-from spookid.sampling import grid
+from spookid.sampling import grid, held
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
 
@@ -63,7 +63,7 @@ class Problem:
     initial: Mapping[str, float] = field(default_factory=dict)
     """Guesses by parameter name, in the place of those declared."""
     fixed: Iterable[str] = ()
-    """Names of parameters that keep their guess."""
+    """Names of parameters that keep their guess; bounds are for estimates, so these may lie outside theirs."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
@@ -109,9 +109,14 @@ class Problem:
         for observation in self.observations:
             observation.check(self.model)
         for recording in self.recordings:
-            grid(recording, self.step)
-            for signal in (*(o.signal for o in self.observations), *self.model.signals):
-                recording.signal(signal)
+            try:
+                steps = grid(recording, self.step)
+                for observation in self.observations:
+                    recording.signal(observation.signal)
+                for signal in self.model.signals:
+                    held(recording, signal, steps)
+            except ProblemError as error:
+                raise ProblemError(f"{self._what}: {error}") from None
 
     @property
     def _what(self) -> str:

@@ -16,7 +16,7 @@ from spookid.kernels import Array, contiguous
 from spookid.kinematics import place, rest_angles
 from spookid.problem import Problem
 from spookid.recording import Recording
-from spookid.sampling import Grid, held
+from spookid.sampling import Grid, held, limited
 from spookid.simulation import Progress, StepFailedError, Stepper, march
 from spookid.solution import Solution
 from spookid.steppers.impulses import Settings
@@ -97,9 +97,11 @@ def _grid(problem: Problem, duration: float | None, measured: Grid | None) -> Gr
             raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording; give a duration")
         return measured
     if not (isinstance(duration, Real) and np.isfinite(duration) and duration >= 2 * problem.step):
-        raise ProblemError(f"duration is {shown(duration)} s; it must be at least two steps of {problem.step:g} s")
+        raise ProblemError(
+            f"{problem.place}: duration is {shown(duration)} s; it must be at least two steps of {problem.step:g} s"
+        )
     start = measured.start if measured else 0.0
-    return Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1)
+    return limited(Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1))
 
 
 def _inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:

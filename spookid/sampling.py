@@ -20,6 +20,9 @@ _PADDING = 2.0  # periods of the cutoff frequency that the filter is run in befo
 _LOWEST = 1e-6  # cutoff in units of the sample rate below which the filter's coefficients lose their digits
 
 
+_MOST_STEPS = 100_000_000
+
+
 @dataclass(frozen=True)
 class Grid:
     """The times of one recording's states."""
@@ -50,7 +53,14 @@ def grid(recording: Recording, step: float) -> Grid:
             f"recording {recording.name!r} lasts {stop - start:g} s, less than two steps of {step:g} s; "
             "take a longer recording or a smaller step"
         )
-    return Grid(start=start, step=step, count=count)
+    return limited(Grid(start=start, step=step, count=count))
+
+
+def limited(grid: Grid) -> Grid:
+    """The grid itself; raises `ProblemError` if no memory could hold its states."""
+    if grid.count > _MOST_STEPS:
+        raise ProblemError(f"{grid.count:.3g} steps of {grid.step:g} s are too many; take a larger step or less time")
+    return grid
 
 
 def observed(recording: Recording, signal: str, grid: Grid, *, period: float | None) -> FloatArray:

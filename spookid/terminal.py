@@ -42,8 +42,8 @@ def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
         stream.flush()
-    except BrokenPipeError:
-        # `| head` has seen enough; the work goes on, and what is still to be written goes nowhere.
+    except OSError:
+        # `| head` has seen enough, or the disk is full; the work goes on, and what is still to be written goes nowhere.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

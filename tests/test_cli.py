@@ -633,7 +633,7 @@ def test_first_step_without_a_solution(here, capsys, monkeypatch):
 def test_folder_is_whole_or_absent(tmp_path):
     target = tmp_path / "deep" / "out"
     with folders.replacing(target, "mark.json") as folder:
-        (folder / "mark.json").write_text('{"schema": 1}')
+        (folder / "mark.json").write_text('{"schema": 1, "problem": "p"}')
         assert not target.exists()
     assert [path.name for path in target.parent.iterdir()] == ["out"]
 
@@ -651,7 +651,7 @@ def test_folder_is_whole_or_absent(tmp_path):
 def test_folder_is_put_back_if_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
     target = tmp_path / "out"
     target.mkdir()
-    (target / "mark.json").write_text('{"schema": 1, "old": true}')
+    (target / "mark.json").write_text('{"schema": 1, "problem": "p", "old": true}')
     rename = Path.rename
 
     def fail(self, to):
@@ -706,7 +706,7 @@ def test_targets_that_are_refused(tmp_path):
     for content in ("", "[]", '{"other": 1}'):
         (mine / "mark.json").write_text(content)
         assert "mine is not empty and holds no earlier mark.json" in refusal(mine)
-    (mine / "mark.json").write_text('{"schema": 1}')
+    (mine / "mark.json").write_text('{"schema": 1, "problem": "p"}')
     folders.check_target(mine, "mark.json")
     (mine / "below").mkdir()
     assert "mine would be replaced with the folder 'below' in it; move that away" in refusal(mine)

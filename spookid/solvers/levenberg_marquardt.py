@@ -99,7 +99,9 @@ class _Run:
         return Outcome(status, detail, self.best.point, history, information, freedom, timing, redundant)
 
     def _iterate(self, start: Point) -> End:
-        first = self._try(self.reduction.restore(start))
+        with self._clock("evaluate"):
+            start = self.reduction.restore(start)
+        first = self._try(start)
         self._accept(first, damping=0.0, length=0.0)
         if not np.isfinite(first.cost):
             return Status.DIVERGED, "the cost of the initial guess is not finite"
@@ -116,8 +118,8 @@ class _Run:
 
     def _stationary(self, here: Linearization) -> End | None:
         """The gradient test."""
-        if self.best.cost == 0 and self._feasible():
-            return Status.CONVERGED, "the cost is zero"
+        if self.best.cost <= _EPSILON**2 * max(self.history[0].total, self.problem.rows) and self._feasible():
+            return Status.CONVERGED, "the residuals are at round-off"
         if here.optimality() <= self.settings.gradient_tolerance and self._feasible():
             return Status.CONVERGED, f"the scaled projected gradient is below {self.settings.gradient_tolerance:g}"
         return None
@@ -131,7 +133,7 @@ class _Run:
         """Raise the damping until a step lowers the merit; the damping for the next one, and the end if it has come."""
         merit, scale = self.best.merit, here.corner[-1, -1]
         # Rounding of the residuals: of the cost itself, and of terms as large as they were at the start that cancel.
-        noise = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale * self.history[0].total)
+        noise = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale) * np.sqrt(self.history[0].total)
         while damping <= self.settings.largest_damping:
             try:
                 with self._clock("factorize"):
@@ -139,6 +141,9 @@ class _Run:
                     step = solve(here.gradient)
                     promised = here.promised(step)
             except NotPositiveDefiniteError:
+                damping *= 4
+                continue
+            if not np.isfinite(promised):
                 damping *= 4
                 continue
             if promised <= noise and damping <= self.settings.newton_damping and self._feasible():
