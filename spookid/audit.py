@@ -54,6 +54,8 @@ class Audit:
     """h, h/2, h/4 [s]."""
     statuses: tuple[Status, ...]
     drifts: tuple[Drift, ...]
+    stepper: str = ""
+    """Name of the stepper."""
 
     @property
     def verdict(self) -> str:
@@ -64,9 +66,10 @@ class Audit:
         coarse = [d for d in self.drifts if not d.fine]
         if not coarse:
             return f"The step {self.steps[0]:g} s is fine enough: it moves no parameter by 1 % or two standard errors."
+        other = "" if self.stepper == "variational" else ", the stepper Variational()"
         worst = ", ".join(f"{d.name} ({_percent(d)})" for d in coarse)
         return (
-            f"The step {self.steps[0]:g} s is too coarse for {worst}; take a smaller one, the stepper Variational() "
+            f"The step {self.steps[0]:g} s is too coarse for {worst}; take a smaller one{other} "
             "or the extrapolated values."
         )
 
@@ -102,7 +105,7 @@ def audit(problem: Problem, fit: Callable[[float], Solution] | None = None) -> A
     drifts = tuple(
         drift(name, first[name].unit, tuple(s[name].estimate for s in solutions), first[name].std_err) for name in names
     )
-    return Audit(problem.name, steps, tuple(s.status for s in solutions), drifts)
+    return Audit(problem.name, steps, tuple(s.status for s in solutions), drifts, problem.stepper.name)
 
 
 def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float) -> Drift:
@@ -117,4 +120,7 @@ def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float) ->
 
 
 def _percent(drift: Drift) -> str:
+    """What the step adds, in percent of the value, or as it is where the value is near zero."""
+    if abs(drift.off) > abs(drift.extrapolated):
+        return f"{drift.off:+.2g}"
     return f"{drift.off / drift.extrapolated:+.2%}" if drift.extrapolated else f"{drift.off:+.2g}"
