@@ -21,6 +21,9 @@ from spookid.parameter import parameters_in
 from spookid.recording import Recording
 from spookid.sampling import Grid, smoothed
 
+_STIFF = 1e4
+"""Weight of the constraints against observations that contradict them: what remains of them is 1e-8 of the noise."""
+
 
 @dataclass(frozen=True, eq=False)
 class Guess:
@@ -70,7 +73,7 @@ def _rows(model: Model, sensors: Sequence[Sensor], values: Values) -> ca.Functio
     """(q, measured) to constraint violations and observation errors, and their Jacobian along the tangent space."""
     q, measured = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("y", len(sensors))
     state = State(model, q, ca.SX(model.configuration.tangent, 1))
-    rows = ca.vertcat(model.violation(q), *(error(s, state, measured[i]) for i, s in enumerate(sensors)))
+    rows = ca.vertcat(_STIFF * model.violation(q), *(error(s, state, measured[i]) for i, s in enumerate(sensors)))
     outputs = [rows, ca.densify(jacobian(rows, q, model.configuration))]
     parameters = parameters_in(outputs, "the model", ignore=[q, measured])
     numbers = ca.DM([values[p.name] for p in parameters])

@@ -203,6 +203,7 @@ class _Run:
         """Undamped Schur complement at the best point, NaN if it cannot be had, and the degrees of freedom."""
         n = len(self.problem.names)
         try:
+            self.reduction.stiffen()
             here = self._linearize()
             return here.information(), here.freedom
         except (NotPositiveDefiniteError, KeyboardInterrupt):

@@ -30,6 +30,8 @@ _FAST, _GROWTH = 0.5, 10.0
 _NEWTON = 20
 _ON_SURFACE = 1e-14
 _REFITS = 3
+_STIFF = 1e4
+"""ρ is raised so much for the information at the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +156,10 @@ class Reduction:
                 if factor in self.coupled:
                     self._shift[c][factor.name] = (self._shift[c][factor.name] + rows) / growth
         self.penalty *= growth
+
+    def stiffen(self) -> None:
+        """Raise ρ so far that the information in the parameters is that of exact hard rows, to 1e-3 and better."""
+        self.penalty *= _STIFF
 
     def _violation(self, residuals: list[list[Array]]) -> float:
         """Norm of the coupled rows."""
