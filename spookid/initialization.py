@@ -57,7 +57,7 @@ def guess(
             angles[:, j] = seen[joint]
     if model.has_loops or len(seen) < len(sensors):
         start = place(model, angles[:1], values)[0]
-        rows = _rows(model, sensors, values)
+        rows = closing_rows(model, sensors, values)
         poses = follow(rows, start, np.column_stack(targets) if targets else np.zeros((grid.count, 0)))
         angles = np.unwrap(hinge_angles(model, poses, values), axis=0)
         rest = (joint for joint in model.joints if joint not in seen)
@@ -69,8 +69,9 @@ def guess(
     return Guess(np.hstack([poses, velocities(poses, grid.step)]), angles, notices)
 
 
-def _rows(model: Model, sensors: Sequence[Sensor], values: Values) -> ca.Function:
-    """(q, measured) to constraint violations and observation errors, and their Jacobian along the tangent space."""
+def closing_rows(model: Model, sensors: Sequence[Sensor], values: Values) -> ca.Function:
+    """Function (q, measured, step) to violations and observation errors, their Jacobian along the tangent space, and
+    q ⊞ step: what ``kinematics.follow`` makes vanish. Violations are weighted, so that observations yield to them."""
     q, measured = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("y", len(sensors))
     state = State(model, q, ca.SX(model.configuration.tangent, 1))
     rows = ca.vertcat(_STIFF * model.violation(q), *(error(s, state, measured[i]) for i, s in enumerate(sensors)))

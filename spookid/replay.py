@@ -12,8 +12,10 @@ import numpy as np
 from spookid.assembly import gather, numbers, slip_widths
 from spookid.errors import ProblemError, shown
 from spookid.factor import Constant
+from spookid.initialization import closing_rows
 from spookid.kernels import Array, contiguous
-from spookid.kinematics import place, rest_angles
+from spookid.kinematics import follow, place, rest_angles
+from spookid.observations import HingeAngle
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.sampling import Grid, held, limited
@@ -24,6 +26,10 @@ from spookid.trajectories import predict, unwrapped
 
 Initial: TypeAlias = Mapping[str, Any] | Solution | tuple[Any, Any] | None
 Parameters: TypeAlias = Mapping[str, float] | Solution | None
+
+
+_CLOSED = 1e-6
+"""Largest violation, in metres and radians times the weight of ``closing_rows``, of a loop that closes."""
 
 
 def simulate(
@@ -128,17 +134,31 @@ def _start(problem: Problem, initial: Initial, recording: int) -> Array:
 
 
 def _from_angles(problem: Problem, initial: dict[str, Any]) -> Array:
-    """The state on the constraint surface with the hinges' angles and rates."""
-    names = [joint.name for joint in problem.model.joints]
+    """The state on the constraint surface with the named hinges' angles and rates.
+
+    In a tree the others are at rest at their rest angle; in a loop they follow, from their rest angles, so that it
+    closes.
+    """
+    model, names = problem.model, [joint.name for joint in problem.model.joints]
     for name in initial:
         if name not in names:
             raise ProblemError(f"{problem.place}: initial names the hinge {name!r}; the model has {', '.join(names)}")
-    angles, rates = rest_angles(problem.model, problem.guess), np.zeros(len(names))
-    for name, value in initial.items():
-        pair = _angle_and_rate(name, value)
-        angles[names.index(name)], rates[names.index(name)] = (*pair, 0.0)[:2]
-    q = place(problem.model, angles[None, :], problem.guess)[0]
-    return np.concatenate([q, _velocities(problem, q, rates)])
+    given = {names.index(name): _angle_and_rate(name, value) for name, value in initial.items()}
+    angles = rest_angles(model, problem.guess)
+    for j, pair in given.items():
+        angles[j] = pair[0]
+    q = place(model, angles[None, :], problem.guess)[0]
+    moving = sorted(given) if model.has_loops else list(range(len(names)))
+    if model.has_loops:
+        sensors = [HingeAngle(model.joints[j], names[j]) for j in moving]
+        rows = closing_rows(model, sensors, problem.guess)
+        q = follow(rows, q, angles[None, moving])[0]
+        if np.max(np.abs(rows(q, angles[moving], np.zeros(6 * len(model.bodies)))[0].full())) > _CLOSED:
+            raise ProblemError(
+                f"{problem.place}: initial: no pose was found that closes the loop; give the angles of other hinges, or more"
+            )
+    rates = np.array([(*given.get(j, (0.0, 0.0)), 0.0)[1] for j in moving])
+    return np.concatenate([q, _velocities(problem, q, moving, rates)])
 
 
 def _angle_and_rate(name: str, value: Any) -> Array:
@@ -151,15 +171,15 @@ def _angle_and_rate(name: str, value: Any) -> Array:
     return pair
 
 
-def _velocities(problem: Problem, q: Array, rates: Array) -> Array:
-    """Smallest v with G v = 0 and slip rates ``rates``."""
+def _velocities(problem: Problem, q: Array, moving: list[int], rates: Array) -> Array:
+    """Smallest v with G v = 0 and slip rates ``rates`` of the hinges ``moving``."""
     symbol = ca.SX.sym("q", len(q))
     at = problem.model.mechanics(symbol)
     parameters = ca.vertcat(ca.SX(0, 1), *problem.parameters)
-    rows = ca.Function("rows", [symbol, parameters], [ca.densify(ca.vertcat(at.constraint, at.slip))])
+    rows = ca.Function("rows", [symbol, parameters], [ca.densify(ca.vertcat(at.constraint, at.slip[moving, :]))])
     matrix = rows(q, ca.DM([problem.guess[p.name] for p in problem.parameters])).full()
     wanted = np.concatenate([np.zeros(len(matrix) - len(rates)), rates])
-    return np.asarray(np.linalg.lstsq(matrix, wanted, rcond=None)[0])
+    return np.asarray(np.linalg.lstsq(matrix, wanted, rcond=1e-10)[0])
 
 
 def _recording(

@@ -11,6 +11,7 @@ import pytest
 from mechanisms import Array, mechanics
 
 from spookid.body import GROUND, Body
+from spookid.errors import ProblemError
 from spookid.joints import Hinge, Motor
 from spookid.model import Model
 from spookid.observations import HingeAngle, PointPosition
@@ -186,3 +187,16 @@ def test_a_recording_closes_the_loop_at_the_start():
     run = swinging.simulate(TRUTH, duration=0.2)
     assert violations(KNOWN, run)[0] < 1e-10
     assert run.signals["rocker"][0] == pytest.approx(driven().signals["rocker"][0], abs=3e-3)
+
+
+def test_one_angle_closes_the_loop_when_a_simulation_starts():
+    problem = Problem(
+        "start", KNOWN, observations=[HingeAngle(KNOWN.joints[0], "crank")], stepper=Variational(), step=1e-3
+    )
+    first, names = KNOWN.joints[0].name, [joint.name for joint in KNOWN.joints]
+    run = problem.simulate(duration=0.02, initial={first: (0.5, 2.0)})
+    assert violations(KNOWN, run).max() < 1e-10
+    assert run.signals["crank"][0] == pytest.approx(0.5, abs=1e-9)
+    assert np.diff(run.signals["crank"])[0] / problem.step == pytest.approx(2.0, rel=0.2)
+    with pytest.raises(ProblemError, match="no pose was found that closes the loop"):
+        problem.simulate(duration=0.02, initial=dict.fromkeys(names, 0.1))
