@@ -155,7 +155,7 @@ def _from_angles(problem: Problem, initial: dict[str, Any]) -> Array:
         q = follow(rows, q, angles[None, moving])[0]
         if np.max(np.abs(rows(q, angles[moving], np.zeros(6 * len(model.bodies)))[0].full())) > _CLOSED:
             raise ProblemError(
-                f"{problem.place}: initial: no pose was found that closes the loop; give the angles of other hinges, or more"
+                f"{problem.place}: initial: no pose was found that closes the loop; name other hinges, or more"
             )
     rates = np.array([(*given.get(j, (0.0, 0.0)), 0.0)[1] for j in moving])
     return np.concatenate([q, _velocities(problem, q, moving, rates)])
