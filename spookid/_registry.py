@@ -13,7 +13,8 @@ class File:
     name: str
     """File name in the data set's folder."""
     source: str
-    """Path of the file, or of the pickle that it was converted from, in the source repository."""
+    """Path of the file, or of the pickle that it was converted from, in the source repository. A pickle's path is put
+    together from the folder and the time stamp that its conversion recorded; nothing is fetched from it."""
     sha256: str
     """SHA-256 of the file that spookid reads, 64 hexadecimal digits."""
     source_format: Literal["text", "pickle"] = "text"

@@ -110,11 +110,6 @@ class Transcription:
         name = "".join(c if c.isalnum() else "_" for c in factor.name)
         return Kernel(ca.Function(name, inputs, [ca.cse(ca.densify(result))]), len(stepwise))
 
-    @property
-    def reach(self) -> int:
-        """How many steps away a step's farthest neighbour in any factor is."""
-        return max(factor.reach for factor in self.factors)
-
     def residuals(self, point: Point) -> list[list[Array]]:
         """Whitened residuals, per chain and factor, each (count, rows)."""
         return [
@@ -185,4 +180,5 @@ class Transcription:
     def provenance(self, chain: int, factor: Factor, index: int) -> str:
         """Where row ``index`` of a factor's raveled residual comes from: recording, step and constraint."""
         step, row = divmod(index, len(factor.rows))
-        return f"{self.chains[chain].name}, step {step + factor.reach}: {factor.rows[row]}"
+        # A factor of two steps speaks of the one it ends at, one of three of the middle one.
+        return f"{self.chains[chain].name}, step {step + (factor.reach + 1) // 2}: {factor.rows[row]}"

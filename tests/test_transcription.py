@@ -100,7 +100,6 @@ def test_residuals_of_a_block_are_its_last_rows(transcription, point):
 
 def test_counts(transcription, point):
     assert transcription.names == tuple(TRUTH)
-    assert transcription.reach == 1
     assert transcription.unknowns == (7 + 5) * 24 + 9
     assert transcription.rows == 2 * 24 + (6 + 4) * 24 + (7 + 5) * 2 - 1
     jacobian, _ = dense(transcription, point)
@@ -169,7 +168,8 @@ def test_factors_stand_at_every_step_and_first_ones_once(steps):
     expected = 3 * (0.7 * x[:-2] - 2 * x[1:-1] + x[2:] - np.arange(steps - 2.0)[:, None])
     np.testing.assert_allclose(bend, expected, rtol=1e-13, atol=1e-12)
     np.testing.assert_allclose(first, [[x[0, 0] ** 2 - 1]], rtol=1e-13)
-    assert transcription.reach == 2
+    impulse = transcription.factors[0]
+    assert transcription.provenance(0, impulse, 0).count(", step 1: ") == 1
     assert transcription.rows == steps - 2 + 1
     assert transcription.nonzeros == 4 * (steps - 2) + 1
     block = transcription.linearize(Point((x,), np.array([0.7])), 0)[0]

@@ -29,6 +29,5 @@ def bounded_step(matrix: Array, gradient: Array, lower: Array, upper: Array) -> 
     free = np.asarray(solve_triangular(factor, target)) / scale
     if np.all((free >= lower) & (free <= upper)):
         return free
-    # Bounds that touch (a parameter on its bound on one side only) are distinct, as BVLS needs them.
     solution = lsq_linear(factor, target, (lower * scale, upper * scale), method="bvls", tol=1e-14)
     return np.asarray(np.clip(solution.x / scale, lower, upper))
