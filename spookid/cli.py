@@ -157,9 +157,10 @@ def _add_fit(parser: _Parser) -> None:
     )
     parser.add_argument(
         "--state-weight",
-        type=float,
+        type=_weight,
         metavar="K",
-        help="weight of the squared impulse residuals; inf, with --stepper variational, makes them zero",
+        help="weight of the squared impulse residuals; auto lets the data choose it; inf, with --stepper variational, "
+        "makes them zero",
     )
 
 
@@ -182,6 +183,13 @@ def _pair(text: str) -> tuple[str, float]:
         order = "; give PROBLEM.py before the options" if text.partition("::")[0].endswith(".py") else ""
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a finite number{order}")
     return name, number
+
+
+def _weight(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
 
 
 def _count(text: str) -> int:

@@ -12,26 +12,67 @@ import numpy as np
 
 import spookid
 from spookid.assembly import Assembly, assemble
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.factor import Group
+from spookid.kernels import contiguous
 from spookid.parameter import Parameter, substitute
 from spookid.problem import BACKENDS, Problem
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.status import Outcome
 from spookid.trajectories import trajectories
-from spookid.transcription import Transcription
+from spookid.transcription import Point, Transcription
 from spookid.uncertainty import Sensitivities, sensitivities
 
 
-def solve(problem: Problem, backend: str, options: Mapping[str, Any], callback: Callback | None) -> Solution:
+def solve(
+    problem: Problem,
+    backend: str,
+    options: Mapping[str, Any],
+    callback: Callback | None,
+    warm_start: Solution | None = None,
+) -> Solution:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``."""
     solver = _solver(problem, backend, options)
     began = time.perf_counter()
-    assembly = assemble(problem)
+    assembly = assemble(problem if warm_start is None else problem.with_(initial=_guesses(problem, warm_start)))
+    start = assembly.start if warm_start is None else _states(assembly, warm_start)
     build = time.perf_counter() - began
-    outcome = solver.solve(assembly.transcription, assembly.start, callback)
+    outcome = solver.solve(assembly.transcription, start, callback)
     return _answer(assembly, outcome, build, backend)
+
+
+def _guesses(problem: Problem, solution: Solution) -> dict[str, float]:
+    """Guesses of the problem, and estimates of the free parameters that it does not set."""
+    if not isinstance(solution, Solution):
+        raise ProblemError(f"{problem.place}: warm_start is {shown(solution)}; give a Solution")
+    known = solution.values
+    estimates = {
+        p.name: float(np.clip(known[p.name], p.lower, p.upper))
+        for p in problem.free
+        if p.name in known and np.isfinite(known[p.name])
+    }
+    return {**estimates, **problem.initial}
+
+
+def _states(assembly: Assembly, solution: Solution) -> Point:
+    """The start with the states of a solution."""
+    problem = assembly.problem
+    given = [(trajectory.name, trajectory.t, trajectory.q, trajectory.v) for trajectory in solution.trajectories]
+    wanted = [(e.recording.name, e.grid.times(), len(problem.model.bodies)) for e in assembly.evidence]
+    for (name, t, q, _), (recording, times, bodies) in zip(given, wanted, strict=False):
+        if name != recording or q.shape[:2] != (len(times), bodies) or not np.allclose(t, times, atol=problem.step / 2):
+            raise ProblemError(
+                f"{problem.place}: warm_start has no states of recording {recording!r} at the steps of this problem; "
+                "give a solution of the same recordings, bodies and step"
+            )
+    if len(given) != len(wanted):
+        raise ProblemError(
+            f"{problem.place}: warm_start has {len(given)} recordings and this problem {len(wanted)}; give a solution "
+            "of the same recordings"
+        )
+    states = (np.hstack([q.reshape(len(q), -1), v.reshape(len(v), -1)]) for _, _, q, v in given)
+    return Point(tuple(contiguous(problem.stepper.start(problem.model, x)) for x in states), assembly.start.parameters)
 
 
 def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt:
@@ -57,7 +98,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         stepper=problem.stepper.name,
         friction=problem.friction,
         step=problem.step,
-        state_weight=problem.state_weight,
+        state_weight=problem.weight,
         status=outcome.status,
         detail=outcome.detail,
         cost=_cost(outcome.history[-1].costs),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import casadi as ca
 import numpy as np
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 BACKENDS = ("lm",)
 FRICTIONS = ("smooth",)
+AUTO: Literal["auto"] = "auto"
+"""The state weight that the data choose."""
+STATE_WEIGHT = 100.0
+"""κ unless the user says otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +52,9 @@ class Problem:
     observations: Sequence[Sensor] = ()
     step: float = 0.01
     """h [s]."""
-    state_weight: float = 100.0
-    """κ: weight of the squared impulse residuals [1/(N s)²] against the squared observation residuals."""
+    state_weight: float | Literal["auto"] = STATE_WEIGHT
+    """κ: weight of the squared impulse residuals [1/(N s)²] against the squared observation residuals; "auto" lets the
+    data choose it (see ``spookid.weighting``)."""
     stepper: Spook | Variational = field(default_factory=Spook)
     friction: str = "smooth"
     """How dry friction is represented."""
@@ -81,18 +86,19 @@ class Problem:
     def _check_settings(self) -> None:
         for name in ("step", "state_weight", "friction_width", "cutoff"):
             value = getattr(self, name)
-            if value is None and name == "friction_width":
+            if (value is None and name == "friction_width") or (name == "state_weight" and value == AUTO):
                 continue
             finite = isinstance(value, Real) and (math.isfinite(value) or name == "state_weight")
             if not (finite and value > 0):
-                raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number")
+                other = ' or "auto"' if name == "state_weight" else ""
+                raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number{other}")
         if self.friction not in FRICTIONS:
             raise ProblemError(f"{self._what}: friction {self.friction!r} is not known; choose from {_list(FRICTIONS)}")
         if not isinstance(self.stepper, (Spook, Variational)):
             raise ProblemError(f"{self._what}: stepper is {shown(self.stepper)}; use Spook() or Variational()")
         if not isinstance(self.model, Model):
             raise ProblemError(f"{self._what}: model is {shown(self.model)}, which is no Model")
-        self.stepper.check_weight(self.state_weight, self._what)
+        self.stepper.check_weight(self.weight, self._what)
 
     def _check_names(self) -> None:
         known = {parameter.name: parameter for parameter in self.parameters}
@@ -121,6 +127,11 @@ class Problem:
     @property
     def _what(self) -> str:
         return f"{self.place}: Problem {self.name!r}"
+
+    @property
+    def weight(self) -> float:
+        """κ as a number: the default as long as the data have not chosen it."""
+        return STATE_WEIGHT if self.state_weight == AUTO else float(self.state_weight)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -154,22 +165,36 @@ class Problem:
             )
         return replace(self, **changes)
 
-    def solve(self, backend: str = "lm", *, callback: Callback | None = None, **options: Any) -> Solution:
+    def solve(
+        self,
+        backend: str = "lm",
+        *,
+        callback: Callback | None = None,
+        warm_start: Solution | None = None,
+        **options: Any,
+    ) -> Solution:
         """Estimate states and parameters.
 
         Args:
             backend: "lm".
             callback: called with every accepted iterate.
+            warm_start: a solution of the same recordings and step, of any stepper and backend: its states and
+                estimates are the start, those of parameters in ``initial`` and ``fixed`` excepted.
             options: the problem's own settings (``step``, ``state_weight``, ``fixed`` ...) and the backend's
                 (``max_iterations``, tolerances: see ``LevenbergMarquardt``).
 
         Raises:
-            ProblemError: for an unknown backend or option, or a problem without recordings or observations.
+            ProblemError: for an unknown backend or option, a problem without recordings or observations, or a warm
+                start that does not fit.
         """
         from spookid.estimation import solve  # studies build on problems, not the other way round
+        from spookid.weighting import solve_weighted
 
         own = {name: options.pop(name) for name in list(options) if name in self.__dataclass_fields__}
-        return solve(self.with_(**own), backend, options, callback)
+        problem = self.with_(**own)
+        if problem.state_weight == AUTO:
+            return solve_weighted(problem, backend, options, callback, warm_start)
+        return solve(problem, backend, options, callback, warm_start)
 
     def simulate(
         self,

@@ -15,6 +15,7 @@ from spookid.kernels import Array
 from spookid.parameter import parameters_in, symbolic
 from spookid.solvers.status import Status, Timing
 from spookid.uncertainty import Sensitivities
+from spookid.weight_choice import WeightChoice
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,8 @@ class Solution:
     trajectories: tuple[Trajectory, ...]
     notices: tuple[str, ...] = field(default=())
     """What a user should know about how the problem was set up and what came out."""
+    state_weight_choice: WeightChoice | None = None
+    """How the data chose κ; None if it was given."""
 
     @property
     def message(self) -> str:

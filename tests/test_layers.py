@@ -30,15 +30,16 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.linearization",
         "solvers.levenberg_marquardt",
     ),
-    "answers": ("uncertainty", "solution"),
+    "answers": ("uncertainty", "weight_choice", "solution"),
     "motion": ("initialization", "simulation"),
-    "problem": ("problem", "assembly", "trajectories", "estimation", "replay"),
+    "problem": ("problem", "assembly", "trajectories", "estimation", "replay", "open_loop", "weighting"),
     "studies": ("comparison", "audit"),
     "rendering": (
         "folders",
         "schema",
         "summary",
         "plots",
+        "weight_plot",
         "export",
         "simulation_plot",
         "simulation_folder",
@@ -50,6 +51,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 
 DOORS = {
     ("problem", "estimation"): "Problem.solve",
+    ("problem", "weighting"): "Problem.solve with the weight that the data choose",
     ("problem", "replay"): "Problem.simulate, and the types of its arguments",
     ("solution", "summary"): "Solution.summary",
     ("solution", "export"): "Solution.save",
@@ -66,10 +68,12 @@ MAY_KNOW = {
     "recording": {"errors"},
     "sampling": {"errors", "recording"},
     "uncertainty": {"kernels"},
-    "solution": {"errors", "kernels", "parameter", "uncertainty", "solvers.status"},
-    "summary": {"kernels", "solution", "uncertainty", "solvers.status"},
+    "weight_choice": {"solvers.status"},
+    "solution": {"errors", "kernels", "parameter", "uncertainty", "weight_choice", "solvers.status"},
+    "summary": {"kernels", "solution", "uncertainty", "weight_choice", "solvers.status"},
     "plots": {"kernels", "solution", "uncertainty", "summary"},
-    "schema": {"kernels", "solution", "uncertainty", "solvers.status"},
+    "schema": {"kernels", "solution", "uncertainty", "weight_choice", "solvers.status"},
+    "weight_plot": {"solvers.status", "summary", "weight_choice"},
     **{name: MECHANICS_FREE | {s for s in ROOMS["solvers"] if s != name} for name in ROOMS["solvers"]},
 }
 """Modules that are kept ignorant on purpose, and all they may import: the narrow waist, solvers, data and results."""
