@@ -78,6 +78,7 @@ def _parser() -> _Parser:
     _add_solve(commands)
     _add_simulate(commands)
     _add_audit(commands)
+    _add_profile(commands)
     return parser
 
 
@@ -126,6 +127,21 @@ def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
     _add_settings(parser, "largest time step h [s]")
     parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
     parser.add_argument("--out", metavar="DIR", help="folder of the audit (default: none is written)")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
+
+
+def _add_profile(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _command(
+        commands, "profile", "refit along a parameter: how far the data let it go, without linearization", _FOLDERS
+    )
+    parser.add_argument(
+        "--parameter", nargs="+", action="extend", required=True, metavar="NAME", help="parameter to hold, or several"
+    )
+    parser.add_argument("--backend", choices=BACKENDS, default="lm", help="solver (default: lm)")
+    _add_fit(parser)
+    _add_settings(parser)
+    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
+    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the profiles")
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spookid import audit as time_steps
-from spookid import audit_plot, export, progress, simulation_folder, terminal
+from spookid import audit_plot, export, profile_command, progress, simulation_folder, terminal
 from spookid.assembly import assemble
 from spookid.comparison import Comparison, compare
 from spookid.errors import ProblemError
@@ -266,6 +266,24 @@ def _audit(job: _Audit, arguments: Namespace, interruption: Interruption) -> Exi
     if failed:
         terminal.complain(f"{job.label} is not converged with the step {', '.join(failed)}")
     return Exit.NOT_CONVERGED if failed else Exit.DONE
+
+
+# --- profile ---
+
+
+def profile(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Refit each problem along its parameters, and write its folder of profiles."""
+    file = _load(arguments)
+    folders = _folders(file, arguments.out)
+
+    def prepare(key: str) -> profile_command.Job:
+        problem, label = _changed(file.problems[key], arguments), key if file.several else file.problems[key].name
+        return profile_command.prepare(problem, arguments.parameter, folders[key], label, file.several)
+
+    def work(job: profile_command.Job) -> Exit:
+        return Exit.DONE if profile_command.work(job, arguments, interruption) else Exit.NOT_CONVERGED
+
+    return _each(file, prepare, work)
 
 
 # --- problems and folders ---

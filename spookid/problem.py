@@ -21,6 +21,7 @@ from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
 
 if TYPE_CHECKING:
+    from spookid.profiling import Profile
     from spookid.replay import Initial, Parameters
     from spookid.simulation import Progress
     from spookid.solution import Solution
@@ -195,6 +196,27 @@ class Problem:
         if problem.state_weight == AUTO:
             return solve_weighted(problem, backend, options, callback, warm_start)
         return solve(problem, backend, options, callback, warm_start)
+
+    def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
+        """Refit along a parameter; see ``spookid.profiling``.
+
+        Args:
+            name: of a free parameter.
+            solution: of this problem, if there is one already; else it is solved first.
+            backend, options: as in ``solve``.
+
+        Raises:
+            ProblemError: for a parameter that is unknown or fixed, or as ``solve``.
+        """
+        from spookid.profiling import profile
+
+        own = {key: options.pop(key) for key in list(options) if key in self.__dataclass_fields__}
+        problem = self.with_(**own)
+
+        def fit(held: Problem, near: Solution | None) -> Solution:
+            return held.solve(backend, warm_start=near, **options)
+
+        return profile(problem, name, fit(problem, None) if solution is None else solution, fit)
 
     def simulate(
         self,

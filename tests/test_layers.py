@@ -33,7 +33,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "answers": ("uncertainty", "weight_choice", "solution"),
     "motion": ("initialization", "simulation"),
     "problem": ("problem", "assembly", "trajectories", "estimation", "replay", "open_loop", "weighting"),
-    "studies": ("comparison", "audit"),
+    "studies": ("comparison", "audit", "profiling"),
     "rendering": (
         "folders",
         "schema",
@@ -44,14 +44,27 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "simulation_plot",
         "simulation_folder",
         "audit_plot",
+        "profile_table",
+        "profile_folder",
     ),
-    "face": ("loading", "overview", "terminal", "interruption", "progress", "commands", "cli", "__main__"),
+    "face": (
+        "loading",
+        "overview",
+        "terminal",
+        "interruption",
+        "progress",
+        "profile_command",
+        "commands",
+        "cli",
+        "__main__",
+    ),
 }
 """Rooms from the foundation up. A module may import those of earlier rooms and those before it in its own."""
 
 DOORS = {
     ("problem", "estimation"): "Problem.solve",
     ("problem", "weighting"): "Problem.solve with the weight that the data choose",
+    ("problem", "profiling"): "Problem.profile",
     ("problem", "replay"): "Problem.simulate, and the types of its arguments",
     ("solution", "summary"): "Solution.summary",
     ("solution", "export"): "Solution.save",
