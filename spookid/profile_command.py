@@ -50,7 +50,9 @@ def work(job: Job, arguments: Namespace, interruption: Interruption) -> bool:
     limits = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
 
     def fit(problem: Problem, near: Solution | None) -> Solution:
-        held = [f"{n} = {number(problem.guess[n])}" for n in job.names if n in problem.fixed - job.problem.fixed]
+        held = [
+            f"{n} = {number(problem.guess[n])}" for n in job.names if n in problem.fixed and n not in job.problem.fixed
+        ]
         label = ", ".join([job.label, *held])
         names = [parameter.name for parameter in problem.free]
         with progress.SolverLine(label, names, progress.wanted(arguments.quiet)) as line:

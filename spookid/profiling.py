@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -89,10 +90,8 @@ class Profile:
             return "A fit beside the estimate costs less: the estimate is no minimum; solve again from there."
         low, high = self.interval
         if math.isinf(low) or math.isinf(high):
-            side = (
-                "on either side" if math.isinf(low) and math.isinf(high) else "above" if math.isinf(high) else "below"
-            )
-            return f"The data do not limit {self.name} {side}."
+            sides = [side for side, end in (("below", low), ("above", high)) if math.isinf(end)]
+            return f"The data do not limit {self.name} {' or '.join(sides)}."
         if not math.isfinite(self.std_err):
             return f"The data limit {self.name} although it has no standard error."
         ratio = (high - low) / (2 * CRITICAL * self.std_err)
@@ -108,7 +107,7 @@ class Profile:
     def _end(self, side: int) -> float:
         """Where ζ crosses its critical value, on a straight line between points."""
         way = [p for p in self.points if side * (p.value - self.estimate) >= 0][::side]
-        for inner, outer in zip(way, way[1:], strict=False):
+        for inner, outer in pairwise(way):
             if abs(outer.zeta) >= CRITICAL:
                 share = (CRITICAL - abs(inner.zeta)) / (abs(outer.zeta) - abs(inner.zeta))
                 return inner.value + share * (outer.value - inner.value)
