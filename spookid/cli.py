@@ -28,6 +28,10 @@ _STATUS = """exit status:
   130  interrupted by Ctrl-C or SIGTERM; a solve saves its best iterate so far
   Of several problems the worst counts, in the order 130, 2, 3, 0.
 """
+_VALIDATION = """With a dict `problems`, those that differ in nothing but their recordings are
+one model, and models on the same recordings are set side by side. All of it
+goes into DIR itself, which is written whole or not at all.
+"""
 _FOLDERS = """With a dict `problems`, PROBLEM.py means all of them, each with its own folder
 DIR/key. A folder is written whole or not at all; an empty one or an earlier
 one of the same command is replaced, any other is refused.
@@ -79,6 +83,7 @@ def _parser() -> _Parser:
     _add_simulate(commands)
     _add_audit(commands)
     _add_profile(commands)
+    _add_crossvalidate(commands)
     return parser
 
 
@@ -142,6 +147,18 @@ def _add_profile(commands: argparse._SubParsersAction[_Parser]) -> None:
     _add_settings(parser)
     parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
     parser.add_argument("--out", metavar="DIR", required=True, help="folder of the profiles")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
+
+
+def _add_crossvalidate(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _command(
+        commands, "crossvalidate", "fit models to each recording, judge them on the others, and order them", _VALIDATION
+    )
+    parser.add_argument("--backend", choices=BACKENDS, default="lm", help="solver (default: lm)")
+    _add_fit(parser)
+    _add_settings(parser)
+    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
+    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the cross-validation")
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 from spookid import audit as time_steps
-from spookid import audit_plot, export, profile_command, progress, simulation_folder, terminal
+from spookid import audit_plot, crossvalidation_command, export, profile_command, progress, simulation_folder, terminal
 from spookid.assembly import assemble
 from spookid.comparison import Comparison, compare
 from spookid.errors import ProblemError
@@ -284,6 +284,24 @@ def profile(arguments: Namespace, interruption: Interruption) -> Exit:
         return Exit.DONE if profile_command.work(job, arguments, interruption) else Exit.NOT_CONVERGED
 
     return _each(file, prepare, work)
+
+
+# --- crossvalidate ---
+
+
+def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Fit each model to each of its recordings, judge it on the others, and write one folder for all of the file."""
+    file = _load(arguments)
+
+    def prepare(key: str) -> crossvalidation_command.Job:
+        problems = {name: _changed(problem, arguments) for name, problem in file.problems.items()}
+        return crossvalidation_command.prepare(str(arguments.problem), problems, Path(arguments.out))
+
+    def work(job: crossvalidation_command.Job) -> Exit:
+        return Exit.DONE if crossvalidation_command.work(job, arguments, interruption) else Exit.NOT_CONVERGED
+
+    whole = replace(file, problems={str(file.path): next(iter(file.problems.values()))}, several=False)
+    return _each(whole, prepare, work)
 
 
 # --- problems and folders ---

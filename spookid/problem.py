@@ -21,6 +21,7 @@ from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
 
 if TYPE_CHECKING:
+    from spookid.crossvalidation import CrossValidation
     from spookid.profiling import Profile
     from spookid.replay import Initial, Parameters
     from spookid.simulation import Progress
@@ -217,6 +218,24 @@ class Problem:
             return held.solve(backend, warm_start=near, **options)
 
         return profile(problem, name, fit(problem, None) if solution is None else solution, fit)
+
+    def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
+        """Fit each recording by itself and judge the estimates on all others; see ``spookid.crossvalidation``.
+
+        Args:
+            backend, options: as in ``solve``.
+
+        Raises:
+            ProblemError: if there are fewer than two recordings, or as ``solve``.
+        """
+        from spookid.crossvalidation import crossvalidate
+
+        own = {key: options.pop(key) for key in list(options) if key in self.__dataclass_fields__}
+
+        def fit(problem: Problem, near: Solution | None, purpose: str) -> Solution:
+            return problem.solve(backend, warm_start=near, **options)
+
+        return crossvalidate(self.with_(**own), fit)
 
     def simulate(
         self,

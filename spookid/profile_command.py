@@ -50,12 +50,10 @@ def work(job: Job, arguments: Namespace, interruption: Interruption) -> bool:
     limits = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
 
     def fit(problem: Problem, near: Solution | None) -> Solution:
-        held = [
-            f"{n} = {number(problem.guess[n])}" for n in job.names if n in problem.fixed and n not in job.problem.fixed
-        ]
+        free = [parameter.name for parameter in problem.free]
+        held = [f"{name} = {number(problem.guess[name])}" for name in job.names if name not in free]
         label = ", ".join([job.label, *held])
-        names = [parameter.name for parameter in problem.free]
-        with progress.SolverLine(label, names, progress.wanted(arguments.quiet)) as line:
+        with progress.SolverLine(label, free, progress.wanted(arguments.quiet)) as line:
             solution = problem.solve(arguments.backend, callback=line.show, warm_start=near, **limits)
         if interruption.asked:  # the solver took it for the end of its fit
             raise KeyboardInterrupt
