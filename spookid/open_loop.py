@@ -27,7 +27,6 @@ PERIODS = 2.0
 _LEAST_STEPS = 20
 _TINY = float(np.finfo(float).tiny)
 _MOST_STEPS = 4000
-"""Of all windows together; of longer recordings some windows are left out, evenly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +37,8 @@ class Windows:
     evidence: tuple[Evidence, ...]
     length: int
     """Steps of a window."""
+    most: int
+    """Steps of all windows together; of longer recordings some windows are left out, evenly."""
 
     @property
     def seconds(self) -> float:
@@ -66,7 +67,7 @@ class Windows:
         """First step of each window of a recording; windows do not overlap."""
         length = min(self.length, count)
         starts = list(range(0, count - length + 1, length))
-        room = max(_MOST_STEPS // (length * len(self.evidence)), 1)
+        room = max(self.most // (length * len(self.evidence)), 1)
         return starts if len(starts) <= room else [starts[i * len(starts) // room] for i in range(room)]
 
     def _squares(
@@ -92,16 +93,19 @@ class Windows:
         return np.where(np.isfinite(squares), squares, np.inf)
 
 
-def windows(problem: Problem) -> Windows:
+def windows(problem: Problem, most: int = _MOST_STEPS) -> Windows:
     """Windows of two mean periods of the motion.
 
     A hinge's mean period is 2π rms(θ)/rms(θ̇) about the means, exact for a sine and Rice's formula for noise; the
     fastest hinge sets the length.
+
+    Args:
+        most: steps that one judgement may simulate.
     """
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     length = int(np.ceil(PERIODS * mean_period(evidence) / problem.step))
     longest = max(e.grid.count for e in evidence)
-    return Windows(problem, evidence, min(max(length, _LEAST_STEPS), longest))
+    return Windows(problem, evidence, min(max(length, _LEAST_STEPS), longest), most)
 
 
 def mean_period(evidence: Sequence[Evidence]) -> float:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from spookid.errors import ProblemError
 from spookid.estimation import solve
 from spookid.open_loop import Windows, windows
@@ -35,6 +37,11 @@ _SETTLED = 0.02
 """Share of the cost below which the impulse residuals no longer move the estimates much."""
 _FOLLOWS_NOISE = 0.9
 """Share of the cost above which the weight is so small that the search takes two decades at once."""
+
+_SUSPICIOUS = 3.0
+"""A prediction that is off by more than so many times the misfit of the fit."""
+_QUICK = 800
+"""Steps of a quick check."""
 
 Fit = Callable[[Problem, Solution | None], Solution]
 
@@ -62,6 +69,28 @@ def solve_weighted(
     search = _Search(problem, fit, windows_of(problem), warm_start)
     search.run(start)
     return search.answer()
+
+
+def remark(problem: Problem, solution: Solution) -> str:
+    """A sentence if a given state weight is far too small, else nothing.
+
+    Estimates that explain the motion predict it about as well as the fit follows it; with too small a weight the states
+    follow the noise, or hide what the model lacks, and the prediction is off by several times the misfit of the fit.
+    A weight that is too large is not found out so.
+    """
+    if solution.status is not Status.CONVERGED or not math.isfinite(solution.state_weight):
+        return ""
+    judge = windows(problem, _QUICK)
+    samples = sum(int(np.isfinite(motion.observed).sum()) for motion in solution.trajectories)
+    misfit = math.sqrt(solution.cost.observation / max(samples, 1))
+    ratio = judge.error(solution) / misfit if misfit > 0 else math.nan
+    if not ratio > _SUSPICIOUS:
+        return ""
+    return (
+        f"The state weight {solution.state_weight:g} may be too small for these data: simulated open loop over "
+        f"{judge.seconds:.2g} s, the estimates miss the measurements by {ratio:.2g} times what the fit leaves. The "
+        'states may follow the noise or hide what the model lacks; state_weight="auto" lets the data choose.'
+    )
 
 
 def windows_of(problem: Problem) -> Windows:
