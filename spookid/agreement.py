@@ -123,4 +123,4 @@ def _test(statistic: float, freedom: int) -> Test:
     logarithm = float(stats.chi2.logsf(statistic, freedom))
     if not math.isfinite(logarithm):  # beyond the range of the tail function
         return Test(statistic, freedom, math.sqrt(max(statistic - freedom, 0.0)))
-    return Test(statistic, freedom, max(float(-special.ndtri_exp(logarithm - math.log(2))), 0.0))
+    return Test(statistic, freedom, max(0.0, float(-special.ndtri_exp(logarithm - math.log(2)))))

@@ -245,11 +245,15 @@ def audit(arguments: Namespace, interruption: Interruption) -> Exit:
 def _audit(job: _Audit, arguments: Namespace, interruption: Interruption) -> Exit:
     limits = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
 
+    problem = job.problem
+
     def fit(step: float) -> Solution:
+        nonlocal problem
         label = f"{job.label}, step {number(step, 6)} s"
         names = [parameter.name for parameter in job.problem.free]
         with progress.SolverLine(label, names, progress.wanted(arguments.quiet)) as line:
-            solution = job.problem.solve(arguments.backend, callback=line.show, step=step, **limits)
+            solution = problem.solve(arguments.backend, callback=line.show, step=step, **limits)
+        problem = problem.with_(state_weight=solution.state_weight)  # the data choose it once
         if interruption.asked:  # the solver took it for the end of its fit
             raise KeyboardInterrupt
         return solution
