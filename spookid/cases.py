@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import casadi as ca
 import numpy as np
 
+from spookid.observations import State
 from spookid.problem import Problem
 from spookid.recording import Recording
 
@@ -80,9 +82,11 @@ def _same(a: Recording, b: Recording) -> bool:
 def _signature(problem: Problem) -> tuple[Any, ...]:
     """Everything but name and recordings, as something that can be compared."""
     model = problem.model
-    somewhere = np.linspace(0.1, 0.9, model.configuration.ambient)
-    expressions = [*model.expressions(), model.violation(somewhere)]
-    sensors = [(type(o).__name__, o.signal, o.title, o.sigma, o.period) for o in problem.observations]
+    # At a state of numbers, what a model or a sensor computes tells it from others of the same declaration.
+    q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, part))) for part in (model.configuration.ambient, 6 * len(model.bodies)))
+    shown = [o.predicted(State(model, q, v)) for o in problem.observations]
+    expressions = [*model.expressions(), model.violation(q), *shown]
+    sensors = [(type(o).__name__, o.signal, o.sigma, o.period) for o in problem.observations]
     settings = (problem.step, problem.state_weight, problem.stepper, problem.friction, problem.friction_width)
     start = (problem.cutoff, tuple(sorted(problem.initial.items())), tuple(sorted(problem.fixed)))
     return (settings, start, tuple(sensors), tuple(str(e) for e in expressions), tuple(map(str, model.signals)))
