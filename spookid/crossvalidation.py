@@ -161,9 +161,17 @@ def _score(problem: Problem, solution: Solution, fitted: str, on: Recording) -> 
 
 def verdict(models: Sequence[CrossValidation]) -> str:
     """The models in the order of their scores, and how clear it is."""
-    failed = sum(score.status is not Status.CONVERGED for model in models for score in model.scores)
-    if failed:
-        return f"No verdict: {failed} of {sum(len(model.scores) for model in models)} fits did not converge."
+    unknown = [
+        f"No verdict on {model.name}: {sum(s.status is not Status.CONVERGED for s in model.scores)} of "
+        f"{len(model.scores)} fits did not converge."
+        for model in models
+        if not model.converged
+    ]
+    settled = [model for model in models if model.converged]
+    return " ".join([*([_ordered(settled)] if settled else []), *unknown])
+
+
+def _ordered(models: Sequence[CrossValidation]) -> str:
     if len(models) < 2:
         ratio = models[0].score / models[0].cost if models[0].cost > 0 else float("nan")
         return f"On recordings it was not fitted to, {models[0].name} costs {ratio:.2f} times as much as on its own."

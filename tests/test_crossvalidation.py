@@ -152,7 +152,8 @@ def test_no_verdict_where_there_is_none(results: dict[str, CrossValidation]) -> 
     assert verdict([dry]).startswith("On recordings it was not fitted to, dry costs ")
     assert "differ in state weight" in verdict([replace(dry, state_weight=1.0), viscous])
     failed = replace(dry, scores=(replace(dry.scores[0], status=Status.STALLED), *dry.scores[1:]))
-    assert verdict([failed, viscous]) == "No verdict: 1 of 18 fits did not converge."
+    assert verdict([failed]) == "No verdict on dry: 1 of 9 fits did not converge."
+    assert verdict([failed, viscous]) == f"{verdict([viscous])} {verdict([failed])}"
 
 
 def test_several_recordings_of_different_names_are_needed() -> None:
