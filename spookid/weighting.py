@@ -1,10 +1,9 @@
 """The state weight chosen by the data.
 
 The criterion is open-loop prediction (``open_loop``): the fit is repeated over powers of ten of κ, each from the last,
-and each is judged by how well its estimates predict windows of the recordings without further correction. It replaces
-two others that assume process noise to be white, which modelling errors and quantized encoders are not: on measured
-releases of a pendulum the marginal likelihood, and with it (3.26) and (3.27) iterated, choose a weight so small that
-the fit follows the noise (m g l/J 31 % off).
+and each is judged by how well its estimates predict windows of the recordings without further correction. The marginal
+likelihood (by Laplace) presumes white process noise, which modelling errors and quantized encoders are not: on a
+measured release of a pendulum it prefers a weight so small that the fit follows the noise (m g l/(J + m l²) 32 % off).
 """
 
 from __future__ import annotations
