@@ -71,9 +71,10 @@ def assemble(problem: Problem) -> Assembly:
     problem.stepper.check_model(problem.model)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     settings = Settings.of(problem.model)
-    manifold = problem.stepper.manifold(problem.model)
-    constants = numbers(problem, settings, slip_widths(problem, evidence))
-    factors = problem.stepper.factors(problem.model, settings, np.isinf(problem.state_weight))
+    manifold = problem.scheme.manifold(problem.model)
+    widths = slip_widths(problem, evidence)
+    constants = numbers(problem, settings, widths)
+    factors = problem.scheme.factors(problem.model, settings, np.isinf(problem.state_weight))
     factors += [_observe(problem, settings, name, sensors) for name, sensors in _sensors(problem).items()]
     free = problem.free
     transcription = Transcription(
@@ -88,7 +89,7 @@ def assemble(problem: Problem) -> Assembly:
         [_chain(problem, e, factors) for e in evidence],
     )
     start = Point(
-        tuple(contiguous(problem.stepper.start(problem.model, e.guess.states)) for e in evidence),
+        tuple(_start(problem, e, widths) for e in evidence),
         contiguous([problem.guess[p.name] for p in free]),
     )
     return Assembly(problem, settings, constants, evidence, transcription, start)
@@ -101,6 +102,13 @@ def gather(problem: Problem, recording: Recording) -> Evidence:
     measured = [observed(recording, o.signal, steps, period=o.period) for o in problem.observations]
     inputs = [held(recording, signal, steps) for signal in problem.model.signals]
     return Evidence(recording, steps, guess, _columns(measured, steps.count), _columns(inputs, steps.count))
+
+
+def _start(problem: Problem, evidence: Evidence, widths: Array) -> Array:
+    """Unknowns of each step, (N, ambient)."""
+    rates = np.diff(evidence.guess.angles, axis=0) / evidence.grid.step
+    slips = np.vstack([rates, rates[-1:]]) / widths
+    return contiguous(problem.scheme.start(problem.model, evidence.guess.states, slips))
 
 
 def slip_widths(problem: Problem, evidence: tuple[Evidence, ...]) -> Array:
@@ -146,7 +154,7 @@ def _sensors(problem: Problem) -> dict[str, list[Sensor]]:
 
 def _observe(problem: Problem, settings: Settings, name: str, sensors: list[Sensor]) -> Factor:
     rates = name == "rate observation"
-    variables, q, v = problem.stepper.window(problem.model, settings, rates)
+    variables, q, v = problem.scheme.window(problem.model, settings, rates)
     return observation_factor(name, sensors, variables, State(problem.model, q, v))
 
 

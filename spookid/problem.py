@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import casadi as ca
 import numpy as np
@@ -17,6 +17,7 @@ from spookid.observations import Sensor, State
 from spookid.parameter import Parameter, parameters_in
 from spookid.recording import Recording
 from spookid.sampling import grid, held
+from spookid.steppers.dry_friction import DryFriction, Form
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from spookid.solvers.levenberg_marquardt import Callback
 
 BACKENDS = ("lm",)
-FRICTIONS = ("smooth",)
+FRICTIONS = ("smooth", "exact", "mpcc")
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +141,11 @@ class Problem:
     def guess(self) -> dict[str, float]:
         """Guess of every parameter, by name."""
         return {p.name: float(self.initial.get(p.name, p.guess)) for p in self.parameters}
+
+    @property
+    def scheme(self) -> Spook | Variational:
+        """The stepper with the form of dry friction."""
+        return replace(self.stepper, law=DryFriction(cast(Form, self.friction)))
 
     def with_(self, **changes: Any) -> Problem:
         """A copy with any of Problem's arguments changed.

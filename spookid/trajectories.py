@@ -38,7 +38,7 @@ def _trajectory(
 ) -> Trajectory:
     problem, steps = assembly.problem, evidence.grid.count
     bodies = len(problem.model.bodies)
-    states = problem.stepper.states(problem.model, unknowns, problem.step)
+    states = problem.scheme.states(problem.model, unknowns, problem.step)
     predicted = predict(problem, states, constants)
     return Trajectory(
         name=evidence.recording.name,
@@ -96,7 +96,7 @@ def predict(problem: Problem, states: Array, constants: tuple[Constant, ...]) ->
 
 def _multipliers(assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
     """λ of each step, NaN where a step has none, (N, rows)."""
-    function = assembly.problem.stepper.multipliers_along(assembly.problem.model, assembly.settings)
+    function = assembly.problem.scheme.multipliers_along(assembly.problem.model, assembly.settings)
     count = len(unknowns) - max(function.variables)
     states = [unknowns[offset : offset + count] for offset in function.variables]
     inputs = contiguous(evidence.inputs[:count]) if function.data.numel() else np.zeros((count, 0))
