@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -16,10 +16,10 @@ from spookid.errors import ProblemError
 from spookid.factor import Group
 from spookid.parameter import Parameter, substitute
 from spookid.problem import BACKENDS, Problem
-from spookid.solution import Cost, Estimate, Size, Solution, Step, Times
+from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.status import Outcome
-from spookid.trajectories import trajectories
+from spookid.trajectories import complementarity, trajectories
 from spookid.transcription import Transcription
 from spookid.uncertainty import Sensitivities, sensitivities
 
@@ -50,6 +50,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
     problem, transcription = assembly.problem, assembly.transcription
     knowledge = _sensitivities(assembly, outcome)
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
+    motion = trajectories(assembly, outcome.point)
     notices = [*assembly.notices, *_redundant(outcome), *_unphysical(problem, values)]
     return Solution(
         problem=problem.name,
@@ -73,11 +74,12 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         ),
         parameters={p.name: _estimate(p, problem, values[p.name], knowledge) for p in problem.parameters},
         sensitivities=knowledge,
-        complementarity_residual=float("nan"),
+        complementarity_residual=complementarity(assembly, outcome.point),
+        sticking=_sticking(problem, motion),
         size=_size(transcription),
         times=Times.of(outcome.timing, build),
         versions={"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__},
-        trajectories=trajectories(assembly, outcome.point),
+        trajectories=motion,
         notices=tuple(dict.fromkeys(notices)),
     )
 
@@ -122,6 +124,12 @@ def _size(transcription: Transcription) -> Size:
         residuals=transcription.rows,
         jacobian_nonzeros=transcription.nonzeros,
     )
+
+
+def _sticking(problem: Problem, motion: Sequence[Trajectory]) -> dict[str, float]:
+    """Share of the steps of all recordings in which each hinge with dry friction sticks."""
+    sticks = np.vstack([trajectory.sticks for trajectory in motion])
+    return {joint.name: float(np.nanmean(sticks[:, j])) for j, joint in enumerate(problem.model.joints) if joint.rubs}
 
 
 def _redundant(outcome: Outcome) -> list[str]:

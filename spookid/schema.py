@@ -28,7 +28,7 @@ Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 Heading = tuple[str, tuple[str, ...], tuple[str, ...], tuple[float | None, ...]]
 """Name, observed signals, units and periods of a trajectory."""
 
-_ALONG = ("t", "q", "v", "observed", "predicted", "impulse_residual", "multipliers")
+_ALONG = ("t", "q", "v", "observed", "predicted", "impulse_residual", "multipliers", "friction", "sticks")
 """Arrays of a Trajectory; the file has them as ``t_0`` for the first recording, and so on."""
 
 
@@ -53,7 +53,7 @@ def document(solution: Solution) -> Tree:
         "history": [_step(step) for step in solution.history],
         "parameters": {name: _estimate(p) for name, p in solution.parameters.items()},
         "identifiability": _identifiability(solution.sensitivities),
-        "complementarity": {"max_residual": solution.complementarity_residual},
+        "complementarity": {"max_residual": solution.complementarity_residual, "sticking": dict(solution.sticking)},
         "size": asdict(solution.size),
         "timing_s": asdict(solution.times),
         "versions": dict(solution.versions),
@@ -149,6 +149,7 @@ def solution_of(tree: Tree, knowledge: Sensitivities, trajectories: tuple[Trajec
         parameters={name: _estimate_of(name, node) for name, node in tree["parameters"].items()},
         sensitivities=knowledge,
         complementarity_residual=_number(tree["complementarity"]["max_residual"]),
+        sticking={name: _number(share) for name, share in tree["complementarity"]["sticking"].items()},
         size=Size(**{f.name: _whole(tree["size"][f.name]) for f in fields(Size)}),
         times=Times(**{f.name: _number(tree["timing_s"][f.name]) for f in fields(Times)}),
         versions=_texts(tree["versions"]),
@@ -223,9 +224,10 @@ def _trajectory_of(heading: Heading, arrays: Arrays) -> Trajectory:
         "predicted": (n, len(signals)),
         "impulse_residual": (n, None),
         "multipliers": (n, None),
+        "friction": (n, None),
+        "sticks": (n, None),
     }
-    t, q, v, observed, predicted, impulses, multipliers = (_shaped(arrays, key, shapes[key]) for key in _ALONG)
-    return Trajectory(*heading, t, q, v, observed, predicted, impulses, multipliers)
+    return Trajectory(*heading, *(_shaped(arrays, key, shapes[key]) for key in _ALONG))
 
 
 def _shaped(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> Array:

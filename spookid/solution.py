@@ -136,6 +136,10 @@ class Trajectory:
     """(N, 12 n_b): (Δp_q, Δp_u) [N s, N m s] of the step that ends at t; the first row belongs to the initial state."""
     multipliers: Array
     """(N, rows): constraint impulses λ of the step that begins at t [N s, N m s]; the last row is NaN."""
+    friction: Array
+    """(N, n_j): impulse of dry friction about each hinge's axis [N m s] in that step; NaN where a step has none."""
+    sticks: Array
+    """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +162,10 @@ class Solution:
     parameters: Mapping[str, Estimate]
     sensitivities: Sensitivities
     complementarity_residual: float
-    """Largest complementarity residual; NaN if the friction law has none."""
+    """How far the friction impulses are from the exact law at the worst: |λ_t − clip(λ_t − L s/w, ±L)| [N m s] with the
+    bound L, the slip rate s and the width w of ``Problem.friction_width``; NaN without dry friction."""
+    sticking: Mapping[str, float]
+    """Share of the time for which each hinge with dry friction sticks, by its name."""
     size: Size
     times: Times
     versions: Mapping[str, str]

@@ -46,6 +46,7 @@ def summarize(solution: Solution) -> str:
         _weak(solution.sensitivities.weak),
         _fit(solution.trajectories),
         _cost(solution),
+        _friction(solution),
         _work(solution),
         _notices(solution.notices),
     ]
@@ -248,6 +249,15 @@ def _share(value: float, cost: Cost) -> str:
     return f"{100 * value / cost.total:.0f} %" if math.isfinite(cost.total) and cost.total > 0 else ""
 
 
+def _friction(solution: Solution) -> list[str]:
+    """Which hinges stick, and how exactly the law of dry friction holds."""
+    if not solution.sticking:
+        return []
+    rows = [(name, f"sticks for {100 * share:.0f} % of the time") for name, share in solution.sticking.items()]
+    law = f"Largest distance from the exact law: {number(solution.complementarity_residual, 2)} N m s."
+    return ["Dry friction", *_table(rows), *_wrapped(law)]
+
+
 def _work(solution: Solution) -> list[str]:
     size, times = solution.size, solution.times
     rest = max(times.solve - times.evaluate - times.factorize, 0.0)
@@ -265,8 +275,6 @@ def _work(solution: Solution) -> list[str]:
         f"backend {solution.backend}, stepper {solution.stepper}, friction {solution.friction}, "
         f"step h = {number(solution.step, 6)} s, state weight κ {weight}"
     )
-    if math.isfinite(solution.complementarity_residual):
-        settings += f", complementarity residual {number(solution.complementarity_residual, 2)}"
     versions = ", ".join(f"{name} {version}" for name, version in solution.versions.items())
     labelled = (("Size", sizes), ("Time", where), ("Settings", settings), ("Versions", versions))
     return [line for label, text in labelled for line in _wrapped(text, f"{label:<10}")]

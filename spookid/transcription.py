@@ -38,6 +38,8 @@ class Point:
     """Per chain the variables of each step, (N, ambient)."""
     parameters: Array
     """Free parameters, (n_p,)."""
+    codes: tuple[Mapping[str, Array], ...] = ()
+    """Per chain the codes of each factor with a box law, by its name, (count, m); absent: all 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,9 @@ class Transcription:
         self._constants = contiguous([constant.value for constant in constants])
         self._residuals = {f.name: self._kernel(f, f.residual) for f in self.factors}
         self._jacobians = {f.name: self._kernel(f, self._augmented[f.name]) for f in self.factors}
+        self._boxes = {
+            f.name: self._kernel(f, ca.vertcat(f.box.slack, f.box.value)) for f in self.factors if f.box is not None
+        }
         x, delta = ca.SX.sym("x", manifold.ambient), ca.SX.sym("delta", manifold.tangent)
         self._retract = Kernel(ca.Function("retract", [x, delta], [manifold.retract(x, delta)]), 2)
 
@@ -105,7 +110,8 @@ class Transcription:
         return matrices
 
     def _kernel(self, factor: Factor, result: ca.SX) -> Kernel:
-        stepwise = [*factor.variables.values(), factor.data]
+        codes = [] if factor.box is None else [factor.box.codes]
+        stepwise = [*factor.variables.values(), factor.data, *codes]
         inputs = [*stepwise, self._parameters, self._symbols]
         name = "".join(c if c.isalnum() else "_" for c in factor.name)
         return Kernel(ca.Function(name, inputs, [ca.cse(ca.densify(result))]), len(stepwise))
@@ -119,6 +125,13 @@ class Transcription:
             ]
             for c, chain in enumerate(self.chains)
         ]
+
+    def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array]:
+        """Slacks and values of a factor with a box law, each (count, m)."""
+        stepwise, shared = self._arguments(factor, chain, point)
+        both = self._boxes[factor.name](stepwise, shared, np.empty((len(stepwise[0]), len(factor.rows))))
+        slack, value = np.hsplit(both, 2)
+        return slack, value
 
     def linearize(self, point: Point, chain: int) -> list[Block]:
         """Residuals and exact tangent-space Jacobians of one chain, one block a factor."""
@@ -137,7 +150,11 @@ class Transcription:
         count = factor.count(self.chains[chain].steps)
         states = [point.states[chain][offset : offset + count] for offset in factor.variables]
         data = self.chains[chain].data.get(factor.name)
-        return [*states, np.zeros((count, 0)) if data is None else data], [point.parameters, self._constants]
+        stepwise = [*states, np.zeros((count, 0)) if data is None else data]
+        if factor.box is not None:
+            zero = np.zeros((count, factor.box.codes.numel()))
+            stepwise.append(point.codes[chain][factor.name] if point.codes else zero)
+        return stepwise, [point.parameters, self._constants]
 
     def costs(self, residuals: list[list[Array]]) -> dict[Group, float]:
         """Sum of squares of each group of soft factors."""
@@ -155,7 +172,7 @@ class Transcription:
             for x, delta in zip(point.states, steps, strict=True)
         )
         moved = np.clip(point.parameters + parameters, self.lower, self.upper)
-        return Point(states, moved)
+        return Point(states, moved, point.codes)
 
     @property
     def unknowns(self) -> int:

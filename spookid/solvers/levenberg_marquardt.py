@@ -26,10 +26,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spookid.kernels import Array
-from spookid.solvers.linearization import DampedStep, Linearization, Tangent
+from spookid.solvers.linearization import Linearization, PenaltyStep, SaddleStep, Tangent
 from spookid.solvers.reduction import Evaluation, Reduction
 from spookid.solvers.status import Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.solvers.switching import Switching
 from spookid.transcription import Point, Transcription
 
 Callback = Callable[[Iteration], None]
@@ -40,8 +41,6 @@ _POOR = 0.25
 _PROMISE_KEPT = 0.9
 _ROUND_OFF = 1e-13
 _EPSILON = 8 * float(np.finfo(float).eps)
-_SETTLED = 0.1
-"""A merit that falls by less than this share of itself has settled, and slow hard rows get a larger penalty."""
 _SMALLEST_DAMPING = 1e-20
 
 
@@ -85,6 +84,8 @@ class _Run:
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
         self.reduction = Reduction(self.problem, start)
+        self.switching = Switching(self.reduction)
+        start = self.switching.start(start)
         self.best = self.reduction.evaluate(start)
         try:
             status, detail = self._iterate(start)
@@ -124,22 +125,24 @@ class _Run:
             return Status.CONVERGED, f"the scaled projected gradient is below {self.settings.gradient_tolerance:g}"
         return None
 
-    def _feasible(self, trial: Evaluation | None = None) -> bool:
+    def _feasible(self) -> bool:
         """True if satisfying the coupled hard rows exactly would not change the cost by more than the tolerance."""
-        here = trial or self.best
-        return self.reduction.infeasibility(here.residuals) <= 100 * self.settings.decrease_tolerance * here.cost
+        allowed = 100 * self.settings.decrease_tolerance * self.best.cost
+        return self.reduction.infeasibility(self.best.residuals) <= allowed
 
     def _descend(self, here: Linearization, damping: float) -> tuple[float, End | None]:
         """Raise the damping until a step lowers the merit; the damping for the next one, and the end if it has come."""
-        merit, scale = self.best.merit, here.corner[-1, -1]
+        scale = here.corner[-1, -1]
         # Rounding of the residuals: of the cost itself, and of terms as large as they were at the start that cancel.
         noise = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale) * np.sqrt(self.history[0].total)
         while damping <= self.settings.largest_damping:
             try:
                 with self._clock("factorize"):
-                    solve = DampedStep(here, damping)
-                    step = solve(here.gradient)
+                    solve = here.damped(damping)
+                    step = solve.first()
                     promised = here.promised(step)
+                merit = self.reduction.merit(self.best.residuals)
+                self.best = replace(self.best, merit=merit)
             except NotPositiveDefiniteError:
                 damping *= 4
                 continue
@@ -152,7 +155,7 @@ class _Run:
             decrease = merit - trial.merit
             if np.isfinite(trial.merit) and decrease > _ACCEPT * promised - noise:
                 length = step.scaled_norm(here.scales)
-                self._accept(trial, damping, length, settled=max(promised, decrease) <= _SETTLED * scale)
+                self._accept(trial, damping, length)
                 return self._next(damping, decrease / promised), self._short(scale, promised, decrease, length, damping)
             damping *= 4
         return damping, (Status.STALLED, f"no step lowers the cost with damping up to {damping:.0e}")
@@ -163,7 +166,9 @@ class _Run:
             return min(damping * 4, self.settings.largest_damping)
         return max(damping / 10, _SMALLEST_DAMPING)
 
-    def _corrected(self, here: Linearization, solve: DampedStep, step: Tangent, promised: float) -> Evaluation:
+    def _corrected(
+        self, here: Linearization, solve: PenaltyStep | SaddleStep, step: Tangent, promised: float
+    ) -> Evaluation:
         """The best of a step and its corrections."""
         wanted = self.best.merit - _PROMISE_KEPT * promised
         best = trial = self._move(here, step)
@@ -171,7 +176,7 @@ class _Run:
             if trial.merit <= wanted or not np.isfinite(trial.merit):
                 break
             with self._clock("factorize"):
-                step = solve(here.pull_back(trial.residuals).minus(here.hessian(step)))
+                step = solve.again(step, trial.residuals)
             trial = self._move(here, step)
             if not trial.merit < best.merit:
                 break
@@ -197,7 +202,7 @@ class _Run:
         with self._clock("evaluate"):
             reduced = [self.reduction.reduce(self.best.point, c) for c in range(len(self.problem.chains))]
         with self._clock("factorize"):
-            return Linearization(self.reduction, self.best.point, reduced)
+            return Linearization(self.reduction, self.best, reduced)
 
     def _information(self) -> tuple[Array, int]:
         """Undamped Schur complement at the best point, NaN if it cannot be had, and the degrees of freedom."""
@@ -218,12 +223,16 @@ class _Run:
         with self._clock("evaluate"):
             return self.reduction.evaluate(point)
 
-    def _accept(self, trial: Evaluation, damping: float, length: float, settled: bool = False) -> None:
-        self.reduction.update(trial.residuals, settled and not self._feasible(trial))
-        self.best = replace(trial, merit=self.reduction.merit(trial.residuals))
+    def _accept(self, trial: Evaluation, damping: float, length: float) -> None:
+        self.best = self._switched(trial)
         parameters = trial.point.parameters.copy()
         self.history.append(Iteration(len(self.history), trial.costs, damping, length, parameters))
         self.callback(self.history[-1])
+
+    def _switched(self, trial: Evaluation) -> Evaluation:
+        """A trial with the rows of its box laws that hold from here on."""
+        point = self.switching.update(trial)
+        return trial if point is trial.point else self._try(point)
 
     @contextmanager
     def _clock(self, part: str) -> Iterator[None]:

@@ -8,15 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
+from spookid.factor import Factor
 from spookid.kernels import Array
 from spookid.solvers.bounded import bounded_step
-from spookid.solvers.reduction import Reduction, Rows
+from spookid.solvers.reduction import Evaluation, Reduction, Rows
+from spookid.solvers.saddle import Saddle
 from spookid.solvers.structured import (
     Elimination,
     NormalEquations,
     NotPositiveDefiniteError,
     assemble,
-    diagonal,
     positive,
     pull_back,
 )
@@ -48,12 +49,27 @@ class Tangent:
         return float(np.sqrt(scales.dot(squares)))
 
 
-class Linearization:
-    """Rows and normal equations at ``point``, in the unknowns that the reduction leaves."""
+_PASSES, _SATISFIED = 6, 1e-8
+"""Passes of the method of multipliers at the most, and the share of the coupled rows' first error that is enough."""
 
-    def __init__(self, reduction: Reduction, point: Point, reduced: Sequence[tuple[list[Rows], Array | None]]) -> None:
-        self.reduction, self.problem, self.point = reduction, reduction.problem, point
-        self.rows = [rows for rows, _ in reduced]
+
+class Linearization:
+    """Rows and normal equations at an evaluated point, in the unknowns that the reduction leaves."""
+
+    def __init__(
+        self, reduction: Reduction, here: Evaluation, reduced: Sequence[tuple[list[Rows], Array | None]]
+    ) -> None:
+        self.reduction, self.problem = reduction, reduction.problem
+        self.point, self.residuals = here.point, here.residuals
+        self.rows = [
+            [rows for f, rows in zip(reduction.kept, kept, strict=True) if self._soft(f)] for kept, _ in reduced
+        ]
+        """Per chain the rows in the normal equations: soft ones, and coupled ones that a penalty holds."""
+        self.coupled = [
+            [rows for f, rows in zip(reduction.kept, kept, strict=True) if f in reduction.coupled]
+            for kept, _ in reduced
+        ]
+        """Per chain the coupled hard rows."""
         self._bases = [basis for _, basis in reduced]
         self.chains: list[NormalEquations] = [
             assemble(rows, chain.steps, reduction.tangent, len(self.problem.names))
@@ -61,6 +77,9 @@ class Linearization:
         ]
         self.corner = np.sum([chain.corner for chain in self.chains], axis=0)
         """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
+
+    def _soft(self, factor: Factor) -> bool:
+        return not (self.reduction.saddle and factor in self.reduction.coupled)
 
     def moved(self, step: Tangent) -> Point:
         """The point moved by a step, hard rows restored."""
@@ -73,12 +92,27 @@ class Linearization:
     @property
     def freedom(self) -> int:
         """Degrees of freedom of the residuals; unknowns that stand in no row take none."""
-        return self.reduction.freedom + sum(int(np.sum(chain.band[:, 0] == 0)) for chain in self.chains)
+        return self.reduction.freedom + sum(int(np.sum(values == 0)) for values in self._diagonals)
 
     @cached_property
     def gradient(self) -> Tangent:
         """Jᵀr, half the gradient of the cost."""
         return Tangent(tuple(chain.gradient for chain in self.chains), self.corner[:-1, -1])
+
+    @cached_property
+    def _diagonals(self) -> list[Array]:
+        """Per chain the diagonal of JᵀJ of all rows, hard ones with their penalty, (N t,)."""
+        if not self.reduction.saddle:
+            return [chain.band[:, 0] for chain in self.chains]
+        t, diagonals = self.reduction.tangent, []
+        for chain, rows in zip(self.chains, self.coupled, strict=True):
+            squares = chain.band[:, 0].reshape(-1, t).copy()
+            for block in rows:
+                for i, offset in enumerate(block.offsets):
+                    part = block.matrix[:, i * t : (i + 1) * t]
+                    squares[offset : offset + len(part)] += np.einsum("ktr,ktr->kt", part, part)
+            diagonals.append(squares.ravel())
+        return diagonals
 
     @cached_property
     def scales(self) -> Tangent:
@@ -89,7 +123,7 @@ class Linearization:
         """
         magnitudes = np.maximum(self.problem.magnitudes, np.abs(self.point.parameters))
         parameters = np.maximum(np.diag(self.corner)[:-1], self.corner[-1, -1] / magnitudes**2)
-        return Tangent(tuple(diagonal(chain) for chain in self.chains), positive(parameters))
+        return Tangent(tuple(positive(values) for values in self._diagonals), positive(parameters))
 
     def hessian(self, step: Tangent) -> Tangent:
         """JᵀJ times a step."""
@@ -99,14 +133,53 @@ class Linearization:
     def pull_back(self, residuals: list[list[Array]]) -> Tangent:
         """Jᵀ times the residuals of another point."""
         parts = [
-            pull_back(rows, self.reduction.augmented(c, residuals[c]), chain.steps, self.reduction.tangent)
-            for c, (rows, chain) in enumerate(zip(self.rows, self.problem.chains, strict=True))
+            pull_back(
+                self.rows[c],
+                [r for f, r in self._augmented(c, residuals) if self._soft(f)],
+                chain.steps,
+                self.reduction.tangent,
+            )
+            for c, chain in enumerate(self.problem.chains)
         ]
         return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
 
+    def violations(
+        self, residuals: list[list[Array]], step: Tangent | None = None, sign: float = 1.0
+    ) -> list[list[Array]]:
+        """√ρ(c + s ± Cδ) per chain and coupled factor, in the rows that are left; s only where a penalty holds them."""
+        values = []
+        for c, chain in enumerate(self.coupled):
+            found = [r for f, r in self._augmented(c, residuals) if f in self.reduction.coupled]
+            reduced = [block.reduce(r) for block, r in zip(chain, found, strict=True)]
+            if step is not None:
+                moves = [self._along(block, step, c) for block in chain]
+                reduced = [r + sign * move for r, move in zip(reduced, moves, strict=True)]
+            values.append(reduced)
+        return values
+
+    def _along(self, rows: Rows, step: Tangent, chain: int) -> Array:
+        """J δ of one factor, (count, rows)."""
+        states, count = step.states[chain].reshape(-1, self.reduction.tangent), len(rows.matrix)
+        parts = [states[offset : offset + count] for offset in rows.offsets]
+        move = np.hstack([*parts, np.broadcast_to(step.parameters, (count, len(step.parameters)))])
+        return np.asarray(np.matmul(move[:, None, :], rows.matrix[:, :-1])[:, 0])
+
+    def _augmented(self, chain: int, residuals: list[list[Array]]) -> list[tuple[Factor, Array]]:
+        return list(zip(self.reduction.kept, self.reduction.augmented(chain, residuals[chain]), strict=True))
+
+    def damped(self, damping: float) -> PenaltyStep | SaddleStep:
+        """The step's problem for one α.
+
+        Raises:
+            NotPositiveDefiniteError: if α is too small for a factorization.
+        """
+        return (SaddleStep if self.reduction.saddle else PenaltyStep)(self, damping)
+
     def promised(self, step: Tangent) -> float:
-        """Decrease of the linearized cost along a step: −2gᵀδ − δᵀHδ, right for any bounds and damping."""
-        return -2 * self.gradient.dot(step) - step.dot(self.hessian(step))
+        """Decrease of the linearized merit along a step: −2gᵀδ − δᵀHδ, right for any bounds and damping."""
+        promise = -2 * self.gradient.dot(step) - step.dot(self.hessian(step))
+        # Rows of a saddle-point problem are satisfied at the end of the step: Cδ = −c.
+        return promise + (self.reduction.constraint_merit(self.residuals) if self.reduction.saddle else 0.0)
 
     def information(self) -> Array:
         """Schur complement of the states in JᵀJ, (n_p, n_p).
@@ -116,8 +189,7 @@ class Linearization:
         """
         for damping in (0.0, 1e-14):
             try:
-                eliminated = [Elimination(chain, damping).reduction() for chain in self.chains]
-                return np.asarray(self.corner[:-1, :-1] - np.sum(eliminated, axis=0))
+                return self.damped(damping).schur
             except NotPositiveDefiniteError:
                 continue
         raise NotPositiveDefiniteError("the states are not determined")
@@ -135,10 +207,24 @@ class Linearization:
         return largest / float(np.sqrt(self.corner[-1, -1]))
 
 
-class DampedStep:
-    """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box, for one α and any gradients g.
+class _Step:
+    """The parameters' part of a step: a small bounded quadratic program on the Schur complement of the states."""
 
-    The states are eliminated in time order; the parameters' step is a small bounded quadratic program.
+    def __init__(self, here: Linearization, damping: float, reductions: Sequence[Array]) -> None:
+        self.here = here
+        self.schur = np.asarray(here.corner[:-1, :-1] - np.sum(reductions, axis=0))
+        """Schur complement of the damped states, (n_p, n_p), the parameters undamped."""
+        self._matrix = self.schur + damping * np.diag(here.scales.parameters)
+        self._lower = here.problem.lower - here.point.parameters
+        self._upper = here.problem.upper - here.point.parameters
+
+    def _parameters(self, gradient: Array, reductions: Sequence[Array]) -> Array:
+        reduced = gradient - np.sum(reductions, axis=0)
+        return bounded_step(self._matrix, reduced, self._lower, self._upper)
+
+
+class PenaltyStep(_Step):
+    """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box, for one α; coupled rows stand in J.
 
     Raises:
         NotPositiveDefiniteError: if α is too small for a factorization.
@@ -146,17 +232,61 @@ class DampedStep:
 
     def __init__(self, here: Linearization, damping: float) -> None:
         self._eliminations = [Elimination(chain, damping) for chain in here.chains]
-        reduced = here.corner[:-1, :-1] - sum(e.reduction() for e in self._eliminations)
-        self._matrix = reduced + damping * np.diag(here.scales.parameters)
-        self._lower = here.problem.lower - here.point.parameters
-        self._upper = here.problem.upper - here.point.parameters
+        super().__init__(here, damping, [e.reduction() for e in self._eliminations])
 
-    def __call__(self, gradient: Tangent) -> Tangent:
-        """The step for a gradient."""
+    def first(self) -> Tangent:
+        """The step from here. Coupled rows are satisfied to first order by the method of multipliers."""
+        step, first = self._solve(self.here.gradient), 0.0
+        for _ in range(_PASSES if self.here.reduction.coupled else 0):
+            error = self.here.reduction.shift_to(self.here.violations(self.here.residuals, step), self.here.coupled)
+            self.here.gradient = self.here.pull_back(self.here.residuals)
+            step = self._solve(self.here.gradient)
+            first = max(first, error)
+            if error <= _SATISFIED * first:
+                break
+        return step
+
+    def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
+        """The step corrected by the residuals found at its end."""
+        return self._solve(self.here.pull_back(residuals).minus(self.here.hessian(step)))
+
+    def _solve(self, gradient: Tangent) -> Tangent:
         halves = [e.half(g[:, None])[:, 0] for e, g in zip(self._eliminations, gradient.states, strict=True)]
-        reduced = gradient.parameters - sum(
-            e.reduced_gradient(h) for e, h in zip(self._eliminations, halves, strict=True)
-        )
-        parameters = bounded_step(self._matrix, reduced, self._lower, self._upper)
-        states = tuple(e.states(h, parameters) for e, h in zip(self._eliminations, halves, strict=True))
-        return Tangent(states, parameters)
+        pairs = list(zip(self._eliminations, halves, strict=True))
+        parameters = self._parameters(gradient.parameters, [e.reduced_gradient(h) for e, h in pairs])
+        return Tangent(tuple(e.states(h, parameters) for e, h in pairs), parameters)
+
+
+class SaddleStep(_Step):
+    """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box and Cδ = −c in the coupled rows, for one α.
+
+    Raises:
+        NotPositiveDefiniteError: if the system is singular.
+    """
+
+    def __init__(self, here: Linearization, damping: float) -> None:
+        self._saddles = [
+            Saddle(rows, hard, damping * scales + (scales * (total == 0)), here.reduction.tangent)
+            for rows, hard, scales, total in zip(
+                here.rows, here.coupled, here.scales.states, here._diagonals, strict=True
+            )
+        ]
+        super().__init__(here, damping, [saddle.reduction() for saddle in self._saddles])
+
+    def first(self) -> Tangent:
+        """The step from here, and the multipliers of the coupled rows set to match."""
+        step, multipliers = self._solve(self.here.gradient, self.here.violations(self.here.residuals))
+        self.here.reduction.shift_to(multipliers, self.here.coupled)
+        return step
+
+    def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
+        """The step corrected by the residuals found at its end."""
+        gradient = self.here.pull_back(residuals).minus(self.here.hessian(step))
+        return self._solve(gradient, self.here.violations(residuals, step, -1.0))[0]
+
+    def _solve(self, gradient: Tangent, violations: list[list[Array]]) -> tuple[Tangent, list[list[Array]]]:
+        triples = zip(self._saddles, gradient.states, violations, strict=True)
+        pairs = [(saddle, saddle.solved(g, b)) for saddle, g, b in triples]
+        parameters = self._parameters(gradient.parameters, [s.reduced_gradient(y) for s, y in pairs])
+        steps = [saddle.step(y, parameters) for saddle, y in pairs]
+        return Tangent(tuple(states for states, _ in steps), parameters), [m for _, m in steps]

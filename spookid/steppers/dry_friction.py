@@ -9,8 +9,8 @@ With a width w that only sets the scale of slip, the law is the equation z = cli
 regularization: what sticks does not creep).
 
 - ``smooth``: z = −tanh(s/w), and |λ| = √(λ² + δ²). A joint that should stick creeps at a fraction of w.
-- ``exact``: z is unknown at every step, and the equation is a hard row. The row is semismooth: Newton's method takes it
-  as z = ∓1 or as s = 0, whichever holds at the iterate. (Eliminated instead, the clip stalls every descent method.)
+- ``exact``: z is unknown at every step, and the law holds as a hard row that is s = 0 or z = ∓1, or both at the corner
+  between them, whichever a solver finds to hold. (Eliminated instead, the clip stalls every descent method.)
 - ``mpcc``: z and σ are unknown at every step, and the pairs are left to a solver for complementarity.
 """
 
@@ -22,7 +22,7 @@ from typing import Literal
 import casadi as ca
 import numpy as np
 
-from spookid.factor import Factor, Group
+from spookid.factor import Box, Factor, Group
 from spookid.friction import coefficients, smooth_absolute, smooth_sign
 from spookid.joints import ROWS, Hinge
 from spookid.kernels import Array
@@ -61,12 +61,10 @@ class DryFriction:
         ratios = ca.SX(len(model.joints), 1)
         for i, j in enumerate(rubbing(model)):
             smooth = self.form == "smooth"
-            ratios[j] = -smooth_sign(slips.now[j], settings.slip_width[j]) if smooth else unknowns[i]
+            ratios[j] = -smooth_sign(slips.end[j], settings.slip_width[j]) if smooth else unknowns[i]
         return ca.densify(ratios)
 
-    def impulses(
-        self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX
-    ) -> ca.SX:
+    def impulses(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
         """z L of every hinge, (n_j,) [N m s].
 
         Args:
@@ -76,12 +74,10 @@ class DryFriction:
         """
         return self.ratios(model, settings, slips, unknowns) * self.bounds(model, settings, slips, multipliers)
 
-    def along(
-        self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX
-    ) -> ca.SX:
+    def along(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
         """z, L and s/w of every hinge, (3 n_j,)."""
         ratios = self.ratios(model, settings, slips, unknowns)
-        return ca.vertcat(ratios, self.bounds(model, settings, slips, multipliers), slips.now / settings.slip_width)
+        return ca.vertcat(ratios, self.bounds(model, settings, slips, multipliers), slips.end / settings.slip_width)
 
     def factors(
         self, model: Model, settings: Settings, slips: Slips, unknowns: ca.SX, variables: dict[int, ca.SX]
@@ -91,13 +87,13 @@ class DryFriction:
         if self.form == "smooth" or not hinges:
             return []
         names = tuple(model.joints[j].name for j in hinges)
-        relative = ca.vertcat(*(slips.now[j] / settings.slip_width[j] for j in hinges))
+        relative = ca.vertcat(*(slips.end[j] / settings.slip_width[j] for j in hinges))
         z, sigma = ca.vertsplit(unknowns, [0, len(hinges), unknowns.numel()])
         data = ca.SX.sym("none", 0)
         if self.form == "exact":
-            row = z - ca.fmax(ca.fmin(z - relative, 1), -1)
-            rows = tuple(f"dry friction {name}" for name in names)
-            return [Factor("dry friction", Group.STATE, row, variables, data, rows, hard=True)]
+            box = Box(ca.SX.sym("codes", len(hinges)), slack=-relative, value=z)
+            rows = tuple(f"{part} {name}" for part in ("stick", "slip") for name in names)
+            return [Factor("dry friction", Group.STATE, box.rows(), variables, data, rows, hard=True, box=box)]
         pairs = ca.vertcat(sigma, sigma - relative, 1 + z, 1 - z)
         parts = ("slip forwards", "slip backwards", "room below", "room above")
         rows = tuple(f"{part} {name}" for part in parts for name in names)

@@ -58,7 +58,9 @@ class Slips:
     """Slip rates of all hinges in one step, (n_j,) [rad/s]."""
 
     now: ca.SX
-    """At which friction acts."""
+    """At which viscous friction and drag act."""
+    end: ca.SX
+    """At the end of the step, s₊: what sticks does not move on."""
     before: ca.SX
     """That sets the Stribeck term."""
     change: ca.SX

@@ -132,7 +132,9 @@ class Spook:
         """z, L and s/w of every hinge over the step from x to x₊, (3 n_j,); see ``dry_friction``."""
         step = self._step(model, settings)
         slips = step.slips(step.v_next)
-        return StepFunction(step.variables, step.u, self.law.along(model, settings, slips, self._estimated(step), step.extra))
+        return StepFunction(
+            step.variables, step.u, self.law.along(model, settings, slips, self._estimated(step), step.extra)
+        )
 
     def forward(self, model: Model, settings: Settings) -> ForwardStep:
         """The step as equations in (v₊, λ), for any compliance from zero up (2.18)."""
@@ -160,7 +162,9 @@ class Spook:
 class Step:
     """The symbols and equations of one step from x with inputs u; ``w`` is v₊ or (q₊ ⊟ q)/h."""
 
-    def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold, multipliers: int) -> None:
+    def __init__(
+        self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold, multipliers: int
+    ) -> None:
         self.model, self.settings, self.law = model, settings, law
         self.x, self.x_next = ca.SX.sym("x", manifold.ambient), ca.SX.sym("x_next", manifold.ambient)
         self.variables = {0: self.x, 1: self.x_next}
@@ -190,7 +194,7 @@ class Step:
     def slips(self, w: ca.SX) -> Slips:
         """Slip rates of a step to ``w``."""
         now = self.at.slip @ w
-        return Slips(now, self.slip_before, now - self.slip_before)
+        return Slips(now, now, self.slip_before, now - self.slip_before)
 
     def impulse(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
         """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8)."""

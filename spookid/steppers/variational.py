@@ -191,7 +191,7 @@ class _Inner:
 def _slips(at: Mechanics, v: ca.SX, v_next: ca.SX) -> Slips:
     """Slip rates at the midpoint velocity."""
     middle = at.slip @ ((v + v_next) / 2)
-    return Slips(now=middle, before=middle, change=at.slip @ (v_next - v))
+    return Slips(now=middle, end=at.slip @ v_next, before=middle, change=at.slip @ (v_next - v))
 
 
 def _impulse(
