@@ -119,15 +119,20 @@ class _Run:
 
     def _stationary(self, here: Linearization) -> End | None:
         """The gradient test."""
-        if self.best.cost <= _EPSILON**2 * max(self.history[0].total, self.problem.rows) and self._feasible():
+        if self.best.cost <= self._nothing and self._feasible():
             return Status.CONVERGED, "the residuals are at round-off"
         if here.optimality() <= self.settings.gradient_tolerance and self._feasible():
             return Status.CONVERGED, f"the scaled projected gradient is below {self.settings.gradient_tolerance:g}"
         return None
 
+    @property
+    def _nothing(self) -> float:
+        """A cost that is round-off."""
+        return _EPSILON**2 * max(self.history[0].total, self.problem.rows)
+
     def _feasible(self) -> bool:
         """True if satisfying the coupled hard rows exactly would not change the cost by more than the tolerance."""
-        allowed = 100 * self.settings.decrease_tolerance * self.best.cost
+        allowed = 100 * self.settings.decrease_tolerance * self.best.cost + self._nothing
         return self.reduction.infeasibility(self.best.residuals) <= allowed
 
     def _descend(self, here: Linearization, damping: float) -> tuple[float, End | None]:

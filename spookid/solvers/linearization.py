@@ -125,6 +125,18 @@ class Linearization:
         parameters = np.maximum(np.diag(self.corner)[:-1], self.corner[-1, -1] / magnitudes**2)
         return Tangent(tuple(positive(values) for values in self._diagonals), positive(parameters))
 
+    @property
+    def _lagrangian(self) -> Tangent:
+        """Half the gradient of the cost with the coupled rows' multipliers: g + ρ Cᵀs."""
+        if not self.reduction.saddle:
+            return self.gradient
+        forces = [
+            pull_back(rows, self.reduction.forces(c), chain.steps, self.reduction.tangent)
+            for c, (rows, chain) in enumerate(zip(self.coupled, self.problem.chains, strict=True))
+        ]
+        states = tuple(g + force for g, (force, _) in zip(self.gradient.states, forces, strict=True))
+        return Tangent(states, self.gradient.parameters + np.sum([p for _, p in forces], axis=0))
+
     def hessian(self, step: Tangent) -> Tangent:
         """JᵀJ times a step."""
         products = [chain.apply(s, step.parameters) for chain, s in zip(self.chains, step.states, strict=True)]
@@ -197,14 +209,15 @@ class Linearization:
     def optimality(self) -> float:
         """Largest cosine between the residual and a column of J; parameters that their gradient pushes against a bound
         do not count."""
-        gradient = self.gradient.parameters
+        whole = self._lagrangian
+        gradient = whole.parameters
         low = self.point.parameters <= self.problem.lower
         high = self.point.parameters >= self.problem.upper
         pushed = (low & (gradient > 0)) | (high & (gradient < 0))
-        parts = [*self.gradient.states, np.where(pushed, 0.0, gradient)]
+        parts = [*whole.states, np.where(pushed, 0.0, gradient)]
         scales = [*self.scales.states, positive(np.diag(self.corner)[:-1])]
         largest = max(float(np.max(np.abs(g) / np.sqrt(s), initial=0.0)) for g, s in zip(parts, scales, strict=True))
-        return largest / float(np.sqrt(self.corner[-1, -1]))
+        return largest / float(np.sqrt(self.corner[-1, -1])) if largest > 0 else 0.0
 
 
 class _Step:

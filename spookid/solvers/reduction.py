@@ -154,6 +154,10 @@ class Reduction:
                 self._shift[chain][factor.name] = shift
         return float(np.sqrt(self.penalty * error))
 
+    def forces(self, chain: int) -> list[Array]:
+        """√ρ s of each coupled factor, (count, rows): what the rows √ρ c are multiplied by."""
+        return [np.sqrt(self.penalty) * self._shift[chain][f.name] for f in self.coupled]
+
     def multipliers(self, chain: int, factor: Factor) -> Array:
         """s of a coupled factor, (count, rows)."""
         return self._shift[chain][factor.name]

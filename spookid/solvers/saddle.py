@@ -60,7 +60,7 @@ class Saddle:
         )
         if info != 0:
             raise NotPositiveDefiniteError(f"zero pivot {info}")
-        self._border = border.reshape(-1, parameters)
+        self._border = border.reshape(self._steps * self._size, parameters)
         self._response = self._solved(self._border)
 
     def reduction(self) -> Array:
