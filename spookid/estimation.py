@@ -12,38 +12,94 @@ import numpy as np
 
 import spookid
 from spookid.assembly import Assembly, assemble
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.factor import Group
+from spookid.kernels import contiguous
 from spookid.parameter import Parameter, substitute
 from spookid.problem import BACKENDS, Problem
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times
+from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.status import Outcome
 from spookid.trajectories import trajectories
-from spookid.transcription import Transcription
+from spookid.transcription import Point, Transcription
 from spookid.uncertainty import Sensitivities, sensitivities
 
+SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
 
-def solve(problem: Problem, backend: str, options: Mapping[str, Any], callback: Callback | None) -> Solution:
+
+def solve(
+    problem: Problem,
+    backend: str,
+    options: Mapping[str, Any],
+    callback: Callback | None,
+    warm_start: Solution | None = None,
+) -> Solution:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``."""
     solver = _solver(problem, backend, options)
     began = time.perf_counter()
-    assembly = assemble(problem)
+    assembly = assemble(problem if warm_start is None else problem.with_(initial=_guesses(problem, warm_start)))
+    _check_pairs(assembly, backend)
+    start = assembly.start if warm_start is None else _states(assembly, warm_start)
     build = time.perf_counter() - began
-    outcome = solver.solve(assembly.transcription, assembly.start, callback)
+    outcome = solver.solve(assembly.transcription, start, callback)
     return _answer(assembly, outcome, build, backend)
 
 
-def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt:
+def _guesses(problem: Problem, solution: Solution) -> dict[str, float]:
+    """Guesses of the problem, and estimates of the free parameters that it does not set."""
+    if not isinstance(solution, Solution):
+        raise ProblemError(f"{problem.place}: warm_start is {shown(solution)}; give a Solution")
+    known = solution.values
+    estimates = {
+        p.name: float(np.clip(known[p.name], p.lower, p.upper))
+        for p in problem.free
+        if p.name in known and np.isfinite(known[p.name])
+    }
+    return {**estimates, **problem.initial}
+
+
+def _states(assembly: Assembly, solution: Solution) -> Point:
+    """The start with the states of a solution."""
+    problem = assembly.problem
+    given = [(trajectory.name, trajectory.t, trajectory.q, trajectory.v) for trajectory in solution.trajectories]
+    wanted = [(e.recording.name, e.grid.times(), len(problem.model.bodies)) for e in assembly.evidence]
+    for (name, t, q, _), (recording, times, bodies) in zip(given, wanted, strict=False):
+        if name != recording or q.shape[:2] != (len(times), bodies) or not np.allclose(t, times, atol=problem.step / 2):
+            raise ProblemError(
+                f"{problem.place}: warm_start has no states of recording {recording!r} at the steps of this problem; "
+                "give a solution of the same recordings, bodies and step"
+            )
+    if len(given) != len(wanted):
+        raise ProblemError(
+            f"{problem.place}: warm_start has {len(given)} recordings and this problem {len(wanted)}; give a solution "
+            "of the same recordings"
+        )
+    states = (np.hstack([q.reshape(len(q), -1), v.reshape(len(v), -1)]) for _, _, q, v in given)
+    return Point(tuple(contiguous(problem.stepper.start(problem.model, x)) for x in states), assembly.start.parameters)
+
+
+def _check_pairs(assembly: Assembly, backend: str) -> None:
+    """Refuse complementarity pairs to a solver that does not know them."""
+    if backend == "lm" and any(factor.pairs for factor in assembly.transcription.factors):
+        problem = assembly.problem
+        raise ProblemError(
+            f"{problem.place}: backend 'lm' cannot solve complementarity pairs, as friction {problem.friction!r} has "
+            'them; use friction="exact" or backend="ipopt"'
+        )
+
+
+def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
     if backend not in BACKENDS:
         raise ProblemError(f"{problem.place}: backend {backend!r} is not known; choose from {', '.join(BACKENDS)}")
-    known = {f.name for f in fields(LevenbergMarquardt)}
+    kind = SOLVERS[backend]
+    known = {f.name for f in fields(kind)}
     for name in options:
         if name not in known:
             raise ProblemError(
                 f"{problem.place}: {name!r} is no option of backend {backend!r}; it has {', '.join(sorted(known))}"
             )
-    return LevenbergMarquardt(**options)
+    return kind(**options)
 
 
 def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) -> Solution:
@@ -73,7 +129,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         ),
         parameters={p.name: _estimate(p, problem, values[p.name], knowledge) for p in problem.parameters},
         sensitivities=knowledge,
-        complementarity_residual=float("nan"),
+        complementarity_residual=outcome.complementarity,
         size=_size(transcription),
         times=Times.of(outcome.timing, build),
         versions={"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__},

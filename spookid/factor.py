@@ -41,6 +41,9 @@ class Factor:
     """True if it stands at the first step only."""
     hard: bool = False
     """True if its rows must vanish at the solution; they are then no part of the cost."""
+    pairs: bool = False
+    """True if its rows are pairs: the residual is (a, b), one below the other, with 0 ≤ a ⟂ b ≥ 0; no part of the
+    cost."""
     private: tuple[int, range] | None = None
     """Offset and tangent columns of unknowns that stand in no other factor and nearly linearly in this one, such as the
     multipliers of rigid joints; solvers may fit them at every point and need not carry them."""
