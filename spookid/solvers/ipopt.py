@@ -197,6 +197,7 @@ class _Run:
             "ipopt.sb": "yes",
             "ipopt.max_iter": left,
             "ipopt.mu_strategy": "adaptive",
+            "ipopt.mu_min": 1e-16,
             "ipopt.bound_relax_factor": 0.0,
             "ipopt.tol": 1e-12,
             "ipopt.acceptable_tol": 1e-9,
