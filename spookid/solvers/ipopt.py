@@ -33,7 +33,10 @@ HESSIANS = ("gauss-newton", "exact")
 _SMALL_COSINE = 1e-5
 """A cost that has settled counts only where the gradient is small, too: a blocked line search also settles."""
 _OFF = 1e-8
-"""Share of the cost that rows not yet met and bounds not yet left to themselves may be worth."""
+"""Share of the cost that rows not yet met may be worth."""
+_BARRIER_OFF = 1e-7
+"""Share of the cost that the barrier may be worth: of n residuals, it then shifts no estimate that is a standard error
+from its bound by more than 1e-7 n/2 standard errors."""
 _PAIRS_MET = 1e-9
 """Relaxed pairs, which are free of units, must hold to this."""
 _LEFT_OUT = 1e-6
@@ -196,14 +199,19 @@ class _Run:
             "ipopt.print_level": 5 if self.settings.verbose else 0,
             "ipopt.sb": "yes",
             "ipopt.max_iter": left,
+            # The objective at the start of the solve becomes 1, so that the barrier's parameter has no unit.
+            "ipopt.nlp_scaling_method": "none",
+            "ipopt.obj_scaling_factor": 1 / max(self.program.objective(self.last.z), _TINY),
             "ipopt.mu_strategy": "adaptive",
+            "ipopt.mu_init": _BARRIER,
+            "ipopt.bound_mult_init_method": "mu-based",
             "ipopt.mu_min": 1e-16,
             "ipopt.bound_relax_factor": 0.0,
             "ipopt.tol": 1e-12,
             "ipopt.acceptable_tol": 1e-9,
         }
         if warm:
-            options |= {"ipopt.warm_start_init_point": "yes", "ipopt.mu_init": 1e-6}
+            options |= {"ipopt.warm_start_init_point": "yes", "ipopt.mu_init": 1e-2 * _BARRIER}
         return options
 
     def _damp(self, first: int, stats: dict[str, Any]) -> None:
@@ -276,7 +284,8 @@ class _Run:
         lower, upper = program.box
         slack = np.where(here.bounds > 0, upper - here.z, here.z - lower)
         worth = np.abs(here.bounds[here.bounds != 0] * slack[here.bounds != 0])
-        return float(np.abs(here.rows @ violations) + np.sum(worth[np.isfinite(worth)])) <= _OFF * cost
+        barrier = float(np.sum(worth[np.isfinite(worth)]))
+        return abs(float(here.rows @ violations)) <= _OFF * cost and barrier <= _BARRIER_OFF * cost
 
     # --- the answer ---
 
@@ -315,5 +324,8 @@ class _Run:
         return moved
 
 
+_BARRIER = 1e-8
+"""Share of the cost at the start that the barrier begins with."""
+_TINY = 1e-100
 _NEAR = 1e-2
 """Share of its magnitude within which a parameter may be set on its bound."""

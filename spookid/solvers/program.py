@@ -93,10 +93,18 @@ class Program:
 
     @property
     def box(self) -> tuple[Array, Array]:
-        """Bounds of z: of its parameters."""
-        free = np.full(self._firsts[-1], np.inf)
+        """Bounds of z: of its parameters; what stands in no row at all stays where it is."""
+        free = np.where(self._used[: self._firsts[-1]], np.inf, 0.0)
         lower, upper = (np.asarray(side) / self.scales for side in (self.problem.lower, self.problem.upper))
         return np.concatenate([-free, lower]), np.concatenate([free, upper])
+
+    @cached_property
+    def _used(self) -> NDArray[np.bool_]:
+        """True for unknowns that some factor's residual depends on, (size,)."""
+        used = np.zeros(self.size, dtype=bool)
+        for place in self.places:
+            used[place.columns[:, np.any(place.structure, axis=0)]] = True
+        return used
 
     def point(self, z: Array) -> Point:
         """What z stands for."""
@@ -243,7 +251,8 @@ class Program:
 
     def _dense(self, place: Place) -> Mask:
         """Upper triangle of the local Hessian, where it can differ from zero."""
-        together = place.structure.T.astype(float) @ place.structure.astype(float) > 0
+        rows = np.vstack([place.structure, place.role.pattern(place.structure)]).astype(float)
+        together = rows.T @ rows > 0
         return np.asarray(np.triu(together))
 
     def _second(self, p: int, z: Array, weights: Array) -> Array:
