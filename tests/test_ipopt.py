@@ -38,7 +38,7 @@ TRUTH = {"J": 0.005, "b": 0.004}
 
 
 def swing(duration: float = 0.5, **settings: object) -> Problem:
-    """A pendulum released at 1 rad with 1 mrad of noise; with ``sticky`` friction the estimate of b ends at zero."""
+    """A pendulum released at 1 rad with 1 mrad of noise; if ``driven``, friction is negative and b ends at zero."""
     J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
     truth = {**TRUTH, "b": -0.002} if settings.pop("driven", False) else TRUTH
     model = pendulum(inertia=J, viscous=b, compliance=settings.pop("compliance", 1e-4), damping=0.02)
@@ -117,7 +117,9 @@ def test_rows_that_others_imply_are_left_out():
     model = linkage(LENGTHS, BASE, MASSES, (2e-4, 2.5e-3, 4e-3), viscous=b, compliance=0)
     model = replace(model, motors=[])
     clean = loop(model).simulate({"b": 0.01}, 0.2, closed(LENGTHS, BASE, 1.0))
-    problem = loop(model, recordings=[clean], state_weight=1e4)
+    rng = np.random.default_rng(0)
+    noisy = {name: clean.signal(name) + 1e-3 * rng.normal(size=len(clean.t)) for name in ("crank", "rocker")}
+    problem = loop(model, recordings=[clean.with_signals(**noisy)], state_weight=1e4)
     ours, other = problem.solve(backend="ipopt"), problem.solve()
     assert ours.status is Status.CONVERGED
     assert ours["b"].estimate == pytest.approx(other["b"].estimate, rel=1e-4)
@@ -197,7 +199,7 @@ H, MASS, COULOMB, SIGMA = 0.01, 0.5, 0.8, 1e-4
 def sliding(n: int = 150) -> tuple[Array, Array, Array]:
     """Input [N], position and velocity of a mass under dry friction that sticks now and then."""
     t = H * np.arange(n)
-    u, x, v = 1.5 * np.sin(2 * np.pi * t / 0.9), np.zeros(n), np.zeros(n)
+    u, x, v = 1.2 * np.sin(2 * np.pi * t / 0.9), np.zeros(n), np.zeros(n)
     for k in range(1, n):
         free = MASS * v[k - 1] + H * u[k]
         v[k] = (free - np.clip(free, -H * COULOMB, H * COULOMB)) / MASS
@@ -235,7 +237,7 @@ def test_friction_that_sticks(name):
     outcome = Ipopt(complementarity=name).solve(*sticking())
     assert outcome.status is Status.CONVERGED
     errors = np.sqrt(np.diag(np.linalg.inv(outcome.information)))
-    assert np.all(errors < [0.002, 0.003])
+    assert np.all(errors < [0.005, 0.008])  # a hundredth
     assert np.all(np.abs(outcome.point.parameters - [MASS, COULOMB]) < 3 * errors)
     assert outcome.complementarity < 1e-7
     assert "a b" in outcome.detail
@@ -266,7 +268,7 @@ def test_levenberg_marquardt_refuses_pairs(problem, monkeypatch):
     factors = [replace(f, pairs=True) if f.name == "observation" else f for f in assembly.transcription.factors]
     paired = replace(assembly, transcription=assembly.transcription.with_factors(factors))
     monkeypatch.setattr("spookid.estimation.assemble", lambda _: paired)
-    with pytest.raises(ProblemError, match="backend 'lm' cannot .* backend=\"ipopt\""):
+    with pytest.raises(ProblemError, match=r"backend 'lm' cannot .* backend=\"ipopt\""):
         solve_problem(problem, "lm", {}, None)
 
 
@@ -274,16 +276,16 @@ def test_levenberg_marquardt_refuses_pairs(problem, monkeypatch):
 
 
 def minimise(residual: object, start: float, hard: object = None, **settings: object) -> Outcome:
-    """A single state x, a parameter in a row of its own, and hard rows of x."""
-    x, p = ca.SX.sym("x"), ca.SX.sym("p")
-    rows = ca.vertcat(residual(x), 1e-3 * p)
+    """A state (x, y) with the residuals of x, a parameter and y in rows of their own, and hard rows of x."""
+    x, p = ca.SX.sym("x", 2), ca.SX.sym("p")
+    rows = ca.vertcat(residual(x[0]), 1e-3 * p, x[1])
     factors = [Factor("f", Group.STATE, rows, {0: x}, NONE, ("row",) * rows.numel())]
     if hard is not None:
-        held = hard(x)
+        held = hard(x[0])
         factors.append(Factor("hard", Group.STATE, held, {0: x}, NONE, ("held",) * held.numel(), hard=True))
     box = np.array([-np.inf]), np.array([np.inf]), np.array([1.0])
-    problem = Transcription(Manifold((("flat", 1),)), factors, p, [], ["p"], *box, [Chain("run", 1, {}, {})])
-    return Ipopt(**settings).solve(problem, Point((np.array([[start]]),), np.zeros(1)))
+    problem = Transcription(Manifold((("flat", 2),)), factors, p, [], ["p"], *box, [Chain("run", 1, {}, {})])
+    return Ipopt(**settings).solve(problem, Point((np.array([[start, 1.0]]),), np.zeros(1)))
 
 
 def test_a_small_problem_converges():
@@ -299,7 +301,7 @@ def test_a_start_that_violates_a_hard_row():
 
 
 def test_hard_rows_without_a_solution_stall():
-    outcome = minimise(lambda x: x - 1, 2.0, lambda x: x**2 + 1)
+    outcome = minimise(lambda x: x - 1, 2.0, lambda x: x**2 + 1, hessian="exact")
     assert outcome.status is Status.STALLED
     assert outcome.detail
 
