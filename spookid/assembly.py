@@ -12,6 +12,7 @@ from spookid.errors import ProblemError
 from spookid.factor import Constant, Factor
 from spookid.initialization import Guess
 from spookid.kernels import Array, contiguous
+from spookid.kinematics import hinge_angles
 from spookid.observations import Sensor, State, observation_factor, sees_velocities
 from spookid.parameter import Parameter, substitute
 from spookid.problem import Problem
@@ -52,6 +53,8 @@ class Assembly:
     evidence: tuple[Evidence, ...]
     transcription: Transcription
     start: Point
+    widths: Array
+    """Friction width of each hinge, (n_j,) [rad/s]."""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -89,10 +92,10 @@ def assemble(problem: Problem) -> Assembly:
         [_chain(problem, e, factors) for e in evidence],
     )
     start = Point(
-        tuple(_start(problem, e, widths) for e in evidence),
+        tuple(unknowns(problem, e, widths, e.guess.states) for e in evidence),
         contiguous([problem.guess[p.name] for p in free]),
     )
-    return Assembly(problem, settings, constants, evidence, transcription, start)
+    return Assembly(problem, settings, constants, evidence, transcription, start, widths)
 
 
 def gather(problem: Problem, recording: Recording) -> Evidence:
@@ -104,11 +107,13 @@ def gather(problem: Problem, recording: Recording) -> Evidence:
     return Evidence(recording, steps, guess, _columns(measured, steps.count), _columns(inputs, steps.count))
 
 
-def _start(problem: Problem, evidence: Evidence, widths: Array) -> Array:
-    """Unknowns of each step, (N, ambient)."""
-    rates = np.diff(evidence.guess.angles, axis=0) / evidence.grid.step
+def unknowns(problem: Problem, evidence: Evidence, widths: Array, states: Array) -> Array:
+    """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b)."""
+    poses = states[:, : problem.model.configuration.ambient]
+    angles = np.unwrap(hinge_angles(problem.model, poses, problem.guess), axis=0)
+    rates = np.diff(angles, axis=0) / evidence.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
-    return contiguous(problem.scheme.start(problem.model, evidence.guess.states, slips))
+    return contiguous(problem.scheme.start(problem.model, states, slips))
 
 
 def slip_widths(problem: Problem, evidence: tuple[Evidence, ...]) -> Array:

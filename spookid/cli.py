@@ -15,7 +15,7 @@ from spookid.interruption import Interruption
 INTERRUPTED = 130
 WRONG_INPUT = 2
 
-BACKENDS = ("lm",)
+BACKENDS = ("lm", "ipopt")
 STEPPERS = ("spook", "spook-lifted", "variational")
 FRICTIONS = ("smooth",)
 

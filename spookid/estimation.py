@@ -4,46 +4,139 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
 import spookid
-from spookid.assembly import Assembly, assemble
-from spookid.errors import ProblemError
+from spookid.assembly import Assembly, assemble, unknowns
+from spookid.errors import ProblemError, shown
 from spookid.factor import Group
 from spookid.parameter import Parameter, substitute
 from spookid.problem import BACKENDS, Problem
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
+from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
-from spookid.solvers.status import Outcome
+from spookid.solvers.status import Outcome, Status
 from spookid.trajectories import complementarity, trajectories
-from spookid.transcription import Transcription
+from spookid.transcription import Point, Transcription
 from spookid.uncertainty import Sensitivities, sensitivities
 
+SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
 
-def solve(problem: Problem, backend: str, options: Mapping[str, Any], callback: Callback | None) -> Solution:
-    """Estimate states and parameters of ``problem``; see ``Problem.solve``."""
+
+def solve(
+    problem: Problem,
+    backend: str,
+    options: Mapping[str, Any],
+    callback: Callback | None,
+    warm_start: Solution | None = None,
+) -> Solution:
+    """Estimate states and parameters of ``problem``; see ``Problem.solve``.
+
+    Friction that sticks is first smoothed, by Levenberg–Marquardt: noise in the data says little about who sticks when,
+    the smooth motion much. Both parts count as one solve, and as iterations of it.
+    """
+    if warm_start is not None and not isinstance(warm_start, Solution):
+        raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
+    _check_law(problem, backend)
+    rubs = any(joint.rubs for joint in problem.model.joints)
+    if warm_start is not None or problem.friction == "smooth" or not rubs:
+        return _solve(problem, backend, solver, callback, warm_start, problem.initial)
+    smooth = LevenbergMarquardt(max_iterations=solver.max_iterations)
+    first = _solve(problem.with_(friction="smooth"), "lm", smooth, callback, None, {})
+    if first.status is Status.INTERRUPTED:
+        return replace(first, backend=backend, friction=problem.friction)
+    second = _solve(problem, backend, solver, _counting(callback, first.iterations), first, {})
+    return _joined(first, second)
+
+
+def _solve(
+    problem: Problem,
+    backend: str,
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+    warm_start: Solution | None,
+    own: Mapping[str, float],
+) -> Solution:
+    """One solve, from a solution if there is one but for the guesses ``own``."""
     began = time.perf_counter()
     assembly = assemble(problem)
+    start = assembly.start if warm_start is None else _warm(assembly, warm_start, own)
     build = time.perf_counter() - began
-    outcome = solver.solve(assembly.transcription, assembly.start, callback)
+    outcome = solver.solve(assembly.transcription, start, callback)
     return _answer(assembly, outcome, build, backend)
 
 
-def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt:
+def _counting(callback: Callback | None, done: int) -> Callback | None:
+    """A callback that goes on counting iterations."""
+    return None if callback is None else lambda i: callback(replace(i, iteration=i.iteration + done))
+
+
+def _joined(first: Solution, second: Solution) -> Solution:
+    """The second of two solves with the history and the times of both."""
+    later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
+    times = Times(**{f.name: getattr(first.times, f.name) + getattr(second.times, f.name) for f in fields(Times)})
+    return replace(second, history=(*first.history, *later), times=times)
+
+
+def _warm(assembly: Assembly, solution: Solution, own: Mapping[str, float]) -> Point:
+    """States and estimates of a solution where it has them, but for the guesses ``own``."""
+    problem, known = assembly.problem, solution.values
+    values = [
+        float(np.clip(known[p.name], p.lower, p.upper))
+        if p.name not in own and np.isfinite(known.get(p.name, np.nan))
+        else problem.guess[p.name]
+        for p in problem.free
+    ]
+    return replace(_states(assembly, solution), parameters=np.array(values))
+
+
+def _states(assembly: Assembly, solution: Solution) -> Point:
+    """The start with the states of a solution."""
+    problem = assembly.problem
+    given = [(trajectory.name, trajectory.t, trajectory.q, trajectory.v) for trajectory in solution.trajectories]
+    wanted = [(e.recording.name, e.grid.times(), len(problem.model.bodies)) for e in assembly.evidence]
+    for (name, t, q, _), (recording, times, bodies) in zip(given, wanted, strict=False):
+        if name != recording or q.shape[:2] != (len(times), bodies) or not np.allclose(t, times, atol=problem.step / 2):
+            raise ProblemError(
+                f"{problem.place}: warm_start has no states of recording {recording!r} at the steps of this problem; "
+                "give a solution of the same recordings, bodies and step"
+            )
+    if len(given) != len(wanted):
+        raise ProblemError(
+            f"{problem.place}: warm_start has {len(given)} recordings and this problem {len(wanted)}; give a solution "
+            "of the same recordings"
+        )
+    states = [np.hstack([q.reshape(len(q), -1), v.reshape(len(v), -1)]) for _, _, q, v in given]
+    pairs = zip(assembly.evidence, states, strict=True)
+    return Point(tuple(unknowns(assembly.problem, e, assembly.widths, x) for e, x in pairs), assembly.start.parameters)
+
+
+def _check_law(problem: Problem, backend: str) -> None:
+    """Refuse a form of dry friction to a solver that does not know it."""
+    other = {("lm", "mpcc"): ("exact", "ipopt"), ("ipopt", "exact"): ("mpcc", "lm")}.get((backend, problem.friction))
+    if other is not None:
+        raise ProblemError(
+            f"{problem.place}: friction {problem.friction!r} is not for backend {backend!r}; use friction "
+            f"{other[0]!r} or backend {other[1]!r}"
+        )
+
+
+def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
     if backend not in BACKENDS:
         raise ProblemError(f"{problem.place}: backend {backend!r} is not known; choose from {', '.join(BACKENDS)}")
-    known = {f.name for f in fields(LevenbergMarquardt)}
+    kind = SOLVERS[backend]
+    known = {f.name for f in fields(kind)}
     for name in options:
         if name not in known:
             raise ProblemError(
                 f"{problem.place}: {name!r} is no option of backend {backend!r}; it has {', '.join(sorted(known))}"
             )
-    return LevenbergMarquardt(**options)
+    return kind(**options)
 
 
 def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) -> Solution:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spookid.solution import Solution
     from spookid.solvers.levenberg_marquardt import Callback
 
-BACKENDS = ("lm",)
+BACKENDS = ("lm", "ipopt")
 FRICTIONS = ("smooth", "exact", "mpcc")
 
 
@@ -160,22 +160,32 @@ class Problem:
             )
         return replace(self, **changes)
 
-    def solve(self, backend: str = "lm", *, callback: Callback | None = None, **options: Any) -> Solution:
+    def solve(
+        self,
+        backend: str = "lm",
+        *,
+        callback: Callback | None = None,
+        warm_start: Solution | None = None,
+        **options: Any,
+    ) -> Solution:
         """Estimate states and parameters.
 
         Args:
-            backend: "lm".
+            backend: "lm", the package's own Levenberg–Marquardt, or "ipopt", a general solver of nonlinear programs.
             callback: called with every accepted iterate.
+            warm_start: a solution of the same recordings and step, of any stepper and backend: its states and
+                estimates are the start, those of parameters in ``initial`` and ``fixed`` excepted.
             options: the problem's own settings (``step``, ``state_weight``, ``fixed`` ...) and the backend's
-                (``max_iterations``, tolerances: see ``LevenbergMarquardt``).
+                (``max_iterations``, tolerances: see ``LevenbergMarquardt`` and ``Ipopt``).
 
         Raises:
-            ProblemError: for an unknown backend or option, or a problem without recordings or observations.
+            ProblemError: for an unknown backend or option, a problem without recordings or observations, or a warm
+                start that does not fit.
         """
         from spookid.estimation import solve  # studies build on problems, not the other way round
 
         own = {name: options.pop(name) for name in list(options) if name in self.__dataclass_fields__}
-        return solve(self.with_(**own), backend, options, callback)
+        return solve(self.with_(**own), backend, options, callback, warm_start)
 
     def simulate(
         self,

@@ -63,7 +63,7 @@ class SolverLine:
     def show(self, iteration: Iteration) -> None:
         """Iteration, cost, damping, the parameter that changes most, and the time since the start."""
         parts = [f"{self._label}: iteration {iteration.iteration}", f"cost {iteration.total:.4g}"]
-        if iteration.iteration:
+        if iteration.damping:
             parts.append(f"damping {iteration.damping:.0e}")
         parts.append(f"{time.perf_counter() - self._began:.1f} s")
         if self._before is not None and len(self._names):

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import casadi as ca
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.factor import Constant, Factor, Group
 from spookid.kernels import Array, Kernel, contiguous
@@ -89,6 +90,7 @@ class Transcription:
         self.lower, self.upper, self.magnitudes = lower, upper, magnitudes
         self.chains = tuple(chains)
         self._parameters = parameters
+        self._given = tuple(constants)
         self._symbols = ca.vertcat(*(constant.symbol for constant in constants))
         self._constants = contiguous([constant.value for constant in constants])
         self._residuals = {f.name: self._kernel(f, f.residual) for f in self.factors}
@@ -115,6 +117,28 @@ class Transcription:
         inputs = [*stepwise, self._parameters, self._symbols]
         name = "".join(c if c.isalnum() else "_" for c in factor.name)
         return Kernel(ca.Function(name, inputs, [ca.cse(ca.densify(result))]), len(stepwise))
+
+    def with_factors(self, factors: Sequence[Factor]) -> Transcription:
+        """The same with other factors; itself if they are the same."""
+        if all(a is b for a, b in zip(self.factors, factors, strict=True)):
+            return self
+        bounds = self.lower, self.upper, self.magnitudes
+        return Transcription(self.manifold, factors, self._parameters, self._given, self.names, *bounds, self.chains)
+
+    @property
+    def shared(self) -> tuple[ca.SX, ca.SX]:
+        """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants."""
+        return self._parameters, self._symbols
+
+    @property
+    def constants(self) -> Array:
+        """Numbers of the constants among the ``shared`` symbols."""
+        return self._constants
+
+    def pattern(self, factor: Factor) -> NDArray[np.bool_]:
+        """True where ∂residual/∂(tangent of each step, parameters) can differ from zero, (rows, columns)."""
+        sparsity = self._augmented[factor.name][:, :-1].sparsity()
+        return np.array(ca.DM(sparsity, 1.0).full(), dtype=bool)
 
     def residuals(self, point: Point) -> list[list[Array]]:
         """Whitened residuals, per chain and factor, each (count, rows)."""
@@ -161,7 +185,7 @@ class Transcription:
         totals = dict.fromkeys(Group, 0.0)
         for chain in residuals:
             for factor, values in zip(self.factors, chain, strict=True):
-                if not factor.hard:
+                if not (factor.hard or factor.pairs):
                     totals[factor.group] += float(np.vdot(values, values))
         return totals
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spookid.kernels import Array
+from spookid.solvers.information import information
 from spookid.solvers.linearization import Linearization, PenaltyStep, SaddleStep, Tangent
 from spookid.solvers.reduction import Evaluation, Reduction
 from spookid.solvers.status import Iteration, Outcome, Status, Timing
@@ -213,7 +214,9 @@ class _Run:
         """Undamped Schur complement at the best point, NaN if it cannot be had, and the degrees of freedom."""
         n = len(self.problem.names)
         try:
-            self.reduction.stiffen()
+            if self.reduction.coupled and not self.reduction.saddle:
+                known = information(self.problem, self.best.point)
+                return known.matrix, known.freedom
             here = self._linearize()
             return here.information(), here.freedom
         except (NotPositiveDefiniteError, KeyboardInterrupt):

@@ -32,8 +32,6 @@ or steps that are small."""
 _NEWTON = 20
 _ON_SURFACE = 1e-14
 _REFITS = 3
-_STIFF = 1e4
-"""ρ is raised so much for the information at the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +159,6 @@ class Reduction:
     def multipliers(self, chain: int, factor: Factor) -> Array:
         """s of a coupled factor, (count, rows)."""
         return self._shift[chain][factor.name]
-
-    def stiffen(self) -> None:
-        """Raise ρ so far that the information in the parameters is that of exact hard rows, to 1e-3 and better."""
-        self.penalty *= _STIFF
 
     def augmented(self, chain: int, residuals: Sequence[Array]) -> list[Array]:
         """Residuals of the kept factors as the linearized problem has them."""
