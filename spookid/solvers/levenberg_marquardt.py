@@ -82,6 +82,8 @@ class _Run:
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
 
+    exact: bool = False
+
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
         self.reduction = Reduction(self.problem, start)
@@ -137,9 +139,9 @@ class _Run:
         while damping <= self.settings.largest_damping:
             try:
                 with self._clock("factorize"):
-                    solve = DampedStep(here, damping)
+                    solve = DampedStep(here, damping, self.exact)
                     step = solve(here.gradient)
-                    promised = here.promised(step)
+                    promised = here.promised(step, self.exact)
             except NotPositiveDefiniteError:
                 damping *= 4
                 continue
@@ -153,9 +155,19 @@ class _Run:
             if np.isfinite(trial.merit) and decrease > _ACCEPT * promised - noise:
                 length = step.scaled_norm(here.scales)
                 self._accept(trial, damping, length, settled=max(promised, decrease) <= _SETTLED * scale)
+                self._choose(here, step, decrease, promised)
                 return self._next(damping, decrease / promised), self._short(scale, promised, decrease, length, damping)
+            if not self.exact:
+                self.exact = True
+                continue
             damping *= 4
         return damping, (Status.STALLED, f"no step lowers the cost with damping up to {damping:.0e}")
+
+    def _choose(self, here: Linearization, step: Tangent, decrease: float, promised: float) -> None:
+        if self.exact:
+            self.exact = abs(here.promised(step) - decrease) > abs(promised - decrease)
+        else:
+            self.exact = decrease < _POOR * promised
 
     def _next(self, damping: float, ratio: float) -> float:
         """Damping of the next step, from the share of its promise that this one kept."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from spookid.kernels import Array
 from spookid.solvers.bounded import bounded_step
+from spookid.solvers.curvature import curvature
 from spookid.solvers.reduction import Reduction, Rows
 from spookid.solvers.structured import (
     Elimination,
@@ -96,6 +97,11 @@ class Linearization:
         products = [chain.apply(s, step.parameters) for chain, s in zip(self.chains, step.states, strict=True)]
         return Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0))
 
+    @cached_property
+    def curvature(self) -> list[NormalEquations]:
+        """S of each chain, so that JᵀJ + S is half the exact Hessian of the cost."""
+        return [curvature(self.reduction, self.point, c, basis) for c, basis in enumerate(self._bases)]
+
     def pull_back(self, residuals: list[list[Array]]) -> Tangent:
         """Jᵀ times the residuals of another point."""
         parts = [
@@ -104,9 +110,18 @@ class Linearization:
         ]
         return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
 
-    def promised(self, step: Tangent) -> float:
-        """Decrease of the linearized cost along a step: −2gᵀδ − δᵀHδ, right for any bounds and damping."""
-        return -2 * self.gradient.dot(step) - step.dot(self.hessian(step))
+    def promised(self, step: Tangent, exact: bool = False) -> float:
+        """Decrease of the linearized cost along a step: −2gᵀδ − δᵀHδ, right for any bounds and damping.
+
+        With ``exact``, that of the cost to second order: H = JᵀJ + S.
+        """
+        linear = -2 * self.gradient.dot(step) - step.dot(self.hessian(step))
+        return linear - self._bend(step) if exact else linear
+
+    def _bend(self, step: Tangent) -> float:
+        """δᵀSδ."""
+        products = [chain.apply(s, step.parameters) for chain, s in zip(self.curvature, step.states, strict=True)]
+        return step.dot(Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0)))
 
     def information(self) -> Array:
         """Schur complement of the states in JᵀJ, (n_p, n_p).
@@ -138,15 +153,17 @@ class Linearization:
 class DampedStep:
     """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box, for one α and any gradients g.
 
-    The states are eliminated in time order; the parameters' step is a small bounded quadratic program.
+    With ``exact``, JᵀJ + S + α D. The states are eliminated in time order; the parameters' step is a small bounded quadratic program.
 
     Raises:
         NotPositiveDefiniteError: if α is too small for a factorization.
     """
 
-    def __init__(self, here: Linearization, damping: float) -> None:
-        self._eliminations = [Elimination(chain, damping) for chain in here.chains]
-        reduced = here.corner[:-1, :-1] - sum(e.reduction() for e in self._eliminations)
+    def __init__(self, here: Linearization, damping: float, exact: bool = False) -> None:
+        extra = here.curvature if exact else [None] * len(here.chains)
+        self._eliminations = [Elimination(chain, damping, s) for chain, s in zip(here.chains, extra, strict=True)]
+        corner = here.corner + sum(s.corner for s in extra if s is not None)
+        reduced = corner[:-1, :-1] - sum(e.reduction() for e in self._eliminations)
         self._matrix = reduced + damping * np.diag(here.scales.parameters)
         self._lower = here.problem.lower - here.point.parameters
         self._upper = here.problem.upper - here.point.parameters
