@@ -27,6 +27,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.reduction",
         "solvers.structured",
         "solvers.bounded",
+        "solvers.curvature",
         "solvers.linearization",
         "solvers.levenberg_marquardt",
     ),
