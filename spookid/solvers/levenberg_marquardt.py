@@ -15,10 +15,11 @@ factors stay, the residual r(x ⊞ δ) found at its end says how far off the lin
 with gradient Jᵀ(r(x ⊞ δ) − Jδ). A correction costs a residual and one back-substitution, a tenth of an iteration; on
 a measured pendulum it takes 9 iterations instead of 86.
 
-Where residuals stay large, JᵀJ may be far from the cost's curvature, and its steps zigzag across a valley. So where a
-step fails or keeps less than a quarter of its promise, the next is Newton's, with the exact Hessian JᵀJ + S
-(``curvature``), damped alike, until JᵀJ foretells a decrease better than JᵀJ + S does (the rule of Dennis, Gay and
-Welsch, NL2SOL, 1981). An amplitude and a rate of Stribeck friction that took 804 iterations take 13.
+Where residuals stay large, JᵀJ may be far from the cost's curvature, and its steps zigzag across a valley. So once the
+merit has settled, a step that fails or keeps less than a quarter of its promise is followed by one of Newton's, with
+the exact Hessian JᵀJ + S (``curvature``), damped alike, until JᵀJ foretells a decrease better than JᵀJ + S does (the
+rule of NL2SOL; Dennis, Gay and Welsch, 1981) or JᵀJ + S + αD is not positive definite. A measured pendulum whose
+Stribeck friction has an amplitude and a rate takes 10 iterations instead of 804.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ _PROMISE_KEPT = 0.9
 _ROUND_OFF = 1e-13
 _EPSILON = 8 * float(np.finfo(float).eps)
 _SETTLED = 0.1
-"""A merit that falls by less than this share of itself has settled, and slow hard rows get a larger penalty."""
+"""A merit that falls by less than this share of itself has settled: slow hard rows get a larger penalty, and the exact
+Hessian is an alternative (before, damped steps of JᵀJ do better; Fletcher and Xu, 1987, switch likewise)."""
 _SMALLEST_DAMPING = 1e-20
 
 
@@ -164,13 +166,17 @@ class _Run:
             if np.isfinite(trial.merit) and decrease > _ACCEPT * promised - noise:
                 length = step.scaled_norm(here.scales)
                 self._accept(trial, damping, length, settled=max(promised, decrease) <= _SETTLED * scale)
-                self.exact = self.settings.newton and promised <= _SETTLED * scale and self._bends(here, step, promised, decrease)
+                self.exact = self._may_bend(promised, scale) and self._bends(here, step, promised, decrease)
                 return self._next(damping, decrease / promised), self._short(scale, promised, decrease, length, damping)
-            if self.exact or not (self.settings.newton and promised <= _SETTLED * scale):
+            if self.exact or not self._may_bend(promised, scale):
                 damping *= 4
             else:
                 self.exact = True
         return damping, (Status.STALLED, f"no step lowers the cost with damping up to {damping:.0e}")
+
+    def _may_bend(self, promised: float, scale: float) -> bool:
+        """True if the exact Hessian is worth its price: JᵀJ promises no large share of the merit any more."""
+        return self.settings.newton and promised <= _SETTLED * scale
 
     def _bends(self, here: Linearization, step: Tangent, promised: float, decrease: float) -> bool:
         """True if the exact Hessian foretold the decrease better, or the linear model failed."""

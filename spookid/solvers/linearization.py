@@ -153,7 +153,8 @@ class Linearization:
 class DampedStep:
     """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box, for one α and any gradients g.
 
-    With ``exact``, JᵀJ + S + α D. The states are eliminated in time order; the parameters' step is a small bounded quadratic program.
+    With ``exact``, JᵀJ + S in the place of JᵀJ. The states are eliminated in time order; the parameters' step is a
+    small bounded quadratic program.
 
     Raises:
         NotPositiveDefiniteError: if α is too small for a factorization.
