@@ -81,3 +81,8 @@ def _cut(vector: ca.SX, sizes: list[int]) -> Sequence[ca.SX]:
 def jacobian(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
     """∂expression(x ⊞ δ)/∂δ at δ = 0, sparse (rows, tangent), by forward mode along the tangent basis."""
     return ca.sparsify(ca.jtimes(expression, x, ca.densify(manifold.basis(x))))
+
+
+def gradient(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
+    """The same of one scalar, (tangent,), by reverse mode."""
+    return manifold.basis(x).T @ ca.gradient(expression, x)

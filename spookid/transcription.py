@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spookid.factor import Constant, Factor, Group
 from spookid.kernels import Array, Kernel, contiguous
-from spookid.manifold import Manifold, jacobian
+from spookid.manifold import Manifold, gradient, jacobian
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +98,7 @@ class Transcription:
         self._boxes = {
             f.name: self._kernel(f, ca.vertcat(f.box.slack, f.box.value)) for f in self.factors if f.box is not None
         }
+        self._curvatures: dict[str, Kernel] = {}
         x, delta = ca.SX.sym("x", manifold.ambient), ca.SX.sym("delta", manifold.tangent)
         self._retract = Kernel(ca.Function("retract", [x, delta], [manifold.retract(x, delta)]), 2)
 
@@ -111,9 +112,9 @@ class Transcription:
             matrices[factor.name] = ca.horzcat(*steps, parameters, factor.residual)
         return matrices
 
-    def _kernel(self, factor: Factor, result: ca.SX) -> Kernel:
+    def _kernel(self, factor: Factor, result: ca.SX, *extra: ca.SX) -> Kernel:
         codes = [] if factor.box is None else [factor.box.codes]
-        stepwise = [*factor.variables.values(), factor.data, *codes]
+        stepwise = [*factor.variables.values(), factor.data, *codes, *extra]
         inputs = [*stepwise, self._parameters, self._symbols]
         name = "".join(c if c.isalnum() else "_" for c in factor.name)
         return Kernel(ca.Function(name, inputs, [ca.cse(ca.densify(result))]), len(stepwise))
@@ -165,6 +166,27 @@ class Transcription:
         """One factor's residuals and exact tangent-space Jacobians along one chain."""
         kernel = self._jacobians[factor.name]
         return Block(factor, chain, kernel(*self._arguments(factor, chain, point), self._room(factor, chain)))
+
+    def curvature(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
+        """Exact second derivatives of wᵀr along x ⊞ δ, (count, columns, columns), for weights w (count, rows).
+
+        Columns as in ``Block.matrix``. The kernel is built when first asked for.
+        """
+        if factor.name not in self._curvatures:
+            self._curvatures[factor.name] = self._curvature_kernel(factor)
+        stepwise, shared = self._arguments(factor, chain, point)
+        columns = len(factor.variables) * self.manifold.tangent + len(self.names)
+        room = np.empty((len(weights), columns, columns))
+        return self._curvatures[factor.name]([*stepwise, contiguous(weights)], shared, room)
+
+    def _curvature_kernel(self, factor: Factor) -> Kernel:
+        w = ca.SX.sym("w", len(factor.rows))
+        total = ca.dot(w, factor.residual)
+        steps = factor.variables.values()
+        slope = ca.vertcat(*(gradient(total, x, self.manifold) for x in steps), ca.gradient(total, self._parameters))
+        hessian = ca.horzcat(*(jacobian(slope, x, self.manifold) for x in steps), ca.jacobian(slope, self._parameters))
+        # Moving a basis of rotations along another leaves a commutator, which is antisymmetric.
+        return self._kernel(factor, (hessian + hessian.T) / 2, w)
 
     def _room(self, factor: Factor, chain: int) -> Array:
         columns = len(factor.variables) * self.manifold.tangent + len(self.names) + 1

@@ -17,6 +17,7 @@ from spookid.manifold import Manifold
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduction import Reduction, Rows
+from spookid.solvers.steps import damped
 from spookid.solvers.structured import (
     Elimination,
     NormalEquations,
@@ -193,17 +194,17 @@ def test_linearizations_are_dense_algebra(shape):
     states = len(J.T) - 2
     hessian, gradient = J.T @ J, J.T @ r
     np.testing.assert_allclose(flat(here.gradient), gradient, atol=1e-11)
-    schur = hessian[states:, states:] - hessian[states:, :states] @ np.linalg.solve(
+    complement = hessian[states:, states:] - hessian[states:, :states] @ np.linalg.solve(
         hessian[:states, :states], hessian[:states, states:]
     )
-    np.testing.assert_allclose(here.information(), schur, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(schur(here), complement, rtol=1e-8, atol=1e-9)
     cosines = np.abs(gradient) / (np.linalg.norm(J, axis=0) * np.linalg.norm(r))
     assert here.optimality() == pytest.approx(cosines.max(), rel=1e-10)
     damping = 1e-3
     scales = np.diag(hessian).copy()
     scales[states:] = np.maximum(scales[states:], r @ r)  # magnitudes are 1
     np.testing.assert_allclose(flat(here.scales), scales, rtol=1e-12)
-    step = here.damped(damping).first()
+    step = damped(here, damping).first()
     expected = -np.linalg.solve(hessian + damping * np.diag(scales), gradient)
     np.testing.assert_allclose(flat(step), expected, rtol=1e-8, atol=1e-9)
     promised = r @ r - np.sum((r + J @ expected) ** 2)
@@ -228,7 +229,7 @@ def test_bounded_steps_minimise_the_damped_model_in_the_box(shape, lower, upper)
     here, J, r = linearization(shape, lower, upper)
     n = J.shape[1]
     damping = 1e-3
-    step = flat(here.damped(damping).first())
+    step = flat(damped(here, damping).first())
     rows = np.vstack([J, np.diag(np.sqrt(damping * flat(here.scales)))])
     box = np.full(n, -np.inf), np.full(n, np.inf)
     box[0][-2:], box[1][-2:] = lower, upper

@@ -15,6 +15,7 @@ from spookid.solvers.linearization import Linearization
 from spookid.solvers.program import Program
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.relaxation import FischerBurmeister
+from spookid.solvers.steps import schur
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription import Point, Transcription
 
@@ -40,7 +41,7 @@ def information(problem: Transcription, point: Point) -> Information:
         reduction = Reduction(held, point)
         chains = range(len(held.chains))
         here = Linearization(reduction, reduction.evaluate(point), [reduction.reduce(point, c) for c in chains])
-        matrix = here.information() if reduction.saddle or not reduction.coupled else _constrained(held, point)
+        matrix = schur(here) if reduction.saddle or not reduction.coupled else _constrained(held, point)
         return Information(matrix, here.freedom, reduction.redundant)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError, KeyboardInterrupt):
         return Information(np.full((n, n), np.nan), 0, 0)

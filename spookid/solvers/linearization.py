@@ -10,13 +10,10 @@ import numpy as np
 
 from spookid.factor import Factor
 from spookid.kernels import Array
-from spookid.solvers.bounded import bounded_step
+from spookid.solvers.curvature import curvature
 from spookid.solvers.reduction import Evaluation, Reduction, Rows
-from spookid.solvers.saddle import Saddle
 from spookid.solvers.structured import (
-    Elimination,
     NormalEquations,
-    NotPositiveDefiniteError,
     assemble,
     positive,
     pull_back,
@@ -47,10 +44,6 @@ class Tangent:
         """√Σ scales δ²."""
         squares = Tangent(tuple(a * a for a in self.states), self.parameters * self.parameters)
         return float(np.sqrt(scales.dot(squares)))
-
-
-_PASSES, _SATISFIED = 6, 1e-8
-"""Passes of the method of multipliers at the most, and the share of the coupled rows' first error that is enough."""
 
 
 class Linearization:
@@ -92,7 +85,7 @@ class Linearization:
     @property
     def freedom(self) -> int:
         """Degrees of freedom of the residuals; unknowns that stand in no row take none."""
-        return self.reduction.freedom + sum(int(np.sum(values == 0)) for values in self._diagonals)
+        return self.reduction.freedom + sum(int(np.sum(values == 0)) for values in self.diagonals)
 
     @cached_property
     def gradient(self) -> Tangent:
@@ -100,7 +93,7 @@ class Linearization:
         return Tangent(tuple(chain.gradient for chain in self.chains), self.corner[:-1, -1])
 
     @cached_property
-    def _diagonals(self) -> list[Array]:
+    def diagonals(self) -> list[Array]:
         """Per chain the diagonal of JᵀJ of all rows, hard ones with their penalty, (N t,)."""
         if not self.reduction.saddle:
             return [chain.band[:, 0] for chain in self.chains]
@@ -123,7 +116,7 @@ class Linearization:
         """
         magnitudes = np.maximum(self.problem.magnitudes, np.abs(self.point.parameters))
         parameters = np.maximum(np.diag(self.corner)[:-1], self.corner[-1, -1] / magnitudes**2)
-        return Tangent(tuple(positive(values) for values in self._diagonals), positive(parameters))
+        return Tangent(tuple(positive(values) for values in self.diagonals), positive(parameters))
 
     @property
     def _lagrangian(self) -> Tangent:
@@ -141,6 +134,11 @@ class Linearization:
         """JᵀJ times a step."""
         products = [chain.apply(s, step.parameters) for chain, s in zip(self.chains, step.states, strict=True)]
         return Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0))
+
+    @cached_property
+    def curvature(self) -> list[NormalEquations]:
+        """S of each chain, so that JᵀJ + S is half the exact Hessian of the cost."""
+        return [curvature(self.reduction, self.point, c, basis) for c, basis in enumerate(self._bases)]
 
     def pull_back(self, residuals: list[list[Array]]) -> Tangent:
         """Jᵀ times the residuals of another point."""
@@ -179,32 +177,20 @@ class Linearization:
     def _augmented(self, chain: int, residuals: list[list[Array]]) -> list[tuple[Factor, Array]]:
         return list(zip(self.reduction.kept, self.reduction.augmented(chain, residuals[chain]), strict=True))
 
-    def damped(self, damping: float) -> PenaltyStep | SaddleStep:
-        """The step's problem for one α.
+    def promised(self, step: Tangent, exact: bool = False) -> float:
+        """Decrease of the linearized merit along a step: −2gᵀδ − δᵀHδ, right for any bounds and damping.
 
-        Raises:
-            NotPositiveDefiniteError: if α is too small for a factorization.
+        With ``exact``, that of the merit to second order: H = JᵀJ + S.
         """
-        return (SaddleStep if self.reduction.saddle else PenaltyStep)(self, damping)
-
-    def promised(self, step: Tangent) -> float:
-        """Decrease of the linearized merit along a step: −2gᵀδ − δᵀHδ, right for any bounds and damping."""
         promise = -2 * self.gradient.dot(step) - step.dot(self.hessian(step))
-        # Rows of a saddle-point problem are satisfied at the end of the step: Cδ = −c.
-        return promise + (self.reduction.constraint_merit(self.residuals) if self.reduction.saddle else 0.0)
+        if self.reduction.saddle:  # its rows are satisfied at the end of the step: Cδ = −c
+            promise += self.reduction.constraint_merit(self.residuals)
+        return promise - self._bend(step) if exact else promise
 
-    def information(self) -> Array:
-        """Schur complement of the states in JᵀJ, (n_p, n_p).
-
-        Raises:
-            NotPositiveDefiniteError: if the states are not determined.
-        """
-        for damping in (0.0, 1e-14):
-            try:
-                return self.damped(damping).schur
-            except NotPositiveDefiniteError:
-                continue
-        raise NotPositiveDefiniteError("the states are not determined")
+    def _bend(self, step: Tangent) -> float:
+        """δᵀSδ."""
+        products = [chain.apply(s, step.parameters) for chain, s in zip(self.curvature, step.states, strict=True)]
+        return step.dot(Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0)))
 
     def optimality(self) -> float:
         """Largest cosine between the residual and a column of J; parameters that their gradient pushes against a bound
@@ -218,88 +204,3 @@ class Linearization:
         scales = [*self.scales.states, positive(np.diag(self.corner)[:-1])]
         largest = max(float(np.max(np.abs(g) / np.sqrt(s), initial=0.0)) for g, s in zip(parts, scales, strict=True))
         return largest / float(np.sqrt(self.corner[-1, -1])) if largest > 0 else 0.0
-
-
-class _Step:
-    """The parameters' part of a step: a small bounded quadratic program on the Schur complement of the states."""
-
-    def __init__(self, here: Linearization, damping: float, reductions: Sequence[Array]) -> None:
-        self.here = here
-        self.schur = np.asarray(here.corner[:-1, :-1] - np.sum(reductions, axis=0))
-        """Schur complement of the damped states, (n_p, n_p), the parameters undamped."""
-        self._matrix = self.schur + damping * np.diag(here.scales.parameters)
-        self._lower = here.problem.lower - here.point.parameters
-        self._upper = here.problem.upper - here.point.parameters
-
-    def _parameters(self, gradient: Array, reductions: Sequence[Array]) -> Array:
-        reduced = gradient - np.sum(reductions, axis=0)
-        return bounded_step(self._matrix, reduced, self._lower, self._upper)
-
-
-class PenaltyStep(_Step):
-    """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box, for one α; coupled rows stand in J.
-
-    Raises:
-        NotPositiveDefiniteError: if α is too small for a factorization.
-    """
-
-    def __init__(self, here: Linearization, damping: float) -> None:
-        self._eliminations = [Elimination(chain, damping) for chain in here.chains]
-        super().__init__(here, damping, [e.reduction() for e in self._eliminations])
-
-    def first(self) -> Tangent:
-        """The step from here. Coupled rows are satisfied to first order by the method of multipliers."""
-        step, first = self._solve(self.here.gradient), 0.0
-        for _ in range(_PASSES if self.here.reduction.coupled else 0):
-            error = self.here.reduction.shift_to(self.here.violations(self.here.residuals, step), self.here.coupled)
-            self.here.gradient = self.here.pull_back(self.here.residuals)
-            step = self._solve(self.here.gradient)
-            first = max(first, error)
-            if error <= _SATISFIED * first:
-                break
-        return step
-
-    def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
-        """The step corrected by the residuals found at its end."""
-        return self._solve(self.here.pull_back(residuals).minus(self.here.hessian(step)))
-
-    def _solve(self, gradient: Tangent) -> Tangent:
-        halves = [e.half(g[:, None])[:, 0] for e, g in zip(self._eliminations, gradient.states, strict=True)]
-        pairs = list(zip(self._eliminations, halves, strict=True))
-        parameters = self._parameters(gradient.parameters, [e.reduced_gradient(h) for e, h in pairs])
-        return Tangent(tuple(e.states(h, parameters) for e, h in pairs), parameters)
-
-
-class SaddleStep(_Step):
-    """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box and Cδ = −c in the coupled rows, for one α.
-
-    Raises:
-        NotPositiveDefiniteError: if the system is singular.
-    """
-
-    def __init__(self, here: Linearization, damping: float) -> None:
-        self._saddles = [
-            Saddle(rows, hard, damping * scales + (scales * (total == 0)), here.reduction.tangent)
-            for rows, hard, scales, total in zip(
-                here.rows, here.coupled, here.scales.states, here._diagonals, strict=True
-            )
-        ]
-        super().__init__(here, damping, [saddle.reduction() for saddle in self._saddles])
-
-    def first(self) -> Tangent:
-        """The step from here, and the multipliers of the coupled rows set to match."""
-        step, multipliers = self._solve(self.here.gradient, self.here.violations(self.here.residuals))
-        self.here.reduction.shift_to(multipliers, self.here.coupled)
-        return step
-
-    def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
-        """The step corrected by the residuals found at its end."""
-        gradient = self.here.pull_back(residuals).minus(self.here.hessian(step))
-        return self._solve(gradient, self.here.violations(residuals, step, -1.0))[0]
-
-    def _solve(self, gradient: Tangent, violations: list[list[Array]]) -> tuple[Tangent, list[list[Array]]]:
-        triples = zip(self._saddles, gradient.states, violations, strict=True)
-        pairs = [(saddle, saddle.solved(g, b)) for saddle, g, b in triples]
-        parameters = self._parameters(gradient.parameters, [s.reduced_gradient(y) for s, y in pairs])
-        steps = [saddle.step(y, parameters) for saddle, y in pairs]
-        return Tangent(tuple(states for states, _ in steps), parameters), [m for _, m in steps]

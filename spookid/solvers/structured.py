@@ -6,7 +6,7 @@ Schur complement in the few parameters. Work and memory are linear in the number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,10 @@ class NormalEquations:
         """The states' half gradient Jᵀr, (N t,)."""
         return self.border[:, -1]
 
+    def plus(self, other: NormalEquations) -> NormalEquations:
+        """Sum of two matrices of the same chain."""
+        return NormalEquations(self.band + other.band, self.border + other.border, self.corner + other.corner)
+
     def apply(self, states: Array, parameters: Array) -> tuple[Array, Array]:
         """JᵀJ times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
         border = self.border[:, :-1]
@@ -49,25 +53,34 @@ class NormalEquations:
 
 def assemble(blocks: Sequence[Rows], steps: int, tangent: int, parameters: int) -> NormalEquations:
     """Normal equations of one chain from its linearized factors."""
+    products = ((block.offsets, np.matmul(block.matrix, block.matrix.transpose(0, 2, 1))) for block in blocks)
     reach = max(max(block.offsets) for block in blocks)
+    return gather(products, reach, steps, tangent, parameters)
+
+
+def gather(
+    products: Iterable[tuple[tuple[int, ...], Array]], reach: int, steps: int, tangent: int, parameters: int
+) -> NormalEquations:
+    """One chain's matrix from symmetric blocks (count, columns + 1, columns + 1), each with its factor's offsets.
+
+    Columns are the steps in order of offset, then the parameters, then the gradient.
+    """
     bandwidth = (reach + 1) * tangent
     band = np.zeros((steps, tangent, bandwidth))
     border = np.zeros((steps, tangent, parameters + 1))
     corner = np.zeros((parameters + 1, parameters + 1))
-    for block in blocks:
-        products = np.matmul(block.matrix, block.matrix.transpose(0, 2, 1))
-        count, states = len(products), products.shape[1] - parameters - 1
-        corner += products[:, states:, states:].sum(axis=0)
-        offsets = block.offsets
+    for offsets, block in products:
+        count, states = len(block), block.shape[1] - parameters - 1
+        corner += block[:, states:, states:].sum(axis=0)
         for column in range(states):
             place, local = divmod(column, tangent)
             first = offsets[place]
-            border[first : first + count, local] += products[:, column, states:]
+            border[first : first + count, local] += block[:, column, states:]
             for other in range(place, len(offsets)):
                 start = max(column, other * tangent)
                 shift = (offsets[other] - first) * tangent + start - other * tangent - local
                 stop = (other + 1) * tangent
-                band[first : first + count, local, shift : shift + stop - start] += products[:, start:stop, column]
+                band[first : first + count, local, shift : shift + stop - start] += block[:, start:stop, column]
     return NormalEquations(band.reshape(-1, bandwidth), border.reshape(-1, parameters + 1), corner)
 
 
@@ -85,21 +98,27 @@ def pull_back(blocks: Sequence[Rows], residuals: Sequence[Array], steps: int, ta
 
 
 class Elimination:
-    """A chain's states eliminated from its damped normal equations (JᵀJ + α D).
+    """A chain's states eliminated from its damped normal equations (JᵀJ + α D), or from (JᵀJ + S + α D).
+
+    Args:
+        equations: JᵀJ; its diagonal is D.
+        damping: α.
+        curvature: S, if any.
 
     Raises:
         NotPositiveDefiniteError: if the damped band has no Cholesky factor.
     """
 
-    def __init__(self, equations: NormalEquations, damping: float) -> None:
-        band = equations.band.copy()
+    def __init__(self, equations: NormalEquations, damping: float, curvature: NormalEquations | None = None) -> None:
+        whole = equations if curvature is None else equations.plus(curvature)
+        band = whole.band.copy()
         band[:, 0] += damping * diagonal(equations)
         band[:, 0][equations.band[:, 0] == 0] = 1.0  # an unknown that moves nothing stays where it is
         # The transposed view is what LAPACK calls lower band storage, factorized in place.
         self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
         if info != 0:
             raise NotPositiveDefiniteError(f"leading minor {info}")
-        self._half = self.half(equations.border[:, :-1])
+        self._half = self.half(whole.border[:, :-1])
 
     def half(self, right: Array) -> Array:
         """L⁻¹ right, (N t, columns)."""
