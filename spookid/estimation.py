@@ -29,7 +29,8 @@ def solve(problem: Problem, backend: str, options: Mapping[str, Any], callback: 
     solver = _solver(problem, backend, options)
     began = time.perf_counter()
     assembly = assemble(problem)
-    build = time.perf_counter() - began
+    compiling = assembly.transcription.kernels.seconds
+    build = time.perf_counter() - began - compiling
     outcome = solver.solve(assembly.transcription, assembly.start, callback)
     return _answer(assembly, outcome, build, backend)
 
@@ -50,7 +51,8 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
     problem, transcription = assembly.problem, assembly.transcription
     knowledge = _sensitivities(assembly, outcome)
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
-    notices = [*assembly.notices, *_redundant(outcome), *_unphysical(problem, values)]
+    kernels = transcription.kernels
+    notices = [*assembly.notices, *filter(None, [kernels.notice]), *_redundant(outcome), *_unphysical(problem, values)]
     return Solution(
         problem=problem.name,
         backend=backend,
@@ -75,8 +77,13 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         sensitivities=knowledge,
         complementarity_residual=float("nan"),
         size=_size(transcription),
-        times=Times.of(outcome.timing, build),
-        versions={"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__},
+        times=Times.of(outcome.timing, build, kernels.seconds),
+        versions={
+            "spookid": spookid.__version__,
+            "casadi": ca.__version__,
+            "numpy": np.__version__,
+            "kernels": kernels.how,
+        },
         trajectories=trajectories(assembly, outcome.point),
         notices=tuple(dict.fromkeys(notices)),
     )
