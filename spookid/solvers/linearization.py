@@ -73,7 +73,7 @@ class Linearization:
     @property
     def freedom(self) -> int:
         """Degrees of freedom of the residuals; unknowns that stand in no row take none."""
-        return self.reduction.freedom + sum(int(np.sum(chain.band[:, 0] == 0)) for chain in self.chains)
+        return self.reduction.freedom + sum(int(np.sum(chain.diagonal == 0)) for chain in self.chains)
 
     @cached_property
     def gradient(self) -> Tangent:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from spookid.kernels import Array
@@ -17,6 +19,11 @@ from spookid.solvers.reduction import Rows
 
 _dpbtrf, _dtbtrs = get_lapack_funcs(("pbtrf", "tbtrs"), dtype=np.float64)
 _dsbmv = get_blas_funcs("sbmv", dtype=np.float64)
+
+_CHUNK = 64
+"""Steps whose products are formed at once, small enough for a processor's cache."""
+_FEW = 4
+"""Rows are few if there are so many times more columns."""
 
 
 class NotPositiveDefiniteError(ArithmeticError):
@@ -30,9 +37,14 @@ class NormalEquations:
     band: Array
     """Lower band, LAPACK's layout transposed: band[j, d] = H[j + d, j], (N t, bandwidth)."""
     border: Array
-    """∂²/∂states∂parameters, and the states' gradient as the last column, (N t, n_p + 1)."""
+    """∂²/∂states∂parameters, and the states' gradient as the last column, (N t, n_p + 1), in columns."""
     corner: Array
     """The parameters' part, their gradient in the last row and column, the cost in the corner, (n_p + 1, n_p + 1)."""
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Of JᵀWJ, (N t,)."""
+        return self.band[:, 0].copy()
 
     @property
     def gradient(self) -> Array:
@@ -50,25 +62,68 @@ class NormalEquations:
 def assemble(blocks: Sequence[Rows], steps: int, tangent: int, parameters: int) -> NormalEquations:
     """Normal equations of one chain from its linearized factors."""
     reach = max(max(block.offsets) for block in blocks)
-    bandwidth = (reach + 1) * tangent
-    band = np.zeros((steps, tangent, bandwidth))
-    border = np.zeros((steps, tangent, parameters + 1))
-    corner = np.zeros((parameters + 1, parameters + 1))
+    sums = _Sums(
+        np.zeros((steps, tangent, (reach + 1) * tangent)),
+        np.zeros((parameters + 1, steps, tangent)).transpose(1, 2, 0),
+        np.zeros((parameters + 1, parameters + 1)),
+    )
     for block in blocks:
-        products = np.matmul(block.matrix, block.matrix.transpose(0, 2, 1))
-        count, states = len(products), products.shape[1] - parameters - 1
-        corner += products[:, states:, states:].sum(axis=0)
-        offsets = block.offsets
-        for column in range(states):
-            place, local = divmod(column, tangent)
-            first = offsets[place]
-            border[first : first + count, local] += products[:, column, states:]
-            for other in range(place, len(offsets)):
-                start = max(column, other * tangent)
-                shift = (offsets[other] - first) * tangent + start - other * tangent - local
-                stop = (other + 1) * tangent
-                band[first : first + count, local, shift : shift + stop - start] += products[:, start:stop, column]
-    return NormalEquations(band.reshape(-1, bandwidth), border.reshape(-1, parameters + 1), corner)
+        matrix, columns = _seen(block.matrix, parameters)
+        places = np.asarray(block.offsets)[columns // tangent] * tangent + columns % tangent
+        room = np.empty((min(_CHUNK, len(matrix)), matrix.shape[1], matrix.shape[1]))
+        for start in range(0, len(matrix), _CHUNK):
+            part = matrix[start : start + _CHUNK]
+            # One array and its own transpose: NumPy takes BLAS's symmetric product, half the work.
+            sums.add(np.matmul(part, part.transpose(0, 2, 1), out=room[: len(part)]), places, start)
+    # LAPACK wants whole columns of the border.
+    border = sums.border.transpose(2, 0, 1).reshape(parameters + 1, -1).T
+    return NormalEquations(sums.band.reshape(steps * tangent, -1), border, sums.corner)
+
+
+def _seen(matrix: Array, parameters: int) -> tuple[Array, NDArray[np.intp]]:
+    """A transposed Jacobian (count, columns + 1, rows) without the states' columns that its rows do not see, and the
+    numbers of the columns that are left. Few rows see few columns; many are not worth the search."""
+    states = matrix.shape[1] - parameters - 1
+    if matrix.shape[2] * _FEW > matrix.shape[1]:
+        return matrix, np.arange(states)
+    used = np.any(matrix[:, :states], axis=(0, 2))
+    kept = np.append(used, np.ones(parameters + 1, dtype=bool))
+    return np.ascontiguousarray(matrix[:, kept]), np.flatnonzero(used)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Normal equations in the making: band (N, t, bandwidth), border (N, t, n_p + 1) and corner."""
+
+    band: Array
+    border: Array
+    corner: Array
+
+    def add(self, products: Array, places: NDArray[np.intp], step: int) -> None:
+        """Add a factor's products (count, columns + 1, columns + 1) at ``step`` and after.
+
+        Its columns of states stand at ``places`` from the first unknown of their step on.
+        """
+        tangent, states = self.band.shape[1], len(places)
+        runs = _runs(places)
+        for i, (offset, local) in enumerate(zip(*divmod(places, tangent), strict=True)):
+            here = slice(step + offset, step + offset + len(products))
+            for begin, stop in runs:
+                start = max(i, begin)
+                if start < stop:
+                    shift = places[start] - places[i]
+                    self.band[here, local, shift : shift + stop - start] += products[:, i, start:stop]
+        for begin, stop in _runs(places + places // tangent):  # those of one step
+            offset, local = divmod(places[begin], tangent)
+            here = slice(step + offset, step + offset + len(products))
+            self.border[here, local : local + stop - begin] += products[:, begin:stop, states:]
+        np.add(self.corner, products[:, states:, states:].sum(axis=0), out=self.corner)
+
+
+def _runs(places: NDArray[np.intp]) -> list[tuple[int, int]]:
+    """Stretches [start, stop) of successive numbers."""
+    cuts = np.flatnonzero(np.diff(places) != 1) + 1
+    return list(zip([0, *cuts], [*cuts, len(places)], strict=True)) if len(places) else []
 
 
 def pull_back(blocks: Sequence[Rows], residuals: Sequence[Array], steps: int, tangent: int) -> tuple[Array, Array]:
@@ -93,8 +148,8 @@ class Elimination:
 
     def __init__(self, equations: NormalEquations, damping: float) -> None:
         band = equations.band.copy()
-        band[:, 0] += damping * diagonal(equations)
-        band[:, 0][equations.band[:, 0] == 0] = 1.0  # an unknown that moves nothing stays where it is
+        # An unknown that moves nothing stays where it is.
+        band[:, 0] = positive((1 + damping) * equations.diagonal)
         # The transposed view is what LAPACK calls lower band storage, factorized in place.
         self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
         if info != 0:
@@ -123,7 +178,7 @@ class Elimination:
 
 def diagonal(equations: NormalEquations) -> Array:
     """Diagonal of JᵀWJ, 1 where an unknown moves nothing, (N t,)."""
-    return positive(equations.band[:, 0])
+    return positive(equations.diagonal)
 
 
 def positive(values: Array) -> Array:
