@@ -135,15 +135,8 @@ def prepare(
 
 
 def _wanted(steps: int) -> bool:
-    setting = os.environ.get("SPOOKID_COMPILE", "auto").lower()
-    choices = {
-        "auto": steps >= FEWEST_STEPS,
-        "": steps >= FEWEST_STEPS,
-        "on": True,
-        "1": True,
-        "off": False,
-        "0": False,
-    }
+    setting = os.environ.get("SPOOKID_COMPILE", "").lower() or "auto"
+    choices = {"auto": steps >= FEWEST_STEPS, "on": True, "1": True, "off": False, "0": False}
     if setting not in choices:
         raise ProblemError(f"the environment variable SPOOKID_COMPILE is {setting!r}; it must be auto, on or off")
     return choices[setting]

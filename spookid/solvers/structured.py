@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from spookid.kernels import Array
@@ -19,6 +18,9 @@ from spookid.solvers.reduction import Rows
 
 _dpbtrf, _dtbtrs = get_lapack_funcs(("pbtrf", "tbtrs"), dtype=np.float64)
 _dsbmv = get_blas_funcs("sbmv", dtype=np.float64)
+
+Run = tuple[int, int]
+"""Columns [start, stop)."""
 
 _CHUNK = 64
 """Steps whose products are formed at once, small enough for a processor's cache."""
@@ -64,31 +66,31 @@ def assemble(blocks: Sequence[Rows], steps: int, tangent: int, parameters: int) 
     reach = max(max(block.offsets) for block in blocks)
     sums = _Sums(
         np.zeros((steps, tangent, (reach + 1) * tangent)),
-        np.zeros((parameters + 1, steps, tangent)).transpose(1, 2, 0),
+        np.zeros((steps, tangent, parameters + 1)),
         np.zeros((parameters + 1, parameters + 1)),
     )
     for block in blocks:
         matrix, columns = _seen(block.matrix, parameters)
-        places = np.asarray(block.offsets)[columns // tangent] * tangent + columns % tangent
+        places = [block.offsets[c // tangent] * tangent + c % tangent for c in columns]
+        runs = _runs(places)
         room = np.empty((min(_CHUNK, len(matrix)), matrix.shape[1], matrix.shape[1]))
         for start in range(0, len(matrix), _CHUNK):
             part = matrix[start : start + _CHUNK]
             # One array and its own transpose: NumPy takes BLAS's symmetric product, half the work.
-            sums.add(np.matmul(part, part.transpose(0, 2, 1), out=room[: len(part)]), places, start)
-    # LAPACK wants whole columns of the border.
-    border = sums.border.transpose(2, 0, 1).reshape(parameters + 1, -1).T
+            sums.add(np.matmul(part, part.transpose(0, 2, 1), out=room[: len(part)]), places, runs, start)
+    border = np.asfortranarray(sums.border.reshape(steps * tangent, -1))  # LAPACK wants whole columns
     return NormalEquations(sums.band.reshape(steps * tangent, -1), border, sums.corner)
 
 
-def _seen(matrix: Array, parameters: int) -> tuple[Array, NDArray[np.intp]]:
+def _seen(matrix: Array, parameters: int) -> tuple[Array, list[int]]:
     """A transposed Jacobian (count, columns + 1, rows) without the states' columns that its rows do not see, and the
     numbers of the columns that are left. Few rows see few columns; many are not worth the search."""
     states = matrix.shape[1] - parameters - 1
     if matrix.shape[2] * _FEW > matrix.shape[1]:
-        return matrix, np.arange(states)
+        return matrix, list(range(states))
     used = np.any(matrix[:, :states], axis=(0, 2))
     kept = np.append(used, np.ones(parameters + 1, dtype=bool))
-    return np.ascontiguousarray(matrix[:, kept]), np.flatnonzero(used)
+    return np.ascontiguousarray(matrix[:, kept]), np.flatnonzero(used).tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,31 +101,28 @@ class _Sums:
     border: Array
     corner: Array
 
-    def add(self, products: Array, places: NDArray[np.intp], step: int) -> None:
+    def add(self, products: Array, places: Sequence[int], runs: Sequence[Run], step: int) -> None:
         """Add a factor's products (count, columns + 1, columns + 1) at ``step`` and after.
 
-        Its columns of states stand at ``places`` from the first unknown of their step on.
+        Its columns of states stand at ``places`` from the first unknown of their step on, in ``runs`` of neighbours.
         """
         tangent, states = self.band.shape[1], len(places)
-        runs = _runs(places)
-        for i, (offset, local) in enumerate(zip(*divmod(places, tangent), strict=True)):
+        for i, place in enumerate(places):
+            offset, local = divmod(place, tangent)
             here = slice(step + offset, step + offset + len(products))
             for begin, stop in runs:
                 start = max(i, begin)
                 if start < stop:
                     shift = places[start] - places[i]
                     self.band[here, local, shift : shift + stop - start] += products[:, i, start:stop]
-        for begin, stop in _runs(places + places // tangent):  # those of one step
-            offset, local = divmod(places[begin], tangent)
-            here = slice(step + offset, step + offset + len(products))
-            self.border[here, local : local + stop - begin] += products[:, begin:stop, states:]
+            self.border[here, local] += products[:, i, states:]
         np.add(self.corner, products[:, states:, states:].sum(axis=0), out=self.corner)
 
 
-def _runs(places: NDArray[np.intp]) -> list[tuple[int, int]]:
-    """Stretches [start, stop) of successive numbers."""
-    cuts = np.flatnonzero(np.diff(places) != 1) + 1
-    return list(zip([0, *cuts], [*cuts, len(places)], strict=True)) if len(places) else []
+def _runs(places: Sequence[int]) -> list[Run]:
+    """Stretches of successive numbers."""
+    starts = [i for i, place in enumerate(places) if i == 0 or place != places[i - 1] + 1]
+    return list(zip(starts, [*starts[1:], len(places)], strict=False))
 
 
 def pull_back(blocks: Sequence[Rows], residuals: Sequence[Array], steps: int, tangent: int) -> tuple[Array, Array]:
