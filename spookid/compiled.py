@@ -23,12 +23,13 @@ FEWEST_STEPS = 500
 """On shorter horizons CasADi's virtual machine is done before a compiler would be."""
 _CHUNK = 65536
 """Steps of one call, so that an interruption is not held up for long."""
-_LAYOUT = "1"
+_LAYOUT = "2"
 """Of the generated code below; part of the key."""
 
 _LOOP = """
-CASADI_SYMBOL_EXPORT int {name}_along(casadi_int n, const casadi_real** first, const casadi_int* stride,
-                                      casadi_real* out, casadi_int size) {{
+__attribute__((visibility("default")))
+int {name}_along(casadi_int n, const casadi_real** first, const casadi_int* stride,
+                 casadi_real* out, casadi_int size) {{
   const casadi_real* arg[{sz_arg}];
   casadi_real* res[{sz_res}];
   casadi_int iw[{sz_iw}];

@@ -32,8 +32,11 @@ class Compiler:
     """First line of what it says of itself."""
 
     def flags(self, length: int) -> tuple[str, ...]:
-        """For a source of so many characters. Nothing here lets the compiler reorder sums."""
-        return ("-O2" if length <= LONG_SOURCE else "-O1", "-march=native", "-fPIC", "-shared")
+        """For a source of so many characters. Nothing here lets the compiler reorder sums.
+
+        Functions are hidden unless they say otherwise: one called like another of the process would be taken for it.
+        """
+        return ("-O2" if length <= LONG_SOURCE else "-O1", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden")
 
     def build(self, source: str, folder: Path) -> Path:
         """Compile a source to a shared library in ``folder``.

@@ -37,6 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+ANSWER = '__attribute__((visibility("default"))) int answer(void) { return 42; }'
 SIGNATURE = Signature("line", (2, 2, 1), 2)
 
 
@@ -152,6 +153,12 @@ def test_arrays_of_another_shape_or_kind_are_refused(arguments: tuple[list[Array
         made().functions["line"](*arguments, np.empty((4, 3, 2)))
 
 
+def test_a_function_called_like_one_of_the_c_library_is_not_taken_for_it():
+    x = ca.SX.sym("x")
+    kernels = prepare([Signature("step", (1,), 1)], b"step", lambda: [ca.Function("step", [x], [x + 1])], steps=1)
+    np.testing.assert_array_equal(kernels.functions["step"]([np.ones((2, 1))], [], np.zeros((2, 1))), [[2], [2]])
+
+
 # --- the cache ---
 
 
@@ -193,7 +200,7 @@ def test_an_entry_that_is_whole_but_no_library_is_rebuilt(cache, tmp_path):
     key = "0" * 32
     name = libraries._name(key, b"no library")
     (cache / name).write_bytes(b"no library")
-    source = compiler.find().build("int answer(void) { return 42; }", tmp_path)
+    source = compiler.find().build(ANSWER, tmp_path)
     loaded, kept = libraries.library(key, lambda folder: source)
     assert not kept
     assert loaded.answer() == 42
