@@ -152,7 +152,7 @@ def _compiled(signatures: Sequence[Signature], seed: bytes, define: Callable[[],
         start = time.perf_counter()
         functions = define()
         defining = time.perf_counter() - start
-        return tool.build(_source(functions), folder)
+        return tool.build(source(functions), folder)
 
     loaded, _ = library(_key(seed, tool), build)
     functions = {s.name: CompiledKernel(loaded, s) for s in signatures}
@@ -166,7 +166,8 @@ def _key(seed: bytes, tool: Compiler) -> str:
     return digest.hexdigest()[:32]
 
 
-def _source(functions: Sequence[ca.Function]) -> str:
+def source(functions: Sequence[ca.Function]) -> str:
+    """C code of functions, each with its loop over steps."""
     generator = ca.CodeGenerator("kernels", {"with_header": False})
     loops = []
     for f in functions:

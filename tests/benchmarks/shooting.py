@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, least_squares
 
 from spookid import Variational, compiler
-from spookid.compiled import CompiledKernel, Signature, _source
+from spookid.compiled import CompiledKernel, Signature, source
 
 Array = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def single_shooting(steps: int) -> Solve:
     recording = furuta(Variational(), steps, 4).recordings[0]
     measured = np.column_stack([recording.signals[name][::10] for name in ("theta1", "theta2")])
     with tempfile.TemporaryDirectory() as folder:
-        loaded = ctypes.CDLL(str(compiler.find().build(_source([step()]), Path(folder))))
+        loaded = ctypes.CDLL(str(compiler.find().build(source([step()]), Path(folder))))
     kernel = CompiledKernel(loaded, Signature("step", (36, 4), 1))
 
     def residual(unknowns: Array) -> Array:
