@@ -23,7 +23,7 @@ import spookid
 
 def processor_time() -> float:
     """Of this process and those it has waited for [s]."""
-    return sum(os.times()[:4])
+    return time.process_time() + sum(os.times()[2:4])
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     clock = processor_time if given.cpu else time.perf_counter
     rows = []
     for row in everything(Bench(given.steps, given.repeats, clock), given.largest):
-        print(".", end="", file=sys.stderr, flush=True)
+        print(*row.cells, sep="  ", file=sys.stderr, flush=True)  # a long run shows what it has
         rows.append(row)
     print(file=sys.stderr)
     print(text(rows))
