@@ -66,7 +66,8 @@ def _solve(
     began = time.perf_counter()
     assembly = assemble(problem)
     start = assembly.start if warm_start is None else _warm(assembly, warm_start, own)
-    build = time.perf_counter() - began
+    compiling = assembly.transcription.kernels.seconds
+    build = time.perf_counter() - began - compiling
     outcome = solver.solve(assembly.transcription, start, callback)
     return _answer(assembly, outcome, build, backend)
 
@@ -143,8 +144,8 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
     problem, transcription = assembly.problem, assembly.transcription
     knowledge = _sensitivities(assembly, outcome)
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
-    motion = trajectories(assembly, outcome.point)
-    notices = [*assembly.notices, *_redundant(outcome), *_unphysical(problem, values)]
+    motion, kernels = trajectories(assembly, outcome.point), transcription.kernels
+    notices = [*assembly.notices, *filter(None, [kernels.notice]), *_redundant(outcome), *_unphysical(problem, values)]
     return Solution(
         problem=problem.name,
         backend=backend,
@@ -170,8 +171,13 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         complementarity_residual=complementarity(assembly, outcome.point),
         sticking=_sticking(problem, motion),
         size=_size(transcription),
-        times=Times.of(outcome.timing, build),
-        versions={"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__},
+        times=Times.of(outcome.timing, build, kernels.seconds),
+        versions={
+            "spookid": spookid.__version__,
+            "casadi": ca.__version__,
+            "numpy": np.__version__,
+            "kernels": kernels.how,
+        },
         trajectories=motion,
         notices=tuple(dict.fromkeys(notices)),
     )

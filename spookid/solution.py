@@ -96,7 +96,7 @@ class Times:
     build: float
     """Symbols, functions, initial states."""
     compile: float
-    """C compiler."""
+    """Compiling the model's functions, or loading those compiled before; 0 if they are not compiled."""
     solve: float
     """The solver's whole loop."""
     evaluate: float
@@ -105,9 +105,9 @@ class Times:
     """Of the loop: normal equations and their solution."""
 
     @classmethod
-    def of(cls, timing: Timing, build: float) -> Times:
+    def of(cls, timing: Timing, build: float, compile: float) -> Times:
         """From a solver's timing."""
-        return cls(build, 0.0, timing.solve, timing.evaluate, timing.factorize)
+        return cls(build, compile, timing.solve, timing.evaluate, timing.factorize)
 
 
 @dataclass(frozen=True, eq=False)

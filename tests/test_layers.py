@@ -16,7 +16,7 @@ ROOT = Path(spookid.__file__).parent
 
 ROOMS: dict[str, tuple[str, ...]] = {
     "words": ("errors", "parameter", "rotations"),
-    "tools that know only casadi and numpy": ("manifold", "factor", "kernels"),
+    "tools that know only casadi and numpy": ("manifold", "factor", "kernels", "compiler", "libraries", "compiled"),
     "mechanics": ("body", "joints", "friction", "model", "kinematics"),
     "time": ("steppers.impulses", "steppers.dry_friction", "steppers.spook", "steppers.variational"),
     "evidence": ("recording", "sampling", "_registry", "datasets", "observations"),
@@ -66,13 +66,16 @@ DOORS = {
 }
 """Imports against the direction, inside a function or for types only: what users hold opens doors to later rooms."""
 
-MECHANICS_FREE = {"errors", "factor", "kernels", "manifold", "transcription"}
+MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "manifold", "transcription"}
 
 MAY_KNOW = {
     "kernels": set(),
     "factor": set(),
     "manifold": {"rotations"},
-    "transcription": {"factor", "kernels", "manifold"},
+    "compiler": set(),
+    "libraries": set(),
+    "compiled": {"errors", "kernels", "compiler", "libraries"},
+    "transcription": {"factor", "kernels", "compiled", "manifold"},
     "recording": {"errors"},
     "sampling": {"errors", "recording"},
     "uncertainty": {"kernels"},

@@ -17,7 +17,7 @@ from spookid.manifold import Manifold
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduction import Reduction, Rows
-from spookid.solvers.steps import damped
+from spookid.solvers.steps import damped, schur
 from spookid.solvers.structured import (
     Elimination,
     NormalEquations,

@@ -96,10 +96,10 @@ class Linearization:
     def diagonals(self) -> list[Array]:
         """Per chain the diagonal of JᵀJ of all rows, hard ones with their penalty, (N t,)."""
         if not self.reduction.saddle:
-            return [chain.band[:, 0] for chain in self.chains]
+            return [chain.diagonal for chain in self.chains]
         t, diagonals = self.reduction.tangent, []
         for chain, rows in zip(self.chains, self.coupled, strict=True):
-            squares = chain.band[:, 0].reshape(-1, t).copy()
+            squares = chain.diagonal.reshape(-1, t).copy()
             for block in rows:
                 for i, offset in enumerate(block.offsets):
                     part = block.matrix[:, i * t : (i + 1) * t]
