@@ -17,8 +17,15 @@ ROOT = Path(spookid.__file__).parent
 ROOMS: dict[str, tuple[str, ...]] = {
     "words": ("errors", "parameter", "rotations"),
     "tools that know only casadi and numpy": ("manifold", "factor", "kernels"),
-    "mechanics": ("body", "joints", "friction", "model", "kinematics"),
-    "time": ("steppers.impulses", "steppers.spook", "steppers.variational"),
+    "mechanics": ("body", "joints", "contacts", "friction", "model", "kinematics"),
+    "complementarity": (
+        "complementarity.status",
+        "complementarity.lemke",
+        "complementarity.linear",
+        "complementarity.mixed",
+        "complementarity.bounded",
+    ),
+    "time": ("steppers.impulses", "steppers.reactions", "steppers.spook", "steppers.variational"),
     "evidence": ("recording", "sampling", "_registry", "datasets", "observations"),
     "transcription": ("transcription",),
     "solvers": (
@@ -31,8 +38,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.levenberg_marquardt",
     ),
     "answers": ("uncertainty", "solution"),
-    "motion": ("initialization", "simulation"),
-    "problem": ("problem", "assembly", "trajectories", "estimation", "replay"),
+    "motion": ("initialization", "simulation", "exact"),
+    "problem": ("problem", "assembly", "trajectories", "estimation", "replay", "differentiation"),
     "studies": ("comparison", "audit"),
     "rendering": (
         "folders",
@@ -58,11 +65,14 @@ DOORS = {
 
 MECHANICS_FREE = {"errors", "factor", "kernels", "manifold", "transcription"}
 
+COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "lemke", "linear")}
+
 MAY_KNOW = {
     "kernels": set(),
     "factor": set(),
     "manifold": {"rotations"},
     "transcription": {"factor", "kernels", "manifold"},
+    **{f"complementarity.{name}": COMPLEMENTARITY | {"kernels"} for name in ("status", "lemke", "linear", "mixed", "bounded")},
     "recording": {"errors"},
     "sampling": {"errors", "recording"},
     "uncertainty": {"kernels"},
