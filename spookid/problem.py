@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spookid.solvers.levenberg_marquardt import Callback
 
 BACKENDS = ("lm",)
-FRICTIONS = ("smooth",)
+FRICTIONS = ("smooth", "exact")
 
 
 @dataclass(frozen=True, eq=False)

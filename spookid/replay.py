@@ -11,6 +11,7 @@ import numpy as np
 
 from spookid.assembly import gather, numbers, slip_widths
 from spookid.errors import ProblemError, shown
+from spookid.exact import ExactStepper
 from spookid.factor import Constant
 from spookid.initialization import closing_rows
 from spookid.kernels import Array, contiguous
@@ -78,7 +79,7 @@ def simulate(
         start = _start(problem, initial, recording)
     settings = Settings.of(problem.model)
     constants = numbers(problem, settings, slip_widths(problem, evidence))
-    stepper = Stepper(problem.stepper.forward(problem.model, settings), constants)
+    stepper = forward_stepper(problem, settings, constants)
     try:
         marched = march(stepper, contiguous(start), problem.stepper.forward_inputs(u), progress)
     except StepFailedError as error:
@@ -86,6 +87,21 @@ def simulate(
         raise
     states = problem.stepper.recorded(problem.model, marched, problem.step)
     return _recording(problem, steps, states, u, constants, measured.recording.name if measured else problem.name)
+
+
+def forward_stepper(problem: Problem, settings: Settings, constants: tuple[Constant, ...]) -> Stepper | ExactStepper:
+    """What steps the mechanism: with smooth friction, or with friction that sticks.
+
+    Raises:
+        ProblemError: for constraints that only push with smooth friction.
+    """
+    if problem.friction != "smooth":
+        return ExactStepper(problem.stepper.exact(problem.model, settings), constants)
+    if problem.model.is_unilateral:
+        raise ProblemError(
+            f'{problem.place}: Problem {problem.name!r} has limits or contacts, which need friction="exact"'
+        )
+    return Stepper(problem.stepper.forward(problem.model, settings), constants)
 
 
 def _values(problem: Problem, parameters: Parameters) -> dict[str, float]:

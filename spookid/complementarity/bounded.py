@@ -82,6 +82,10 @@ class BoundedSolution:
     """A ``Mode`` for each reaction, (m,); at an edge that of sticking."""
 
 
+NOTHING = BoundedSolution(Status.SOLVED, np.zeros(0), 0.0, np.zeros(0, dtype=int))
+"""The solution of a problem without reactions."""
+
+
 def solve(problem: Bounded, guess: Array) -> BoundedSolution:
     """Reactions near ``guess``, (m,)."""
     found = _newton(problem, guess)

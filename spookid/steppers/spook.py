@@ -25,6 +25,7 @@ from spookid.manifold import Manifold
 from spookid.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
 from spookid.steppers.impulses import ForwardStep, Settings, Slips, StepFunction, along_axes
+from spookid.steppers.reactions import ExactStep, Reactions, without_friction
 
 _SHIFT = 1e-10
 """Of the diagonal of GGᵀ, whose entries are of the order of 1."""
@@ -127,6 +128,37 @@ class Spook:
             unknowns=ca.vertcat(v_next, multipliers),
             equations=ca.vertcat(step.impulse(v_next, multipliers), step.constraint(v_next, multipliers)),
             x_next=ca.vertcat(q_next, v_next),
+        )
+
+    def exact(self, model: Model, settings: Settings) -> ExactStep:
+        """The step as equations in (v₊, λ) with reactions, for any compliance from zero up (2.26)."""
+        step = Step(model, settings, model.state)
+        reactions = Reactions(model, settings, step.at, step.q)
+        v_next = ca.SX.sym("v_next", model.configuration.tangent)
+        multipliers = ca.SX.sym("lambda", step.sigma.numel())
+        slip = step.at.slip @ v_next
+        slips = Slips(slip, step.slip_before, slip - step.slip_before)
+        along = without_friction(model, settings, step.at, slips, step.u)
+        impulse = (
+            step.at.mass @ (v_next - step.v)
+            - step.at.constraint.T @ multipliers
+            - step.at.slip.T @ along
+            - reactions.directions.T @ reactions.symbol
+            - settings.step * (step.at.force + step.at.gyroscopic(step.v))
+        )
+        constant, weights, loads = reactions.bounds(step.slip_before, multipliers)
+        return ExactStep(
+            x=step.x,
+            u=step.u,
+            unknowns=ca.vertcat(v_next, multipliers),
+            reactions=reactions.symbol,
+            equations=ca.vertcat(impulse, step.constraint(v_next, multipliers)),
+            rates=reactions.rates(v_next, reactions.regularized(step.v, v_next)),
+            constant=constant,
+            weights=weights,
+            loads=loads,
+            unilateral=reactions.unilateral,
+            x_next=ca.vertcat(model.configuration.retract(step.q, settings.step * v_next), v_next),
         )
 
     def forward_inputs(self, held: Array) -> Array:

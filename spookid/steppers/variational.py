@@ -33,6 +33,7 @@ from spookid.manifold import Manifold
 from spookid.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
 from spookid.steppers.impulses import ForwardStep, Settings, Slips, StepFunction, along_axes
+from spookid.steppers.reactions import ExactStep, Reactions, without_friction
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,43 @@ class Variational:
             u=u,
             unknowns=ca.vertcat(v_next, multipliers),
             equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
+            x_next=ca.vertcat(q_next, v_next),
+        )
+
+    def exact(self, model: Model, settings: Settings) -> ExactStep:
+        """The step as equations in (v₊, λ) with reactions; inputs as for ``forward``.
+
+        What pushes is rigid like the joints: gaps are not negative at q_{k+1}. Friction acts at v₊, not at the midpoint:
+        a midpoint that sticks, v₊ = −v, would rattle on without end.
+        """
+        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
+        q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
+        v_next = ca.SX.sym("v_next", model.configuration.tangent)
+        multipliers = ca.SX.sym("lambda", ROWS * len(model.joints))
+        q_next = model.configuration.retract(q, settings.step * v_next)
+        share = replace(settings, step=u[-1] * settings.step)
+        at, middle = model.mechanics(q), (v + v_next) / 2
+        reactions = Reactions(model, share, at, q)
+        slips = Slips(now=at.slip @ middle, before=at.slip @ middle, change=at.slip @ (v_next - v))
+        impulse = (
+            at.mass @ (v_next - v)
+            - at.constraint.T @ multipliers
+            - at.slip.T @ without_friction(model, share, at, slips, u[:-1])
+            - reactions.directions.T @ reactions.symbol
+            - share.step * (at.force + at.gyroscopic(middle))
+        )
+        constant, weights, loads = reactions.bounds(slips.before, multipliers)
+        return ExactStep(
+            x=x,
+            u=u,
+            unknowns=ca.vertcat(v_next, multipliers),
+            reactions=reactions.symbol,
+            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
+            rates=reactions.rates(v_next, reactions.gaps(q_next) / settings.step),
+            constant=constant,
+            weights=weights,
+            loads=loads,
+            unilateral=reactions.unilateral,
             x_next=ca.vertcat(q_next, v_next),
         )
 
