@@ -42,7 +42,7 @@ class Solved:
     unknowns: Array
     """(y, u), (n + m,)."""
     modes: Array
-    """``complementarity.bounded.Mode`` of each reaction, (m,)."""
+    """Mode of each reaction, (m,), as in ``complementarity.bounded``."""
     residual: float
     """Largest error of a reaction against its law, in its unit [N m s or N s]."""
 

@@ -14,10 +14,12 @@ Newton's start decides: from the reaction of the step before it reaches the solu
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
+from scipy.linalg import get_lapack_funcs
 
 from spookid.complementarity import linear
 from spookid.complementarity.status import Status
@@ -28,19 +30,17 @@ _SMALLEST_SHARE = 1e-4
 """Of a Newton step."""
 _ACCURATE = 1e-11
 """Largest error in the reactions, as a share of the largest bound or reaction."""
+_dgesv = get_lapack_funcs("gesv", dtype=np.float64)
 
 
-class Mode(IntEnum):
-    """What a reaction does."""
-
-    STICKING = 0
-    """Friction inside its bounds, at rate 0; or a closed unilateral constraint."""
-    FORWARD = 1
-    """Slipping at a positive rate, friction at its lower bound −L."""
-    BACKWARD = -1
-    """Slipping at a negative rate, friction at its upper bound L."""
-    OPEN = 2
-    """A unilateral constraint without reaction."""
+STICKING = 0
+"""Mode of friction inside its bounds, at rate 0, and of a unilateral constraint that pushes."""
+FORWARD = 1
+"""Mode of friction that slips at a positive rate, at its lower bound −L."""
+BACKWARD = -1
+"""Mode of friction that slips at a negative rate, at its upper bound L."""
+OPEN = 2
+"""Mode of a unilateral constraint without reaction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +68,11 @@ class Bounded:
         """L(u), (m,)."""
         return np.maximum(self.K @ u + self.constant + self.W @ np.abs(self.loads @ u + self.loads_before), 0.0)
 
+    def widening(self, u: Array) -> Array:
+        """∂L/∂u where L > 0, (m, m)."""
+        load = self.loads @ u + self.loads_before
+        return self.K + (self.W * np.where(load < 0, -1.0, 1.0)) @ self.loads
+
 
 @dataclass(frozen=True, eq=False)
 class BoundedSolution:
@@ -79,7 +84,7 @@ class BoundedSolution:
     residual: float
     """Largest error of u = clip(u − ρ r, lower, upper), ρ = 1/R_ii, in the unit of u."""
     modes: Array
-    """A ``Mode`` for each reaction, (m,); at an edge that of sticking."""
+    """STICKING, FORWARD, BACKWARD or OPEN for each reaction, (m,); at an edge that of sticking."""
 
 
 NOTHING = BoundedSolution(Status.SOLVED, np.zeros(0), 0.0, np.zeros(0, dtype=int))
@@ -88,65 +93,98 @@ NOTHING = BoundedSolution(Status.SOLVED, np.zeros(0), 0.0, np.zeros(0, dtype=int
 
 def solve(problem: Bounded, guess: Array) -> BoundedSolution:
     """Reactions near ``guess``, (m,)."""
-    found = _newton(problem, guess)
+    newton = _Newton(problem)
+    found = newton.solve(guess)
     if found.status is Status.SOLVED or not np.isfinite(problem.rates).all():
         return found
     for start in (np.zeros_like(guess), _lemke(problem)):
         if start is not None:
-            other = _newton(problem, start)
+            other = newton.solve(start)
             if other.status is Status.SOLVED:
                 return other
             found = min(found, other, key=lambda solution: solution.residual)
     return found
 
 
-def _newton(p: Bounded, u: Array) -> BoundedSolution:
-    """Newton's method with a line search on the piecewise-linear equation."""
-    error, modes, limit = _error(p, u)
-    for _ in range(_MOST_NEWTON):
-        size = max(float(np.max(limit[~p.unilateral], initial=0.0)), float(np.max(np.abs(u), initial=0.0)))
-        if not np.max(np.abs(error), initial=0.0) > _ACCURATE * size:
-            break
-        step = _step(p, u, error, modes)
-        if step is None:
-            break
-        share, norm = 1.0, np.linalg.norm(error)
-        while True:
-            there = _error(p, u + share * step)
-            if np.linalg.norm(there[0]) <= (1 - 1e-4 * share) * norm or share < _SMALLEST_SHARE:
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """The law at one u."""
+
+    u: Array
+    error: Array
+    """u − clip(u − ρ r, lower, upper), (m,)."""
+    limit: Array
+    """L, (m,)."""
+    low: Array
+    """Mask of reactions at their lower bound."""
+    high: Array
+    """Mask of reactions at their upper bound."""
+
+    def norm(self) -> float:
+        """Of the error."""
+        return math.sqrt(self.error @ self.error)
+
+
+class _Newton:
+    """Newton's method with a line search on the piecewise-linear equation u = clip(u − ρ r, lower, upper)."""
+
+    def __init__(self, problem: Bounded) -> None:
+        self._p = problem
+        own = problem.R.diagonal()
+        self._slope, self._offset = problem.R / own[:, None], problem.rates / own
+        self._pushes = bool(problem.unilateral.any())
+
+    def solve(self, u: Array) -> BoundedSolution:
+        """The solution that the method reaches from u."""
+        here, worst, size = self._at(u), 0.0, 0.0
+        for _ in range(_MOST_NEWTON):
+            worst, size = float(np.abs(here.error).max()), self._size(here)
+            if not worst > _ACCURATE * size:
                 break
+            step = self._step(here)
+            if step is None:
+                break
+            here = self._search(here, step)
+        worst, size = float(np.abs(here.error).max()), self._size(here)
+        status = Status.SOLVED if worst <= 10 * _ACCURATE * size else Status.INACCURATE
+        at_lower = np.where(self._p.unilateral, OPEN, FORWARD) if self._pushes else FORWARD
+        modes = np.where(here.low, at_lower, np.where(here.high, BACKWARD, STICKING))
+        return BoundedSolution(status, here.u, worst, modes)
+
+    def _at(self, u: Array) -> _Point:
+        wanted = u - self._slope @ u - self._offset
+        limit = self._p.bound(u)
+        if self._pushes:
+            lower, upper = np.where(self._p.unilateral, 0.0, -limit), np.where(self._p.unilateral, np.inf, limit)
+        else:
+            lower, upper = -limit, limit
+        return _Point(u, u - np.minimum(np.maximum(wanted, lower), upper), limit, wanted < lower, wanted > upper)
+
+    def _size(self, here: _Point) -> float:
+        """The largest bound or reaction: what an error is small against."""
+        return float(max(here.limit.max(), np.abs(here.u).max()))
+
+    def _step(self, here: _Point) -> Array | None:
+        slope, held = self._slope, here.low | here.high
+        if held.any():
+            sign = 1.0 * here.low - here.high
+            if self._pushes:
+                sign[self._p.unilateral] = 0.0
+            at_bound = _identity(len(sign)) + (sign * (here.limit > 0))[:, None] * self._p.widening(here.u)
+            slope = np.where(held[:, None], at_bound, slope)
+        step, info = _dgesv(slope, -here.error)[2:]
+        return step if info == 0 and np.isfinite(step).all() else None
+
+    def _search(self, here: _Point, step: Array) -> _Point:
+        share, norm = 1.0, here.norm()
+        while True:
+            there = self._at(here.u + share * step)
+            if there.norm() <= (1 - 1e-4 * share) * norm or share < _SMALLEST_SHARE:
+                return there
             share /= 2
-        u, (error, modes, limit) = u + share * step, there
-    worst = float(np.max(np.abs(error), initial=0.0))
-    size = max(float(np.max(limit[~p.unilateral], initial=0.0)), float(np.max(np.abs(u), initial=0.0)))
-    solved = bool(worst <= 10 * _ACCURATE * size)
-    return BoundedSolution(Status.SOLVED if solved else Status.INACCURATE, u, worst, modes)
 
 
-def _error(p: Bounded, u: Array) -> tuple[Array, Array, Array]:
-    """u − clip(u − ρ r, lower, upper), the modes and the bounds L."""
-    wanted = u - (p.R @ u + p.rates) / p.R.diagonal()
-    limit = p.bound(u)
-    lower, upper = np.where(p.unilateral, 0.0, -limit), np.where(p.unilateral, np.inf, limit)
-    modes = np.where(wanted < lower, np.where(p.unilateral, Mode.OPEN, Mode.FORWARD), Mode.STICKING)
-    modes = np.where(wanted > upper, Mode.BACKWARD, modes)
-    return u - np.minimum(np.maximum(wanted, lower), upper), modes, limit
-
-
-def _step(p: Bounded, u: Array, error: Array, modes: Array) -> Array | None:
-    slope = p.R / p.R.diagonal()[:, None]
-    sliding = (modes == Mode.FORWARD) | (modes == Mode.BACKWARD)
-    if np.any(modes != Mode.STICKING):
-        load = p.loads @ u + p.loads_before
-        widening = p.K + (p.W * np.where(load < 0, -1.0, 1.0)) @ p.loads
-        widening = np.where((p.bound(u) > 0)[:, None], widening, 0.0)
-        at_bound = np.eye(len(u)) + modes[:, None] * sliding[:, None] * widening
-        slope = np.where((modes == Mode.STICKING)[:, None], slope, at_bound)
-    try:
-        step = np.linalg.solve(slope, -error)
-    except np.linalg.LinAlgError:
-        return None
-    return step if np.all(np.isfinite(step)) else None
+_identity = lru_cache(maxsize=16)(np.eye)
 
 
 def _lemke(p: Bounded) -> Array | None:

@@ -96,10 +96,11 @@ class Reactions:
         soft: list[Hinge | Contact] = [*(joint for joint in self._limited for _ in range(2)), *self.model.contacts]
         relaxation = ca.vertcat(ca.SX(0, 1), *(1 / (1 + 4 * thing.damping / h) for thing in soft))
         compliance = ca.vertcat(ca.SX(0, 1), *(thing.compliance[thing.compliance.numel() - 1] for thing in soft))
-        C = self.directions[self._pushing, :]
+        C = ca.vertcat(ca.SX(0, v.numel()), *(self.directions[i, :] for i in self._pushing))
+        pushes = ca.vertcat(ca.SX(0, 1), *(self.symbol[i] for i in self._pushing))
         sigma = 4 / h**2 * compliance * relaxation
         gap = 4 / h * relaxation * self.gaps(self._q)
-        return C @ v_next + sigma * self.symbol[self._pushing] + gap - relaxation * (C @ v)
+        return C @ v_next + sigma * pushes + gap - relaxation * (C @ v)
 
     def rates(self, v_next: ca.SX, pushing: ca.SX) -> ca.SX:
         """r, (m,): slip rates B v₊ of friction, ``pushing`` of what pushes."""
