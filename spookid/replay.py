@@ -69,8 +69,8 @@ def simulate(
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording number {recording}")
     evidence = tuple(gather(problem, r) for r in problem.recordings)
     measured = evidence[recording] if evidence else None
-    steps = _grid(problem, duration, measured.grid if measured else None)
-    u = _inputs(problem, inputs or (measured.recording if measured else None), steps)
+    steps = step_grid(problem, duration, measured.grid if measured else None)
+    u = step_inputs(problem, inputs or (measured.recording if measured else None), steps)
     if initial is None and isinstance(parameters, Solution):
         initial = parameters
     if initial is None and measured is not None:
@@ -113,7 +113,12 @@ def _values(problem: Problem, parameters: Parameters) -> dict[str, float]:
     return {name: float(value) for name, value in given.items() if name in known}
 
 
-def _grid(problem: Problem, duration: float | None, measured: Grid | None) -> Grid:
+def step_grid(problem: Problem, duration: float | None, measured: Grid | None) -> Grid:
+    """The steps of a simulation: those of the recording, or of ``duration`` [s] from its start.
+
+    Raises:
+        ProblemError: for no duration, or one that is too short.
+    """
     if duration is None:
         if measured is None:
             raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording; give a duration")
@@ -126,7 +131,8 @@ def _grid(problem: Problem, duration: float | None, measured: Grid | None) -> Gr
     return limited(Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1))
 
 
-def _inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:
+def step_inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:
+    """Signals of the motors at the steps, (N, n_u); zero without a ``source``."""
     signals = problem.model.signals
     if source is None:
         return np.zeros((steps.count, len(signals)))

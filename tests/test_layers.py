@@ -16,7 +16,7 @@ ROOT = Path(spookid.__file__).parent
 
 ROOMS: dict[str, tuple[str, ...]] = {
     "words": ("errors", "parameter", "rotations"),
-    "tools that know only casadi and numpy": ("manifold", "factor", "kernels"),
+    "tools that know only casadi and numpy": ("manifold", "factor", "kernels", "callbacks"),
     "mechanics": ("body", "joints", "contacts", "friction", "model", "kinematics"),
     "complementarity": (
         "complementarity.status",
@@ -38,7 +38,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.levenberg_marquardt",
     ),
     "answers": ("uncertainty", "solution"),
-    "motion": ("initialization", "simulation", "exact"),
+    "motion": ("initialization", "simulation", "exact", "sensitivity"),
     "problem": ("problem", "assembly", "trajectories", "estimation", "replay", "differentiation"),
     "studies": ("comparison", "audit"),
     "rendering": (
