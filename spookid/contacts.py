@@ -49,7 +49,9 @@ class Contact:
         what = f"{self.place}: Contact {self.name!r}"
         for side in (self.point, self.plane):
             if not isinstance(side, Frame):
-                raise ProblemError(f"{what} is of {shown(side)}, which is no frame; use body.frame(...) or GROUND.frame()")
+                raise ProblemError(
+                    f"{what} is of {shown(side)}, which is no frame; use body.frame(...) or GROUND.frame()"
+                )
         if self.point.body is self.plane.body:
             raise ProblemError(f"{what} is of {self.point.body.name!r} with itself")
         for name in _NOT_NEGATIVE:

@@ -7,7 +7,7 @@ the variational ones take a few rounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import casadi as ca
@@ -74,6 +74,8 @@ class ExactStepper:
         self._move = _bound(last, [*self._inputs, self._constants], [self._next])
         self._redundant: bool | None = None
         """True if the joints' rows depend on one another, found out at the first step."""
+        self._dependent: bool | None = None
+        """True if the reactions' rates depend on one another, found out at the first step."""
 
     def guess(self, x: Array) -> Array:
         """Unknowns to start from: the velocities of ``x``, no multipliers and no reactions."""
@@ -127,6 +129,8 @@ class ExactStepper:
             return free, bounded.NOTHING
         slope = slopes[n:, n:] + slopes[n:, :n] @ follow
         start = values[n:] + slopes[n:, :n] @ free - slope @ u
+        if self._dependent is None:
+            self._dependent = bounded.is_dependent(slope[:m])
         problem = Bounded(
             R=slope[:m],
             rates=start[:m],
@@ -136,6 +140,7 @@ class ExactStepper:
             loads_before=start[2 * m :],
             W=weights,
             unilateral=self._unilateral,
+            dependent=self._dependent,
         )
         found = bounded.solve(problem, u)
         moved = found.u - u
@@ -171,7 +176,18 @@ class ExactStepper:
         return bool(steady and np.max(np.abs(change[n:]), initial=0.0) <= 100 * _TOLERANCE * (1e-3 + impulse))
 
 
-def _bound(function: ca.Function, inputs: list[Array], outputs: list[Array]) -> ca.FunctionBuffer:
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """Keeps the buffer alive as long as the call."""
+
+    buffer: ca.FunctionBuffer
+    run: Callable[[], None]
+
+    def __call__(self) -> None:
+        self.run()
+
+
+def _bound(function: ca.Function, inputs: list[Array], outputs: list[Array]) -> _Call:
     """A call of ``function`` on these very buffers."""
     buffer, run = function.buffer()
     for i, array in enumerate(inputs):
@@ -181,14 +197,3 @@ def _bound(function: ca.Function, inputs: list[Array], outputs: list[Array]) -> 
         if array.size:
             buffer.set_res(i, array.data)
     return _Call(buffer, run)
-
-
-@dataclass(frozen=True, eq=False)
-class _Call:
-    """Keeps the buffer alive as long as the call."""
-
-    buffer: ca.FunctionBuffer
-    run: ca.Function
-
-    def __call__(self) -> None:
-        self.run()

@@ -112,3 +112,102 @@ def test_random_problems_are_solved():
 def test_ten_thousand_random_problems_are_solved():
     solved, failures = study(10_000, 60, 1)
     assert solved > 9_990, failures
+
+
+def enumerated(M: Array, q: Array) -> list[Array]:
+    """Every solution that a choice of z_i = 0 or w_i = 0 for each row gives, where it gives one."""
+    found = []
+    for choice in product((False, True), repeat=len(q)):
+        active = np.array(choice, dtype=bool)
+        z = np.zeros(len(q))
+        try:
+            z[active] = np.linalg.solve(M[np.ix_(active, active)], -q[active])
+        except np.linalg.LinAlgError:
+            continue
+        if residual(M, q, np.maximum(z, 0.0)) < 1e-9 and np.all(z > -1e-9 * np.max(np.abs(z), initial=1e-9)):
+            found.append(z)
+    return found
+
+
+def test_small_problems_have_a_solution_that_enumeration_finds():
+    rng = np.random.default_rng(3)
+    failures = 0
+    for i in range(600):
+        p = draw(rng, KINDS[i % len(KINDS)], 10)
+        x = mixed.equations(p.A, np.column_stack([p.C, p.a]))
+        M, q = p.B - p.D @ x[:, :-1], p.b - p.D @ x[:, -1]
+        found = mixed.solve(p)
+        if found.status is not Status.SOLVED:
+            failures += 1
+            continue
+        size = np.max(np.abs(found.z), initial=1e-12)
+        assert any(np.allclose(found.z, z, rtol=1e-6, atol=1e-7 * size) for z in enumerated(M, q)), i
+    assert failures <= 1
+
+
+# --- one problem at a time ---
+
+
+def test_lemke_finds_the_solution_of_the_textbook():
+    # Cottle, Pang and Stone, example 1.2.1 in spirit: min x² + ... with one bound active.
+    M, q = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([-5.0, -1.0])
+    status, z, active = lemke.path(M, q, np.ones(2), 20)
+    assert status is Status.SOLVED
+    np.testing.assert_allclose(z, [2.5, 0.0])
+    assert active.tolist() == [True, False]
+
+
+def test_the_path_survives_a_problem_full_of_ties():
+    # Without a rule for ties Lemke's method cycles on problems of this kind (Kostreva).
+    M = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 2.0], [2.0, 0.0, 1.0]])
+    q = -np.ones(3)
+    status, z, _ = lemke.path(M, q, np.ones(3), 30)
+    assert status is Status.SOLVED
+    np.testing.assert_allclose(z, 1 / 3, atol=1e-12)
+    assert residual(M, q, z) < 1e-12
+
+
+def test_a_path_that_runs_off_is_a_ray():
+    found = linear.solve(np.array([[0.0, -1.0], [0.0, 0.0]]), np.array([1.0, -1.0]))
+    assert found.status is Status.RAY
+    assert found.residual > 0.1
+
+
+def test_too_few_pivots_are_reported():
+    rng = np.random.default_rng(5)
+    root = rng.normal(size=(8, 8))
+    status, _, _ = lemke.path(root @ root.T, -np.ones(8), np.ones(8), 2)
+    assert status is Status.TOO_MANY_PIVOTS
+
+
+def test_equations_that_contradict_one_another_are_reported():
+    A = np.array([[1.0, 1.0], [1.0, 1.0]])
+    p = Mixed(A, np.zeros((2, 1)), np.zeros((1, 2)), np.eye(1), np.array([1.0, 2.0]), np.array([1.0]))
+    found = mixed.solve(p)
+    assert found.status is Status.SINGULAR
+    assert found.residual > 1e-3
+
+
+def test_redundant_equations_are_solved():
+    A = np.array([[2.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    p = Mixed(A, np.zeros((3, 1)), np.array([[1.0, 0.0, 0.0]]), np.eye(1), np.array([0.0, 1.0, 1.0]), np.array([0.5]))
+    found = mixed.solve(p)
+    assert found.status is Status.SOLVED
+    np.testing.assert_allclose(found.x, [-1.0, 1.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(found.z, [0.5], atol=1e-12)
+
+
+def test_the_guess_decides_between_several_solutions():
+    M, q = np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([-1.0, -1.0])
+    np.testing.assert_allclose(linear.solve(M, q, np.array([1.0, 0.0])).z, [1.0, 0.0])
+    np.testing.assert_allclose(linear.solve(M, q, np.array([0.0, 1.0])).z, [0.0, 1.0])
+
+
+def test_the_residual_does_not_depend_on_units():
+    rng = np.random.default_rng(7)
+    M, q, z = rng.normal(size=(4, 4)), rng.normal(size=4), np.maximum(rng.normal(size=4), 0.0)
+    rows, columns = 10.0 ** rng.uniform(-5, 5, 4), 10.0 ** rng.uniform(-5, 5, 4)
+    scaled = residual(rows[:, None] * M * columns, rows * q, z / columns)
+    assert scaled == pytest.approx(residual(M, q, z), rel=1e-3)
+    assert residual(M, q, -z - 1) == np.inf
+    assert residual(M, q, np.full(4, np.nan)) == np.inf

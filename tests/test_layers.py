@@ -72,7 +72,10 @@ MAY_KNOW = {
     "factor": set(),
     "manifold": {"rotations"},
     "transcription": {"factor", "kernels", "manifold"},
-    **{f"complementarity.{name}": COMPLEMENTARITY | {"kernels"} for name in ("status", "lemke", "linear", "mixed", "bounded")},
+    **{
+        f"complementarity.{name}": COMPLEMENTARITY | {"kernels"}
+        for name in ("status", "lemke", "linear", "mixed", "bounded")
+    },
     "recording": {"errors"},
     "sampling": {"errors", "recording"},
     "uncertainty": {"kernels"},

@@ -30,6 +30,10 @@ _SMALLEST_SHARE = 1e-4
 """Of a Newton step."""
 _ACCURATE = 1e-11
 """Largest error in the reactions, as a share of the largest bound or reaction."""
+_LOCKED = 1e-9
+"""Share of the largest R_ii that stands in for smaller ones: a reaction that cannot move its own rate."""
+_SINGULAR = 1e-11
+"""Singular values below this share of the largest are zero."""
 _dgesv = get_lapack_funcs("gesv", dtype=np.float64)
 
 
@@ -63,6 +67,8 @@ class Bounded:
     """(m, l)."""
     unilateral: Array
     """Mask of the reactions that only push, (m,)."""
+    dependent: bool = False
+    """True if R is singular, as when more joints rub than can move: the reactions then change as little as they can."""
 
     def bound(self, u: Array) -> Array:
         """L(u), (m,)."""
@@ -89,6 +95,12 @@ class BoundedSolution:
 
 NOTHING = BoundedSolution(Status.SOLVED, np.zeros(0), 0.0, np.zeros(0, dtype=int))
 """The solution of a problem without reactions."""
+
+
+def is_dependent(R: Array) -> bool:
+    """True if R, scaled by its diagonal, is singular."""
+    own = np.sqrt(np.maximum(np.abs(R.diagonal()), np.finfo(float).tiny))
+    return bool(np.linalg.matrix_rank(R / own[:, None] / own, tol=_SINGULAR) < len(R))
 
 
 def solve(problem: Bounded, guess: Array) -> BoundedSolution:
@@ -130,7 +142,8 @@ class _Newton:
 
     def __init__(self, problem: Bounded) -> None:
         self._p = problem
-        own = problem.R.diagonal()
+        own = np.abs(problem.R.diagonal())
+        own = np.maximum(own, _LOCKED * own.max() or 1.0)
         self._slope, self._offset = problem.R / own[:, None], problem.rates / own
         self._pushes = bool(problem.unilateral.any())
 
@@ -172,6 +185,8 @@ class _Newton:
                 sign[self._p.unilateral] = 0.0
             at_bound = _identity(len(sign)) + (sign * (here.limit > 0))[:, None] * self._p.widening(here.u)
             slope = np.where(held[:, None], at_bound, slope)
+        if self._p.dependent:
+            return np.asarray(np.linalg.lstsq(slope, -here.error, rcond=_SINGULAR)[0])
         step, info = _dgesv(slope, -here.error)[2:]
         return step if info == 0 and np.isfinite(step).all() else None
 

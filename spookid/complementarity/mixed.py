@@ -62,7 +62,9 @@ def solve(problem: Mixed, guess: Array | None = None) -> MixedSolution:
     inner = linear.solve(M, q, guess)
     x = -constant - across @ inner.z
     x -= equations(p.A, (p.A @ x + p.C @ inner.z + p.a)[:, None])[:, 0]
-    error = residual(np.block([[p.A, p.C], [p.D, p.B]]), np.concatenate([p.a, p.b]), np.concatenate([x, inner.z]), len(x))
+    error = residual(
+        np.block([[p.A, p.C], [p.D, p.B]]), np.concatenate([p.a, p.b]), np.concatenate([x, inner.z]), len(x)
+    )
     status = inner.status
     if status is Status.SOLVED and not error <= ACCURATE:
         contradiction = residual(p.A, p.C @ inner.z + p.a, x, len(x)) > ACCURATE
