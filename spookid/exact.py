@@ -147,14 +147,19 @@ class ExactStepper:
         return np.concatenate([free + follow @ moved, moved]), found
 
     def _eliminate(self, A: Array, right: Array) -> Array:
-        """A⁻¹ right; the smallest solution where redundant constraints leave their impulses undetermined."""
-        if not (np.all(np.isfinite(A)) and np.all(np.isfinite(right))):
-            return np.full(right.shape, np.nan)
+        """A⁻¹ right; the smallest solution where redundant constraints leave their impulses undetermined.
+
+        Raises:
+            ArithmeticError: if anything is not finite.
+        """
+        if not (np.isfinite(A).all() and np.isfinite(right).all()):
+            raise ArithmeticError(float("nan"))
         if self._redundant is None:
             self._redundant = self._has_redundant_rows(A)
-        if self._redundant:
-            return np.asarray(np.linalg.lstsq(A, right, rcond=_SINGULAR)[0])
-        return np.asarray(_dgesv(A, right)[2])
+        found = np.linalg.lstsq(A, right, rcond=_SINGULAR)[0] if self._redundant else _dgesv(A, right)[2]
+        if not np.isfinite(found).all():
+            raise ArithmeticError(float("nan"))
+        return np.asarray(found)
 
     def _has_redundant_rows(self, A: Array) -> bool:
         """True if impulses are undetermined.

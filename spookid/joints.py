@@ -139,7 +139,8 @@ def _absent(value: ca.SX) -> bool:
 def _check_limits(limits: ca.SX, what: str) -> None:
     if is_constant(limits) and not 0 < float(limits[1] - limits[0]) < 2 * math.pi:
         raise ProblemError(
-            f"{what}: limits are {float(limits[0]):g} and {float(limits[1]):g}; give (lower, upper), less than a turn apart"
+            f"{what}: limits are {float(limits[0]):g} and {float(limits[1]):g} rad; give (lower, upper), less than a "
+            "turn apart"
         )
 
 

@@ -140,7 +140,8 @@ class Model:
             for body in contact.bodies():
                 if id(body) not in bodies:
                     raise ProblemError(
-                        f"{contact.place}: Contact {contact.name!r} is of Body {body.name!r}, which is not in the bodies"
+                        f"{contact.place}: Contact {contact.name!r} touches Body {body.name!r}, which is not in the "
+                        "bodies"
                     )
         for motor in self.motors:
             if motor.hinge not in self.joints:

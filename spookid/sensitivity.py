@@ -2,8 +2,8 @@
 
 At a solution (y, u) of a step the equations and, for every reaction, the branch of its law that holds are
 
-    Φ(x, θ, y, u) = 0:   F = 0;   r_i = 0 if it sticks or pushes;   u_i + s_i L_i = 0 if it slips, s_i = sign r_i;   u_i = 0
-    if it is open.
+    Φ(x, θ, y, u) = 0:    F = 0;    r_i = 0 if it sticks or pushes;    u_i + s_i L_i = 0 if it slips, s_i = sign r_i;
+                          u_i = 0 if it is open.
 
 Differentiated, Φ_z ż = −(Φ_x ẋ + Φ_θ θ̇) with z = (y, u). Where a reaction stands at the edge of two branches the step
 has a derivative on either side; the one given is that of the branch that was found, at the very edge sticking. Printed

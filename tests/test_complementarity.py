@@ -1,4 +1,4 @@
-"""Mixed linear complementarity problems: random, degenerate and ill-scaled ones, against enumeration and by residual."""
+"""Mixed linear complementarity problems: random, degenerate, ill-scaled; by their residual and by enumeration."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     A x + C z + a = 0,      D x + B z + b = w,      0 ≤ z ⟂ w ≥ 0.
 
 The equations are eliminated by LDLᵀ with 1x1 and 2x2 pivots (Bunch and Kaufman), as A is symmetric and, with rigid
-joints, indefinite; an A that is not symmetric takes LU. What is left, (B − D A⁻¹ C) z + (b − D A⁻¹ a), has no structure.
+joints, indefinite; an A that is not symmetric takes LU. What is left is (B − D A⁻¹ C) z + (b − D A⁻¹ a).
 """
 
 from __future__ import annotations

@@ -150,8 +150,8 @@ class Variational:
     def exact(self, model: Model, settings: Settings) -> ExactStep:
         """The step as equations in (v₊, λ) with reactions; inputs as for ``forward``.
 
-        What pushes is rigid like the joints: gaps are not negative at q_{k+1}. Friction acts at v₊, not at the midpoint:
-        a midpoint that sticks, v₊ = −v, would rattle on without end.
+        What pushes is rigid like the joints: gaps are not negative at q_{k+1}. Friction acts at v₊, not at the
+        midpoint: a midpoint that sticks, v₊ = −v, would rattle on without end.
         """
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
         q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
