@@ -70,7 +70,8 @@ def motion_function(
         return problem.stepper.recorded(problem.model, states, problem.step)
 
     def evaluate(arguments: Sequence[Array]) -> list[Array]:
-        return [recorded(steps.march(*arguments, u)[0]).T]
+        start, theta = arguments
+        return [recorded(steps.march(start, theta, u)[0]).T]
 
     def blocks(arguments: Sequence[Array]) -> list[Array]:
         start, theta = arguments

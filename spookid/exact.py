@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from spookid.complementarity import bounded
@@ -41,7 +42,7 @@ class Solved:
     """(ambient,)."""
     unknowns: Array
     """(y, u), (n + m,)."""
-    modes: Array
+    modes: NDArray[np.int_]
     """Mode of each reaction, (m,), as in ``complementarity.bounded``."""
     residual: float
     """Largest error of a reaction against its law, in its unit [N m s or N s]."""

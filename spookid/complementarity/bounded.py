@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from spookid.complementarity import linear
-from spookid.complementarity.status import Status
+from spookid.complementarity.status import Mask, Status
 from spookid.kernels import Array
 
 _MOST_NEWTON = 30
@@ -65,7 +66,7 @@ class Bounded:
     """c, (m,)."""
     W: Array
     """(m, l)."""
-    unilateral: Array
+    unilateral: Mask
     """Mask of the reactions that only push, (m,)."""
     dependent: bool = False
     """True if R is singular, as when more joints rub than can move: the reactions then change as little as they can."""
@@ -89,7 +90,7 @@ class BoundedSolution:
     """(m,)."""
     residual: float
     """Largest error of u = clip(u − ρ r, lower, upper), ρ = 1/R_ii, in the unit of u."""
-    modes: Array
+    modes: NDArray[np.int_]
     """STICKING, FORWARD, BACKWARD or OPEN for each reaction, (m,); at an edge that of sticking."""
 
 
@@ -127,9 +128,9 @@ class _Point:
     """u − clip(u − ρ r, lower, upper), (m,)."""
     limit: Array
     """L, (m,)."""
-    low: Array
+    low: Mask
     """Mask of reactions at their lower bound."""
-    high: Array
+    high: Mask
     """Mask of reactions at their upper bound."""
 
     def norm(self) -> float:

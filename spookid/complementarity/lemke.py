@@ -8,8 +8,9 @@ lexicographically, which excludes cycling, except that z₀ leaves first.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spookid.complementarity.status import Status
+from spookid.complementarity.status import Mask, Status
 from spookid.kernels import Array
 
 _TIE = 1e-12
@@ -18,7 +19,7 @@ _PIVOT = 1e-10
 """Entries below this share of the largest in their column are no pivots."""
 
 
-def path(M: Array, q: Array, cover: Array, most_pivots: int) -> tuple[Status, Array, Array]:
+def path(M: Array, q: Array, cover: Array, most_pivots: int) -> tuple[Status, Array, Mask]:
     """Follow the path from the covering vector ``cover`` > 0, (n,).
 
     Returns:
@@ -50,7 +51,7 @@ def path(M: Array, q: Array, cover: Array, most_pivots: int) -> tuple[Status, Ar
     return status, np.maximum(values[n : 2 * n], 0.0), np.isin(np.arange(n, 2 * n), basis)
 
 
-def _pivot(table: Array, basis: np.ndarray, row: int, entering: int) -> None:
+def _pivot(table: Array, basis: NDArray[np.intp], row: int, entering: int) -> None:
     table[row] /= table[row, entering]
     column = table[:, entering].copy()
     column[row] = 0.0
@@ -58,7 +59,7 @@ def _pivot(table: Array, basis: np.ndarray, row: int, entering: int) -> None:
     basis[row] = entering
 
 
-def _leaving_row(table: Array, basis: np.ndarray, entering: int) -> int | None:
+def _leaving_row(table: Array, basis: NDArray[np.intp], entering: int) -> int | None:
     """The row whose basic variable is first to reach zero; None if none does."""
     n = len(basis)
     column = table[:, entering]

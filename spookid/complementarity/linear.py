@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.complementarity import lemke
-from spookid.complementarity.status import ACCURATE, Status, residual, scaling
+from spookid.complementarity.status import ACCURATE, Mask, Status, residual, scaling
 from spookid.kernels import Array
 
 _QUICK = 12
@@ -66,7 +66,7 @@ def _by_lemke(M: Array, q: Array, scaled: Array, right: Array, unit: Array) -> L
     return best
 
 
-def _settled(M: Array, q: Array, z: Array) -> Array | None:
+def _settled(M: Array, q: Array, z: Array) -> Mask | None:
     """The active set at which Newton's method on min(z, w) = 0 stays; None if it returns to an earlier one."""
     w = M @ z + q
     seen: set[bytes] = set()
@@ -87,7 +87,7 @@ def _settled(M: Array, q: Array, z: Array) -> Array | None:
     return None
 
 
-def _on(M: Array, q: Array, active: Array) -> Array:
+def _on(M: Array, q: Array, active: Mask) -> Array:
     """z with w = 0 on the active set and z = 0 off it, once refined."""
     z = np.zeros(len(q))
     try:

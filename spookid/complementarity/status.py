@@ -6,7 +6,11 @@ from enum import Enum
 
 import numpy as np
 
+from numpy.typing import NDArray
+
 from spookid.kernels import Array
+
+Mask = NDArray[np.bool_]
 
 ACCURATE = 1e-9
 """Largest residual of what is called solved."""
