@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import Enum
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 from spookid.kernels import Array
