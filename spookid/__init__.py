@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Body": "body",
+    "Contact": "contacts",
     "GROUND": "body",
     "Hinge": "joints",
     "HingeAngle": "observations",
@@ -38,6 +39,7 @@ _HOME = {
 __all__ = [
     "GROUND",
     "Body",
+    "Contact",
     "Hinge",
     "HingeAngle",
     "Model",
@@ -60,6 +62,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from spookid.body import GROUND, Body
+    from spookid.contacts import Contact
     from spookid.errors import ProblemError
     from spookid.export import load
     from spookid.joints import Hinge, Motor

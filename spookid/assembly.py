@@ -71,6 +71,7 @@ def assemble(problem: Problem) -> Assembly:
     """
     if not (problem.recordings and problem.observations):
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} needs recordings and observations to be solved")
+    _refuse_what_is_only_simulated(problem)
     problem.stepper.check_model(problem.model)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     settings = Settings.of(problem.model)
@@ -96,6 +97,12 @@ def assemble(problem: Problem) -> Assembly:
         contiguous([problem.guess[p.name] for p in free]),
     )
     return Assembly(problem, settings, constants, evidence, transcription, start, widths)
+
+
+def _refuse_what_is_only_simulated(problem: Problem) -> None:
+    what = f"{problem.place}: Problem {problem.name!r}"
+    if problem.model.is_unilateral:
+        raise ProblemError(f"{what} has limits or contacts, which can be simulated only; leave them out to solve it")
 
 
 def gather(problem: Problem, recording: Recording) -> Evidence:

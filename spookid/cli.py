@@ -17,7 +17,7 @@ WRONG_INPUT = 2
 
 BACKENDS = ("lm", "ipopt")
 STEPPERS = ("spook", "spook-lifted", "variational")
-FRICTIONS = ("smooth",)
+FRICTIONS = ("smooth", "exact", "mpcc")
 
 _PROBLEM = "a Python file that holds `problem`, or a dict `problems`; PROBLEM.py::key picks one of these"
 _STATUS = """exit status:

@@ -16,9 +16,30 @@ ROOT = Path(spookid.__file__).parent
 
 ROOMS: dict[str, tuple[str, ...]] = {
     "words": ("errors", "parameter", "rotations"),
-    "tools that know only casadi and numpy": ("manifold", "factor", "kernels", "compiler", "libraries", "compiled"),
-    "mechanics": ("body", "joints", "friction", "model", "kinematics"),
-    "time": ("steppers.impulses", "steppers.dry_friction", "steppers.spook", "steppers.variational"),
+    "tools that know only casadi and numpy": (
+        "manifold",
+        "factor",
+        "kernels",
+        "callbacks",
+        "compiler",
+        "libraries",
+        "compiled",
+    ),
+    "mechanics": ("body", "joints", "contacts", "friction", "model", "kinematics"),
+    "complementarity": (
+        "complementarity.status",
+        "complementarity.lemke",
+        "complementarity.linear",
+        "complementarity.mixed",
+        "complementarity.bounded",
+    ),
+    "time": (
+        "steppers.impulses",
+        "steppers.dry_friction",
+        "steppers.reactions",
+        "steppers.spook",
+        "steppers.variational",
+    ),
     "evidence": ("recording", "sampling", "_registry", "datasets", "observations"),
     "transcription": ("transcription",),
     "solvers": (
@@ -41,8 +62,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.ipopt",
     ),
     "answers": ("uncertainty", "solution"),
-    "motion": ("initialization", "simulation"),
-    "problem": ("problem", "assembly", "trajectories", "estimation", "replay"),
+    "motion": ("initialization", "simulation", "exact", "sensitivity"),
+    "problem": ("problem", "assembly", "trajectories", "estimation", "replay", "differentiation"),
     "studies": ("comparison", "audit"),
     "rendering": (
         "folders",
@@ -68,6 +89,8 @@ DOORS = {
 
 MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "manifold", "transcription"}
 
+COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "lemke", "linear")}
+
 MAY_KNOW = {
     "kernels": set(),
     "factor": set(),
@@ -76,6 +99,10 @@ MAY_KNOW = {
     "libraries": set(),
     "compiled": {"errors", "kernels", "compiler", "libraries"},
     "transcription": {"factor", "kernels", "compiled", "manifold"},
+    **{
+        f"complementarity.{name}": COMPLEMENTARITY | {"kernels"}
+        for name in ("status", "lemke", "linear", "mixed", "bounded")
+    },
     "recording": {"errors"},
     "sampling": {"errors", "recording"},
     "uncertainty": {"kernels"},

@@ -26,6 +26,7 @@ from spookid.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
 from spookid.steppers.dry_friction import DryFriction
 from spookid.steppers.impulses import ForwardStep, Settings, Slips, StepFunction, along_axes
+from spookid.steppers.reactions import ExactStep, Reactions
 
 _SHIFT = 1e-10
 """Of the diagonal of GGᵀ, whose entries are of the order of 1."""
@@ -150,6 +151,29 @@ class Spook:
             x_next=ca.vertcat(q_next, v_next),
         )
 
+    def exact(self, model: Model, settings: Settings) -> ExactStep:
+        """The step as equations in (v₊, λ) with reactions, for any compliance from zero up (2.26)."""
+        step = Step(model, settings, DryFriction(), model.state, 0)
+        reactions = Reactions(model, settings, step.at, step.q)
+        v_next = ca.SX.sym("v_next", model.configuration.tangent)
+        multipliers = ca.SX.sym("lambda", step.sigma.numel())
+        impulse = step.balance(v_next, multipliers, ca.SX(len(model.joints), 1))
+        impulse -= reactions.directions.T @ reactions.symbol
+        constant, weights, loads = reactions.bounds(step.slip_before, multipliers)
+        return ExactStep(
+            x=step.x,
+            u=step.u,
+            unknowns=ca.vertcat(v_next, multipliers),
+            reactions=reactions.symbol,
+            equations=ca.vertcat(impulse, step.constraint(v_next, multipliers)),
+            rates=reactions.rates(v_next, reactions.regularized(step.v, v_next)),
+            constant=constant,
+            weights=weights,
+            loads=loads,
+            unilateral=reactions.unilateral,
+            x_next=ca.vertcat(model.configuration.retract(step.q, settings.step * v_next), v_next),
+        )
+
     def forward_inputs(self, held: Array) -> Array:
         """Inputs of the forward steps, (N − 1, n_u)."""
         return held[:-1]
@@ -198,10 +222,13 @@ class Step:
 
     def impulse(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
         """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8)."""
+        friction = self.law.impulses(self.model, self.settings, self.slips(w), multipliers, self.extra)
+        return self.balance(w, multipliers, friction)
+
+    def balance(self, w: ca.SX, multipliers: ca.SX, friction: ca.SX) -> ca.SX:
+        """The same with given impulses of dry friction about the hinges' axes, (n_j,)."""
         force = self.at.force + self.at.gyroscopic(self.v)
-        slips = self.slips(w)
-        friction = self.law.impulses(self.model, self.settings, slips, multipliers, self.extra)
-        along = along_axes(self.model, self.settings, self.at, slips, friction, self.u)
+        along = along_axes(self.model, self.settings, self.at, self.slips(w), friction, self.u)
         return (
             self.at.mass @ (w - self.v)
             - self.at.constraint.T @ multipliers

@@ -34,6 +34,7 @@ from spookid.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
 from spookid.steppers.dry_friction import DryFriction
 from spookid.steppers.impulses import ForwardStep, Settings, Slips, StepFunction, along_axes
+from spookid.steppers.reactions import ExactStep, Reactions
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,37 @@ class Variational:
             u=u,
             unknowns=ca.vertcat(v_next, multipliers),
             equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
+            x_next=ca.vertcat(q_next, v_next),
+        )
+
+    def exact(self, model: Model, settings: Settings) -> ExactStep:
+        """The step as equations in (v₊, λ) with reactions; inputs as for ``forward``.
+
+        What pushes is rigid like the joints: gaps are not negative at q_{k+1}. Friction acts at v₊, not at the
+        midpoint: a midpoint that sticks, v₊ = −v, would rattle on without end.
+        """
+        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
+        q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
+        v_next = ca.SX.sym("v_next", model.configuration.tangent)
+        multipliers = ca.SX.sym("lambda", ROWS * len(model.joints))
+        q_next = model.configuration.retract(q, settings.step * v_next)
+        share = replace(settings, step=u[-1] * settings.step)
+        at = model.mechanics(q)
+        reactions = Reactions(model, share, at, q)
+        impulse = _impulse(model, share, at, v, v_next, multipliers, ca.SX(len(model.joints), 1), u[:-1])
+        impulse -= reactions.directions.T @ reactions.symbol
+        constant, weights, loads = reactions.bounds(_slips(at, v, v_next).before, multipliers)
+        return ExactStep(
+            x=x,
+            u=u,
+            unknowns=ca.vertcat(v_next, multipliers),
+            reactions=reactions.symbol,
+            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
+            rates=reactions.rates(v_next, reactions.gaps(q_next) / settings.step),
+            constant=constant,
+            weights=weights,
+            loads=loads,
+            unilateral=reactions.unilateral,
             x_next=ca.vertcat(q_next, v_next),
         )
 
