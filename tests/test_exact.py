@@ -197,8 +197,7 @@ def powers(count: int, stepper: Spook | Variational) -> Array:
     smooth = rubbing.copy()
     smooth[4:] = 0
     friction = (equations(x, u, unknowns, smooth) - equations(x, u, unknowns, rubbing)).full()[:12]
-    at = unknowns[:12] if isinstance(stepper, Spook) else (unknowns[:12] + x[14:]) / 2
-    return np.sum(at * friction, axis=0)
+    return np.sum(unknowns[:12] * friction, axis=0)
 
 
 @per_stepper
