@@ -11,6 +11,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
+from spookid.influence import Influence
 from spookid.kernels import Array
 from spookid.parameter import parameters_in, symbolic
 from spookid.solvers.status import Status, Timing
@@ -157,6 +158,7 @@ class Solution:
     history: tuple[Step, ...]
     parameters: Mapping[str, Estimate]
     sensitivities: Sensitivities
+    influence: Influence
     complementarity_residual: float
     """Largest complementarity residual; NaN if the friction law has none."""
     size: Size
