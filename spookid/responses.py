@@ -72,13 +72,13 @@ def _observations(assembly: Assembly, contraction: Contraction, chain: int, step
 
 
 def _state_weight(assembly: Assembly, contraction: Contraction) -> Array:
-    """Tᵀ ∂r/∂κ, (n_p,): impulse residuals are √κ Δp."""
+    """∂(Tᵀ r)/∂κ, (n_p,): impulse residuals are √κ Δp, and so are their rows of T."""
     total = np.zeros(len(assembly.transcription.names))
     for strips, parts in zip(contraction.linear.chains, contraction.T, strict=True):
         for strip, T in zip(strips, parts, strict=True):
             if strip.factor.group is Group.STATE and not strip.factor.hard:
                 total += np.einsum("kir,kr->i", T, strip.rows.matrix[:, -1])
-    return total / (2 * assembly.problem.state_weight)
+    return total / assembly.problem.state_weight
 
 
 def _settings(assembly: Assembly, point: Point, contraction: Contraction, symbols: Sequence[ca.SX]) -> Array:
