@@ -87,7 +87,7 @@ def test_a_missing_sample_has_none():
 
 
 def test_a_stretch_that_is_wrong_is_found():
-    problem = swing(duration=2.0, noise=1e-3)
+    problem = swing(duration=2.0, noise=1e-3, state_weight=1e8)
     for k in range(80, 90):
         problem = with_sample(problem, k, 0.05)
     influence = problem.solve().influence

@@ -28,7 +28,7 @@ TRUTH = {"J": 0.005, "b": 0.004}
 
 
 def swing(seed: int = 0, noise: float = 2e-3, prior: tuple[float, float] | None = None, **more: object) -> Problem:
-    """A pendulum, 0.8 s, whose compliant joint keeps the dense normal equations well conditioned; b may have a prior."""
+    """A pendulum, 0.8 s, whose compliant joint keeps the dense normal equations well conditioned."""
     J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0, prior=prior)
     model = pendulum(inertia=J, viscous=b, compliance=1e-3)
     settings = {"duration": 0.8, "initial": {"hinge": 1.0}, **more}

@@ -103,15 +103,15 @@ def linear(problem: Transcription, point: Point) -> Linear:
 
 def _strip(reduction: Reduction, factor: Factor, rows: Rows, steps: int) -> Strip:
     if factor.first_only and factor.group is Group.STATE:
-        rows = _independent(rows)
+        rows = _independent(rows, len(rows.offsets) * reduction.tangent)
     alive = np.any(rows.matrix[:, :-1] != 0, axis=1).astype(np.float64)
     scale = float(np.sqrt(reduction.penalty)) if factor in reduction.coupled else 1.0
     return Strip(factor, rows, alive, steps, reduction.tangent, scale)
 
 
-def _independent(rows: Rows) -> Rows:
-    """Those of one step that do not depend on one another: noise lives in them only."""
-    left, values, _ = np.linalg.svd(rows.matrix[0, :-1].T, full_matrices=False)
+def _independent(rows: Rows, states: int) -> Rows:
+    """Those of one step that do not depend on one another in its ``states``: noise lives in them only."""
+    left, values, _ = np.linalg.svd(rows.matrix[0, :states].T, full_matrices=False)
     basis = left[:, values > _INDEPENDENT * values.max(initial=0.0)]
     complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
     return replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
@@ -131,7 +131,6 @@ class Contraction:
 
     def __init__(self, here: Linear, held: NDArray[np.bool_], refined: bool = True) -> None:
         self.linear = here
-        self._moving = here.parameters - int(np.sum(held))
         self._states = 0
         self._factors = [self._factor(c) for c in range(len(here.chains))]
         n = here.parameters
@@ -143,7 +142,7 @@ class Contraction:
         """Per chain and factor, transposed: (count, n_p, rows)."""
         self.information = self.inner(self.T, self.T)
         """TᵀT, the Schur complement of the states, (n_p, n_p)."""
-        self.inverse = _inverse(self.information, held)
+        self.inverse, self._moving = _inverse(self.information, held)
         """Its inverse for the parameters that are not held, 0 elsewhere, (n_p, n_p)."""
         self.residuals = self._without_parameters([[part[:, n:] for part in parts] for parts in projected])
         """r̂ = (I − H) r, what the best changes of states and parameters leave, (count, 1, rows)."""
@@ -203,11 +202,11 @@ class Contraction:
         raise NotPositiveDefiniteError("the states are not determined")
 
 
-def _inverse(information: Array, held: NDArray[np.bool_]) -> Array:
-    """Pseudo-inverse, each parameter scaled by its own information, of those that are not held."""
+def _inverse(information: Array, held: NDArray[np.bool_]) -> tuple[Array, int]:
+    """Pseudo-inverse, each parameter scaled by its own information, of those that are not held; and its rank."""
     scale = np.sqrt(np.diag(information))
     scale = np.where((scale > 0) & ~held, scale, np.inf)
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
     seen = values > RANK * values.max(initial=0.0)
     half = vectors[:, seen] / np.sqrt(values[seen]) / scale[:, None]
-    return np.asarray(half @ half.T)
+    return np.asarray(half @ half.T), int(np.sum(seen))
