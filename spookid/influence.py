@@ -29,6 +29,5 @@ class Influence:
     edges: tuple[Array, ...]
     """Per recording, where its stretches begin and the last one ends [s], (W + 1,)."""
     stretches: tuple[Array, ...]
-    """Per recording, how the estimates would change if a stretch were left out, (W, n_p); NaN if all hangs on it. Where
-    the state weight is so small that a stretch is shorter than what the states need to forget, its neighbours share it.
-    """
+    """Per recording, how the estimates would change if the samples of a stretch were missing, (W, n_p); NaN if all
+    hangs on them."""

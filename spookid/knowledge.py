@@ -80,6 +80,8 @@ def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Eviden
         noise.prior,
         parts.scores,
         parts.information,
+        parts.gradients,
+        parts.remaining,
         dict(zip(names, deviations, strict=True)),
     ), parts.edges
 

@@ -57,6 +57,10 @@ class Evidence:
     """T_wᵀ r̂_w of stretches of the recordings, (W, n_p)."""
     stretches: Array
     """T_wᵀ T_w, (W, n_p, n_p)."""
+    gradients: Array
+    """Tᵀ r without the observations of each stretch less Tᵀ r, (W, n_p); NaN if the states are not determined."""
+    remaining: Array
+    """TᵀT without them, (W, n_p, n_p)."""
     noise: Mapping[str, float] = field(default_factory=dict)
     """Standard deviations of the groups of residuals, in units of what the weights say."""
 
@@ -103,7 +107,8 @@ class Analysis:
     gain: Array
     """(TᵀT)⁻¹: 0 in the rows of parameters that are held, NaN in those of unseen ones, (n_p, n_p)."""
     stretches: Array
-    """Changes of the estimates without each stretch, (W, n_p), 0 and NaN likewise; NaN if all hangs on it."""
+    """Changes of the estimates without the observations of each stretch, (W, n_p), 0 and NaN likewise; NaN if all hangs
+    on it."""
 
 
 def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, held: NDArray[np.bool_]) -> Analysis:
@@ -128,12 +133,14 @@ def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, 
     reasons |= {seen[i]: UNOBSERVED for i in np.flatnonzero(spectrum.unseen).tolist()}
     order = np.argsort(spectrum.values)
     weak = [_describe(spectrum.values[i], spectrum.vectors[:, i], seen) for i in order if spectrum.values[i] < WEAK]
-    inverse, changes = spectrum.inverse, _left_out(spectrum.half, evidence)
+    inverse = spectrum.inverse
+    changes = _changes(spectrum.half, evidence.gradients, evidence.remaining)
+    cut = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.stretches)
     unknown = np.union1d(hidden, np.flatnonzero(held))
     result = Sensitivities(
         tuple(names),
         _blank(inverse @ evidence.scatter @ inverse, unknown),
-        _blank(_jackknife(changes) + inverse @ evidence.prior @ inverse, unknown),
+        _blank(_jackknife(cut) + inverse @ evidence.prior @ inverse, unknown),
         _triangular(evidence.information),
         reasons,
         spectrum.values[order[::-1]],
@@ -203,13 +210,13 @@ def _untangled(basis: Array) -> Array:
     return np.hstack([single, left])
 
 
-def _left_out(half: Array, evidence: Evidence) -> Array:
-    """Changes of the estimates without each stretch, (W, n_p): (S − S_w)⁻¹ T_wᵀ r̂_w; NaN if all hangs on it."""
-    changes = np.full(evidence.scores.shape, np.nan)
-    for w, (score, information) in enumerate(zip(evidence.scores, evidence.stretches, strict=True)):
-        rest = np.eye(half.shape[1]) - half.T @ information @ half
-        if np.linalg.eigvalsh(rest).min(initial=1.0) > RANK:
-            changes[w] = half @ np.linalg.solve(rest, half.T @ score)
+def _changes(half: Array, gradients: Array, remaining: Array) -> Array:
+    """−S_w⁻¹ g_w in what is seen, (W, n_p), from gradients and information without each stretch; NaN if S_w is singular."""
+    changes = np.full(gradients.shape, np.nan)
+    for w, (gradient, information) in enumerate(zip(gradients, remaining, strict=True)):
+        rest = half.T @ information @ half
+        if np.all(np.isfinite(rest)) and np.linalg.eigvalsh(rest).min(initial=1.0) > RANK:
+            changes[w] = -half @ np.linalg.solve(rest, half.T @ gradient)
     return changes
 
 

@@ -86,14 +86,19 @@ def test_a_missing_sample_has_none():
     assert np.all(gap.influence.observations[0][29] != 0)
 
 
-def test_a_stretch_that_is_wrong_is_found():
-    problem = swing(duration=2.0, noise=1e-3, state_weight=1e8)
-    for k in range(80, 90):
-        problem = with_sample(problem, k, 0.05)
-    influence = problem.solve().influence
-    np.testing.assert_allclose(influence.edges[0], np.linspace(0, 201, 21).round() * 0.01)
-    assert influence.stretches[0].shape == (20, 2)
-    assert np.argmax(np.abs(influence.stretches[0]), axis=0).tolist() == [8, 8]
+@pytest.mark.parametrize("w", [0, 7, 19])
+def test_a_stretch_left_out(problem, solution, w):
+    edges = solution.influence.edges[0]
+    np.testing.assert_allclose(edges, np.linspace(0, 61, 21).round() * 0.01)
+    gap = problem
+    for k in np.flatnonzero(
+        (problem.recordings[0].t > edges[w] - 1e-6) & (problem.recordings[0].t < edges[w + 1] - 1e-6)
+    ):
+        gap = with_sample(gap, k, np.nan)
+    refit = gap.solve(**TIGHT)
+    expected = np.array([refit[name].estimate - solution[name].estimate for name in ("J", "b")])
+    largest = np.abs(solution.influence.stretches[0]).max(axis=0)
+    np.testing.assert_array_less(np.abs(solution.influence.stretches[0][w] - expected), 0.02 * largest)
 
 
 def test_two_recordings_have_their_own_stretches():

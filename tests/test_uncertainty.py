@@ -241,7 +241,7 @@ def test_inertias_about_axes_that_never_turn_are_not_seen(stepper):
 def analysed(names: Sequence[str], information: np.ndarray, noise: float, magnitudes: np.ndarray, held: Sequence[bool]):
     """Uncertainty with one noise variance for all rows."""
     n, none = len(names), np.zeros((len(names), len(names)))
-    evidence = Evidence(information, noise * information, none, np.zeros((0, n)), np.zeros((0, n, n)))
+    evidence = Evidence(information, noise * information, none, *2 * (np.zeros((0, n)), np.zeros((0, n, n))))
     return analyse(names, evidence, magnitudes, np.array(held)).sensitivities
 
 
@@ -275,7 +275,7 @@ def test_errors_are_conditional_on_what_is_held():
 
 def test_nothing_is_known_without_a_factor_or_freedom():
     one, none = np.ones((1, 1)), np.zeros((1, 1))
-    without = Evidence(one, np.full((1, 1), np.nan), none, np.zeros((2, 1)), np.zeros((2, 1, 1)))
+    without = Evidence(one, np.full((1, 1), np.nan), none, *2 * (np.zeros((2, 1)), np.zeros((2, 1, 1))))
     for evidence, reason in ((None, NO_FACTOR), (without, NO_FREEDOM)):
         result = analyse(["a"], evidence, np.ones(1), np.zeros(1, dtype=bool))
         assert np.isnan(result.sensitivities.covariance).all()

@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 from spookid.factor import Factor, Group
 from spookid.kernels import Array
 from spookid.solvers.reduction import Reduction, Rows
-from spookid.solvers.structured import NotPositiveDefiniteError, assemble
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
 from spookid.transcription import Point, Transcription
 
 RANK = 1e-10
@@ -56,10 +56,16 @@ class Strip:
         return np.asarray(sum(parts[1:], parts[0]))
 
     @cached_property
-    def band(self) -> Array:
-        """Its part of JᵀJ of the states as LAPACK's lower band, (bandwidth, N tangent)."""
+    def equations(self) -> NormalEquations:
+        """Its part of the normal equations."""
         parameters = self.rows.matrix.shape[1] - len(self.rows.offsets) * self.tangent - 1
-        return assemble([self.rows], self.steps, self.tangent, parameters).band.T
+        return assemble([self.rows], self.steps, self.tangent, parameters)
+
+    def within(self, first: int, last: int) -> Strip:
+        """Only what stands at the steps from ``first`` to before ``last``."""
+        matrix = np.zeros_like(self.rows.matrix)
+        matrix[first:last] = self.rows.matrix[first:last]
+        return replace(self, rows=replace(self.rows, matrix=matrix))
 
     def _parts(self) -> list[tuple[int, Array]]:
         matrix, t = self.rows.matrix, self.tangent
@@ -115,6 +121,16 @@ def _independent(rows: Rows, states: int) -> Rows:
     basis = left[:, values > _INDEPENDENT * values.max(initial=0.0)]
     complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
     return replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
+
+
+def added(strips: Sequence[Strip]) -> NormalEquations:
+    """Normal equations of one chain."""
+    parts = [strip.equations for strip in strips]
+    band = np.zeros((len(parts[0].band), max(part.band.shape[1] for part in parts)))
+    for part in parts:
+        band[:, : part.band.shape[1]] += part.band
+    border, corner = (np.sum([getattr(part, name) for part in parts], axis=0) for name in ("border", "corner"))
+    return NormalEquations(band, border, corner)
 
 
 class Contraction:
@@ -188,9 +204,7 @@ class Contraction:
 
     def _factor(self, chain: int) -> Array:
         strips = self.linear.chains[chain]
-        band = np.zeros(max((s.band.shape for s in strips), default=(1, 0)), order="F")
-        for strip in strips:
-            band[: len(strip.band)] += strip.band
+        band = added(strips).band.T.copy()
         self._states += int(np.count_nonzero(band[0]))
         band[0, band[0] == 0] = 1.0  # an unknown that moves nothing stays where it is
         for damping in (0.0, 1e-14):
