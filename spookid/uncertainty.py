@@ -211,7 +211,7 @@ def _untangled(basis: Array) -> Array:
 
 
 def _changes(half: Array, gradients: Array, remaining: Array) -> Array:
-    """−S_w⁻¹ g_w in what is seen, (W, n_p), from gradients and information without each stretch; NaN if S_w is singular."""
+    """−S_w⁻¹ g_w in what is seen, (W, n_p), from what is left without each stretch; NaN if S_w is singular."""
     changes = np.full(gradients.shape, np.nan)
     for w, (gradient, information) in enumerate(zip(gradients, remaining, strict=True)):
         rest = half.T @ information @ half

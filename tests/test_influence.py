@@ -90,10 +90,8 @@ def test_a_missing_sample_has_none():
 def test_a_stretch_left_out(problem, solution, w):
     edges = solution.influence.edges[0]
     np.testing.assert_allclose(edges, np.linspace(0, 61, 21).round() * 0.01)
-    gap = problem
-    for k in np.flatnonzero(
-        (problem.recordings[0].t > edges[w] - 1e-6) & (problem.recordings[0].t < edges[w + 1] - 1e-6)
-    ):
+    gap, t = problem, problem.recordings[0].t
+    for k in np.flatnonzero((t > edges[w] - 1e-6) & (t < edges[w + 1] - 1e-6)):
         gap = with_sample(gap, k, np.nan)
     refit = gap.solve(**TIGHT)
     expected = np.array([refit[name].estimate - solution[name].estimate for name in ("J", "b")])
