@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,16 +35,19 @@ def figure(solution: Solution) -> Figure:
     columns = min(len(influence.edges), _MOST_COLUMNS)
     picture = Figure(figsize=(3.5 + 4.0 * max(columns, 1), 1.6 + 1.05 * max(len(shown), 1)))
     picture.set_layout_engine("constrained", w_pad=0.08, h_pad=0.05)
-    title = "change of each estimate, in standard errors, if a stretch of the recording were left out"
-    picture.suptitle(f"{solution.problem}: {title}", fontsize=11, parse_math=False)
+    title = f"{solution.problem}: change of each estimate, in standard errors, if the samples of a stretch were missing"
+    picture.suptitle(textwrap.fill(title, int(10 * picture.get_figwidth())), fontsize=11, parse_math=False)
     grid = picture.subplots(max(len(shown), 1), max(columns, 1), squeeze=False, sharex="col", sharey="row")
     if not shown:
         grid[0, 0].set_axis_off()
         grid[0, 0].text(0.5, 0.5, "No parameter has a standard error.", ha="center", va="center")
         return picture
+    for axes, i in zip(grid, shown, strict=True):
+        changes = [stretches[:, i] / errors[i] for stretches in influence.stretches[:columns]]
+        reach = 1.1 * max(float(np.max(np.abs(c[np.isfinite(c)]), initial=0.1)) for c in changes)
+        for panel, edges, change in zip(axes, influence.edges, changes, strict=False):
+            _bars(panel, edges, change, reach)
     for j in range(columns):
-        for axes, i in zip(grid[:, j], shown, strict=True):
-            _bars(axes, influence.edges[j], influence.stretches[j][:, i] / errors[i])
         grid[0, j].set_title(solution.trajectories[j].name, fontsize=10, loc="left", parse_math=False)
         grid[-1, j].set_xlabel("time [s]")
     for axes, i in zip(grid[:, 0], shown, strict=True):
@@ -51,8 +55,8 @@ def figure(solution: Solution) -> Figure:
     return picture
 
 
-def _bars(axes: Axes, edges: Array, changes: Array) -> None:
-    """One bar a stretch, red if large; a stretch on which all hangs is shaded."""
+def _bars(axes: Axes, edges: Array, changes: Array, reach: float) -> None:
+    """One bar a stretch, red if large; a stretch on which all hangs is shaded. The axis shows ``reach`` both ways."""
     colours = [_RED if abs(change) > _MUCH else _BLUE for change in changes]
     known = np.where(np.isfinite(changes), changes, 0.0)
     axes.bar(edges[:-1], known, np.diff(edges), align="edge", color=colours, edgecolor="white", linewidth=0.6)
@@ -63,10 +67,8 @@ def _bars(axes: Axes, edges: Array, changes: Array) -> None:
     axes.grid(color="#e2e2e2", linewidth=0.6, axis="y")
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=9)
-    low, high = axes.get_ylim()
-    largest = max(abs(low), abs(high), 0.1)
-    axes.set_ylim(-largest, largest)
-    axes.set_yticks([-_nice(largest), 0, _nice(largest)])
+    axes.set_ylim(-reach, reach)
+    axes.set_yticks([-_nice(reach), 0, _nice(reach)])
     axes.yaxis.set_major_formatter(lambda value, _: number(value, 2))
 
 
