@@ -58,14 +58,16 @@ class Strip:
     @cached_property
     def equations(self) -> NormalEquations:
         """Its part of the normal equations."""
-        parameters = self.rows.matrix.shape[1] - len(self.rows.offsets) * self.tangent - 1
-        return assemble([self.rows], self.steps, self.tangent, parameters)
+        return self._assembled(self.rows, self.steps)
 
-    def within(self, first: int, last: int) -> Strip:
-        """Only what stands at the steps from ``first`` to before ``last``."""
-        matrix = np.zeros_like(self.rows.matrix)
-        matrix[first:last] = self.rows.matrix[first:last]
-        return replace(self, rows=replace(self.rows, matrix=matrix))
+    def between(self, first: int, last: int) -> NormalEquations:
+        """The part of its rows from ``first`` to before ``last``, of the steps that they reach from ``first`` on."""
+        rows = replace(self.rows, matrix=self.rows.matrix[first:last])
+        return self._assembled(rows, len(rows.matrix) + max(rows.offsets))
+
+    def _assembled(self, rows: Rows, steps: int) -> NormalEquations:
+        parameters = rows.matrix.shape[1] - len(rows.offsets) * self.tangent - 1
+        return assemble([rows], steps, self.tangent, parameters)
 
     def _parts(self) -> list[tuple[int, Array]]:
         matrix, t = self.rows.matrix, self.tangent

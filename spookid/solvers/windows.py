@@ -36,7 +36,8 @@ class Windows:
 def windows(c: Contraction) -> Windows:
     """Cut each chain into stretches and sum what their rows say, those of priors left out."""
     n, edges, scores, information = c.linear.parameters, [], [], []
-    reduced = [_reduced(added(strips)) for strips in c.linear.chains]
+    whole = [added(strips) for strips in c.linear.chains]
+    reduced = [_reduced(equations) for equations in whole]
     total, left_out = np.sum(reduced, axis=0), []
     for i, chain in enumerate(c.linear.problem.chains):
         count = min(WINDOWS, chain.steps)
@@ -50,7 +51,7 @@ def windows(c: Contraction) -> Windows:
                 score[w] += np.tensordot(T[rows], r[rows, 0], axes=((0, 2), (0, 1)))
                 inner[w] += np.tensordot(T[rows], T[rows], axes=((0, 2), (0, 2)))
         for first, last in pairwise(cuts.tolist()):
-            left_out.append(total - reduced[i] + _reduced(_without(c.linear.chains[i], first, last)))
+            left_out.append(total - reduced[i] + _reduced(_without(whole[i], c.linear.chains[i], first, last)))
         edges.append(cuts.astype(np.float64))
         scores.append(score)
         information.append(inner)
@@ -59,15 +60,16 @@ def windows(c: Contraction) -> Windows:
     return Windows(tuple(edges), np.concatenate(scores), np.concatenate(information), gradients, rest[:, :-1, :-1])
 
 
-def _without(strips: Sequence[Strip], first: int, last: int) -> NormalEquations:
+def _without(whole: NormalEquations, strips: Sequence[Strip], first: int, last: int) -> NormalEquations:
     """Normal equations of a chain without the observations at some steps."""
-    whole = added(strips)
-    band, border, corner = whole.band, whole.border.copy(), whole.corner.copy()
+    band, border, corner = whole.band.copy(), whole.border.copy(), whole.corner.copy()
     for strip in (s for s in strips if s.factor.group is Group.OBSERVATION):
         middle = strip.factor.reach // 2
-        part = strip.within(max(first - middle, 0), max(last - middle, 0)).equations
-        band[:, : part.band.shape[1]] -= part.band
-        border -= part.border
+        start = max(first - middle, 0)
+        part = strip.between(start, max(last - middle, 0))
+        rows = slice(start * strip.tangent, start * strip.tangent + len(part.band))
+        band[rows, : part.band.shape[1]] -= part.band
+        border[rows] -= part.border
         corner -= part.corner
     return NormalEquations(band, border, corner)
 
