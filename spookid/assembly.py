@@ -15,6 +15,8 @@ from spookid.kernels import Array, contiguous
 from spookid.kinematics import hinge_angles
 from spookid.observations import Sensor, State, observation_factor, sees_velocities
 from spookid.parameter import Parameter, substitute
+from spookid.priors import NAME as PRIOR
+from spookid.priors import prior_factor
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.sampling import Grid, grid, held, observed
@@ -81,6 +83,8 @@ def assemble(problem: Problem) -> Assembly:
     factors = problem.scheme.factors(problem.model, settings, np.isinf(problem.state_weight))
     factors += [_observe(problem, settings, name, sensors) for name, sensors in _sensors(problem).items()]
     free = problem.free
+    if any(p.prior for p in free):
+        factors.append(prior_factor(free, manifold))
     transcription = Transcription(
         manifold,
         factors,
@@ -90,7 +94,7 @@ def assemble(problem: Problem) -> Assembly:
         np.array([p.lower for p in free]),
         np.array([p.upper for p in free]),
         np.array([magnitude(p, problem.guess[p.name]) for p in free]),
-        [_chain(problem, e, factors) for e in evidence],
+        [_chain(problem, e, factors, i == 0) for i, e in enumerate(evidence)],
     )
     start = Point(
         tuple(unknowns(problem, e, widths, e.guess.states) for e in evidence),
@@ -170,7 +174,7 @@ def _observe(problem: Problem, settings: Settings, name: str, sensors: list[Sens
     return observation_factor(name, sensors, variables, State(problem.model, q, v))
 
 
-def _chain(problem: Problem, evidence: Evidence, factors: list[Factor]) -> Chain:
+def _chain(problem: Problem, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
     data, missing = {"impulse": contiguous(problem.stepper.inputs(evidence.inputs))}, {}
     for name, sensors in _sensors(problem).items():
         factor = next(f for f in factors if f.name == name)
@@ -180,6 +184,9 @@ def _chain(problem: Problem, evidence: Evidence, factors: list[Factor]) -> Chain
         samples = evidence.observed[first : first + count, columns]
         missing[name] = np.isnan(samples)
         data[name] = contiguous(np.hstack([np.where(missing[name], 0.0, samples), ~missing[name]]))
+    for prior in (f for f in factors if f.name == PRIOR):
+        data[PRIOR] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
+        missing[PRIOR] = np.full((1, len(prior.rows)), not leads)
     return Chain(evidence.recording.name, evidence.grid.count, data, missing)
 
 

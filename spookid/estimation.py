@@ -14,15 +14,17 @@ import spookid
 from spookid.assembly import Assembly, assemble, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
+from spookid.knowledge import at_bounds, learn
 from spookid.parameter import Parameter, substitute
 from spookid.problem import BACKENDS, Problem
+from spookid.responses import influence
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.status import Outcome, Status
 from spookid.trajectories import complementarity, trajectories
 from spookid.transcription import Point, Transcription
-from spookid.uncertainty import Sensitivities, sensitivities
+from spookid.uncertainty import Sensitivities
 
 SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
 
@@ -142,10 +144,11 @@ def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> Leven
 
 def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) -> Solution:
     problem, transcription = assembly.problem, assembly.transcription
-    knowledge = _sensitivities(assembly, outcome)
+    knowledge = learn(assembly, outcome.point, at_bounds(transcription, outcome.point))
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels
     notices = [*assembly.notices, *filter(None, [kernels.notice]), *_redundant(outcome), *_unphysical(problem, values)]
+    notices += knowledge.notices
     return Solution(
         problem=problem.name,
         backend=backend,
@@ -166,8 +169,9 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
             )
             for i in outcome.history
         ),
-        parameters={p.name: _estimate(p, problem, values[p.name], knowledge) for p in problem.parameters},
-        sensitivities=knowledge,
+        parameters={p.name: _estimate(p, problem, values[p.name], knowledge.sensitivities) for p in problem.parameters},
+        sensitivities=knowledge.sensitivities,
+        influence=influence(assembly, outcome.point, knowledge, motion),
         complementarity_residual=complementarity(assembly, outcome.point),
         sticking=_sticking(problem, motion),
         size=_size(transcription),
@@ -184,7 +188,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
 
 
 def _cost(costs: Mapping[Group, float]) -> Cost:
-    return Cost(state=costs[Group.STATE], observation=costs[Group.OBSERVATION])
+    return Cost(state=costs[Group.STATE], observation=costs[Group.OBSERVATION], prior=costs[Group.PRIOR])
 
 
 def _estimate(parameter: Parameter, problem: Problem, value: float, knowledge: Sensitivities) -> Estimate:
@@ -202,15 +206,6 @@ def _estimate(parameter: Parameter, problem: Problem, value: float, knowledge: S
         at_bound=i is not None and not parameter.lower < value < parameter.upper,
         fixed=fixed,
     )
-
-
-def _sensitivities(assembly: Assembly, outcome: Outcome) -> Sensitivities:
-    transcription, estimates = assembly.transcription, outcome.point.parameters
-    freedom = outcome.freedom
-    noise = outcome.history[-1].total / freedom if freedom > 0 else float("nan")
-    magnitudes = np.maximum(np.abs(estimates), transcription.magnitudes)
-    held = (estimates <= transcription.lower) | (estimates >= transcription.upper)
-    return sensitivities(transcription.names, outcome.information, noise, magnitudes, held)
 
 
 def _size(transcription: Transcription) -> Size:

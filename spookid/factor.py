@@ -21,6 +21,8 @@ class Group(Enum):
     """Impulse residuals, weighted by κ."""
     OBSERVATION = "observation"
     """Observation residuals, weighted by 1/σ²."""
+    PRIOR = "prior"
+    """What is believed of parameters beforehand; it stands once per problem."""
 
 
 @dataclass(frozen=True, eq=False)

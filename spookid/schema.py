@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from spookid.influence import Influence
 from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.status import Status
@@ -73,14 +74,23 @@ def trajectory_arrays(solution: Solution) -> dict[str, Any]:
 
 
 def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
-    """Content of ``sensitivities.npz``; ``T`` is the triangular factor of the contracted Jacobian."""
-    knowledge = solution.sensitivities
+    """Content of ``sensitivities.npz``; ``T`` is the triangular factor of the contracted Jacobian.
+
+    Names that begin with d are derivatives of the estimates, their last axis that of ``names``; see `Influence`.
+    """
+    knowledge, influence = solution.sensitivities, solution.influence
+    along = {"d_observed": influence.observations, "stretch_edges": influence.edges, "d_stretch": influence.stretches}
     return {
         "names": np.array(knowledge.names, dtype=np.str_),
         "covariance": knowledge.covariance,
         "covariance_sandwich": knowledge.covariance_sandwich,
         "correlation": knowledge.correlation,
         "T": knowledge.factor,
+        "d_state_weight": influence.state_weight,
+        "d_step": influence.step,
+        "fixed_names": np.array(influence.fixed_names, dtype=np.str_),
+        "d_fixed": influence.fixed,
+        **{f"{name}_{i}": array for name, arrays in along.items() for i, array in enumerate(arrays)},
     }
 
 
@@ -108,9 +118,11 @@ def _identifiability(knowledge: Sensitivities) -> Tree:
     return {
         "singular_values": knowledge.singular_values.tolist(),
         "weak_directions": [
-            {"singular_value": w.singular_value, "direction": dict(w.direction)} for w in knowledge.weak
+            {"singular_value": w.singular_value, "direction": dict(w.direction), "advice": w.advice}
+            for w in knowledge.weak
         ],
         "reasons": dict(knowledge.reasons),
+        "noise": dict(knowledge.noise),
     }
 
 
@@ -137,7 +149,9 @@ def _join(path: str, key: object) -> str:
 # --- reading; all of it raises KeyError for what is missing and TypeError or ValueError for what is wrong ---
 
 
-def solution_of(tree: Tree, knowledge: Sensitivities, trajectories: tuple[Trajectory, ...]) -> Solution:
+def solution_of(
+    tree: Tree, knowledge: Sensitivities, influence: Influence, trajectories: tuple[Trajectory, ...]
+) -> Solution:
     """The Solution that ``document`` described; ``tree`` is ``restored``."""
     return Solution(
         **{name: _text(tree[name]) for name in ("problem", "backend", "stepper", "friction", "detail")},
@@ -148,6 +162,7 @@ def solution_of(tree: Tree, knowledge: Sensitivities, trajectories: tuple[Trajec
         history=tuple(_step_of(node) for node in tree["history"]),
         parameters={name: _estimate_of(name, node) for name, node in tree["parameters"].items()},
         sensitivities=knowledge,
+        influence=influence,
         complementarity_residual=_number(tree["complementarity"]["max_residual"]),
         sticking={name: _number(share) for name, share in tree["complementarity"]["sticking"].items()},
         size=Size(**{f.name: _whole(tree["size"][f.name]) for f in fields(Size)}),
@@ -176,8 +191,10 @@ def identifiability_of(tree: Tree) -> Tree:
         "reasons": _texts(node["reasons"]),
         "singular_values": np.array([_number(value) for value in node["singular_values"]], dtype=np.float64),
         "weak": tuple(
-            WeakDirection(_number(w["singular_value"]), _numbers(w["direction"])) for w in node["weak_directions"]
+            WeakDirection(_number(w["singular_value"]), _numbers(w["direction"]), _text(w["advice"]))
+            for w in node["weak_directions"]
         ),
+        "noise": _numbers(node["noise"]),
     }
 
 
@@ -191,6 +208,21 @@ def sensitivities_of(identifiability: Tree, arrays: Arrays) -> Sensitivities:
         covariance_sandwich=_shaped(arrays, "covariance_sandwich", square),
         factor=_shaped(arrays, "T", square),
         **identifiability,
+    )
+
+
+def influence_of(recordings: list[Heading], arrays: Arrays) -> Influence:
+    """The Influence, from `recordings_of` and the content of ``sensitivities.npz``."""
+    n, fixed = len(arrays["names"]), tuple(_text(name) for name in arrays["fixed_names"].tolist())
+    places = range(len(recordings))
+    return Influence(
+        tuple(_shaped(arrays, f"d_observed_{i}", (None, len(recordings[i][1]), n)) for i in places),
+        _shaped(arrays, "d_state_weight", (n,)),
+        _shaped(arrays, "d_step", (n,)),
+        fixed,
+        _shaped(arrays, "d_fixed", (len(fixed), n)),
+        tuple(_shaped(arrays, f"stretch_edges_{i}", (None,)) for i in places),
+        tuple(_shaped(arrays, f"d_stretch_{i}", (None, n)) for i in places),
     )
 
 

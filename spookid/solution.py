@@ -11,6 +11,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
+from spookid.influence import Influence
 from spookid.kernels import Array
 from spookid.parameter import parameters_in, symbolic
 from spookid.solvers.status import Status, Timing
@@ -161,6 +162,7 @@ class Solution:
     history: tuple[Step, ...]
     parameters: Mapping[str, Estimate]
     sensitivities: Sensitivities
+    influence: Influence
     complementarity_residual: float
     """How far the friction impulses are from the exact law at the worst: |λ_t − clip(λ_t − L s/w, ±L)| [N m s] with the
     bound L, the slip rate s and the width w of ``Problem.friction_width``; NaN without dry friction."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Solution, Trajectory
 from spookid.solvers.status import Status
-from spookid.uncertainty import AT_BOUND, WeakDirection
+from spookid.uncertainty import AT_BOUND, UNSEEN, WeakDirection
 
 WIDTH = 100
 """Columns of the page."""
@@ -25,15 +25,14 @@ _STATUS = {
     Status.INTERRUPTED: "interrupted after {} and {}",
 }
 _ERRORS_FROM = (
-    "Standard errors are linearized: from the inverse of the Schur complement of the states in the normal equations, "
-    "scaled by the residual variance (cost over the number of residuals less unknowns)."
+    "Standard errors are linearized, for noise as the residuals show it: one variance for the impulses, one for each "
+    "sensor."
 )
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
-_WEAK_ADVICE = (
-    "Fix one parameter of each combination at a value you trust, or record a motion that excites it; until then these "
-    "estimates mean little."
-)
+_WEAK_VERDICT = "Until then these estimates mean little."
 _STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
+IMPULSES = "state"
+"""Key of the impulses' noise."""
 _MOST_DECIMALS = 7
 _MOST_DIGITS = 9
 
@@ -171,7 +170,18 @@ def _parameters(solution: Solution) -> list[str]:
     if any(math.isfinite(estimate.std_err) for estimate in estimates):
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
         lines += _wrapped(" ".join([_ERRORS_FROM, *conditional]))
-    return lines
+    return [*lines, *_noise(solution.sensitivities.noise)]
+
+
+def _noise(noise: Mapping[str, float]) -> list[str]:
+    """What the residuals say of the noise, against what the weights say."""
+    if not noise:
+        return []
+    sizes = ", ".join(
+        f"impulses {number(size, 3)} /√κ" if name == IMPULSES else f"{name} {number(size, 3)} sigma"
+        for name, size in noise.items()
+    )
+    return _wrapped(f"Noise found: {sizes}.")
 
 
 def _parameter(estimate: Estimate) -> tuple[str, ...]:
@@ -187,19 +197,21 @@ def _parameter(estimate: Estimate) -> tuple[str, ...]:
     )
 
 
+def weak_words(weak: WeakDirection) -> str:
+    """A weak direction and what helps, in words."""
+    verb = "do not see" if weak.singular_value < UNSEEN else "hardly see"
+    size = "" if weak.singular_value < UNSEEN else f" ({number(weak.singular_value, 2)} sigma for 100 %)"
+    if len(weak.direction) == 1:
+        return f"The data {verb} {next(iter(weak.direction))}{size}. {weak.advice}".rstrip()
+    changes = ", ".join(f"{name} {100 * share:+.0f} %" for name, share in weak.direction.items())
+    return f"The data {verb} that these change together: {changes}{size}. {weak.advice}".rstrip()
+
+
 def _weak(weak: Sequence[WeakDirection]) -> list[str]:
     if not weak:
         return []
-    lines = [line for direction in weak for line in _wrapped(_weak_words(direction), "  - ")]
-    return ["Weak directions", *lines, *_wrapped(_WEAK_ADVICE)]
-
-
-def _weak_words(weak: WeakDirection) -> str:
-    seen = f"would be seen at {number(weak.singular_value, 2)} sigma)"
-    if len(weak.direction) == 1:
-        return f"The data hardly see {next(iter(weak.direction))} (a change of 100 % {seen}."
-    changes = ", ".join(f"{name} {100 * share:+.0f} %" for name, share in weak.direction.items())
-    return f"The data hardly see that these change together: {changes} (it {seen}."
+    lines = [line for direction in weak for line in _wrapped(weak_words(direction), "  - ")]
+    return ["Weak directions", *lines, *_wrapped(_WEAK_VERDICT)]
 
 
 def _fit(trajectories: Sequence[Trajectory]) -> list[str]:
@@ -238,7 +250,7 @@ def _cost(solution: Solution) -> list[str]:
     terms = [("state", cost.state, meaning)]
     terms.append(("observation", cost.observation, "Σ|Δy/σ|²"))
     if cost.prior:
-        terms.append(("prior", cost.prior, ""))
+        terms.append(("prior", cost.prior, "Σ|(θ − mean)/sigma|²"))
     rows = [(name, number(value), _share(value, cost), meaning) for name, value, meaning in terms]
     first = solution.history[0].cost if solution.history else cost
     rows.append(("total", number(cost.total), "", f"{number(first.total)} at the initial guess"))

@@ -68,7 +68,7 @@ BAD_SECOND = PENDULUM + (
 COMMANDS = ("check", "solve", "simulate", "audit")
 TRUTH = {"J": 0.01, "b": 2e-3}
 FILES = {"solution.json", "trajectory.npz", "sensitivities.npz", "summary.txt"}
-FILES |= {"fit.png", "convergence.png", "parameters.png"}
+FILES |= {"fit.png", "convergence.png", "parameters.png", "influence.png"}
 
 
 @pytest.fixture(scope="session")

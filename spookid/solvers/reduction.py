@@ -29,6 +29,8 @@ PENALTY = 1e3
 _FEW_ROWS, _SMALL = 0.25, 16
 """A saddle-point solve costs 4 (1 + m/t)³ times the penalty's for m rows and t unknowns a step: worth it for few rows,
 or steps that are small."""
+_STIFF = 1e4
+"""ρ is raised so much for rows that take the place of multipliers."""
 _NEWTON = 20
 _ON_SURFACE = 1e-14
 _REFITS = 3
@@ -151,6 +153,11 @@ class Reduction:
                 error += float(np.sum((shift - self._shift[chain][factor.name]) ** 2))
                 self._shift[chain][factor.name] = shift
         return float(np.sqrt(self.penalty * error))
+
+    def stiffen(self) -> None:
+        """Turn the coupled rows into stiff soft ones, for those who look at a linearization without multipliers."""
+        self.saddle = False
+        self.penalty *= _STIFF
 
     def forces(self, chain: int) -> list[Array]:
         """√ρ s of each coupled factor, (count, rows): what the rows √ρ c are multiplied by."""
