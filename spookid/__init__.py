@@ -31,6 +31,7 @@ _HOME = {
     "gravity": "model",
     "load": "export",
     "load_problem": "loading",
+    "sweep": "sweeping",
     "tilted_gravity": "model",
 }
 """Public names and the modules they live in. They are imported on first use: CasADi takes a while to load."""
@@ -55,6 +56,7 @@ __all__ = [
     "gravity",
     "load",
     "load_problem",
+    "sweep",
     "tilted_gravity",
 ]
 
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from spookid.solvers.status import Status
     from spookid.steppers.spook import Spook
     from spookid.steppers.variational import Variational
+    from spookid.sweeping import sweep
 
 
 def __getattr__(name: str) -> Any:

@@ -33,7 +33,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "answers": ("uncertainty", "solution"),
     "motion": ("initialization", "simulation"),
     "problem": ("problem", "assembly", "trajectories", "estimation", "replay"),
-    "studies": ("comparison", "audit"),
+    "studies": ("comparison", "audit", "axes", "settings", "sweep_points"),
     "rendering": (
         "folders",
         "schema",
@@ -43,8 +43,24 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "simulation_plot",
         "simulation_folder",
         "audit_plot",
+        "sweep_table",
+        "sweep_plot",
+        "sweep_folder",
     ),
-    "face": ("loading", "overview", "terminal", "interruption", "progress", "commands", "cli", "__main__"),
+    "face": (
+        "loading",
+        "overview",
+        "terminal",
+        "interruption",
+        "progress",
+        "workers",
+        "cluster",
+        "sweeping",
+        "sweep_command",
+        "commands",
+        "cli",
+        "__main__",
+    ),
 }
 """Rooms from the foundation up. A module may import those of earlier rooms and those before it in its own."""
 
@@ -53,6 +69,7 @@ DOORS = {
     ("problem", "replay"): "Problem.simulate, and the types of its arguments",
     ("solution", "summary"): "Solution.summary",
     ("solution", "export"): "Solution.save",
+    ("sweep_points", "sweep_table"): "the text of a Sweep",
 }
 """Imports against the direction, inside a function or for types only: what users hold opens doors to later rooms."""
 
