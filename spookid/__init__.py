@@ -27,6 +27,7 @@ _HOME = {
     "Solution": "solution",
     "Spook": "steppers.spook",
     "Status": "solvers.status",
+    "Sweep": "sweep_points",
     "Variational": "steppers.variational",
     "gravity": "model",
     "load": "export",
@@ -52,6 +53,7 @@ __all__ = [
     "Solution",
     "Spook",
     "Status",
+    "Sweep",
     "Variational",
     "gravity",
     "load",
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from spookid.solvers.status import Status
     from spookid.steppers.spook import Spook
     from spookid.steppers.variational import Variational
+    from spookid.sweep_points import Sweep
     from spookid.sweeping import sweep
 
 
