@@ -14,6 +14,7 @@ import spookid
 from spookid.assembly import Assembly, assemble
 from spookid.errors import ProblemError
 from spookid.factor import Group
+from spookid.outlining import mechanism
 from spookid.parameter import Parameter, substitute
 from spookid.problem import BACKENDS, Problem
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times
@@ -79,6 +80,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         versions={"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__},
         trajectories=trajectories(assembly, outcome.point),
         notices=tuple(dict.fromkeys(notices)),
+        mechanism=mechanism(problem, values),
     )
 
 

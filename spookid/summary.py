@@ -189,11 +189,12 @@ def _parameter(estimate: Estimate) -> tuple[str, ...]:
 def _weak(weak: Sequence[WeakDirection]) -> list[str]:
     if not weak:
         return []
-    lines = [line for direction in weak for line in _wrapped(_weak_words(direction), "  - ")]
+    lines = [line for direction in weak for line in _wrapped(weak_words(direction), "  - ")]
     return ["Weak directions", *lines, *_wrapped(_WEAK_ADVICE)]
 
 
-def _weak_words(weak: WeakDirection) -> str:
+def weak_words(weak: WeakDirection) -> str:
+    """What the data hardly see along a direction, and how it would show."""
     seen = f"would be seen at {number(weak.singular_value, 2)} sigma)"
     if len(weak.direction) == 1:
         return f"The data hardly see {next(iter(weak.direction))} (a change of 100 % {seen}."

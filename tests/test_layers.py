@@ -30,9 +30,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.linearization",
         "solvers.levenberg_marquardt",
     ),
-    "answers": ("uncertainty", "solution"),
+    "answers": ("uncertainty", "mechanism", "solution"),
     "motion": ("initialization", "simulation"),
-    "problem": ("problem", "assembly", "trajectories", "estimation", "replay"),
+    "problem": ("problem", "assembly", "trajectories", "outlining", "estimation", "replay"),
     "studies": ("comparison", "audit", "axes", "settings", "sweep_points"),
     "rendering": (
         "folders",
@@ -83,10 +83,11 @@ MAY_KNOW = {
     "recording": {"errors"},
     "sampling": {"errors", "recording"},
     "uncertainty": {"kernels"},
-    "solution": {"errors", "kernels", "parameter", "uncertainty", "solvers.status"},
+    "mechanism": set(),
+    "solution": {"errors", "kernels", "mechanism", "parameter", "uncertainty", "solvers.status"},
     "summary": {"kernels", "solution", "uncertainty", "solvers.status"},
     "plots": {"kernels", "solution", "uncertainty", "summary"},
-    "schema": {"kernels", "solution", "uncertainty", "solvers.status"},
+    "schema": {"kernels", "mechanism", "solution", "uncertainty", "solvers.status"},
     **{name: MECHANICS_FREE | {s for s in ROOMS["solvers"] if s != name} for name in ROOMS["solvers"]},
 }
 """Modules that are kept ignorant on purpose, and all they may import: the narrow waist, solvers, data and results."""
