@@ -87,6 +87,7 @@ def _parser() -> _Parser:
     _add_simulate(commands)
     _add_audit(commands)
     _add_sweep(commands)
+    _add_report(commands)
     return parser
 
 
@@ -151,8 +152,21 @@ def _add_sweep(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
 
 
+def _add_report(commands: argparse._SubParsersAction[_Parser]) -> None:
+    purpose = "write DIR/report.html, a page about the results in DIR that needs nothing but itself"
+    more = "DIR is a folder of results, or one that holds several: then the page has them all.\n"
+    parser = _bare(commands, "report", purpose, more)
+    parser.add_argument("directory", metavar="DIR", help="what `spookid solve` wrote")
+
+
 def _command(commands: argparse._SubParsersAction[_Parser], name: str, purpose: str, more: str = "") -> _Parser:
-    parser = commands.add_parser(
+    parser = _bare(commands, name, purpose, more)
+    parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
+    return parser
+
+
+def _bare(commands: argparse._SubParsersAction[_Parser], name: str, purpose: str, more: str) -> _Parser:
+    return commands.add_parser(
         name,
         help=purpose,
         description=f"{purpose[0].upper()}{purpose[1:]}.",
@@ -160,8 +174,6 @@ def _command(commands: argparse._SubParsersAction[_Parser], name: str, purpose: 
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
-    return parser
 
 
 def _add_fit(parser: _Parser) -> None:

@@ -291,6 +291,18 @@ def sweep(arguments: Namespace, interruption: Interruption) -> Exit:
     return _each(file, prepare, work)
 
 
+# --- report ---
+
+
+def report(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Write the page of a folder of results."""
+    from spookid import report as pages  # it loads much that the other commands do without
+
+    path = pages.write(arguments.directory)
+    terminal.say(f"Written to {path}")
+    return Exit.DONE
+
+
 # --- problems and folders ---
 
 

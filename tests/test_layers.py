@@ -46,6 +46,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "sweep_table",
         "sweep_plot",
         "sweep_folder",
+        "report_plot",
+        "report_sections",
+        "report",
     ),
     "face": (
         "loading",
