@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
@@ -34,7 +35,8 @@ _GROUND = "GROUND"
 def embedded(figure: Figure, kind: str = "svg") -> str:
     """The figure as an address that holds all of it; "png" for many points."""
     file = io.BytesIO()
-    figure.savefig(file, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
+    with rc_context({"svg.hashsalt": "spookid"}):  # the same figure gives the same text
+        figure.savefig(file, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
     mime = "image/svg+xml" if kind == "svg" else "image/png"
     return f"data:{mime};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
 
@@ -124,14 +126,15 @@ def correlation(several: Sequence[Array], lag: int) -> float:
 def mechanism(parts: Mechanism, trajectory: Trajectory) -> Figure:
     """Bodies as lines from their centres of mass to their hinges, seen from the side and a little from above.
 
-    The first step is drawn in full, others of the recording pale.
+    Gravity points down. The first step is drawn in full, others of the recording pale.
     """
     figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
     panel = figure.subplots()
+    upright = _upright(parts)
     states = np.flatnonzero(np.isfinite(trajectory.q).all(axis=(1, 2)))
     moments = states[np.unique(np.linspace(0, len(states) - 1, _GHOSTS + 1).astype(int))] if len(states) else []
     for k in reversed(moments):
-        _skeleton(panel, parts, trajectory.q[k], pale=k != moments[0])
+        _skeleton(panel, parts, trajectory.q[k], upright, pale=k != moments[0])
     panel.set_aspect("equal")
     panel.set_axis_off()
     panel.margins(0.12)
@@ -139,7 +142,7 @@ def mechanism(parts: Mechanism, trajectory: Trajectory) -> Figure:
     return figure
 
 
-def _skeleton(panel: Axes, parts: Mechanism, q: Array, pale: bool) -> None:
+def _skeleton(panel: Axes, parts: Mechanism, q: Array, upright: Rotation, pale: bool) -> None:
     poses = {
         body.name: (row[:3], Rotation.from_quat(np.roll(row[3:7], -1)))
         for body, row in zip(parts.bodies, q, strict=True)
@@ -149,15 +152,23 @@ def _skeleton(panel: Axes, parts: Mechanism, q: Array, pale: bool) -> None:
         centre = poses[body.name][0]
         for hinge in parts.hinges:
             for side in (end for end in _ends(hinge) if end[0] == body.name):
-                line = _seen(np.stack([centre, _place(poses, *side)]))
+                line = _seen(upright.apply(np.stack([centre, _place(poses, *side)])))
                 panel.plot(*line, color=colour, linewidth=1.0 if pale else 3.0, alpha=0.15 if pale else 1.0)
         if not pale:
-            x, y = _seen(centre[None])[:, 0]
+            x, y = _seen(upright.apply(centre[None]))[:, 0]
             panel.plot(x, y, "o", color=colour, markersize=8, zorder=4)
             panel.annotate(body.name, (x, y), (7, 7), textcoords="offset points", color=colour, parse_math=False)
     if not pale:
         for hinge in parts.hinges:
-            _hinge(panel, hinge, _seen(_place(poses, *_ends(hinge)[0])[None])[:, 0])
+            _hinge(panel, hinge, _seen(upright.apply(_place(poses, *_ends(hinge)[0])[None]))[:, 0])
+
+
+def _upright(parts: Mechanism) -> Rotation:
+    """Turns the world so that gravity points down on paper."""
+    g = np.array(parts.gravity)
+    if not (np.isfinite(g).all() and np.any(g)):
+        return Rotation.identity()
+    return Rotation.align_vectors([[0.0, 0.0, -1.0]], [g / np.linalg.norm(g)])[0]
 
 
 def _ends(hinge: HingeOutline) -> list[tuple[str, tuple[float, float, float]]]:

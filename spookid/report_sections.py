@@ -54,7 +54,7 @@ def parameter(estimate: Estimate) -> dict[str, Any]:
     """A row of the table of parameters."""
     reach = _HALF_WIDTH * estimate.std_err
     ends = (estimate.estimate - reach, estimate.estimate + reach)
-    known = math.isfinite(reach)
+    known = all(map(math.isfinite, ends))
     return {
         "name": estimate.name,
         "value": uncertain(estimate.estimate, estimate.std_err),
