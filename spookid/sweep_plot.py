@@ -82,13 +82,14 @@ class _Along:
     def __init__(self, axis: Axis, unit: str) -> None:
         self._axis = axis
         self._label = labelled(axis.name, unit)
+        self.is_numeric = axis.is_numeric
 
     def __call__(self, points: Sequence[Point]) -> Array:
         """Positions of points, (n,)."""
         return np.array([self.position(point.values[self._axis.name]) for point in points], dtype=np.float64)
 
     def position(self, value: Choice) -> float:
-        if self._axis.is_numeric and isinstance(value, float):
+        if self.is_numeric and isinstance(value, float):
             return value
         return float(self._axis.values.index(value))
 
@@ -96,7 +97,7 @@ class _Along:
         panel.set_xlabel(self._label, fontsize=9, parse_math=False)
         if self._axis.is_logarithmic:
             panel.set_xscale("log")
-        if not self._axis.is_numeric:
+        if not self.is_numeric:
             panel.set_xticks(range(len(self._axis.values)), [word(value) for value in self._axis.values])
             panel.set_xlim(-0.5, len(self._axis.values) - 0.5)
         elif len(self._axis.values) <= 4:  # few enough to name them all
@@ -119,13 +120,15 @@ def _costs(panel: Axes, along: _Along, lines: Lines) -> None:
         _line(panel, along, members, [p.cost.total for p in members], style)
     if len(lines) == 1:
         members = lines[0][1]
-        _line(panel, along, members, [p.cost.state for p in members], {"color": _GREY, "linestyle": "--"})
-        _line(panel, along, members, [p.cost.observation for p in members], {"color": _GREY, "linestyle": ":"})
-        entries = [
-            Line2D([], [], color=_BLUE, label="total"),
-            Line2D([], [], color=_GREY, linestyle="--", label="state"),
+        parts = [
+            ("state", [p.cost.state for p in members], "--", "^"),
+            ("observation", [p.cost.observation for p in members], ":", "v"),
         ]
-        entries.append(Line2D([], [], color=_GREY, linestyle=":", label="observation"))
+        entries = [Line2D([], [], **_styles(lines)[0], label="total")]
+        for label, values, dash, marker in parts:
+            style = {"color": _GREY, "linestyle": dash} if along.is_numeric else {"color": _GREY, "marker": marker}
+            _line(panel, along, members, values, style)
+            entries.append(Line2D([], [], **{"linestyle": "", **style}, label=label))
         panel.legend(handles=entries, fontsize=8, frameon=False)
     shown = [p.cost.total for _, members in lines for p in members if p.cost.total > 0]
     if shown and max(shown) > 30 * min(shown):
@@ -133,10 +136,11 @@ def _costs(panel: Axes, along: _Along, lines: Lines) -> None:
 
 
 def _line(panel: Axes, along: _Along, points: Sequence[Point], values: Sequence[float], style: dict[str, Any]) -> None:
-    """A line; what did not converge is hollow."""
+    """Marks, and a line between numbers; what did not converge is hollow."""
     x, y = along(points), np.array(values, dtype=np.float64)
     order = np.argsort(x, kind="stable")
-    panel.plot(x[order], y[order], linewidth=1.1, **{**style, "marker": ""})
+    if along.is_numeric:  # nothing lies between words
+        panel.plot(x[order], y[order], linewidth=1.1, **{**style, "marker": ""})
     if "marker" in style:
         sure = np.array([point.converged for point in points], dtype=bool)
         panel.plot(x[sure], y[sure], **style, linestyle="")

@@ -65,7 +65,7 @@ BLIND = PENDULUM + 'problem = pendulum("blind", [])\n'
 BAD_SECOND = PENDULUM + (
     'problems = {"a": pendulum("swing_a", [run()]), "b": pendulum("blind", []), "c": pendulum("swing_c", [run()])}\n'
 )
-COMMANDS = ("check", "solve", "simulate", "audit")
+COMMANDS = ("check", "solve", "simulate", "audit", "sweep", "report")
 TRUTH = {"J": 0.01, "b": 2e-3}
 FILES = {"solution.json", "trajectory.npz", "sensitivities.npz", "summary.txt"}
 FILES |= {"fit.png", "convergence.png", "parameters.png"}
