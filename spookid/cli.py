@@ -153,8 +153,8 @@ def _add_sweep(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 
 def _add_report(commands: argparse._SubParsersAction[_Parser]) -> None:
-    purpose = "write DIR/report.html, a page about the results in DIR that needs nothing but itself"
-    more = "DIR is a folder of results, or one that holds several: then the page has them all.\n"
+    purpose = "write DIR/report.html, one page about the results in DIR"
+    more = "The page needs no other file. Of a folder with several results it has them all.\n"
     parser = _bare(commands, "report", purpose, more)
     parser.add_argument("directory", metavar="DIR", help="what `spookid solve` wrote")
 

@@ -101,6 +101,11 @@ def opened(
     return Store(folder, hashlib.sha256(repr(everything).encode()).hexdigest())
 
 
+def warm_up() -> None:
+    """Load what `save` draws with, which takes a while, at a time when there is nothing else to do."""
+    from spookid import sweep_plot  # noqa: F401
+
+
 def save(directory: str | PathLike[str], sweep: Sweep) -> None:
     """Write the result of a sweep into its folder: numbers, tables and figures.
 

@@ -124,7 +124,8 @@ def _costs(panel: Axes, along: _Along, lines: Lines) -> None:
             ("state", [p.cost.state for p in members], "--", "^"),
             ("observation", [p.cost.observation for p in members], ":", "v"),
         ]
-        entries = [Line2D([], [], **_styles(lines)[0], label="total")]
+        total = _styles(lines)[0] | {"linestyle": "-" if along.is_numeric else ""}
+        entries = [Line2D([], [], **total, label="total")]
         for label, values, dash, marker in parts:
             style = {"color": _GREY, "linestyle": dash} if along.is_numeric else {"color": _GREY, "marker": marker}
             _line(panel, along, members, values, style)

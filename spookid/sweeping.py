@@ -154,6 +154,7 @@ def _solved(
             pool.submit(_work, _Task(plan.path, plan.digest, plan.variant, values)): i for i, values in missing.items()
         }
         try:
+            sweep_folder.warm_up()
             for future in as_completed(futures):
                 i = futures[future]
                 yield i, _answer(future, missing[i])
