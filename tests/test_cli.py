@@ -201,7 +201,7 @@ def test_arguments_that_do_not_parse(capsys, arguments, message):
 def test_choices_are_those_of_the_package():
     assert cli.BACKENDS == problem.BACKENDS
     assert cli.FRICTIONS == problem.FRICTIONS
-    assert set(cli.STEPPERS) == set(commands._STEPPERS)
+    assert set(cli.STEPPERS) == set(commands.STEPPERS)
     assert cli.INTERRUPTED, cli.WRONG_INPUT == (commands.Exit.INTERRUPTED, commands.Exit.WRONG_INPUT)
 
 
