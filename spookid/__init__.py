@@ -28,10 +28,12 @@ _HOME = {
     "Solution": "solution",
     "Spook": "steppers.spook",
     "Status": "solvers.status",
+    "Sweep": "sweep_points",
     "Variational": "steppers.variational",
     "gravity": "model",
     "load": "export",
     "load_problem": "loading",
+    "sweep": "sweeping",
     "tilted_gravity": "model",
 }
 """Public names and the modules they live in. They are imported on first use: CasADi takes a while to load."""
@@ -53,10 +55,12 @@ __all__ = [
     "Solution",
     "Spook",
     "Status",
+    "Sweep",
     "Variational",
     "gravity",
     "load",
     "load_problem",
+    "sweep",
     "tilted_gravity",
 ]
 
@@ -76,6 +80,8 @@ if TYPE_CHECKING:
     from spookid.solvers.status import Status
     from spookid.steppers.spook import Spook
     from spookid.steppers.variational import Variational
+    from spookid.sweep_points import Sweep
+    from spookid.sweeping import sweep
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from spookid.assembly import Assembly, assemble, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
 from spookid.knowledge import at_bounds, learn
+from spookid.outlining import mechanism
 from spookid.parameter import Parameter, substitute
 from spookid.problem import BACKENDS, Problem
 from spookid.responses import influence
@@ -184,6 +185,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         },
         trajectories=motion,
         notices=tuple(dict.fromkeys(notices)),
+        mechanism=mechanism(problem, values),
     )
 
 

@@ -16,6 +16,15 @@ from numpy.typing import NDArray
 
 from spookid.influence import Influence
 from spookid.kernels import Array
+from spookid.mechanism import (
+    BodyOutline,
+    HingeOutline,
+    Mechanism,
+    MotorOutline,
+    Quantity,
+    SensorOutline,
+    Vector,
+)
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import Sensitivities, WeakDirection
@@ -63,6 +72,7 @@ def document(solution: Solution) -> Tree:
             for t in solution.trajectories
         ],
         "notices": list(solution.notices),
+        "mechanism": None if solution.mechanism is None else asdict(solution.mechanism),
     }
     infinities: dict[str, int] = {}
     return {**_plain(tree, "", infinities), "infinities": infinities}
@@ -130,7 +140,7 @@ def _plain(node: Any, path: str, infinities: dict[str, int]) -> Any:
     """The tree in Python's own types, None for numbers that are not finite; infinite ones are noted with their sign."""
     if isinstance(node, dict):
         return {key: _plain(value, _join(path, key), infinities) for key, value in node.items()}
-    if isinstance(node, list):
+    if isinstance(node, (list, tuple)):
         return [_plain(value, _join(path, i), infinities) for i, value in enumerate(node)]
     if isinstance(node, np.generic):
         node = node.item()
@@ -170,6 +180,7 @@ def solution_of(
         versions=_texts(tree["versions"]),
         trajectories=trajectories,
         notices=tuple(_text(notice) for notice in tree["notices"]),
+        mechanism=_mechanism_of(tree.get("mechanism")),
     )
 
 
@@ -299,6 +310,46 @@ def _estimate_of(name: str, node: Mapping[str, Any]) -> Estimate:
         at_bound=_truth(node["at_bound"]),
         fixed=_truth(node["fixed"]),
     )
+
+
+def _mechanism_of(node: Mapping[str, Any] | None) -> Mechanism | None:
+    if node is None:
+        return None
+    return Mechanism(
+        bodies=tuple(
+            BodyOutline(_text(n["name"]), _truth(n["free"]), _quantities_of(n["quantities"])) for n in node["bodies"]
+        ),
+        hinges=tuple(_hinge_of(n) for n in node["hinges"]),
+        motors=tuple(
+            MotorOutline(_text(n["hinge"]), _text(n["signal"]), _quantities_of(n["quantities"])) for n in node["motors"]
+        ),
+        sensors=tuple(
+            SensorOutline(_text(n["signal"]), _text(n["title"]), _number(n["sigma"]), _text(n["unit"]))
+            for n in node["sensors"]
+        ),
+        gravity=_vector_of(node["gravity"]),
+    )
+
+
+def _hinge_of(node: Mapping[str, Any]) -> HingeOutline:
+    return HingeOutline(
+        name=_text(node["name"]),
+        parent=_text(node["parent"]),
+        child=_text(node["child"]),
+        parent_at=_vector_of(node["parent_at"]),
+        child_at=_vector_of(node["child_at"]),
+        axis=_vector_of(node["axis"]),
+        quantities=_quantities_of(node["quantities"]),
+    )
+
+
+def _quantities_of(nodes: list[Mapping[str, Any]]) -> tuple[Quantity, ...]:
+    return tuple(Quantity(_text(n["name"]), _text(n["formula"]), _number(n["value"]), _text(n["unit"])) for n in nodes)
+
+
+def _vector_of(node: list[Any]) -> Vector:
+    x, y, z = map(_number, node)
+    return x, y, z
 
 
 def _numbers(node: Mapping[str, Any]) -> dict[str, float]:

@@ -13,6 +13,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.influence import Influence
 from spookid.kernels import Array
+from spookid.mechanism import Mechanism
 from spookid.parameter import parameters_in, symbolic
 from spookid.solvers.status import Status, Timing
 from spookid.uncertainty import Sensitivities
@@ -174,6 +175,8 @@ class Solution:
     trajectories: tuple[Trajectory, ...]
     notices: tuple[str, ...] = field(default=())
     """What a user should know about how the problem was set up and what came out."""
+    mechanism: Mechanism | None = None
+    """None if it was read from a folder that does not hold it."""
 
     @property
     def message(self) -> str:

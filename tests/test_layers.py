@@ -64,7 +64,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.variances",
         "solvers.windows",
     ),
-    "answers": ("uncertainty", "influence", "solution"),
+    "answers": ("uncertainty", "influence", "mechanism", "solution"),
     "motion": ("initialization", "simulation", "exact", "sensitivity"),
     "problem": (
         "problem",
@@ -74,11 +74,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "advice",
         "knowledge",
         "responses",
+        "outlining",
         "estimation",
         "replay",
         "differentiation",
     ),
-    "studies": ("comparison", "audit"),
+    "studies": ("comparison", "audit", "axes", "settings", "sweep_points"),
     "rendering": (
         "folders",
         "schema",
@@ -89,8 +90,27 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "simulation_plot",
         "simulation_folder",
         "audit_plot",
+        "sweep_table",
+        "sweep_plot",
+        "sweep_folder",
+        "report_plot",
+        "report_sections",
+        "report",
     ),
-    "face": ("loading", "overview", "terminal", "interruption", "progress", "commands", "cli", "__main__"),
+    "face": (
+        "loading",
+        "overview",
+        "terminal",
+        "interruption",
+        "progress",
+        "workers",
+        "cluster",
+        "sweeping",
+        "sweep_command",
+        "commands",
+        "cli",
+        "__main__",
+    ),
 }
 """Rooms from the foundation up. A module may import those of earlier rooms and those before it in its own."""
 
@@ -99,6 +119,7 @@ DOORS = {
     ("problem", "replay"): "Problem.simulate, and the types of its arguments",
     ("solution", "summary"): "Solution.summary",
     ("solution", "export"): "Solution.save",
+    ("sweep_points", "sweep_table"): "the text of a Sweep",
 }
 """Imports against the direction, inside a function or for types only: what users hold opens doors to later rooms."""
 
@@ -122,11 +143,12 @@ MAY_KNOW = {
     "sampling": {"errors", "recording"},
     "uncertainty": {"kernels"},
     "influence": {"kernels"},
-    "solution": {"errors", "influence", "kernels", "parameter", "uncertainty", "solvers.status"},
+    "mechanism": set(),
+    "solution": {"errors", "influence", "kernels", "mechanism", "parameter", "uncertainty", "solvers.status"},
     "summary": {"kernels", "solution", "uncertainty", "solvers.status"},
     "plots": {"kernels", "solution", "uncertainty", "summary"},
     "influence_plot": {"kernels", "solution", "summary"},
-    "schema": {"influence", "kernels", "solution", "uncertainty", "solvers.status"},
+    "schema": {"influence", "kernels", "mechanism", "solution", "uncertainty", "solvers.status"},
     **{name: MECHANICS_FREE | {s for s in ROOMS["solvers"] if s != name} for name in ROOMS["solvers"]},
 }
 """Modules that are kept ignorant on purpose, and all they may import: the narrow waist, solvers, data and results."""
