@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Body": "body",
+    "Contact": "contacts",
     "GROUND": "body",
     "Hinge": "joints",
     "HingeAngle": "observations",
@@ -27,10 +28,12 @@ _HOME = {
     "Solution": "solution",
     "Spook": "steppers.spook",
     "Status": "solvers.status",
+    "Sweep": "sweep_points",
     "Variational": "steppers.variational",
     "gravity": "model",
     "load": "export",
     "load_problem": "loading",
+    "sweep": "sweeping",
     "tilted_gravity": "model",
 }
 """Public names and the modules they live in. They are imported on first use: CasADi takes a while to load."""
@@ -38,6 +41,7 @@ _HOME = {
 __all__ = [
     "GROUND",
     "Body",
+    "Contact",
     "Hinge",
     "HingeAngle",
     "Model",
@@ -51,15 +55,18 @@ __all__ = [
     "Solution",
     "Spook",
     "Status",
+    "Sweep",
     "Variational",
     "gravity",
     "load",
     "load_problem",
+    "sweep",
     "tilted_gravity",
 ]
 
 if TYPE_CHECKING:
     from spookid.body import GROUND, Body
+    from spookid.contacts import Contact
     from spookid.errors import ProblemError
     from spookid.export import load
     from spookid.joints import Hinge, Motor
@@ -73,6 +80,8 @@ if TYPE_CHECKING:
     from spookid.solvers.status import Status
     from spookid.steppers.spook import Spook
     from spookid.steppers.variational import Variational
+    from spookid.sweep_points import Sweep
+    from spookid.sweeping import sweep
 
 
 def __getattr__(name: str) -> Any:

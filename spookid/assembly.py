@@ -12,8 +12,11 @@ from spookid.errors import ProblemError
 from spookid.factor import Constant, Factor
 from spookid.initialization import Guess
 from spookid.kernels import Array, contiguous
+from spookid.kinematics import hinge_angles
 from spookid.observations import Sensor, State, observation_factor, sees_velocities
 from spookid.parameter import Parameter, substitute
+from spookid.priors import NAME as PRIOR
+from spookid.priors import prior_factor
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.sampling import Grid, grid, held, observed
@@ -52,6 +55,8 @@ class Assembly:
     evidence: tuple[Evidence, ...]
     transcription: Transcription
     start: Point
+    widths: Array
+    """Friction width of each hinge, (n_j,) [rad/s]."""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -68,14 +73,18 @@ def assemble(problem: Problem) -> Assembly:
     """
     if not (problem.recordings and problem.observations):
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} needs recordings and observations to be solved")
+    _refuse_what_is_only_simulated(problem)
     problem.stepper.check_model(problem.model)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     settings = Settings.of(problem.model)
-    manifold = problem.stepper.manifold(problem.model)
-    constants = numbers(problem, settings, slip_widths(problem, evidence))
-    factors = problem.stepper.factors(problem.model, settings, np.isinf(problem.weight))
+    manifold = problem.scheme.manifold(problem.model)
+    widths = slip_widths(problem, evidence)
+    constants = numbers(problem, settings, widths)
+    factors = problem.scheme.factors(problem.model, settings, np.isinf(problem.weight))
     factors += [_observe(problem, settings, name, sensors) for name, sensors in _sensors(problem).items()]
     free = problem.free
+    if any(p.prior for p in free):
+        factors.append(prior_factor(free, manifold))
     transcription = Transcription(
         manifold,
         factors,
@@ -85,13 +94,19 @@ def assemble(problem: Problem) -> Assembly:
         np.array([p.lower for p in free]),
         np.array([p.upper for p in free]),
         np.array([magnitude(p, problem.guess[p.name]) for p in free]),
-        [_chain(problem, e, factors) for e in evidence],
+        [_chain(problem, e, factors, i == 0) for i, e in enumerate(evidence)],
     )
     start = Point(
-        tuple(contiguous(problem.stepper.start(problem.model, e.guess.states)) for e in evidence),
+        tuple(unknowns(problem, e, widths, e.guess.states) for e in evidence),
         contiguous([problem.guess[p.name] for p in free]),
     )
-    return Assembly(problem, settings, constants, evidence, transcription, start)
+    return Assembly(problem, settings, constants, evidence, transcription, start, widths)
+
+
+def _refuse_what_is_only_simulated(problem: Problem) -> None:
+    what = f"{problem.place}: Problem {problem.name!r}"
+    if problem.model.is_unilateral:
+        raise ProblemError(f"{what} has limits or contacts, which can be simulated only; leave them out to solve it")
 
 
 def gather(problem: Problem, recording: Recording) -> Evidence:
@@ -101,6 +116,15 @@ def gather(problem: Problem, recording: Recording) -> Evidence:
     measured = [observed(recording, o.signal, steps, period=o.period) for o in problem.observations]
     inputs = [held(recording, signal, steps) for signal in problem.model.signals]
     return Evidence(recording, steps, guess, _columns(measured, steps.count), _columns(inputs, steps.count))
+
+
+def unknowns(problem: Problem, evidence: Evidence, widths: Array, states: Array) -> Array:
+    """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b)."""
+    poses = states[:, : problem.model.configuration.ambient]
+    angles = np.unwrap(hinge_angles(problem.model, poses, problem.guess), axis=0)
+    rates = np.diff(angles, axis=0) / evidence.grid.step
+    slips = np.vstack([rates, rates[-1:]]) / widths
+    return contiguous(problem.scheme.start(problem.model, states, slips))
 
 
 def slip_widths(problem: Problem, evidence: tuple[Evidence, ...]) -> Array:
@@ -146,11 +170,11 @@ def _sensors(problem: Problem) -> dict[str, list[Sensor]]:
 
 def _observe(problem: Problem, settings: Settings, name: str, sensors: list[Sensor]) -> Factor:
     rates = name == "rate observation"
-    variables, q, v = problem.stepper.window(problem.model, settings, rates)
+    variables, q, v = problem.scheme.window(problem.model, settings, rates)
     return observation_factor(name, sensors, variables, State(problem.model, q, v))
 
 
-def _chain(problem: Problem, evidence: Evidence, factors: list[Factor]) -> Chain:
+def _chain(problem: Problem, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
     data, missing = {"impulse": contiguous(problem.stepper.inputs(evidence.inputs))}, {}
     for name, sensors in _sensors(problem).items():
         factor = next(f for f in factors if f.name == name)
@@ -160,6 +184,9 @@ def _chain(problem: Problem, evidence: Evidence, factors: list[Factor]) -> Chain
         samples = evidence.observed[first : first + count, columns]
         missing[name] = np.isnan(samples)
         data[name] = contiguous(np.hstack([np.where(missing[name], 0.0, samples), ~missing[name]]))
+    for prior in (f for f in factors if f.name == PRIOR):
+        data[PRIOR] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
+        missing[PRIOR] = np.full((1, len(prior.rows)), not leads)
     return Chain(evidence.recording.name, evidence.grid.count, data, missing)
 
 

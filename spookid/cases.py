@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-import casadi as ca
 import numpy as np
 
-from spookid.observations import State
 from spookid.problem import Problem
 from spookid.recording import Recording
+from spookid.settings import digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +27,9 @@ def cases(problems: Mapping[str, Problem]) -> list[Case]:
     So ``{"01_dry": ..., "01_viscous": ..., "02_dry": ..., "02_viscous": ...}`` are two models, dry and viscous, on two
     recordings. A case has the name of what its keys have in common.
     """
-    groups: dict[Any, dict[str, Problem]] = {}
+    groups: dict[str, dict[str, Problem]] = {}
     for key, problem in problems.items():
-        groups.setdefault(_signature(problem), {})[key] = problem
+        groups.setdefault(digest(problem.with_(name="", recordings=())), {})[key] = problem
     return [_merged(group) for group in groups.values()]
 
 
@@ -77,16 +75,3 @@ def _same(a: Recording, b: Recording) -> bool:
         and a.signals.keys() == b.signals.keys()
         and all(np.array_equal(values, b.signals[name], equal_nan=True) for name, values in a.signals.items())
     )
-
-
-def _signature(problem: Problem) -> tuple[Any, ...]:
-    """Everything but name and recordings, as something that can be compared."""
-    model = problem.model
-    # At a state of numbers, what a model or a sensor computes tells it from others of the same declaration.
-    q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, part))) for part in (model.configuration.ambient, 6 * len(model.bodies)))
-    shown = [o.predicted(State(model, q, v)) for o in problem.observations]
-    expressions = [*model.expressions(), model.violation(q), *shown]
-    sensors = [(type(o).__name__, o.signal, o.sigma, o.period) for o in problem.observations]
-    settings = (problem.step, problem.state_weight, problem.stepper, problem.friction, problem.friction_width)
-    start = (problem.cutoff, tuple(sorted(problem.initial.items())), tuple(sorted(problem.fixed)))
-    return (settings, start, tuple(sensors), tuple(str(e) for e in expressions), tuple(map(str, model.signals)))

@@ -15,9 +15,9 @@ from spookid.interruption import Interruption
 INTERRUPTED = 130
 WRONG_INPUT = 2
 
-BACKENDS = ("lm",)
+BACKENDS = ("lm", "ipopt")
 STEPPERS = ("spook", "spook-lifted", "variational")
-FRICTIONS = ("smooth",)
+FRICTIONS = ("smooth", "exact", "mpcc")
 
 _PROBLEM = "a Python file that holds `problem`, or a dict `problems`; PROBLEM.py::key picks one of these"
 _STATUS = """exit status:
@@ -31,6 +31,14 @@ _STATUS = """exit status:
 _VALIDATION = """With a dict `problems`, those that differ in nothing but their recordings are
 one model, and models on the same recordings are set side by side. All of it
 goes into DIR itself, which is written whole or not at all.
+"""
+_GRID = """An axis NAME=RANGE is a setting (step, state_weight, friction_width, cutoff,
+stepper, friction, backend, max_iterations ...) or a parameter, which is then
+held at each value. Of a RANGE, a:b:n means n values from a to b, a:b:nlog the
+same with evenly spaced logarithms, a,b,c these. Several axes make a grid.
+Every point is kept in DIR/points once it is solved; the same command goes on
+where it was interrupted. A point is solved anew if the problem, the settings
+or the versions have changed. With a dict `problems`, each has its DIR/key.
 """
 _FOLDERS = """With a dict `problems`, PROBLEM.py means all of them, each with its own folder
 DIR/key. A folder is written whole or not at all; an empty one or an earlier
@@ -84,6 +92,8 @@ def _parser() -> _Parser:
     _add_audit(commands)
     _add_profile(commands)
     _add_crossvalidate(commands)
+    _add_sweep(commands)
+    _add_report(commands)
     return parser
 
 
@@ -162,8 +172,34 @@ def _add_crossvalidate(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
 
 
+def _add_sweep(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _command(commands, "sweep", "fit over a grid of settings or parameters, in parallel", _GRID)
+    parser.add_argument("--over", action="append", required=True, metavar="NAME=RANGE", help="axis of the grid")
+    parser.add_argument("--backend", choices=BACKENDS, help="solver (default: lm)")
+    _add_fit(parser)
+    _add_settings(parser)
+    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
+    parser.add_argument("--jobs", type=_jobs, metavar="N", help="worker processes (default: one for each processor)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work instead")
+    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the sweep")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
+
+
+def _add_report(commands: argparse._SubParsersAction[_Parser]) -> None:
+    purpose = "write DIR/report.html, one page about the results in DIR"
+    more = "The page needs no other file. Of a folder with several results it has them all.\n"
+    parser = _bare(commands, "report", purpose, more)
+    parser.add_argument("directory", metavar="DIR", help="what `spookid solve` wrote")
+
+
 def _command(commands: argparse._SubParsersAction[_Parser], name: str, purpose: str, more: str = "") -> _Parser:
-    parser = commands.add_parser(
+    parser = _bare(commands, name, purpose, more)
+    parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
+    return parser
+
+
+def _bare(commands: argparse._SubParsersAction[_Parser], name: str, purpose: str, more: str) -> _Parser:
+    return commands.add_parser(
         name,
         help=purpose,
         description=f"{purpose[0].upper()}{purpose[1:]}.",
@@ -171,8 +207,6 @@ def _command(commands: argparse._SubParsersAction[_Parser], name: str, purpose: 
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
-    return parser
 
 
 def _add_fit(parser: _Parser) -> None:
@@ -233,3 +267,9 @@ def _count(text: str) -> int:
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of iterations; give 0, 1, 2 ...")
     return number
+
+
+def _jobs(text: str) -> int:
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; give 1, 2, 3 ...")
+    return int(text)

@@ -10,7 +10,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spookid import audit as time_steps
-from spookid import audit_plot, crossvalidation_command, export, profile_command, progress, simulation_folder, terminal
+from spookid import (
+    audit_plot,
+    crossvalidation_command,
+    export,
+    profile_command,
+    progress,
+    simulation_folder,
+    sweep_command,
+    sweeping,
+    terminal,
+)
+from spookid import axes as grids
 from spookid.assembly import assemble
 from spookid.comparison import Comparison, compare
 from spookid.errors import ProblemError
@@ -19,16 +30,14 @@ from spookid.loading import ProblemFile, is_folder_name, load_file
 from spookid.overview import describe
 from spookid.problem import AUTO, Problem
 from spookid.replay import Initial
+from spookid.settings import STEPPERS
 from spookid.solution import Solution
 from spookid.solvers.status import Iteration, Status
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
 from spookid.summary import number, quantity
 from spookid.weighting import remark
 
 RESULTS = Path("results")
 """Where results go unless the user says otherwise."""
-_STEPPERS = {"spook": Spook(), "spook-lifted": Spook(multipliers="lifted"), "variational": Variational()}
 _SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff")
 
 T = TypeVar("T")
@@ -293,6 +302,30 @@ def profile(arguments: Namespace, interruption: Interruption) -> Exit:
     return _each(file, prepare, work)
 
 
+# --- sweep ---
+
+
+def sweep(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Solve each problem over a grid of settings and parameters; what was solved before is not solved again."""
+    axes = grids.axes_of([grids.axis(text) for text in arguments.over])
+    file = _load(arguments)
+    folders = _folders(file, arguments.out)
+
+    def prepare(key: str) -> sweep_command.Job:
+        problem = file.problems[key]
+        variant = sweep_command.variant(arguments, problem.guess)
+        plan = sweeping.plan(problem, f"{file.path.absolute()}::{key}", axes, variant)
+        return sweep_command.prepare(plan, folders[key], key if file.several else problem.name)
+
+    def work(job: sweep_command.Job) -> Exit:
+        try:
+            return Exit.NOT_CONVERGED if sweep_command.work(job, arguments).unsettled else Exit.DONE
+        except KeyboardInterrupt:
+            return Exit.INTERRUPTED
+
+    return _each(file, prepare, work)
+
+
 # --- crossvalidate ---
 
 
@@ -309,6 +342,18 @@ def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
 
     whole = replace(file, problems={str(file.path): next(iter(file.problems.values()))}, several=False)
     return _each(whole, prepare, work)
+
+
+# --- report ---
+
+
+def report(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Write the page of a folder of results."""
+    from spookid import report as pages  # it loads much that the other commands do without
+
+    path = pages.write(arguments.directory)
+    terminal.say(f"Written to {path}")
+    return Exit.DONE
 
 
 # --- problems and folders ---
@@ -333,7 +378,7 @@ def _changed(problem: Problem, arguments: Namespace) -> Problem:
     given = {name: getattr(arguments, name, None) for name in _SETTINGS}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if arguments.stepper is not None:
-        changes["stepper"] = _STEPPERS[arguments.stepper]
+        changes["stepper"] = STEPPERS[arguments.stepper]
     if "fix" in arguments:
         known = problem.guess
         changes["initial"] = {**problem.initial, **{name: v for name, v in arguments.set if name in known}}

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
 import spookid
-from spookid.assembly import Assembly, assemble
+from spookid.assembly import Assembly, assemble, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
-from spookid.kernels import contiguous
+from spookid.knowledge import at_bounds, learn
+from spookid.outlining import mechanism
 from spookid.parameter import Parameter, substitute
 from spookid.problem import BACKENDS, Problem
-from spookid.solution import Cost, Estimate, Size, Solution, Step, Times
+from spookid.responses import influence
+from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
+from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
-from spookid.solvers.status import Outcome
-from spookid.trajectories import trajectories
+from spookid.solvers.status import Outcome, Status
+from spookid.trajectories import complementarity, trajectories
 from spookid.transcription import Point, Transcription
-from spookid.uncertainty import Sensitivities, sensitivities
+from spookid.uncertainty import Sensitivities
+
+SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
 
 
 def solve(
@@ -32,27 +37,66 @@ def solve(
     callback: Callback | None,
     warm_start: Solution | None = None,
 ) -> Solution:
-    """Estimate states and parameters of ``problem``; see ``Problem.solve``."""
+    """Estimate states and parameters of ``problem``; see ``Problem.solve``.
+
+    Friction that sticks is first smoothed, by Levenberg–Marquardt: noise in the data says little about who sticks when,
+    the smooth motion much. Both parts count as one solve, and as iterations of it.
+    """
+    if warm_start is not None and not isinstance(warm_start, Solution):
+        raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
+    _check_law(problem, backend)
+    rubs = any(joint.rubs for joint in problem.model.joints)
+    if warm_start is not None or problem.friction == "smooth" or not rubs:
+        return _solve(problem, backend, solver, callback, warm_start, problem.initial)
+    smooth = LevenbergMarquardt(max_iterations=solver.max_iterations)
+    first = _solve(problem.with_(friction="smooth"), "lm", smooth, callback, None, {})
+    if first.status is Status.INTERRUPTED:
+        return replace(first, backend=backend, friction=problem.friction)
+    second = _solve(problem, backend, solver, _counting(callback, first.iterations), first, {})
+    return _joined(first, second)
+
+
+def _solve(
+    problem: Problem,
+    backend: str,
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+    warm_start: Solution | None,
+    own: Mapping[str, float],
+) -> Solution:
+    """One solve, from a solution if there is one but for the guesses ``own``."""
     began = time.perf_counter()
-    assembly = assemble(problem if warm_start is None else problem.with_(initial=_guesses(problem, warm_start)))
-    start = assembly.start if warm_start is None else _states(assembly, warm_start)
-    build = time.perf_counter() - began
+    assembly = assemble(problem)
+    start = assembly.start if warm_start is None else _warm(assembly, warm_start, own)
+    compiling = assembly.transcription.kernels.seconds
+    build = time.perf_counter() - began - compiling
     outcome = solver.solve(assembly.transcription, start, callback)
     return _answer(assembly, outcome, build, backend)
 
 
-def _guesses(problem: Problem, solution: Solution) -> dict[str, float]:
-    """Guesses of the problem, and estimates of the free parameters that it does not set."""
-    if not isinstance(solution, Solution):
-        raise ProblemError(f"{problem.place}: warm_start is {shown(solution)}; give a Solution")
-    known = solution.values
-    estimates = {
-        p.name: float(np.clip(known[p.name], p.lower, p.upper))
+def _counting(callback: Callback | None, done: int) -> Callback | None:
+    """A callback that goes on counting iterations."""
+    return None if callback is None else lambda i: callback(replace(i, iteration=i.iteration + done))
+
+
+def _joined(first: Solution, second: Solution) -> Solution:
+    """The second of two solves with the history and the times of both."""
+    later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
+    times = Times(**{f.name: getattr(first.times, f.name) + getattr(second.times, f.name) for f in fields(Times)})
+    return replace(second, history=(*first.history, *later), times=times)
+
+
+def _warm(assembly: Assembly, solution: Solution, own: Mapping[str, float]) -> Point:
+    """States and estimates of a solution where it has them, but for the guesses ``own``."""
+    problem, known = assembly.problem, solution.values
+    values = [
+        float(np.clip(known[p.name], p.lower, p.upper))
+        if p.name not in own and np.isfinite(known.get(p.name, np.nan))
+        else problem.guess[p.name]
         for p in problem.free
-        if p.name in known and np.isfinite(known[p.name])
-    }
-    return {**estimates, **problem.initial}
+    ]
+    return replace(_states(assembly, solution), parameters=np.array(values))
 
 
 def _states(assembly: Assembly, solution: Solution) -> Point:
@@ -71,27 +115,41 @@ def _states(assembly: Assembly, solution: Solution) -> Point:
             f"{problem.place}: warm_start has {len(given)} recordings and this problem {len(wanted)}; give a solution "
             "of the same recordings"
         )
-    states = (np.hstack([q.reshape(len(q), -1), v.reshape(len(v), -1)]) for _, _, q, v in given)
-    return Point(tuple(contiguous(problem.stepper.start(problem.model, x)) for x in states), assembly.start.parameters)
+    states = [np.hstack([q.reshape(len(q), -1), v.reshape(len(v), -1)]) for _, _, q, v in given]
+    pairs = zip(assembly.evidence, states, strict=True)
+    return Point(tuple(unknowns(assembly.problem, e, assembly.widths, x) for e, x in pairs), assembly.start.parameters)
 
 
-def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt:
+def _check_law(problem: Problem, backend: str) -> None:
+    """Refuse a form of dry friction to a solver that does not know it."""
+    other = {("lm", "mpcc"): ("exact", "ipopt"), ("ipopt", "exact"): ("mpcc", "lm")}.get((backend, problem.friction))
+    if other is not None:
+        raise ProblemError(
+            f"{problem.place}: friction {problem.friction!r} is not for backend {backend!r}; use friction "
+            f"{other[0]!r} or backend {other[1]!r}"
+        )
+
+
+def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
     if backend not in BACKENDS:
         raise ProblemError(f"{problem.place}: backend {backend!r} is not known; choose from {', '.join(BACKENDS)}")
-    known = {f.name for f in fields(LevenbergMarquardt)}
+    kind = SOLVERS[backend]
+    known = {f.name for f in fields(kind)}
     for name in options:
         if name not in known:
             raise ProblemError(
                 f"{problem.place}: {name!r} is no option of backend {backend!r}; it has {', '.join(sorted(known))}"
             )
-    return LevenbergMarquardt(**options)
+    return kind(**options)
 
 
 def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) -> Solution:
     problem, transcription = assembly.problem, assembly.transcription
-    knowledge = _sensitivities(assembly, outcome)
+    knowledge = learn(assembly, outcome.point, at_bounds(transcription, outcome.point))
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
-    notices = [*assembly.notices, *_redundant(outcome), *_unphysical(problem, values)]
+    motion, kernels = trajectories(assembly, outcome.point), transcription.kernels
+    notices = [*assembly.notices, *filter(None, [kernels.notice]), *_redundant(outcome), *_unphysical(problem, values)]
+    notices += knowledge.notices
     return Solution(
         problem=problem.name,
         backend=backend,
@@ -112,19 +170,27 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
             )
             for i in outcome.history
         ),
-        parameters={p.name: _estimate(p, problem, values[p.name], knowledge) for p in problem.parameters},
-        sensitivities=knowledge,
-        complementarity_residual=float("nan"),
+        parameters={p.name: _estimate(p, problem, values[p.name], knowledge.sensitivities) for p in problem.parameters},
+        sensitivities=knowledge.sensitivities,
+        influence=influence(assembly, outcome.point, knowledge, motion),
+        complementarity_residual=complementarity(assembly, outcome.point),
+        sticking=_sticking(problem, motion),
         size=_size(transcription),
-        times=Times.of(outcome.timing, build),
-        versions={"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__},
-        trajectories=trajectories(assembly, outcome.point),
+        times=Times.of(outcome.timing, build, kernels.seconds),
+        versions={
+            "spookid": spookid.__version__,
+            "casadi": ca.__version__,
+            "numpy": np.__version__,
+            "kernels": kernels.how,
+        },
+        trajectories=motion,
         notices=tuple(dict.fromkeys(notices)),
+        mechanism=mechanism(problem, values),
     )
 
 
 def _cost(costs: Mapping[Group, float]) -> Cost:
-    return Cost(state=costs[Group.STATE], observation=costs[Group.OBSERVATION])
+    return Cost(state=costs[Group.STATE], observation=costs[Group.OBSERVATION], prior=costs[Group.PRIOR])
 
 
 def _estimate(parameter: Parameter, problem: Problem, value: float, knowledge: Sensitivities) -> Estimate:
@@ -144,15 +210,6 @@ def _estimate(parameter: Parameter, problem: Problem, value: float, knowledge: S
     )
 
 
-def _sensitivities(assembly: Assembly, outcome: Outcome) -> Sensitivities:
-    transcription, estimates = assembly.transcription, outcome.point.parameters
-    freedom = outcome.freedom
-    noise = outcome.history[-1].total / freedom if freedom > 0 else float("nan")
-    magnitudes = np.maximum(np.abs(estimates), transcription.magnitudes)
-    held = (estimates <= transcription.lower) | (estimates >= transcription.upper)
-    return sensitivities(transcription.names, outcome.information, noise, magnitudes, held)
-
-
 def _size(transcription: Transcription) -> Size:
     steps = sum(chain.steps for chain in transcription.chains)
     return Size(
@@ -163,6 +220,12 @@ def _size(transcription: Transcription) -> Size:
         residuals=transcription.rows,
         jacobian_nonzeros=transcription.nonzeros,
     )
+
+
+def _sticking(problem: Problem, motion: Sequence[Trajectory]) -> dict[str, float]:
+    """Share of the steps of all recordings in which each hinge with dry friction sticks."""
+    sticks = np.vstack([trajectory.sticks for trajectory in motion])
+    return {joint.name: float(np.nanmean(sticks[:, j])) for j, joint in enumerate(problem.model.joints) if joint.rubs}
 
 
 def _redundant(outcome: Outcome) -> list[str]:

@@ -62,13 +62,15 @@ def load(directory: FilePath) -> Solution:
     with _reading(folder / _TRAJECTORY) as path:
         trajectories = schema.trajectories_of(recordings, _arrays(path))
     with _reading(folder / _SENSITIVITIES) as path:
-        knowledge = schema.sensitivities_of(identifiability, _arrays(path))
+        arrays = _arrays(path)
+        knowledge = schema.sensitivities_of(identifiability, arrays)
+        influence = schema.influence_of(recordings, arrays)
     with _reading(folder / MARKER):
-        return schema.solution_of(tree, knowledge, trajectories)
+        return schema.solution_of(tree, knowledge, influence, trajectories)
 
 
 def _write(solution: Solution, folder: Path) -> None:
-    from spookid import plots, weight_plot  # Matplotlib takes a while to load, and reading needs none
+    from spookid import influence_plot, plots, weight_plot  # Matplotlib takes a while to load, and reading needs none
 
     text = json.dumps(schema.document(solution), indent=1, ensure_ascii=False, allow_nan=False)
     (folder / MARKER).write_text(text + "\n", encoding="utf-8")
@@ -79,6 +81,7 @@ def _write(solution: Solution, folder: Path) -> None:
         ("fit", plots.fit(solution)),
         ("convergence", plots.convergence(solution)),
         ("parameters", plots.parameters(solution)),
+        ("influence", influence_plot.figure(solution)),
     ):
         figure.savefig(folder / f"{name}.png", dpi=plots.DPI)
     if solution.state_weight_choice is not None:

@@ -21,6 +21,29 @@ class Group(Enum):
     """Impulse residuals, weighted by κ."""
     OBSERVATION = "observation"
     """Observation residuals, weighted by 1/σ²."""
+    PRIOR = "prior"
+    """What is believed of parameters beforehand; it stands once per problem."""
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Values in [−1, 1], each with a slack in its normal cone: zero inside, of the end's sign at an end.
+
+    A factor with such a law has two rows for each: the slack, unless the value is at an end, and value − end, unless it
+    is inside. Which of them hold is a code that solvers choose and keep while they take a step.
+    """
+
+    codes: ca.SX
+    """Symbol, (m,): 0: slack zero; −1 or 1: value at that end; −2 or 2: both, at the corner between them."""
+    slack: ca.SX
+    """(m,)."""
+    value: ca.SX
+    """(m,)."""
+
+    def rows(self) -> ca.SX:
+        """The residual, slacks first, then ends, (2 m,); rows that do not hold are zero."""
+        end, corner = ca.sign(self.codes), ca.fabs(self.codes) > 1
+        return ca.vertcat(ca.if_else(end == 0, 1, corner) * self.slack, end**2 * (self.value - end))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +64,11 @@ class Factor:
     """True if it stands at the first step only."""
     hard: bool = False
     """True if its rows must vanish at the solution; they are then no part of the cost."""
+    pairs: bool = False
+    """True if its rows are pairs: the residual is (a, b), one below the other, with 0 ≤ a ⟂ b ≥ 0; no part of the
+    cost."""
+    box: Box | None = None
+    """The law if the rows are those of one; hard."""
     private: tuple[int, range] | None = None
     """Offset and tangent columns of unknowns that stand in no other factor and nearly linearly in this one, such as the
     multipliers of rigid joints; solvers may fit them at every point and need not carry them."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from spookid.errors import ProblemError
 
-MARKERS = ("solution.json", "simulation.json", "audit.json", "profile.json", "crossvalidation.json")
+MARKERS = ("solution.json", "simulation.json", "audit.json", "sweep.json", "profile.json", "crossvalidation.json")
 """Files that tell a folder of results."""
 
 
@@ -28,25 +28,42 @@ def check_target(directory: str | os.PathLike[str], marker: str) -> Path:
     Raises:
         ProblemError: if something else is there, or if a folder cannot be made there.
     """
+    target = check_continued(directory, marker)
+    if os.path.ismount(target):  # it cannot be replaced by a rename
+        raise ProblemError(f"{directory} is where a file system is mounted; choose a folder inside it")
+    # Results are files. Folders are somebody's own, or results of several problems side by side.
+    nested = (
+        next((entry.name for entry in sorted(target.iterdir()) if entry.is_dir()), None) if target.exists() else None
+    )
+    if nested is not None:
+        raise ProblemError(
+            f"{directory} would be replaced with the folder {nested!r} in it; move that away or choose another folder"
+        )
+    return target
+
+
+def check_continued(directory: str | os.PathLike[str], marker: str) -> Path:
+    """The real path of ``directory``, if work of a kind may begin or go on in it.
+
+    It may where there is nothing, an empty folder, or an earlier folder of the same kind, whatever else is in it.
+
+    Args:
+        directory, marker: as in `check_target`.
+
+    Raises:
+        ProblemError: if something else is there, or if a folder cannot be made there.
+    """
     target = Path(directory).resolve()  # through links: what is replaced is the folder, not the link to it
     _check_parent(target, directory)
     try:
-        content = sorted(target.iterdir()) if target.exists() else []
+        content = any(target.iterdir()) if target.exists() else False
     except NotADirectoryError:
         raise ProblemError(f"{directory} is a file; choose another folder") from None
     except OSError as error:
         raise ProblemError(f"{directory} cannot be read ({error.strerror or error}); choose another folder") from None
-    if os.path.ismount(target):  # it cannot be replaced by a rename
-        raise ProblemError(f"{directory} is where a file system is mounted; choose a folder inside it")
     if content and not _is_ours(target / marker):
         raise ProblemError(
             f"{directory} is not empty and holds no earlier {marker}, so it is left alone; choose another folder"
-        )
-    # Results are files. Folders are somebody's own, or results of several problems side by side.
-    nested = next((entry.name for entry in content if entry.is_dir()), None)
-    if nested is not None:
-        raise ProblemError(
-            f"{directory} would be replaced with the folder {nested!r} in it; move that away or choose another folder"
         )
     return target
 
@@ -94,6 +111,20 @@ def replacing(directory: str | os.PathLike[str], marker: str) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole or not at all, in the place of what was there.
+
+    Raises:
+        OSError: if the disk refuses.
+    """
+    part = _beside(path, "part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _beside(target: Path, kind: str) -> Path:

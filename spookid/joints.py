@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +53,9 @@ class Hinge:
     """k [N m]: torque −k (θ − θ₀), θ in (−π, π]."""
     rest_angle: Any = 0
     """θ₀ [rad]."""
+    limits: Any = None
+    """(lower, upper) [rad]: the angle stays between them, less than a turn apart; each pushes back only, with the
+    hinge's angular compliance and damping. Needs ``friction="exact"``."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
@@ -69,6 +73,9 @@ class Hinge:
         values["compliance"] = symbolic(compliance, f"{what}: compliance", (2,))
         if self.stribeck is not None:
             values["stribeck"] = symbolic(self.stribeck, f"{what}: stribeck", (2,))
+        if self.limits is not None:
+            values["limits"] = symbolic(self.limits, f"{what}: limits", (2,))
+            _check_limits(values["limits"], what)
         for name, value in values.items():
             object.__setattr__(self, name, value)
             _refuse_negative(value, name, what)
@@ -91,8 +98,8 @@ class Hinge:
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
         own = [getattr(self, name) for name in (*_NOT_NEGATIVE, "rest_angle", "compliance")]
-        stribeck = [] if self.stribeck is None else [self.stribeck]
-        return own + stribeck + self.parent.expressions() + self.child.expressions()
+        pairs = [pair for pair in (self.stribeck, self.limits) if pair is not None]
+        return own + pairs + self.parent.expressions() + self.child.expressions()
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +136,16 @@ def _absent(value: ca.SX) -> bool:
     return is_constant(value) and float(value) == 0
 
 
+def _check_limits(limits: ca.SX, what: str) -> None:
+    if is_constant(limits) and not 0 < float(limits[1] - limits[0]) < 2 * math.pi:
+        raise ProblemError(
+            f"{what}: limits are {float(limits[0]):g} and {float(limits[1]):g} rad; give (lower, upper), less than a "
+            "turn apart"
+        )
+
+
 def _refuse_negative(value: ca.SX, name: str, what: str) -> None:
-    if name == "rest_angle":
+    if name in ("rest_angle", "limits"):
         return
     for entry in ca.vertsplit(ca.densify(value)):
         if is_constant(entry) and float(entry) < 0:

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+Evaluate = Callable[[Sequence[Array], Sequence[Array], Array], Array]
+"""What a kernel does, whatever evaluates it: stepwise arrays, shared arrays and the result's place to the result."""
+
 CHUNK = 128
 """Steps evaluated by one mapped call. Creating a map costs time in proportion; a chunk is mapped once and rebound."""
 

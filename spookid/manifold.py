@@ -37,6 +37,21 @@ class Manifold:
             moved.append(rotations.plus(point, step) if kind == "rotation" else point + step)
         return ca.vertcat(*moved)
 
+    def chart(self, x: ca.SX, delta: ca.SX) -> ca.SX:
+        """The point with coordinates δ around x, (ambient,), (tangent,) to (ambient,): as ``retract`` to second order,
+        but with Cayley's map, whose derivatives of any order have no branch."""
+        parts = zip(self.parts, self._points(x), self._steps(delta), strict=True)
+        return ca.vertcat(
+            *(rotations.multiply(e, rotations.cayley(d)) if kind == "rotation" else e + d for (kind, _), e, d in parts)
+        )
+
+    def chart_tangent(self, delta: ca.SX) -> ca.SX:
+        """T, sparse (tangent, tangent), with chart(x, δ + dδ) = chart(x, δ) ⊞ T dδ to first order."""
+        parts = zip(self.parts, self._steps(delta), strict=True)
+        return ca.diagcat(
+            *(rotations.cayley_tangent(d) if kind == "rotation" else ca.SX.eye(n) for (kind, n), d in parts)
+        )
+
     def minus(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
         """x₁ ⊟ x₀, (tangent,), rotations by the smooth small-angle formula (3.24)."""
         parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
@@ -66,3 +81,8 @@ def _cut(vector: ca.SX, sizes: list[int]) -> Sequence[ca.SX]:
 def jacobian(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
     """∂expression(x ⊞ δ)/∂δ at δ = 0, sparse (rows, tangent), by forward mode along the tangent basis."""
     return ca.sparsify(ca.jtimes(expression, x, ca.densify(manifold.basis(x))))
+
+
+def gradient(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
+    """The same of one scalar, (tangent,), by reverse mode."""
+    return manifold.basis(x).T @ ca.gradient(expression, x)

@@ -10,6 +10,7 @@ import casadi as ca
 
 from spookid import rotations
 from spookid.body import GROUND, Body, Frame
+from spookid.contacts import Contact
 from spookid.errors import ProblemError, collected, declared_at
 from spookid.joints import ROWS, Hinge, Motor
 from spookid.manifold import Manifold, jacobian
@@ -95,12 +96,14 @@ class Model:
     bodies: Sequence[Body]
     joints: Sequence[Hinge] = ()
     motors: Sequence[Motor] = ()
+    contacts: Sequence[Contact] = field(kw_only=True, default=())
+    """Points on planes; they hold no body, so that one without joints is declared ``free=True``."""
     gravity: Any = field(kw_only=True)
     """Acceleration of gravity, (3,) [m/s²]."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("bodies", Body), ("joints", Hinge), ("motors", Motor)):
+        for name, kind in (("bodies", Body), ("joints", Hinge), ("motors", Motor), ("contacts", Contact)):
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
@@ -116,7 +119,7 @@ class Model:
                 )
 
     def _check_names(self) -> None:
-        for kind, things in (("Body", self.bodies), ("Hinge", self.joints)):
+        for kind, things in (("Body", self.bodies), ("Hinge", self.joints), ("Contact", self.contacts)):
             seen: dict[str, Any] = {}
             for thing in things:
                 if thing.name in seen:
@@ -132,6 +135,13 @@ class Model:
                 if id(body) not in bodies:
                     raise ProblemError(
                         f"{joint.place}: Hinge {joint.name!r} joins Body {body.name!r}, which is not in the bodies"
+                    )
+        for contact in self.contacts:
+            for body in contact.bodies():
+                if id(body) not in bodies:
+                    raise ProblemError(
+                        f"{contact.place}: Contact {contact.name!r} touches Body {body.name!r}, which is not in the "
+                        "bodies"
                     )
         for motor in self.motors:
             if motor.hinge not in self.joints:
@@ -164,6 +174,11 @@ class Model:
         return len(self.tree()) < len(self.joints)
 
     @property
+    def is_unilateral(self) -> bool:
+        """True if anything pushes in one direction only: a contact, or a hinge's limits."""
+        return bool(self.contacts) or any(joint.limits is not None for joint in self.joints)
+
+    @property
     def signals(self) -> tuple[str, ...]:
         """Names of the inputs, in the order of the motors, each once."""
         return tuple(dict.fromkeys(motor.signal for motor in self.motors))
@@ -180,7 +195,8 @@ class Model:
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        things: tuple[Body | Hinge | Motor, ...] = (*self.bodies, *self.joints, *self.motors)
+        things: tuple[Body | Hinge | Motor | Contact, ...]
+        things = (*self.bodies, *self.joints, *self.motors, *self.contacts)
         return [self.gravity, *(e for thing in things for e in thing.expressions())]
 
     def violation(self, q: ca.SX) -> ca.SX:
@@ -218,6 +234,12 @@ class Model:
         # x of the child (F.2): a constant vector in the child's own frame, where its ω is given.
         slip = ca.dot(joint.child.axes[:, 0], b.omega) - ca.dot(b.axes[:, 0], a.axes @ (joint.parent.axes.T @ a.omega))
         return HingeRelation(g, angle, slip)
+
+    def contact(self, contact: Contact, q: ca.SX) -> ca.SX:
+        """The point of a contact in the frame of its plane at any expression of q: (gap, x, y), (3,) [m]."""
+        point, plane = (self.moving(side, q, self._still) for side in (contact.point, contact.plane))
+        along = plane.axes.T @ (point.origin - plane.origin)
+        return ca.vertcat(along[2], along[0], along[1])
 
     def moving(self, frame: Frame, q: ca.SX, v: ca.SX) -> MovingFrame:
         """A frame in the world at any expressions of q and v."""

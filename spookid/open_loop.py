@@ -16,8 +16,9 @@ from spookid.assembly import Evidence, gather, numbers, slip_widths
 from spookid.factor import Constant
 from spookid.kernels import Array, contiguous
 from spookid.problem import Problem
+from spookid.replay import forward_stepper
 from spookid.sampling import wrap
-from spookid.simulation import StepFailedError, Stepper, march
+from spookid.simulation import StepFailedError, Steps, march
 from spookid.solution import Solution, Trajectory
 from spookid.steppers.impulses import Settings
 from spookid.trajectories import predict
@@ -54,7 +55,7 @@ class Windows:
         settings = Settings.of(self.problem.model)
         known = self.problem.with_(initial=solution.values, fixed=list(self.problem.guess))
         constants = numbers(known, settings, slip_widths(known, self.evidence))
-        stepper = Stepper(known.stepper.forward(known.model, settings), constants)
+        stepper = forward_stepper(known, settings, constants)
         squares = [
             self._squares(stepper, constants, e, motion, start)
             for e, motion in zip(self.evidence, solution.trajectories, strict=True)
@@ -71,7 +72,7 @@ class Windows:
         return starts if len(starts) <= room else [starts[i * len(starts) // room] for i in range(room)]
 
     def _squares(
-        self, stepper: Stepper, constants: tuple[Constant, ...], evidence: Evidence, motion: Trajectory, start: int
+        self, stepper: Steps, constants: tuple[Constant, ...], evidence: Evidence, motion: Trajectory, start: int
     ) -> Array:
         """Squared errors over σ of one window, of the samples there are."""
         here = slice(start, start + self.length)

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from spookid.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widths
+from spookid.knowledge import foresee
 from spookid.parameter import parameters_in
 from spookid.problem import AUTO, Problem
-from spookid.summary import bounds, number
+from spookid.summary import bounds, number, weak_words
+from spookid.uncertainty import WEAK
 
 _NARROWEST = 16
 """Columns that the last cell of a table's row gets at least."""
@@ -33,6 +35,7 @@ def describe(assembly: Assembly, title: str, description: str, width: int) -> st
         ["Parameters", *_table(_parameters(assembly.problem), width)],
         _settings(assembly, width),
         _size(assembly, width),
+        _identifiability(assembly, width),
         _notices(assembly, width),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
@@ -115,6 +118,25 @@ def _size(assembly: Assembly, width: int) -> list[str]:
         f"{transcription.rows:,} residuals, {transcription.nonzeros:,} Jacobian nonzeros ({number(100 * density, 2)} %)"
     )
     return _wrapped(text, width, "Size        ")
+
+
+def _identifiability(assembly: Assembly, width: int) -> list[str]:
+    """What a fit will be able to tell, as far as the initial guess can say."""
+    if not assembly.transcription.names:
+        return []
+    head = "Identifiability, linearized at the initial guess"
+    knowledge = foresee(assembly).sensitivities
+    values = knowledge.singular_values
+    if not np.all(np.isfinite(values)):
+        reason = next(iter(knowledge.reasons.values()))
+        return [head, *_wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
+    spectrum = f"Directions are seen at {', '.join(number(value, 2) for value in values)} sigma for a change of 100 %."
+    lines = _wrapped(spectrum, width, "  ")
+    for weak in knowledge.weak:
+        lines += _wrapped(weak_words(weak), width, "  - ")
+    if not knowledge.weak:
+        lines += _wrapped(f"None is weak (below {number(WEAK)} sigma).", width, "  ")
+    return [head, *lines]
 
 
 def _notices(assembly: Assembly, width: int) -> list[str]:

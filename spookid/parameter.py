@@ -31,9 +31,14 @@ class Parameter(ca.SX):  # type: ignore[misc]
         lower, upper: bounds in ``unit``; infinite by default.
         unit: SI unit, for people.
         note: what it is, for people.
+        prior: (mean, sigma) in ``unit``: what is known of it beforehand, as a normal distribution. It adds
+            ((value − mean)/sigma)² to the cost. Its sigma is absolute, so those of the sensors must be given too, and
+            the state weight in proportion: with a sigma of 1 rad for an encoder the data count for next to nothing
+            against it.
 
     Raises:
-        ProblemError: for a name that is no identifier, bounds in the wrong order or a guess outside them.
+        ProblemError: for a name that is no identifier, bounds in the wrong order, a guess outside them, or a prior that
+            is no pair of a finite mean and a positive sigma.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
         upper: float = math.inf,
         unit: str = "",
         note: str = "",
+        prior: tuple[float, float] | None = None,
     ) -> None:
         place = declared_at()
         if not (isinstance(name, str) and name.isidentifier()):
@@ -57,8 +63,9 @@ class Parameter(ca.SX):  # type: ignore[misc]
                 f"{place}: Parameter {name!r} has its guess {guess:g} outside its bounds [{lower:g}, {upper:g}]; "
                 "move the guess or the bounds"
             )
+        belief = None if prior is None else _prior(prior, f"{place}: Parameter {name!r}")
         super().__init__(ca.SX.sym(name))
-        self._facts = (name, guess, lower, upper, unit, note, place, len(_declared))
+        self._facts = (name, guess, lower, upper, unit, note, place, len(_declared), belief)
         _declared[self.element_hash()] = self
 
     @property
@@ -101,6 +108,11 @@ class Parameter(ca.SX):  # type: ignore[misc]
         """Its turn among all declarations of this process."""
         return self._facts[7]
 
+    @property
+    def prior(self) -> tuple[float, float] | None:
+        """Mean and sigma of what is known beforehand, None if nothing is."""
+        return self._facts[8]
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """A parameter is its symbol: copies are the same unknown."""
         return self
@@ -117,6 +129,16 @@ def _number(value: Any, what: str) -> float:
         return float(value)
     except (TypeError, ValueError, RuntimeError):
         raise ProblemError(f"{what}: guess and bounds must be numbers, not {value!r}") from None
+
+
+def _prior(value: Any, what: str) -> tuple[float, float]:
+    try:
+        mean, sigma = (float(number) for number in value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ProblemError(f"{what}: prior must be a pair (mean, sigma) of numbers, not {shown(value)}") from None
+    if not (math.isfinite(mean) and math.isfinite(sigma) and sigma > 0):
+        raise ProblemError(f"{what}: prior ({mean:g}, {sigma:g}) must have a finite mean and a positive, finite sigma")
+    return mean, sigma
 
 
 def symbolic(value: Any, what: str, shape: tuple[int, ...] = ()) -> ca.SX:

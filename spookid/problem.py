@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import casadi as ca
 import numpy as np
@@ -17,6 +17,7 @@ from spookid.observations import Sensor, State
 from spookid.parameter import Parameter, parameters_in
 from spookid.recording import Recording
 from spookid.sampling import grid, held
+from spookid.steppers.dry_friction import DryFriction, Form
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from spookid.solution import Solution
     from spookid.solvers.levenberg_marquardt import Callback
 
-BACKENDS = ("lm",)
-FRICTIONS = ("smooth",)
+BACKENDS = ("lm", "ipopt")
+FRICTIONS = ("smooth", "exact", "mpcc")
 AUTO: Literal["auto"] = "auto"
 """The state weight that the data choose."""
 STATE_WEIGHT = 100.0
@@ -154,6 +155,11 @@ class Problem:
         """Guess of every parameter, by name."""
         return {p.name: float(self.initial.get(p.name, p.guess)) for p in self.parameters}
 
+    @property
+    def scheme(self) -> Spook | Variational:
+        """The stepper with the form of dry friction."""
+        return replace(self.stepper, law=DryFriction(cast(Form, self.friction)))
+
     def with_(self, **changes: Any) -> Problem:
         """A copy with any of Problem's arguments changed.
 
@@ -178,12 +184,12 @@ class Problem:
         """Estimate states and parameters.
 
         Args:
-            backend: "lm".
+            backend: "lm", the package's own Levenberg–Marquardt, or "ipopt", a general solver of nonlinear programs.
             callback: called with every accepted iterate.
             warm_start: a solution of the same recordings and step, of any stepper and backend: its states and
                 estimates are the start, those of parameters in ``initial`` and ``fixed`` excepted.
             options: the problem's own settings (``step``, ``state_weight``, ``fixed`` ...) and the backend's
-                (``max_iterations``, tolerances: see ``LevenbergMarquardt``).
+                (``max_iterations``, tolerances: see ``LevenbergMarquardt`` and ``Ipopt``).
 
         Raises:
             ProblemError: for an unknown backend or option, a problem without recordings or observations, or a warm

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ class SolverLine:
     def show(self, iteration: Iteration) -> None:
         """Iteration, cost, damping, the parameter that changes most, and the time since the start."""
         parts = [f"{self._label}: iteration {iteration.iteration}", f"cost {iteration.total:.4g}"]
-        if iteration.iteration:
+        if iteration.damping:
             parts.append(f"damping {iteration.damping:.0e}")
         parts.append(f"{time.perf_counter() - self._began:.1f} s")
         if self._before is not None and len(self._names):
@@ -100,3 +101,21 @@ def _columns() -> int:
         return os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
     except OSError:
         return _COLUMNS
+
+
+@contextmanager
+def counting(label: str, total: int, shown: bool) -> Iterator[Callable[[bool], None]]:
+    """A bar of ``total`` points; its function is called for each, with True if it was done before."""
+    if not shown:
+        yield lambda before: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=total, desc=label, unit=" points", leave=False, dynamic_ncols=True, file=sys.stderr) as bar:
+
+        def count(before: bool) -> None:
+            if before:  # it says nothing about how long the others take
+                bar.initial += 1
+            bar.update()
+
+        yield count

@@ -11,6 +11,7 @@ import numpy as np
 
 from spookid.assembly import gather, numbers, slip_widths
 from spookid.errors import ProblemError, shown
+from spookid.exact import ExactStepper
 from spookid.factor import Constant
 from spookid.initialization import closing_rows
 from spookid.kernels import Array, contiguous
@@ -68,8 +69,8 @@ def simulate(
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording number {recording}")
     evidence = tuple(gather(problem, r) for r in problem.recordings)
     measured = evidence[recording] if evidence else None
-    steps = _grid(problem, duration, measured.grid if measured else None)
-    u = _inputs(problem, inputs or (measured.recording if measured else None), steps)
+    steps = step_grid(problem, duration, measured.grid if measured else None)
+    u = step_inputs(problem, inputs or (measured.recording if measured else None), steps)
     if initial is None and isinstance(parameters, Solution):
         initial = parameters
     if initial is None and measured is not None:
@@ -78,7 +79,7 @@ def simulate(
         start = _start(problem, initial, recording)
     settings = Settings.of(problem.model)
     constants = numbers(problem, settings, slip_widths(problem, evidence))
-    stepper = Stepper(problem.stepper.forward(problem.model, settings), constants)
+    stepper = forward_stepper(problem, settings, constants)
     try:
         marched = march(stepper, contiguous(start), problem.stepper.forward_inputs(u), progress)
     except StepFailedError as error:
@@ -86,6 +87,21 @@ def simulate(
         raise
     states = problem.stepper.recorded(problem.model, marched, problem.step)
     return _recording(problem, steps, states, u, constants, measured.recording.name if measured else problem.name)
+
+
+def forward_stepper(problem: Problem, settings: Settings, constants: tuple[Constant, ...]) -> Stepper | ExactStepper:
+    """What steps the mechanism: with smooth friction, or with friction that sticks.
+
+    Raises:
+        ProblemError: for constraints that only push with smooth friction.
+    """
+    if problem.friction != "smooth":
+        return ExactStepper(problem.stepper.exact(problem.model, settings), constants)
+    if problem.model.is_unilateral:
+        raise ProblemError(
+            f'{problem.place}: Problem {problem.name!r} has limits or contacts, which need friction="exact"'
+        )
+    return Stepper(problem.stepper.forward(problem.model, settings), constants)
 
 
 def _values(problem: Problem, parameters: Parameters) -> dict[str, float]:
@@ -97,7 +113,12 @@ def _values(problem: Problem, parameters: Parameters) -> dict[str, float]:
     return {name: float(value) for name, value in given.items() if name in known}
 
 
-def _grid(problem: Problem, duration: float | None, measured: Grid | None) -> Grid:
+def step_grid(problem: Problem, duration: float | None, measured: Grid | None) -> Grid:
+    """The steps of a simulation: those of the recording, or of ``duration`` [s] from its start.
+
+    Raises:
+        ProblemError: for no duration, or one that is too short.
+    """
     if duration is None:
         if measured is None:
             raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording; give a duration")
@@ -110,7 +131,8 @@ def _grid(problem: Problem, duration: float | None, measured: Grid | None) -> Gr
     return limited(Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1))
 
 
-def _inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:
+def step_inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:
+    """Signals of the motors at the steps, (N, n_u); zero without a ``source``."""
     signals = problem.model.signals
     if source is None:
         return np.zeros((steps.count, len(signals)))

@@ -51,6 +51,18 @@ def plus(e: ca.SX, psi: ca.SX) -> ca.SX:
     return multiply(e, exponential(psi))
 
 
+def cayley(psi: ca.SX) -> ca.SX:
+    """(1, ψ/2)/√(1 + |ψ|²/4), (3,) to (4,): agrees with exp(ψ) to second order, and is smooth without a branch."""
+    half = psi / 2
+    return ca.vertcat(1, half) / ca.sqrt(1 + ca.dot(half, half))
+
+
+def cayley_tangent(psi: ca.SX) -> ca.SX:
+    """T, (3, 3), with cayley(ψ + dψ) = cayley(ψ) ⋆ exp(T dψ) to first order: (1 − [ψ/2]×)/(1 + |ψ|²/4)."""
+    half = psi / 2
+    return (ca.SX.eye(3) - ca.skew(half)) / (1 + ca.dot(half, half))
+
+
 def minus(e1: ca.SX, e0: ca.SX) -> ca.SX:
     """e₁ ⊟ e₀ ≈ 2 s v of e₀* ⋆ e₁ (equation 3.24): smooth, exact to third order, blind to the quaternion's sign."""
     difference = multiply(conjugate(e0), e1)

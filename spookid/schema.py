@@ -14,7 +14,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from spookid.influence import Influence
 from spookid.kernels import Array
+from spookid.mechanism import (
+    BodyOutline,
+    HingeOutline,
+    Mechanism,
+    MotorOutline,
+    Quantity,
+    SensorOutline,
+    Vector,
+)
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import Sensitivities, WeakDirection
@@ -29,7 +39,7 @@ Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 Heading = tuple[str, tuple[str, ...], tuple[str, ...], tuple[float | None, ...]]
 """Name, observed signals, units and periods of a trajectory."""
 
-_ALONG = ("t", "q", "v", "observed", "predicted", "impulse_residual", "multipliers")
+_ALONG = ("t", "q", "v", "observed", "predicted", "impulse_residual", "multipliers", "friction", "sticks")
 """Arrays of a Trajectory; the file has them as ``t_0`` for the first recording, and so on."""
 
 
@@ -54,7 +64,7 @@ def document(solution: Solution) -> Tree:
         "history": [_step(step) for step in solution.history],
         "parameters": {name: _estimate(p) for name, p in solution.parameters.items()},
         "identifiability": _identifiability(solution.sensitivities),
-        "complementarity": {"max_residual": solution.complementarity_residual},
+        "complementarity": {"max_residual": solution.complementarity_residual, "sticking": dict(solution.sticking)},
         "size": asdict(solution.size),
         "timing_s": asdict(solution.times),
         "versions": dict(solution.versions),
@@ -64,6 +74,7 @@ def document(solution: Solution) -> Tree:
         ],
         "notices": list(solution.notices),
         "state_weight_choice": _choice(solution.state_weight_choice),
+        "mechanism": None if solution.mechanism is None else asdict(solution.mechanism),
     }
     infinities: dict[str, int] = {}
     return {**_plain(tree, "", infinities), "infinities": infinities}
@@ -75,14 +86,23 @@ def trajectory_arrays(solution: Solution) -> dict[str, Any]:
 
 
 def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
-    """Content of ``sensitivities.npz``; ``T`` is the triangular factor of the contracted Jacobian."""
-    knowledge = solution.sensitivities
+    """Content of ``sensitivities.npz``; ``T`` is the triangular factor of the contracted Jacobian.
+
+    Names that begin with d are derivatives of the estimates, their last axis that of ``names``; see `Influence`.
+    """
+    knowledge, influence = solution.sensitivities, solution.influence
+    along = {"d_observed": influence.observations, "stretch_edges": influence.edges, "d_stretch": influence.stretches}
     return {
         "names": np.array(knowledge.names, dtype=np.str_),
         "covariance": knowledge.covariance,
         "covariance_sandwich": knowledge.covariance_sandwich,
         "correlation": knowledge.correlation,
         "T": knowledge.factor,
+        "d_state_weight": influence.state_weight,
+        "d_step": influence.step,
+        "fixed_names": np.array(influence.fixed_names, dtype=np.str_),
+        "d_fixed": influence.fixed,
+        **{f"{name}_{i}": array for name, arrays in along.items() for i, array in enumerate(arrays)},
     }
 
 
@@ -117,9 +137,11 @@ def _identifiability(knowledge: Sensitivities) -> Tree:
     return {
         "singular_values": knowledge.singular_values.tolist(),
         "weak_directions": [
-            {"singular_value": w.singular_value, "direction": dict(w.direction)} for w in knowledge.weak
+            {"singular_value": w.singular_value, "direction": dict(w.direction), "advice": w.advice}
+            for w in knowledge.weak
         ],
         "reasons": dict(knowledge.reasons),
+        "noise": dict(knowledge.noise),
     }
 
 
@@ -127,7 +149,7 @@ def _plain(node: Any, path: str, infinities: dict[str, int]) -> Any:
     """The tree in Python's own types, None for numbers that are not finite; infinite ones are noted with their sign."""
     if isinstance(node, dict):
         return {key: _plain(value, _join(path, key), infinities) for key, value in node.items()}
-    if isinstance(node, list):
+    if isinstance(node, (list, tuple)):
         return [_plain(value, _join(path, i), infinities) for i, value in enumerate(node)]
     if isinstance(node, np.generic):
         node = node.item()
@@ -146,7 +168,9 @@ def _join(path: str, key: object) -> str:
 # --- reading; all of it raises KeyError for what is missing and TypeError or ValueError for what is wrong ---
 
 
-def solution_of(tree: Tree, knowledge: Sensitivities, trajectories: tuple[Trajectory, ...]) -> Solution:
+def solution_of(
+    tree: Tree, knowledge: Sensitivities, influence: Influence, trajectories: tuple[Trajectory, ...]
+) -> Solution:
     """The Solution that ``document`` described; ``tree`` is ``restored``."""
     return Solution(
         **{name: _text(tree[name]) for name in ("problem", "backend", "stepper", "friction", "detail")},
@@ -157,13 +181,16 @@ def solution_of(tree: Tree, knowledge: Sensitivities, trajectories: tuple[Trajec
         history=tuple(_step_of(node) for node in tree["history"]),
         parameters={name: _estimate_of(name, node) for name, node in tree["parameters"].items()},
         sensitivities=knowledge,
+        influence=influence,
         complementarity_residual=_number(tree["complementarity"]["max_residual"]),
+        sticking={name: _number(share) for name, share in tree["complementarity"]["sticking"].items()},
         size=Size(**{f.name: _whole(tree["size"][f.name]) for f in fields(Size)}),
         times=Times(**{f.name: _number(tree["timing_s"][f.name]) for f in fields(Times)}),
         versions=_texts(tree["versions"]),
         trajectories=trajectories,
         notices=tuple(_text(notice) for notice in tree["notices"]),
         state_weight_choice=_choice_of(tree.get("state_weight_choice")),
+        mechanism=_mechanism_of(tree.get("mechanism")),
     )
 
 
@@ -185,8 +212,10 @@ def identifiability_of(tree: Tree) -> Tree:
         "reasons": _texts(node["reasons"]),
         "singular_values": np.array([_number(value) for value in node["singular_values"]], dtype=np.float64),
         "weak": tuple(
-            WeakDirection(_number(w["singular_value"]), _numbers(w["direction"])) for w in node["weak_directions"]
+            WeakDirection(_number(w["singular_value"]), _numbers(w["direction"]), _text(w["advice"]))
+            for w in node["weak_directions"]
         ),
+        "noise": _numbers(node["noise"]),
     }
 
 
@@ -200,6 +229,21 @@ def sensitivities_of(identifiability: Tree, arrays: Arrays) -> Sensitivities:
         covariance_sandwich=_shaped(arrays, "covariance_sandwich", square),
         factor=_shaped(arrays, "T", square),
         **identifiability,
+    )
+
+
+def influence_of(recordings: list[Heading], arrays: Arrays) -> Influence:
+    """The Influence, from `recordings_of` and the content of ``sensitivities.npz``."""
+    n, fixed = len(arrays["names"]), tuple(_text(name) for name in arrays["fixed_names"].tolist())
+    places = range(len(recordings))
+    return Influence(
+        tuple(_shaped(arrays, f"d_observed_{i}", (None, len(recordings[i][1]), n)) for i in places),
+        _shaped(arrays, "d_state_weight", (n,)),
+        _shaped(arrays, "d_step", (n,)),
+        fixed,
+        _shaped(arrays, "d_fixed", (len(fixed), n)),
+        tuple(_shaped(arrays, f"stretch_edges_{i}", (None,)) for i in places),
+        tuple(_shaped(arrays, f"d_stretch_{i}", (None, n)) for i in places),
     )
 
 
@@ -233,9 +277,10 @@ def _trajectory_of(heading: Heading, arrays: Arrays) -> Trajectory:
         "predicted": (n, len(signals)),
         "impulse_residual": (n, None),
         "multipliers": (n, None),
+        "friction": (n, None),
+        "sticks": (n, None),
     }
-    t, q, v, observed, predicted, impulses, multipliers = (_shaped(arrays, key, shapes[key]) for key in _ALONG)
-    return Trajectory(*heading, t, q, v, observed, predicted, impulses, multipliers)
+    return Trajectory(*heading, *(_shaped(arrays, key, shapes[key]) for key in _ALONG))
 
 
 def _shaped(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> Array:
@@ -285,6 +330,46 @@ def _estimate_of(name: str, node: Mapping[str, Any]) -> Estimate:
         at_bound=_truth(node["at_bound"]),
         fixed=_truth(node["fixed"]),
     )
+
+
+def _mechanism_of(node: Mapping[str, Any] | None) -> Mechanism | None:
+    if node is None:
+        return None
+    return Mechanism(
+        bodies=tuple(
+            BodyOutline(_text(n["name"]), _truth(n["free"]), _quantities_of(n["quantities"])) for n in node["bodies"]
+        ),
+        hinges=tuple(_hinge_of(n) for n in node["hinges"]),
+        motors=tuple(
+            MotorOutline(_text(n["hinge"]), _text(n["signal"]), _quantities_of(n["quantities"])) for n in node["motors"]
+        ),
+        sensors=tuple(
+            SensorOutline(_text(n["signal"]), _text(n["title"]), _number(n["sigma"]), _text(n["unit"]))
+            for n in node["sensors"]
+        ),
+        gravity=_vector_of(node["gravity"]),
+    )
+
+
+def _hinge_of(node: Mapping[str, Any]) -> HingeOutline:
+    return HingeOutline(
+        name=_text(node["name"]),
+        parent=_text(node["parent"]),
+        child=_text(node["child"]),
+        parent_at=_vector_of(node["parent_at"]),
+        child_at=_vector_of(node["child_at"]),
+        axis=_vector_of(node["axis"]),
+        quantities=_quantities_of(node["quantities"]),
+    )
+
+
+def _quantities_of(nodes: list[Mapping[str, Any]]) -> tuple[Quantity, ...]:
+    return tuple(Quantity(_text(n["name"]), _text(n["formula"]), _number(n["value"]), _text(n["unit"])) for n in nodes)
+
+
+def _vector_of(node: list[Any]) -> Vector:
+    x, y, z = map(_number, node)
+    return x, y, z
 
 
 def _numbers(node: Mapping[str, Any]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import casadi as ca
 import numpy as np
@@ -155,7 +156,17 @@ class Stepper:
         return _Evaluation(equations[0].copy(), jacobian.T.copy(), x_next[0].copy())
 
 
-def march(stepper: Stepper, start: Array, inputs: Array, progress: Progress | None = None) -> Array:
+class Steps(Protocol):
+    """What advances a state by one step."""
+
+    def guess(self, x: Array) -> Array:
+        """Unknowns to start from."""
+
+    def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
+        """Next state and its unknowns from a guess of them; raises ArithmeticError with the residual left."""
+
+
+def march(stepper: Steps, start: Array, inputs: Array, progress: Progress | None = None) -> Array:
     """States (N, ambient) from ``start`` (ambient,) with the inputs of each step, (N − 1, n_u).
 
     Raises:

@@ -11,7 +11,9 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
+from spookid.influence import Influence
 from spookid.kernels import Array
+from spookid.mechanism import Mechanism
 from spookid.parameter import parameters_in, symbolic
 from spookid.solvers.status import Status, Timing
 from spookid.uncertainty import Sensitivities
@@ -97,7 +99,7 @@ class Times:
     build: float
     """Symbols, functions, initial states."""
     compile: float
-    """C compiler."""
+    """Compiling the model's functions, or loading those compiled before; 0 if they are not compiled."""
     solve: float
     """The solver's whole loop."""
     evaluate: float
@@ -106,9 +108,9 @@ class Times:
     """Of the loop: normal equations and their solution."""
 
     @classmethod
-    def of(cls, timing: Timing, build: float) -> Times:
+    def of(cls, timing: Timing, build: float, compile: float) -> Times:
         """From a solver's timing."""
-        return cls(build, 0.0, timing.solve, timing.evaluate, timing.factorize)
+        return cls(build, compile, timing.solve, timing.evaluate, timing.factorize)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +139,10 @@ class Trajectory:
     """(N, 12 n_b): (Δp_q, Δp_u) [N s, N m s] of the step that ends at t; the first row belongs to the initial state."""
     multipliers: Array
     """(N, rows): constraint impulses λ of the step that begins at t [N s, N m s]; the last row is NaN."""
+    friction: Array
+    """(N, n_j): impulse of dry friction about each hinge's axis [N m s] in that step; NaN where a step has none."""
+    sticks: Array
+    """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +164,12 @@ class Solution:
     history: tuple[Step, ...]
     parameters: Mapping[str, Estimate]
     sensitivities: Sensitivities
+    influence: Influence
     complementarity_residual: float
-    """Largest complementarity residual; NaN if the friction law has none."""
+    """How far the friction impulses are from the exact law at the worst: |λ_t − clip(λ_t − L s/w, ±L)| [N m s] with the
+    bound L, the slip rate s and the width w of ``Problem.friction_width``; NaN without dry friction."""
+    sticking: Mapping[str, float]
+    """Share of the time for which each hinge with dry friction sticks, by its name."""
     size: Size
     times: Times
     versions: Mapping[str, str]
@@ -168,6 +178,8 @@ class Solution:
     """What a user should know about how the problem was set up and what came out."""
     state_weight_choice: WeightChoice | None = None
     """How the data chose κ; None if it was given."""
+    mechanism: Mechanism | None = None
+    """None if it was read from a folder that does not hold it."""
 
     @property
     def message(self) -> str:

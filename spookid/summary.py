@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Solution, Trajectory
 from spookid.solvers.status import Status
-from spookid.uncertainty import AT_BOUND, WeakDirection
+from spookid.uncertainty import AT_BOUND, UNSEEN, WeakDirection
 from spookid.weight_choice import TOLERANCE, WeightChoice
 
 WIDTH = 100
@@ -26,15 +26,14 @@ _STATUS = {
     Status.INTERRUPTED: "interrupted after {} and {}",
 }
 _ERRORS_FROM = (
-    "Standard errors are linearized: from the inverse of the Schur complement of the states in the normal equations, "
-    "scaled by the residual variance (cost over the number of residuals less unknowns)."
+    "Standard errors are linearized, for noise as the residuals show it: one variance for the impulses, one for each "
+    "sensor."
 )
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
-_WEAK_ADVICE = (
-    "Fix one parameter of each combination at a value you trust, or record a motion that excites it; until then these "
-    "estimates mean little."
-)
+_WEAK_VERDICT = "Until then these estimates mean little."
 _STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
+IMPULSES = "state"
+"""Key of the impulses' noise."""
 _MOST_DECIMALS = 7
 _MOST_DIGITS = 9
 
@@ -47,6 +46,7 @@ def summarize(solution: Solution) -> str:
         _weak(solution.sensitivities.weak),
         _fit(solution.trajectories),
         _cost(solution),
+        _friction(solution),
         _weight(solution.state_weight_choice),
         _work(solution),
         _notices(solution.notices),
@@ -172,7 +172,18 @@ def _parameters(solution: Solution) -> list[str]:
     if any(math.isfinite(estimate.std_err) for estimate in estimates):
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
         lines += _wrapped(" ".join([_ERRORS_FROM, *conditional]))
-    return lines
+    return [*lines, *_noise(solution.sensitivities.noise)]
+
+
+def _noise(noise: Mapping[str, float]) -> list[str]:
+    """What the residuals say of the noise, against what the weights say."""
+    if not noise:
+        return []
+    sizes = ", ".join(
+        f"impulses {number(size, 3)} /√κ" if name == IMPULSES else f"{name} {number(size, 3)} sigma"
+        for name, size in noise.items()
+    )
+    return _wrapped(f"Noise found: {sizes}.")
 
 
 def _parameter(estimate: Estimate) -> tuple[str, ...]:
@@ -188,19 +199,21 @@ def _parameter(estimate: Estimate) -> tuple[str, ...]:
     )
 
 
+def weak_words(weak: WeakDirection) -> str:
+    """A weak direction and what helps, in words."""
+    verb = "do not see" if weak.singular_value < UNSEEN else "hardly see"
+    size = "" if weak.singular_value < UNSEEN else f" ({number(weak.singular_value, 2)} sigma for 100 %)"
+    if len(weak.direction) == 1:
+        return f"The data {verb} {next(iter(weak.direction))}{size}. {weak.advice}".rstrip()
+    changes = ", ".join(f"{name} {100 * share:+.0f} %" for name, share in weak.direction.items())
+    return f"The data {verb} that these change together: {changes}{size}. {weak.advice}".rstrip()
+
+
 def _weak(weak: Sequence[WeakDirection]) -> list[str]:
     if not weak:
         return []
-    lines = [line for direction in weak for line in _wrapped(_weak_words(direction), "  - ")]
-    return ["Weak directions", *lines, *_wrapped(_WEAK_ADVICE)]
-
-
-def _weak_words(weak: WeakDirection) -> str:
-    seen = f"would be seen at {number(weak.singular_value, 2)} sigma)"
-    if len(weak.direction) == 1:
-        return f"The data hardly see {next(iter(weak.direction))} (a change of 100 % {seen}."
-    changes = ", ".join(f"{name} {100 * share:+.0f} %" for name, share in weak.direction.items())
-    return f"The data hardly see that these change together: {changes} (it {seen}."
+    lines = [line for direction in weak for line in _wrapped(weak_words(direction), "  - ")]
+    return ["Weak directions", *lines, *_wrapped(_WEAK_VERDICT)]
 
 
 def _fit(trajectories: Sequence[Trajectory]) -> list[str]:
@@ -239,7 +252,7 @@ def _cost(solution: Solution) -> list[str]:
     terms = [("state", cost.state, meaning)]
     terms.append(("observation", cost.observation, "Σ|Δy/σ|²"))
     if cost.prior:
-        terms.append(("prior", cost.prior, ""))
+        terms.append(("prior", cost.prior, "Σ|(θ − mean)/sigma|²"))
     rows = [(name, number(value), _share(value, cost), meaning) for name, value, meaning in terms]
     first = solution.history[0].cost if solution.history else cost
     rows.append(("total", number(cost.total), "", f"{number(first.total)} at the initial guess"))
@@ -273,6 +286,15 @@ def _weight(choice: WeightChoice | None) -> list[str]:
     return ["State weight", *_table([header, *rows], right=(0, 1, 2)), *_wrapped(meaning)]
 
 
+def _friction(solution: Solution) -> list[str]:
+    """Which hinges stick, and how exactly the law of dry friction holds."""
+    if not solution.sticking:
+        return []
+    rows = [(name, f"sticks for {100 * share:.0f} % of the time") for name, share in solution.sticking.items()]
+    law = f"Largest distance from the exact law: {number(solution.complementarity_residual, 2)} N m s."
+    return ["Dry friction", *_table(rows), *_wrapped(law)]
+
+
 def _work(solution: Solution) -> list[str]:
     size, times = solution.size, solution.times
     rest = max(times.solve - times.evaluate - times.factorize, 0.0)
@@ -290,8 +312,6 @@ def _work(solution: Solution) -> list[str]:
         f"backend {solution.backend}, stepper {solution.stepper}, friction {solution.friction}, "
         f"step h = {number(solution.step, 6)} s, state weight κ {weight}"
     )
-    if math.isfinite(solution.complementarity_residual):
-        settings += f", complementarity residual {number(solution.complementarity_residual, 2)}"
     versions = ", ".join(f"{name} {version}" for name, version in solution.versions.items())
     labelled = (("Size", sizes), ("Time", where), ("Settings", settings), ("Versions", versions))
     return [line for label, text in labelled for line in _wrapped(text, f"{label:<10}")]

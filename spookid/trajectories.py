@@ -14,19 +14,34 @@ from spookid.observations import State
 from spookid.problem import Problem
 from spookid.sampling import wrap
 from spookid.solution import Trajectory
+from spookid.steppers.impulses import StepFunction
 from spookid.transcription import Point
 
 
 def trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:
     """Estimated motion on each recording, with the impulses along it."""
-    free = zip(assembly.problem.free, point.parameters.tolist(), strict=True)
-    constants = (*assembly.constants, *(Constant(p, value) for p, value in free))
+    constants = _numbers(assembly, point)
     residuals = assembly.transcription.residuals(point)
     names = [factor.name for factor in assembly.transcription.factors]
     return tuple(
         _trajectory(assembly, e, unknowns, dict(zip(names, values, strict=True)), constants)
         for e, unknowns, values in zip(assembly.evidence, point.states, residuals, strict=True)
     )
+
+
+def complementarity(assembly: Assembly, point: Point) -> float:
+    """Largest residual of the exact friction law at a point [N m s]; NaN without dry friction."""
+    if not any(joint.rubs for joint in assembly.problem.model.joints):
+        return float("nan")
+    constants = _numbers(assembly, point)
+    pairs = zip(assembly.evidence, point.states, strict=True)
+    return max(float(np.nanmax(dry_friction(assembly, e, unknowns, constants)[2])) for e, unknowns in pairs)
+
+
+def _numbers(assembly: Assembly, point: Point) -> tuple[Constant, ...]:
+    """Every symbol of the mechanics with its number at a point."""
+    free = zip(assembly.problem.free, point.parameters.tolist(), strict=True)
+    return (*assembly.constants, *(Constant(p, value) for p, value in free))
 
 
 def _trajectory(
@@ -38,8 +53,9 @@ def _trajectory(
 ) -> Trajectory:
     problem, steps = assembly.problem, evidence.grid.count
     bodies = len(problem.model.bodies)
-    states = problem.stepper.states(problem.model, unknowns, problem.step)
+    states = problem.scheme.states(problem.model, unknowns, problem.step)
     predicted = predict(problem, states, constants)
+    friction, sticks, _ = dry_friction(assembly, evidence, unknowns, constants)
     return Trajectory(
         name=evidence.recording.name,
         signals=tuple(o.signal for o in problem.observations),
@@ -52,6 +68,8 @@ def _trajectory(
         predicted=beside(predicted, evidence.observed, [o.period for o in problem.observations]),
         impulse_residual=_impulses(problem, residuals, steps),
         multipliers=_multipliers(assembly, evidence, unknowns, constants),
+        friction=friction,
+        sticks=sticks,
     )
 
 
@@ -96,12 +114,34 @@ def predict(problem: Problem, states: Array, constants: tuple[Constant, ...]) ->
 
 def _multipliers(assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
     """λ of each step, NaN where a step has none, (N, rows)."""
-    function = assembly.problem.stepper.multipliers_along(assembly.problem.model, assembly.settings)
-    count = len(unknowns) - max(function.variables)
+    function = assembly.problem.scheme.multipliers_along(assembly.problem.model, assembly.settings)
+    return _along(function, evidence, unknowns, constants)
+
+
+def dry_friction(
+    assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]
+) -> tuple[Array, Array, Array]:
+    """Impulse z L, 1 or 0 for stick or slip, and residual L |z − clip(z − s/w, −1, 1)| of the exact law.
+
+    Each (N, n_j), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
+    """
+    function = assembly.problem.scheme.friction_along(assembly.problem.model, assembly.settings)
+    ratio, bound, slip = np.split(_along(function, evidence, unknowns, constants), 3, axis=1)
+    rubs = np.array([joint.rubs for joint in assembly.problem.model.joints], dtype=bool)
+    sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
+    return ratio * bound, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
+
+
+def _along(function: StepFunction, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
+    """A function of neighbouring steps along a recording, NaN where a step has none, (N, rows)."""
+    reach = max(function.variables)
+    count = len(unknowns) - reach
     states = [unknowns[offset : offset + count] for offset in function.variables]
     inputs = contiguous(evidence.inputs[:count]) if function.data.numel() else np.zeros((count, 0))
     values = _map([*function.variables.values(), function.data], function.value, [*states, inputs], constants)
-    return np.vstack([values, np.full((len(unknowns) - count, values.shape[1]), np.nan)])
+    rows = np.full((len(unknowns), values.shape[1]), np.nan)
+    rows[reach // 2 : reach // 2 + count] = values  # a function of three steps belongs to the middle one
+    return rows
 
 
 def _map(symbols: list[ca.SX], expression: ca.SX, arrays: list[Array], constants: tuple[Constant, ...]) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,16 @@ from spookid.kernels import Array
 WEAK = 1.0
 """A direction is weak if changing the parameters by all of their magnitude along it moves the residuals by less than
 this many standard deviations: a relative standard error of more than 100 %."""
+UNSEEN = 0.01
+"""Below this many the data do not see it at all: a relative standard error of more than 10 000 %."""
+RANK = 1e-5
+"""Nor do they see what moves the residuals by less than this share of what the best seen direction does: models and
+rounding are not as exact as that, however small the residuals are."""
 
 _SMALL_SHARE = 0.1
 """Components of a direction below this share of the largest are left out of its description."""
+_LENGTH = 1e-4
+"""A parameter is unseen if so much of its squared length lies in unseen directions: then it has no finite error."""
 
 AT_BOUND = "held at its bound"
 UNOBSERVED = "the data do not determine it"
@@ -31,24 +38,54 @@ class WeakDirection:
     """Standard deviations by which a change of the parameters' own magnitude along it would be seen."""
     direction: Mapping[str, float]
     """Relative changes of the parameters, the largest 1."""
+    advice: str = ""
+    """What would help."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the linearized residuals say about the parameters, T as in (3.32) for residuals that the weights whiten."""
+
+    information: Array
+    """TᵀT, the Schur complement of the states in JᵀWJ, that of priors included, (n_p, n_p)."""
+    scatter: Array
+    """Tᵀ Cov(r) T with the noise that was found, (n_p, n_p); as ``information`` if the noise is what the weights say.
+    NaN if there are no degrees of freedom."""
+    prior: Array
+    """The priors' part of both, (n_p, n_p)."""
+    scores: Array
+    """T_wᵀ r̂_w of stretches of the recordings, (W, n_p)."""
+    stretches: Array
+    """T_wᵀ T_w, (W, n_p, n_p)."""
+    gradients: Array
+    """Tᵀ r without the observations of each stretch less Tᵀ r, (W, n_p); NaN if the states are not determined."""
+    remaining: Array
+    """TᵀT without them, (W, n_p, n_p)."""
+    noise: Mapping[str, float] = field(default_factory=dict)
+    """Standard deviations of the groups of residuals, in units of what the weights say."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sensitivities:
-    """Linearized uncertainty of the estimated parameters (3.26 to 3.32, by the Schur complement)."""
+    """Linearized uncertainty of the estimated parameters (3.26 to 3.32)."""
 
     names: tuple[str, ...]
     covariance: Array
-    """(n_p, n_p); NaN in the rows of parameters without a standard error."""
+    """(TᵀT)⁻¹ Tᵀ Cov(r) T (TᵀT)⁻¹ with one variance for the impulse residuals and one for each sensor, (n_p, n_p); NaN
+    in the rows of parameters without a standard error."""
     covariance_sandwich: Array
-    """(n_p, n_p); NaN: not computed."""
+    """That of the jackknife over stretches of the recordings, which assumes nothing of the noise but that it does not
+    last as long as a stretch, (n_p, n_p)."""
     factor: Array
     """Upper triangular R with RᵀR = TᵀT, T as in (3.32) for whitened residuals, (n_p, n_p)."""
     reasons: Mapping[str, str]
     """Why a parameter has no standard error, by its name."""
     singular_values: Array
-    """Spectrum of T with each column scaled by the parameter's magnitude and the noise, descending."""
+    """Spectrum of T with each column scaled by the parameter's magnitude and the noise, descending: a direction's value
+    is one over its relative standard error."""
     weak: tuple[WeakDirection, ...]
+    noise: Mapping[str, float] = field(default_factory=dict)
+    """Standard deviation of the noise in units of what the weights say: of "state" 1/√κ, of a signal its sigma."""
 
     @property
     def standard_errors(self) -> Array:
@@ -62,58 +99,144 @@ class Sensitivities:
         return self.covariance / np.outer(errors, errors)
 
 
-def sensitivities(
-    names: Sequence[str], information: Array, noise: float, magnitudes: Array, held: NDArray[np.bool_]
-) -> Sensitivities:
-    """Uncertainty from the Schur complement of the states in JᵀWJ.
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """Sensitivities, and what other answers need."""
+
+    sensitivities: Sensitivities
+    gain: Array
+    """(TᵀT)⁻¹: 0 in the rows of parameters that are held, NaN in those of unseen ones, (n_p, n_p)."""
+    stretches: Array
+    """Changes of the estimates without the observations of each stretch, (W, n_p), 0 and NaN likewise; NaN if all hangs
+    on it."""
+
+
+def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, held: NDArray[np.bool_]) -> Analysis:
+    """Uncertainty from what the residuals say.
 
     Args:
         names: of the parameters, (n_p).
-        information: the Schur complement TᵀT, (n_p, n_p); NaN if it could not be had.
-        noise: variance of a whitened residual: cost over degrees of freedom; NaN if there are none.
+        evidence: None if the states are not determined.
         magnitudes: scale of each parameter for the spectrum, (n_p,), positive.
         held: True for parameters at a bound; the errors of the others are conditional on them, (n_p,).
     """
-    n = len(names)
+    if evidence is None or not np.all(np.isfinite(evidence.scatter)):
+        reason = NO_FACTOR if evidence is None else NO_FREEDOM
+        reasons = {name: AT_BOUND if is_held else reason for name, is_held in zip(names, held, strict=True)}
+        return _unknown(tuple(names), int(np.sum(~held)), reasons, 0 if evidence is None else len(evidence.scores))
+    held = held & ~_invisible(evidence, magnitudes)  # a bound says nothing of what nothing pushes against it
+    free = np.flatnonzero(~held)
     reasons = {name: AT_BOUND for name, is_held in zip(names, held, strict=True) if is_held}
-    free = [i for i in range(n) if not held[i]]
-    empty = np.full((n, n), np.nan)
-    if not np.all(np.isfinite(information)) or not np.isfinite(noise):
-        reason = NO_FREEDOM if np.all(np.isfinite(information)) else NO_FACTOR
-        reasons |= {names[i]: reason for i in free}
-        return Sensitivities(tuple(names), empty, empty.copy(), empty.copy(), reasons, np.full(len(free), np.nan), ())
-    scaled = information[np.ix_(free, free)] * np.outer(magnitudes[free], magnitudes[free]) / max(noise, _TINY)
-    values, vectors = np.linalg.eigh(scaled)
-    singular = np.sqrt(np.clip(values, 0.0, None))
-    seen = [names[i] for i in free]
-    weak = tuple(_describe(s, v, seen) for s, v in zip(singular, vectors.T, strict=True) if s < WEAK)
-    covariance, unseen = _covariance(singular, vectors, magnitudes[free])
-    reasons |= {name: UNOBSERVED for name, hidden in zip(seen, unseen, strict=True) if hidden}
-    full = empty.copy()
-    full[np.ix_(free, free)] = covariance
-    return Sensitivities(
-        tuple(names), full, empty.copy(), _triangular(information), reasons, singular[::-1].copy(), weak
+    spectrum = _spectrum(evidence.information, evidence.scatter, magnitudes, free)
+    seen = [names[i] for i in free.tolist()]
+    hidden = free[spectrum.unseen]
+    reasons |= {seen[i]: UNOBSERVED for i in np.flatnonzero(spectrum.unseen).tolist()}
+    order = np.argsort(spectrum.values)
+    weak = [_describe(spectrum.values[i], spectrum.vectors[:, i], seen) for i in order if spectrum.values[i] < WEAK]
+    inverse = spectrum.inverse
+    changes = _changes(spectrum.half, evidence.gradients, evidence.remaining)
+    cut = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.stretches)
+    unknown = np.union1d(hidden, np.flatnonzero(held))
+    result = Sensitivities(
+        tuple(names),
+        _blank(inverse @ evidence.scatter @ inverse, unknown),
+        _blank(_jackknife(cut) + inverse @ evidence.prior @ inverse, unknown),
+        _triangular(evidence.information),
+        reasons,
+        spectrum.values[order[::-1]],
+        tuple(weak),
+        evidence.noise,
     )
+    inverse[hidden], changes[:, hidden] = np.nan, np.nan
+    return Analysis(result, inverse, changes)
+
+
+def unseen(names: Sequence[str], information: Array, scatter: Array, magnitudes: Array) -> tuple[str, ...]:
+    """Names of the parameters that the data do not see."""
+    hidden = _spectrum(information, scatter, magnitudes, np.arange(len(names))).unseen
+    return tuple(name for name, is_hidden in zip(names, hidden, strict=True) if is_hidden)
+
+
+@dataclass(frozen=True, eq=False)
+class _Spectrum:
+    values: Array
+    """(n_f,), one over the relative standard error of each direction."""
+    vectors: Array
+    """Directions in parameters divided by their magnitudes, (n_f, n_f)."""
+    unseen: NDArray[np.bool_]
+    """(n_f,)."""
+    half: Array
+    """Its product with its transpose inverts the information in what is seen, (n_p, seen directions)."""
+
+    @property
+    def inverse(self) -> Array:
+        """Of the information in what is seen, 0 elsewhere, (n_p, n_p)."""
+        return np.asarray(self.half @ self.half.T)
+
+
+def _spectrum(information: Array, scatter: Array, magnitudes: Array, free: NDArray[np.intp]) -> _Spectrum:
+    scales = np.outer(magnitudes[free], magnitudes[free])
+    strengths, vectors = np.linalg.eigh(information[np.ix_(free, free)] * scales)
+    scattered = scatter[np.ix_(free, free)] * scales
+    values = _values(np.clip(strengths, 0.0, None), np.einsum("ij,ik,kj->j", vectors, scattered, vectors))
+    null = values < UNSEEN
+    vectors[:, null] = _untangled(vectors[:, null])
+    half = np.zeros((len(magnitudes), int(np.sum(~null))))
+    half[free] = vectors[:, ~null] / np.sqrt(strengths[~null]) * magnitudes[free, None]
+    return _Spectrum(values, vectors, np.sum(vectors[:, null] ** 2, axis=1) > _LENGTH, half)
 
 
 _TINY = float(np.finfo(float).tiny)
-_RANK = 1e-7
-"""Singular values below this share of the largest are zero to round-off: information is a difference of large sums."""
 
 
-def _covariance(singular: Array, vectors: Array, magnitudes: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Covariance, and which parameters lie in directions the data do not see; their rows are NaN."""
-    if not len(singular):
-        return np.zeros((0, 0)), np.zeros(0, dtype=bool)
-    null = singular <= _RANK * singular.max()
-    # A parameter with a hundredth of its length in such a direction has no finite error.
-    unseen = np.sum(vectors[:, null] ** 2, axis=1) > 1e-4
-    inverse = np.where(null, 0.0, 1.0 / np.where(null, 1.0, singular))
-    half = vectors * inverse * magnitudes[:, None]
-    covariance = half @ half.T
-    covariance[unseen, :] = np.nan
-    covariance[:, unseen] = np.nan
-    return covariance, unseen
+def _values(strengths: Array, scattered: Array) -> Array:
+    """Standard deviations by which directions are seen, from vᵀSv and vᵀ Cov(Sv) v; 0 below what can be resolved."""
+    values = strengths / np.sqrt(np.maximum(scattered, _TINY))
+    return np.where(strengths <= RANK**2 * strengths.max(initial=0.0), 0.0, values)
+
+
+def _invisible(evidence: Evidence, magnitudes: Array) -> NDArray[np.bool_]:
+    """True for parameters that would not be seen even if all others were known, (n_p,)."""
+    diagonals = (np.diag(matrix) * magnitudes**2 for matrix in (evidence.information, evidence.scatter))
+    return np.asarray(_values(*diagonals) < UNSEEN)
+
+
+def _untangled(basis: Array) -> Array:
+    """A basis of the same space, (n, k), in which parameters that lie in it stand alone."""
+    alone = np.flatnonzero(np.sum(basis**2, axis=1) > 1 - _LENGTH)
+    single = np.eye(len(basis))[:, alone]
+    rest = np.where(np.isin(np.arange(len(basis)), alone)[:, None], 0.0, basis)
+    left = np.linalg.svd(rest, full_matrices=False)[0][:, : basis.shape[1] - len(alone)]
+    return np.hstack([single, left])
+
+
+def _changes(half: Array, gradients: Array, remaining: Array) -> Array:
+    """−S_w⁻¹ g_w in what is seen, (W, n_p), from what is left without each stretch; NaN if S_w is singular."""
+    changes = np.full(gradients.shape, np.nan)
+    for w, (gradient, information) in enumerate(zip(gradients, remaining, strict=True)):
+        rest = half.T @ information @ half
+        if np.all(np.isfinite(rest)) and np.linalg.eigvalsh(rest).min(initial=1.0) > RANK:
+            changes[w] = -half @ np.linalg.solve(rest, half.T @ gradient)
+    return changes
+
+
+def _jackknife(changes: Array) -> Array:
+    """(W − 1)/W Σ δ_w δ_wᵀ, (n_p, n_p)."""
+    count = len(changes)
+    return np.asarray((count - 1) / count * changes.T @ changes) if count else np.full((changes.shape[1],) * 2, np.nan)
+
+
+def _blank(covariance: Array, unknown: NDArray[np.intp]) -> Array:
+    """NaN in the rows and columns of unknown parameters."""
+    covariance[unknown], covariance[:, unknown] = np.nan, np.nan
+    return covariance
+
+
+def _unknown(names: tuple[str, ...], free: int, reasons: Mapping[str, str], windows: int) -> Analysis:
+    n = len(names)
+    one, two, three, four = (np.full((n, n), np.nan) for _ in range(4))
+    result = Sensitivities(names, one, two, three, reasons, np.full(free, np.nan), ())
+    return Analysis(result, four, np.full((windows, n), np.nan))
 
 
 def _triangular(information: Array) -> Array:

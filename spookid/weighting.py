@@ -148,9 +148,7 @@ class _Search:
                 f'{choice.curve[0].weight:g} to {choice.curve[-1].weight:g}; give a number in the place of "auto"'
             )
         solution = last or next(s for s in self.solutions.values() if s.state_weight == choice.best.weight)
-        guess = self.problem.guess
-        parameters = {name: replace(p, initial=guess[name]) for name, p in solution.parameters.items()}
-        return replace(solution, parameters=parameters, state_weight_choice=choice if self.trials else None)
+        return replace(solution, state_weight_choice=choice if self.trials else None)
 
     def _interrupted(self, exponent: int) -> bool:
         """Fit and judge one weight; True if the fit was interrupted."""

@@ -65,10 +65,10 @@ BLIND = PENDULUM + 'problem = pendulum("blind", [])\n'
 BAD_SECOND = PENDULUM + (
     'problems = {"a": pendulum("swing_a", [run()]), "b": pendulum("blind", []), "c": pendulum("swing_c", [run()])}\n'
 )
-COMMANDS = ("check", "solve", "simulate", "audit")
+COMMANDS = ("check", "solve", "simulate", "audit", "sweep", "report")
 TRUTH = {"J": 0.01, "b": 2e-3}
 FILES = {"solution.json", "trajectory.npz", "sensitivities.npz", "summary.txt"}
-FILES |= {"fit.png", "convergence.png", "parameters.png"}
+FILES |= {"fit.png", "convergence.png", "parameters.png", "influence.png"}
 
 
 @pytest.fixture(scope="session")
@@ -201,7 +201,7 @@ def test_arguments_that_do_not_parse(capsys, arguments, message):
 def test_choices_are_those_of_the_package():
     assert cli.BACKENDS == problem.BACKENDS
     assert cli.FRICTIONS == problem.FRICTIONS
-    assert set(cli.STEPPERS) == set(commands._STEPPERS)
+    assert set(cli.STEPPERS) == set(commands.STEPPERS)
     assert cli.INTERRUPTED, cli.WRONG_INPUT == (commands.Exit.INTERRUPTED, commands.Exit.WRONG_INPUT)
 
 

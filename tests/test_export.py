@@ -14,7 +14,7 @@ import pytest
 from solutions import STEPS, awkward, difference, pendulum_problem, solution
 
 import spookid
-from spookid import ProblemError, plots
+from spookid import ProblemError, influence_plot, plots
 from spookid.export import check_target, load, save
 from spookid.solution import Solution
 
@@ -26,6 +26,7 @@ FILES = {
     "fit.png",
     "convergence.png",
     "parameters.png",
+    "influence.png",
 }
 
 NUMBER, TEXT, TRUTH = (int, float), (str,), (bool,)
@@ -99,6 +100,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures that cost no time, where they are not what is tested."""
     for name in ("fit", "convergence", "parameters"):
         monkeypatch.setattr(plots, name, lambda _: plots.Figure(figsize=(1, 1)))
+    monkeypatch.setattr(influence_plot, "figure", lambda _: plots.Figure(figsize=(1, 1)))
 
 
 # --- what is written ---
@@ -145,11 +147,18 @@ def test_arrays_have_the_names_and_shapes_of_the_contract(figures: None, tmp_pat
         for name in ("covariance", "covariance_sandwich", "correlation", "T"):
             assert arrays[name].shape == (3, 3)
         assert arrays["correlation"][0, 0] == pytest.approx(1.0)
+        assert arrays["fixed_names"].tolist() == ["m"]
+        assert arrays["d_fixed"].shape == (1, 3)
+        assert arrays["d_state_weight"].shape == arrays["d_step"].shape == (3,)
+        for i in range(3):
+            assert arrays[f"d_observed_{i}"].shape == (STEPS, 1, 3)
+            assert arrays[f"d_stretch_{i}"].shape == (20, 3)
+            assert arrays[f"stretch_edges_{i}"].shape == (21,)
 
 
 def test_summary_and_pictures(folder: Path) -> None:
     assert (folder / "summary.txt").read_text(encoding="utf-8") == solution().summary() + "\n"
-    for name in ("fit.png", "convergence.png", "parameters.png"):
+    for name in ("fit.png", "convergence.png", "parameters.png", "influence.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 

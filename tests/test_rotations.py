@@ -227,3 +227,32 @@ def test_scipy_agrees_on_plus(e, psi):
     expected = scipy_quaternion(Rotation.from_quat(e, scalar_first=True) * Rotation.from_rotvec(psi))
     moved = call("plus", e, psi)
     assert min(np.abs(moved - expected).max(), np.abs(moved + expected).max()) < 3e-15
+
+
+# --- the chart of the IPOPT backend ---
+
+_cayley = ca.Function("cayley", [_psi], [rotations.cayley(_psi), rotations.cayley_tangent(_psi)])
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-3, 0.5, 3.0, 20.0])
+def test_cayley(angle):
+    for direction in directions():
+        psi = angle * direction
+        e, tangent = (value.full() for value in _cayley(psi))
+        assert np.linalg.norm(e) == pytest.approx(1, abs=1e-15)
+        turned = slope(lambda d, psi=psi: _cayley(psi + d)[0].full()[:, 0], 3)
+        wanted = np.column_stack([2 * call("multiply", call("conjugate", e[:, 0]), column) for column in turned.T])
+        np.testing.assert_allclose(wanted[0], 0, atol=1e-9)
+        np.testing.assert_allclose(tangent, wanted[1:], atol=1e-9)
+        if angle <= 1e-3:
+            np.testing.assert_allclose(e[:, 0], exponential(psi), atol=angle**3 / 10 + 1e-15)
+
+
+def test_the_chart_moves_as_the_retraction_to_second_order():
+    space = Manifold((("flat", 2), ("rotation", 4)))
+    x, d = ca.SX.sym("x", space.ambient), ca.SX.sym("d", space.tangent)
+    gap = ca.Function("gap", [x, d], [space.difference(space.chart(x, d), space.retract(x, d))])
+    rng = np.random.default_rng(0)
+    at, step = np.concatenate([rng.normal(size=2), unit_quaternions(rng, 1)[0]]), rng.normal(size=5)
+    sizes = [np.linalg.norm(gap(at, s * step)) for s in (1e-1, 1e-2)]
+    assert sizes[0] / sizes[1] == pytest.approx(1000, rel=0.1)

@@ -15,8 +15,9 @@ from scipy.optimize import lsq_linear
 from spookid.factor import Factor, Group
 from spookid.manifold import Manifold
 from spookid.solvers.bounded import bounded_step
-from spookid.solvers.linearization import DampedStep, Linearization, Tangent
+from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduction import Reduction, Rows
+from spookid.solvers.steps import damped, schur
 from spookid.solvers.structured import (
     Elimination,
     NormalEquations,
@@ -178,7 +179,9 @@ def linearization(shape: str, lower: float, upper: float) -> tuple[Linearization
     horizons = [Chain("run", steps, {}, {}) for steps in lengths]
     problem = Transcription(space, factors, symbols, [], ["a", "b"], *bounds, np.ones(2), horizons)
     point = Point(tuple(np.zeros((steps, TANGENT)) for steps in lengths), np.zeros(2))
-    return Linearization(Reduction(problem, point), point, [(rows, None) for rows in chains]), np.vstack(whole), r
+    reduction = Reduction(problem, point)
+    here = Linearization(reduction, reduction.evaluate(point), [(rows, None) for rows in chains])
+    return here, np.vstack(whole), r
 
 
 def flat(tangent: Tangent) -> Array:
@@ -191,17 +194,17 @@ def test_linearizations_are_dense_algebra(shape):
     states = len(J.T) - 2
     hessian, gradient = J.T @ J, J.T @ r
     np.testing.assert_allclose(flat(here.gradient), gradient, atol=1e-11)
-    schur = hessian[states:, states:] - hessian[states:, :states] @ np.linalg.solve(
+    complement = hessian[states:, states:] - hessian[states:, :states] @ np.linalg.solve(
         hessian[:states, :states], hessian[:states, states:]
     )
-    np.testing.assert_allclose(here.information(), schur, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(schur(here), complement, rtol=1e-8, atol=1e-9)
     cosines = np.abs(gradient) / (np.linalg.norm(J, axis=0) * np.linalg.norm(r))
     assert here.optimality() == pytest.approx(cosines.max(), rel=1e-10)
     damping = 1e-3
     scales = np.diag(hessian).copy()
     scales[states:] = np.maximum(scales[states:], r @ r)  # magnitudes are 1
     np.testing.assert_allclose(flat(here.scales), scales, rtol=1e-12)
-    step = DampedStep(here, damping)(here.gradient)
+    step = damped(here, damping).first()
     expected = -np.linalg.solve(hessian + damping * np.diag(scales), gradient)
     np.testing.assert_allclose(flat(step), expected, rtol=1e-8, atol=1e-9)
     promised = r @ r - np.sum((r + J @ expected) ** 2)
@@ -226,7 +229,7 @@ def test_bounded_steps_minimise_the_damped_model_in_the_box(shape, lower, upper)
     here, J, r = linearization(shape, lower, upper)
     n = J.shape[1]
     damping = 1e-3
-    step = flat(DampedStep(here, damping)(here.gradient))
+    step = flat(damped(here, damping).first())
     rows = np.vstack([J, np.diag(np.sqrt(damping * flat(here.scales)))])
     box = np.full(n, -np.inf), np.full(n, np.inf)
     box[0][-2:], box[1][-2:] = lower, upper

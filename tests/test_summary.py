@@ -126,8 +126,9 @@ def test_the_table_of_parameters() -> None:
     assert line(text, "b").endswith("≥ 0         at lower bound")
     assert line(text, "J_x").endswith("[1e-06, 1]  the data do not determine it")
     assert line(text, "m").split() == ["m", "0.5", "kg", "0.5", "fixed"]
-    assert "inverse of the Schur complement" in text
-    assert "scaled by the residual variance" in text
+    noise = solution().sensitivities.noise
+    assert f"Noise found: impulses {number(noise['state'], 3)} /√κ, theta {number(noise['theta'], 3)} sigma." in text
+    assert "one variance for the impulses, one for each sensor" in " ".join(text.split())
     assert "at a bound stay there" in text
 
 
@@ -141,7 +142,7 @@ def test_fit_and_cost_are_those_of_the_solution() -> None:
     assert number(s.cost.state) in line(s.summary(), "state")
     assert f"{100 * s.cost.observation / s.cost.total:.0f} %" in line(s.summary(), "observation")
     assert number(s.history[0].cost.total) in line(s.summary(), "total")
-    assert "prior" not in s.summary()
+    assert "Σ|(θ − mean)/sigma|²" not in s.summary()
     assert "3.5" in line(replace(s, cost=Cost(1, 1, 3.5)).summary(), "prior")
 
 
@@ -176,11 +177,11 @@ def test_an_infinite_weight_is_said_in_words() -> None:
 
 def test_weak_directions_are_said_in_words() -> None:
     s = solution()
-    weak = (WeakDirection(0.0123, {"J_x": 1.0}), WeakDirection(0.5, {"J": 1.0, "b": -0.4}))
+    weak = (WeakDirection(0.0, {"J_x": 1.0}, "Fix it."), WeakDirection(0.5, {"J": 1.0, "b": -0.4}))
     text = " ".join(replace(s, sensitivities=replace(s.sensitivities, weak=weak)).summary().split())
-    assert "The data hardly see J_x (a change of 100 % would be seen at 0.012 sigma)." in text
-    assert "that these change together: J +100 %, b -40 % (it would be seen at 0.5 sigma)." in text
-    assert "Fix one parameter of each combination" in text
+    assert "The data do not see J_x. Fix it." in text
+    assert "The data hardly see that these change together: J +100 %, b -40 % (0.5 sigma for 100 %)." in text
+    assert "these estimates mean little" in text
     assert "Weak" not in replace(s, sensitivities=replace(s.sensitivities, weak=())).summary()
 
 

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from mechanisms import dense, hub, pendulum, twin
+from mechanisms import dense, furuta, hub, pendulum, twin
+from noisy import NoisyTwin
 
 from spookid.assembly import assemble
+from spookid.knowledge import foresee
+from spookid.model import Model
+from spookid.overview import describe
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.uncertainty import AT_BOUND, NO_FACTOR, NO_FREEDOM, UNOBSERVED, sensitivities
+from spookid.steppers.spook import Spook
+from spookid.steppers.variational import Variational
+from spookid.transcription import Transcription
+from spookid.uncertainty import AT_BOUND, NO_FACTOR, NO_FREEDOM, UNOBSERVED, Evidence, analyse
 
 TRUTH = {"J": 0.005, "b": 0.004}
 
 
-def swing(seed: int = 0, noise: float = 2e-3, **more: object) -> Problem:
+def swing(seed: int = 0, noise: float = 2e-3, prior: tuple[float, float] | None = None, **more: object) -> Problem:
     """A pendulum, 0.8 s, whose compliant joint keeps the dense normal equations well conditioned."""
-    J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
+    J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0, prior=prior)
     model = pendulum(inertia=J, viscous=b, compliance=1e-3)
     settings = {"duration": 0.8, "initial": {"hinge": 1.0}, **more}
     return twin(model, TRUTH, noise=noise, seed=seed, **settings)
@@ -34,35 +44,84 @@ def swung() -> Solution:
 
 
 @pytest.mark.parametrize("recordings", [1, 2])
-def test_covariance_is_that_of_the_dense_jacobian(recordings):
-    problem = swing()
+@pytest.mark.parametrize("prior", [None, (0.004, 1e-4)])
+def test_covariance_is_that_of_the_dense_jacobian(recordings, prior):
+    problem = swing(prior=prior)
     second = swing(seed=1, duration=0.5, initial={"hinge": -0.7}).recordings
     problem = problem.with_(recordings=[*problem.recordings, *second[: recordings - 1]])
     solution, assembly = problem.solve(), assemble(problem)
     outcome = LevenbergMarquardt().solve(assembly.transcription, assembly.start)
-    J, r = dense(assembly.transcription, outcome.point)
-    freedom = J.shape[0] - J.shape[1]
-    assert outcome.freedom == freedom
+    J, _ = dense(assembly.transcription, outcome.point)
     # Columns are scaled, and R of the last two is that of the parameters with the states eliminated.
     scale = np.linalg.norm(J, axis=0)
-    R = np.linalg.qr(J / scale, mode="r")[-2:, -2:] * scale[-2:]
-    expected = np.linalg.inv(R.T @ R) * (r @ r) / freedom
-    np.testing.assert_allclose(solution.sensitivities.covariance, expected, rtol=1e-7)
-    np.testing.assert_allclose([p.std_err for p in solution.parameters.values()], np.sqrt(np.diag(expected)), rtol=1e-7)
+    Q, R = np.linalg.qr(J / scale)
+    corner = R[-2:, -2:] * scale[-2:]
     factor = solution.sensitivities.factor
-    np.testing.assert_allclose(factor.T @ factor, R.T @ R, rtol=1e-7)
+    np.testing.assert_allclose(factor.T @ factor, corner.T @ corner, rtol=1e-8)
+    gain = np.linalg.solve(corner, Q[:, -2:].T)
+    noise = {"state": solution.sensitivities.noise["state"], "observation": solution.sensitivities.noise["hinge"]}
+    sizes = deviations(assembly.transcription, {**noise, "prior": 1.0})
+    expected = (gain * sizes**2) @ gain.T
+    np.testing.assert_allclose(solution.sensitivities.covariance, expected, rtol=1e-8)
+    np.testing.assert_allclose([p.std_err for p in solution.parameters.values()], np.sqrt(np.diag(expected)), rtol=1e-8)
 
 
-def test_error_bars_cover_what_they_claim(swung):
-    # The state weight says how well the equations of motion hold: here exactly. A small one widens the error bars.
+def deviations(transcription: Transcription, sizes: Mapping[str, float]) -> np.ndarray:
+    """The noise of each row of ``dense``."""
+    counts = [
+        (f.group.value, f.count(chain.steps) * len(f.rows))
+        for chain in transcription.chains
+        for f in transcription.factors
+    ]
+    return np.concatenate([np.full(count, sizes[group]) for group, count in counts])
+
+
+def test_variances_are_those_of_restricted_maximum_likelihood():
+    # At its maximum the residuals of each group, whitened by the variances found, are as large as expected.
+    problem = swing(state_weight=1e4, duration=2.0, noise=5e-3)
+    rng = np.random.default_rng(0)
+    shaken = problem.recordings[0]
+    theta = shaken.signal("hinge") + 2e-3 * np.cumsum(rng.normal(size=len(shaken.t)))
+    problem = problem.with_(recordings=[shaken.with_signals(hinge=theta)])
+    solution, assembly = problem.solve(), assemble(problem)
+    outcome = LevenbergMarquardt().solve(assembly.transcription, assembly.start)
+    J, r = dense(assembly.transcription, outcome.point)
+    noise = {"state": solution.sensitivities.noise["state"], "observation": solution.sensitivities.noise["hinge"]}
+    sizes = deviations(assembly.transcription, noise)
+    whitened = J / sizes[:, None]
+    Q = np.linalg.qr(whitened / np.linalg.norm(whitened, axis=0))[0]
+    left, rest = r / sizes - Q @ (Q.T @ (r / sizes)), 1 - np.sum(Q**2, axis=1)
+    rows = np.sum(np.abs(J), axis=1) > 0
+    rest[:12] -= 2 / 12  # the initial state's twelve rows say ten things
+    seen = sizes == noise["observation"]
+    assert np.sum(left[seen & rows] ** 2) == pytest.approx(np.sum(rest[seen & rows]), rel=0.1)
+    assert np.sum(left[~seen] ** 2) == pytest.approx(np.sum(rest[~seen]), rel=0.1)
+
+
+@pytest.mark.parametrize("state_weight", [100.0, 1e6])
+def test_error_bars_cover_what_they_claim(state_weight):
+    # The equations of motion hold exactly here. With a small weight the states follow the noise; the errors know it.
     errors = []
     for seed in range(16):
-        solution = swing(seed, noise=5e-3, state_weight=1e6).solve()
+        solution = swing(seed, noise=5e-3, state_weight=state_weight).solve()
         errors.append([(p.estimate - TRUTH[name]) / p.std_err for name, p in solution.parameters.items()])
     # Of 32 standardised errors, rms 1: the bounds are four of its standard deviations away.
     assert 0.5 < np.sqrt(np.mean(np.square(errors))) < 1.5
     assert np.all(np.abs(errors) < 4)
-    assert swung["J"].std_err > 2 * swing(state_weight=1e6).solve()["J"].std_err
+
+
+def test_error_bars_cover_with_noise_in_the_motion():
+    J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
+    model = pendulum(inertia=J, viscous=b)
+    settings = {"step": 0.01, "state_weight": 1e8, "sigma": 2e-3, "duration": 2.0}
+    twins = NoisyTwin(model, {J: 0.005, b: 0.004}, {"hinge": 1.0}, **settings)
+    errors, noise = [], []
+    for seed in range(16):
+        solution = twins.draw(seed).solve()
+        errors.append([(p.estimate - TRUTH[name]) / p.std_err for name, p in solution.parameters.items()])
+        noise.append(list(solution.sensitivities.noise.values()))
+    assert 0.6 < np.sqrt(np.mean(np.square(errors))) < 1.7
+    np.testing.assert_allclose(np.median(noise, axis=0), 1.0, rtol=0.2)
 
 
 def test_standard_errors_follow_the_noise(swung):
@@ -141,6 +200,8 @@ def test_a_parameter_that_nothing_shows_is_named():
     weakest = solution.sensitivities.weak[0]
     assert set(weakest.direction) == {"K"}
     assert weakest.singular_value == pytest.approx(0, abs=1e-9)
+    assert weakest.advice.startswith("Fix K at a value you trust, or give it a prior")
+    assert "drive hinge" in weakest.advice
 
 
 def test_parameters_that_appear_only_as_a_sum_are_named_together():
@@ -153,14 +214,42 @@ def test_parameters_that_appear_only_as_a_sum_are_named_together():
     assert solution["one"].estimate + solution["two"].estimate == pytest.approx(4e-3, rel=0.1)
 
 
+@pytest.mark.parametrize("stepper", [Spook(), Variational()])
+def test_inertias_about_axes_that_never_turn_are_not_seen(stepper):
+    J = [Parameter(name, 0.004, lower=1e-7) for name in ("J_Axx", "J_Ayy", "J_Azz")]
+    model = furuta(inertias=(J[2], 0.004, 0.004))
+    arm = replace(model.bodies[0], inertia=tuple(J))
+    shoulder = replace(model.joints[0], child=replace(model.joints[0].child, body=arm), compliance=1e-4)
+    elbow = replace(model.joints[1], parent=replace(model.joints[1].parent, body=arm), compliance=1e-4)
+    model = Model(bodies=[arm, model.bodies[1]], joints=[shoulder, elbow], gravity=model.gravity)
+    truth = {"J_Axx": 1e-4, "J_Ayy": 0.003, "J_Azz": 0.003}
+    problem = twin(model, truth, initial={"elbow": 2.0}, duration=0.6, noise=1e-3, stepper=stepper)
+    before = foresee(assemble(problem)).sensitivities
+    solution = problem.solve()
+    for name in ("J_Axx", "J_Ayy"):
+        assert before.reasons[name] == solution[name].reason == UNOBSERVED
+        assert np.isnan(solution[name].std_err)
+        assert {name: 1.0} in [w.direction for w in before.weak]
+        assert {name: 1.0} in [w.direction for w in solution.sensitivities.weak]
+    assert 0 < solution["J_Azz"].std_err < 1e-3
+    assert "The data do not see J_Axx." in describe(assemble(problem), "twin", "", 100)
+
+
 # --- the function itself ---
+
+
+def analysed(names: Sequence[str], information: np.ndarray, noise: float, magnitudes: np.ndarray, held: Sequence[bool]):
+    """Uncertainty with one noise variance for all rows."""
+    n, none = len(names), np.zeros((len(names), len(names)))
+    evidence = Evidence(information, noise * information, none, *2 * (np.zeros((0, n)), np.zeros((0, n, n))))
+    return analyse(names, evidence, magnitudes, np.array(held)).sensitivities
 
 
 def test_sensitivities_of_a_matrix():
     rng = np.random.default_rng(0)
     A = rng.normal(size=(20, 3)) * [1.0, 1e3, 1e-3]
     information, magnitudes = A.T @ A, np.array([1.0, 1e-3, 1e3])
-    result = sensitivities(["a", "b", "c"], information, 0.04, magnitudes, np.zeros(3, dtype=bool))
+    result = analysed(["a", "b", "c"], information, 0.04, magnitudes, [False] * 3)
     covariance = 0.04 * np.linalg.inv(information / np.outer(1 / magnitudes, 1 / magnitudes))
     covariance *= np.outer(magnitudes, magnitudes)
     np.testing.assert_allclose(result.covariance, covariance, rtol=1e-9)
@@ -175,25 +264,43 @@ def test_sensitivities_of_a_matrix():
 
 def test_errors_are_conditional_on_what_is_held():
     information = np.array([[4.0, 1.0], [1.0, 2.0]])
-    result = sensitivities(["a", "b"], information, 1.0, np.ones(2), np.array([False, True]))
+    result = analysed(["a", "b"], information, 1.0, np.ones(2), [False, True])
     assert result.covariance[0, 0] == pytest.approx(1 / 4)
     assert np.isnan(result.covariance[1]).all()
     assert result.reasons == {"b": AT_BOUND}
-    everything = sensitivities(["a", "b"], information, 1.0, np.ones(2), np.array([True, True]))
+    everything = analysed(["a", "b"], information, 1.0, np.ones(2), [True, True])
     assert everything.reasons == {"a": AT_BOUND, "b": AT_BOUND}
     assert everything.singular_values.shape == (0,)
 
 
-@pytest.mark.parametrize(("information", "noise", "reason"), [(np.nan, 1.0, NO_FACTOR), (1.0, np.nan, NO_FREEDOM)])
-def test_nothing_is_known_without_a_factor_or_freedom(information, noise, reason):
-    result = sensitivities(["a"], np.array([[information]]), noise, np.ones(1), np.zeros(1, dtype=bool))
-    assert np.isnan(result.covariance).all()
-    assert result.reasons == {"a": reason}
+def test_nothing_is_known_without_a_factor_or_freedom():
+    one, none = np.ones((1, 1)), np.zeros((1, 1))
+    without = Evidence(one, np.full((1, 1), np.nan), none, *2 * (np.zeros((2, 1)), np.zeros((2, 1, 1))))
+    for evidence, reason in ((None, NO_FACTOR), (without, NO_FREEDOM)):
+        result = analyse(["a"], evidence, np.ones(1), np.zeros(1, dtype=bool))
+        assert np.isnan(result.sensitivities.covariance).all()
+        assert result.sensitivities.reasons == {"a": reason}
+        assert np.isnan(result.stretches).all()
+
+
+def test_a_parameter_at_its_bound_that_nothing_shows_is_said_to_be_unseen():
+    result = analysed(["seen", "b"], np.diag([4.0, 1e-14]), 1.0, np.ones(2), [False, True])
+    assert result.reasons == {"b": UNOBSERVED}
+    assert result.covariance[0, 0] == pytest.approx(1 / 4)
+    assert [w.direction for w in result.weak] == [{"b": 1.0}]
+
+
+def test_unseen_parameters_are_named_one_by_one():
+    # The eigenvectors of a null space are any mixture.
+    tiny = 1e-16 * np.array([[1.0, 0.9], [0.9, 1.0]])
+    information = np.block([[np.eye(1), np.zeros((1, 2))], [np.zeros((2, 1)), tiny]])
+    result = analysed(["a", "b", "c"], information, 1e-4, np.ones(3), [False] * 3)
+    assert [w.direction for w in result.weak] == [{"b": 1.0}, {"c": 1.0}]
 
 
 def test_large_but_finite_errors_are_numbers_and_weak():
     information = np.diag([1e6, 0.25])
-    result = sensitivities(["strong", "weak"], information, 1.0, np.ones(2), np.zeros(2, dtype=bool))
+    result = analysed(["strong", "weak"], information, 1.0, np.ones(2), [False, False])
     assert result.standard_errors[1] == pytest.approx(2.0)
     assert [w.direction for w in result.weak] == [{"weak": 1.0}]
     assert result.weak[0].singular_value == pytest.approx(0.5)

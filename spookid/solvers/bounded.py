@@ -18,9 +18,9 @@ def bounded_step(matrix: Array, gradient: Array, lower: Array, upper: Array) -> 
     """
     if not len(gradient):
         return np.zeros(0)
-    scale = np.sqrt(np.diag(matrix))
-    if not np.all(scale > 0):
+    if not np.all(np.diag(matrix) > 0):
         raise NotPositiveDefiniteError("a parameter has no curvature left")
+    scale = np.sqrt(np.diag(matrix))
     try:
         factor = cholesky(matrix / np.outer(scale, scale))
     except LinAlgError as error:

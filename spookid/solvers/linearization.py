@@ -8,15 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
+from spookid.factor import Factor
 from spookid.kernels import Array
-from spookid.solvers.bounded import bounded_step
-from spookid.solvers.reduction import Reduction, Rows
+from spookid.solvers.curvature import curvature
+from spookid.solvers.reduction import Evaluation, Reduction, Rows
 from spookid.solvers.structured import (
-    Elimination,
     NormalEquations,
-    NotPositiveDefiniteError,
     assemble,
-    diagonal,
     positive,
     pull_back,
 )
@@ -49,11 +47,22 @@ class Tangent:
 
 
 class Linearization:
-    """Rows and normal equations at ``point``, in the unknowns that the reduction leaves."""
+    """Rows and normal equations at an evaluated point, in the unknowns that the reduction leaves."""
 
-    def __init__(self, reduction: Reduction, point: Point, reduced: Sequence[tuple[list[Rows], Array | None]]) -> None:
-        self.reduction, self.problem, self.point = reduction, reduction.problem, point
-        self.rows = [rows for rows, _ in reduced]
+    def __init__(
+        self, reduction: Reduction, here: Evaluation, reduced: Sequence[tuple[list[Rows], Array | None]]
+    ) -> None:
+        self.reduction, self.problem = reduction, reduction.problem
+        self.point, self.residuals = here.point, here.residuals
+        self.rows = [
+            [rows for f, rows in zip(reduction.kept, kept, strict=True) if self._soft(f)] for kept, _ in reduced
+        ]
+        """Per chain the rows in the normal equations: soft ones, and coupled ones that a penalty holds."""
+        self.coupled = [
+            [rows for f, rows in zip(reduction.kept, kept, strict=True) if f in reduction.coupled]
+            for kept, _ in reduced
+        ]
+        """Per chain the coupled hard rows."""
         self._bases = [basis for _, basis in reduced]
         self.chains: list[NormalEquations] = [
             assemble(rows, chain.steps, reduction.tangent, len(self.problem.names))
@@ -61,6 +70,9 @@ class Linearization:
         ]
         self.corner = np.sum([chain.corner for chain in self.chains], axis=0)
         """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
+
+    def _soft(self, factor: Factor) -> bool:
+        return not (self.reduction.saddle and factor in self.reduction.coupled)
 
     def moved(self, step: Tangent) -> Point:
         """The point moved by a step, hard rows restored."""
@@ -73,12 +85,27 @@ class Linearization:
     @property
     def freedom(self) -> int:
         """Degrees of freedom of the residuals; unknowns that stand in no row take none."""
-        return self.reduction.freedom + sum(int(np.sum(chain.band[:, 0] == 0)) for chain in self.chains)
+        return self.reduction.freedom + sum(int(np.sum(values == 0)) for values in self.diagonals)
 
     @cached_property
     def gradient(self) -> Tangent:
         """Jᵀr, half the gradient of the cost."""
         return Tangent(tuple(chain.gradient for chain in self.chains), self.corner[:-1, -1])
+
+    @cached_property
+    def diagonals(self) -> list[Array]:
+        """Per chain the diagonal of JᵀJ of all rows, hard ones with their penalty, (N t,)."""
+        if not self.reduction.saddle:
+            return [chain.diagonal for chain in self.chains]
+        t, diagonals = self.reduction.tangent, []
+        for chain, rows in zip(self.chains, self.coupled, strict=True):
+            squares = chain.diagonal.reshape(-1, t).copy()
+            for block in rows:
+                for i, offset in enumerate(block.offsets):
+                    part = block.matrix[:, i * t : (i + 1) * t]
+                    squares[offset : offset + len(part)] += np.einsum("ktr,ktr->kt", part, part)
+            diagonals.append(squares.ravel())
+        return diagonals
 
     @cached_property
     def scales(self) -> Tangent:
@@ -89,74 +116,91 @@ class Linearization:
         """
         magnitudes = np.maximum(self.problem.magnitudes, np.abs(self.point.parameters))
         parameters = np.maximum(np.diag(self.corner)[:-1], self.corner[-1, -1] / magnitudes**2)
-        return Tangent(tuple(diagonal(chain) for chain in self.chains), positive(parameters))
+        return Tangent(tuple(positive(values) for values in self.diagonals), positive(parameters))
+
+    @property
+    def _lagrangian(self) -> Tangent:
+        """Half the gradient of the cost with the coupled rows' multipliers: g + ρ Cᵀs."""
+        if not self.reduction.saddle:
+            return self.gradient
+        forces = [
+            pull_back(rows, self.reduction.forces(c), chain.steps, self.reduction.tangent)
+            for c, (rows, chain) in enumerate(zip(self.coupled, self.problem.chains, strict=True))
+        ]
+        states = tuple(g + force for g, (force, _) in zip(self.gradient.states, forces, strict=True))
+        return Tangent(states, self.gradient.parameters + np.sum([p for _, p in forces], axis=0))
 
     def hessian(self, step: Tangent) -> Tangent:
         """JᵀJ times a step."""
         products = [chain.apply(s, step.parameters) for chain, s in zip(self.chains, step.states, strict=True)]
         return Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0))
 
+    @cached_property
+    def curvature(self) -> list[NormalEquations]:
+        """S of each chain, so that JᵀJ + S is half the exact Hessian of the cost."""
+        return [curvature(self.reduction, self.point, c, basis) for c, basis in enumerate(self._bases)]
+
     def pull_back(self, residuals: list[list[Array]]) -> Tangent:
         """Jᵀ times the residuals of another point."""
         parts = [
-            pull_back(rows, self.reduction.augmented(c, residuals[c]), chain.steps, self.reduction.tangent)
-            for c, (rows, chain) in enumerate(zip(self.rows, self.problem.chains, strict=True))
+            pull_back(
+                self.rows[c],
+                [r for f, r in self._augmented(c, residuals) if self._soft(f)],
+                chain.steps,
+                self.reduction.tangent,
+            )
+            for c, chain in enumerate(self.problem.chains)
         ]
         return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
 
-    def promised(self, step: Tangent) -> float:
-        """Decrease of the linearized cost along a step: −2gᵀδ − δᵀHδ, right for any bounds and damping."""
-        return -2 * self.gradient.dot(step) - step.dot(self.hessian(step))
+    def violations(
+        self, residuals: list[list[Array]], step: Tangent | None = None, sign: float = 1.0
+    ) -> list[list[Array]]:
+        """√ρ(c + s ± Cδ) per chain and coupled factor, in the rows that are left; s only where a penalty holds them."""
+        values = []
+        for c, chain in enumerate(self.coupled):
+            found = [r for f, r in self._augmented(c, residuals) if f in self.reduction.coupled]
+            reduced = [block.reduce(r) for block, r in zip(chain, found, strict=True)]
+            if step is not None:
+                moves = [self._along(block, step, c) for block in chain]
+                reduced = [r + sign * move for r, move in zip(reduced, moves, strict=True)]
+            values.append(reduced)
+        return values
 
-    def information(self) -> Array:
-        """Schur complement of the states in JᵀJ, (n_p, n_p).
+    def _along(self, rows: Rows, step: Tangent, chain: int) -> Array:
+        """J δ of one factor, (count, rows)."""
+        states, count = step.states[chain].reshape(-1, self.reduction.tangent), len(rows.matrix)
+        parts = [states[offset : offset + count] for offset in rows.offsets]
+        move = np.hstack([*parts, np.broadcast_to(step.parameters, (count, len(step.parameters)))])
+        return np.asarray(np.matmul(move[:, None, :], rows.matrix[:, :-1])[:, 0])
 
-        Raises:
-            NotPositiveDefiniteError: if the states are not determined.
+    def _augmented(self, chain: int, residuals: list[list[Array]]) -> list[tuple[Factor, Array]]:
+        return list(zip(self.reduction.kept, self.reduction.augmented(chain, residuals[chain]), strict=True))
+
+    def promised(self, step: Tangent, exact: bool = False) -> float:
+        """Decrease of the linearized merit along a step: −2gᵀδ − δᵀHδ, right for any bounds and damping.
+
+        With ``exact``, that of the merit to second order: H = JᵀJ + S.
         """
-        for damping in (0.0, 1e-14):
-            try:
-                eliminated = [Elimination(chain, damping).reduction() for chain in self.chains]
-                return np.asarray(self.corner[:-1, :-1] - np.sum(eliminated, axis=0))
-            except NotPositiveDefiniteError:
-                continue
-        raise NotPositiveDefiniteError("the states are not determined")
+        promise = -2 * self.gradient.dot(step) - step.dot(self.hessian(step))
+        if self.reduction.saddle:  # its rows are satisfied at the end of the step: Cδ = −c
+            promise += self.reduction.constraint_merit(self.residuals)
+        return promise - self._bend(step) if exact else promise
+
+    def _bend(self, step: Tangent) -> float:
+        """δᵀSδ."""
+        products = [chain.apply(s, step.parameters) for chain, s in zip(self.curvature, step.states, strict=True)]
+        return step.dot(Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0)))
 
     def optimality(self) -> float:
         """Largest cosine between the residual and a column of J; parameters that their gradient pushes against a bound
         do not count."""
-        gradient = self.gradient.parameters
+        whole = self._lagrangian
+        gradient = whole.parameters
         low = self.point.parameters <= self.problem.lower
         high = self.point.parameters >= self.problem.upper
         pushed = (low & (gradient > 0)) | (high & (gradient < 0))
-        parts = [*self.gradient.states, np.where(pushed, 0.0, gradient)]
+        parts = [*whole.states, np.where(pushed, 0.0, gradient)]
         scales = [*self.scales.states, positive(np.diag(self.corner)[:-1])]
         largest = max(float(np.max(np.abs(g) / np.sqrt(s), initial=0.0)) for g, s in zip(parts, scales, strict=True))
-        return largest / float(np.sqrt(self.corner[-1, -1]))
-
-
-class DampedStep:
-    """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box, for one α and any gradients g.
-
-    The states are eliminated in time order; the parameters' step is a small bounded quadratic program.
-
-    Raises:
-        NotPositiveDefiniteError: if α is too small for a factorization.
-    """
-
-    def __init__(self, here: Linearization, damping: float) -> None:
-        self._eliminations = [Elimination(chain, damping) for chain in here.chains]
-        reduced = here.corner[:-1, :-1] - sum(e.reduction() for e in self._eliminations)
-        self._matrix = reduced + damping * np.diag(here.scales.parameters)
-        self._lower = here.problem.lower - here.point.parameters
-        self._upper = here.problem.upper - here.point.parameters
-
-    def __call__(self, gradient: Tangent) -> Tangent:
-        """The step for a gradient."""
-        halves = [e.half(g[:, None])[:, 0] for e, g in zip(self._eliminations, gradient.states, strict=True)]
-        reduced = gradient.parameters - sum(
-            e.reduced_gradient(h) for e, h in zip(self._eliminations, halves, strict=True)
-        )
-        parameters = bounded_step(self._matrix, reduced, self._lower, self._upper)
-        states = tuple(e.states(h, parameters) for e, h in zip(self._eliminations, halves, strict=True))
-        return Tangent(states, parameters)
+        return largest / float(np.sqrt(self.corner[-1, -1])) if largest > 0 else 0.0

@@ -7,13 +7,14 @@ Three things happen between a Transcription and a solver of least-squares proble
   back on the surface by Newton's method. Redundant rows (closed loops) are found by their singular values.
 - *Private* unknowns stand in one factor at one offset only (the multipliers of rigid joints). Each step's are fitted by
   linear least squares at every point and projected out of the linearization (variable projection).
-- *Coupled* hard rows link several steps. They enter as rows √ρ (c + s) of an augmented Lagrangian: ρ is a penalty and
-  ρ s estimates their multipliers, s ← s + c after each step. With s exact the minimum is that of the hard problem.
+- *Coupled* hard rows c = 0 link several steps. They enter as rows √ρ (c + s) of an augmented Lagrangian: ρ is a penalty
+  and ρ s are their multipliers. Each step solves the linearized problem with Cδ = −c to round-off by the method of
+  multipliers, s ← s + c + Cδ, which costs a back-substitution a pass; with those s the merit falls along the step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,13 +26,14 @@ from spookid.transcription import Block, Point, Transcription
 
 PENALTY = 1e3
 """ρ makes the coupled rows this much stiffer than the soft ones at the start."""
-_FAST, _GROWTH = 0.5, 10.0
-"""Rows that keep more than this share of their norm from one update to the next are slow; ρ then grows so much."""
+_FEW_ROWS, _SMALL = 0.25, 16
+"""A saddle-point solve costs 4 (1 + m/t)³ times the penalty's for m rows and t unknowns a step: worth it for few rows,
+or steps that are small."""
+_STIFF = 1e4
+"""ρ is raised so much for rows that take the place of multipliers."""
 _NEWTON = 20
 _ON_SURFACE = 1e-14
 _REFITS = 3
-_STIFF = 1e4
-"""ρ is raised so much for the information at the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +88,8 @@ class Reduction:
             {f.name: np.zeros((f.count(chain.steps), len(f.rows))) for f in self.coupled} for chain in problem.chains
         ]
         """s per chain and coupled factor."""
+        self.saddle = False
+        """True if the coupled rows are solved for together with their multipliers, not by a penalty."""
         self._local_rank = max((rank(self._local(start, c)[0]) for c in self._chains), default=0)
         self._private_rank = {
             f.name: max(rank(self._private(f, start, c)[0]) for c in self._chains)
@@ -96,8 +100,8 @@ class Reduction:
         """Unknowns left of each step."""
         self.penalty = self._scale(start) if self.coupled else 0.0
         """ρ."""
-        self._last = np.inf
-        """Norm of the coupled rows at the last update."""
+        rows = sum(len(f.rows) - self._private_rank.get(f.name, 0) for f in self.coupled)
+        self.saddle = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
 
     @property
     def _chains(self) -> range:
@@ -125,61 +129,70 @@ class Reduction:
 
     def merit(self, residuals: list[list[Array]]) -> float:
         """Cost Σ r² + ρ Σ |c + s|² − ρ Σ |s|² of raw residuals."""
-        total = sum(self.problem.costs(residuals).values())
-        for c, values in enumerate(residuals):
-            for factor, rows in zip(self.problem.factors, values, strict=True):
-                if factor in self.coupled:
-                    shift = self._shift[c][factor.name]
-                    total += self.penalty * float(np.vdot(rows, rows + 2 * shift))
-        return total
+        return sum(self.problem.costs(residuals).values()) + self.constraint_merit(residuals)
 
     def infeasibility(self, residuals: list[list[Array]]) -> float:
         """How much satisfying the coupled rows could change the cost, to first order: ρ Σ |c| (|c| + 2|s|)."""
-        total = 0.0
-        for c, values in enumerate(residuals):
-            for factor, rows in zip(self.problem.factors, values, strict=True):
-                if factor in self.coupled:
-                    shift = self._shift[c][factor.name]
-                    total += self.penalty * float(np.vdot(rows, rows) + 2 * abs(np.vdot(rows, shift)))
-        return total
+        return self._coupled_sum(
+            residuals, lambda rows, shift: float(np.vdot(rows, rows) + 2 * np.sum(np.abs(rows * shift)))
+        )
 
-    def update(self, residuals: list[list[Array]], wanting: bool) -> None:
-        """First-order update of the multipliers, s ← s + c.
+    def shift_to(self, scaled: Sequence[Sequence[Array]], rows: Sequence[Sequence[Rows]]) -> float:
+        """Set the multipliers s of the coupled rows; the norm of √ρ times their change.
 
-        ρ grows if the rows are ``wanting``, that is the merit has settled and they have not, and come down slowly.
+        Args:
+            scaled: √ρ s per chain and coupled factor, in the rows that are left.
+            rows: per chain and coupled factor its linearization.
         """
-        norm = self._violation(residuals)
-        growth = _GROWTH if wanting and norm > _FAST * self._last else 1.0
-        self._last = norm
-        for c, values in enumerate(residuals):
-            for factor, rows in zip(self.problem.factors, values, strict=True):
-                if factor in self.coupled:
-                    self._shift[c][factor.name] = (self._shift[c][factor.name] + rows) / growth
-        self.penalty *= growth
+        error = 0.0
+        for chain, values in enumerate(scaled):
+            for factor, value, block in zip(self.coupled, values, rows[chain], strict=True):
+                shift = value[: len(block.matrix)] / np.sqrt(self.penalty)
+                if block.complement is not None:
+                    shift = np.matmul(block.complement, shift[:, :, None])[:, :, 0]
+                error += float(np.sum((shift - self._shift[chain][factor.name]) ** 2))
+                self._shift[chain][factor.name] = shift
+        return float(np.sqrt(self.penalty * error))
 
     def stiffen(self) -> None:
-        """Raise ρ so far that the information in the parameters is that of exact hard rows, to 1e-3 and better."""
+        """Turn the coupled rows into stiff soft ones, for those who look at a linearization without multipliers."""
+        self.saddle = False
         self.penalty *= _STIFF
 
-    def _violation(self, residuals: list[list[Array]]) -> float:
-        """Norm of the coupled rows."""
-        squares = (
-            float(np.vdot(rows, rows))
-            for values in residuals
-            for factor, rows in zip(self.problem.factors, values, strict=True)
-            if factor in self.coupled
-        )
-        return float(np.sqrt(sum(squares)))
+    def forces(self, chain: int) -> list[Array]:
+        """√ρ s of each coupled factor, (count, rows): what the rows √ρ c are multiplied by."""
+        return [np.sqrt(self.penalty) * self._shift[chain][f.name] for f in self.coupled]
+
+    def multipliers(self, chain: int, factor: Factor) -> Array:
+        """s of a coupled factor, (count, rows)."""
+        return self._shift[chain][factor.name]
 
     def augmented(self, chain: int, residuals: Sequence[Array]) -> list[Array]:
-        """Residuals of the kept factors as the least-squares solver sees them."""
+        """Residuals of the kept factors as the linearized problem has them."""
         values = []
         for factor, rows in zip(self.problem.factors, residuals, strict=True):
             if factor in self.coupled:
-                values.append(np.sqrt(self.penalty) * (rows + self._shift[chain][factor.name]))
+                values.append(np.sqrt(self.penalty) * (rows + self._held(chain, factor)))
             elif factor in self.kept:
                 values.append(rows)
         return values
+
+    def _held(self, chain: int, factor: Factor) -> Array | float:
+        """s of a coupled factor as far as it stands in its rows: not where multipliers are solved for."""
+        return 0.0 if self.saddle else self._shift[chain][factor.name]
+
+    def constraint_merit(self, residuals: list[list[Array]]) -> float:
+        """ρ Σ |c + s|² − ρ Σ |s|² of the coupled rows."""
+        return self._coupled_sum(residuals, lambda rows, shift: float(np.vdot(rows, rows + 2 * shift)))
+
+    def _coupled_sum(self, residuals: list[list[Array]], term: Callable[[Array, Array], float]) -> float:
+        """ρ times the sum of a term of c and s."""
+        return self.penalty * sum(
+            term(rows, self._shift[c][factor.name])
+            for c, values in enumerate(residuals)
+            for factor, rows in zip(self.problem.factors, values, strict=True)
+            if factor in self.coupled
+        )
 
     def reduce(self, point: Point, chain: int) -> tuple[list[Rows], Array | None]:
         """The kept factors linearized in the unknowns that are left, and the basis (N, columns, tangent) of a step."""
@@ -224,7 +237,7 @@ class Reduction:
     def _rows(self, block: Block, chain: int, basis: Array | None, drag: Array | None) -> Rows:
         factor, matrix = block.factor, block.matrix
         if factor in self.coupled:
-            matrix[:, -1] += self._shift[chain][factor.name]
+            matrix[:, -1] += self._held(chain, factor)
             matrix *= np.sqrt(self.penalty)
         complement = None
         if factor.name in self.private:
@@ -261,7 +274,7 @@ class Reduction:
         block = self.problem.linearize_factor(factor, point, chain)
         residual = block.residual
         if factor in self.coupled:
-            residual = residual + self._shift[chain][factor.name]
+            residual = residual + self._held(chain, factor)
         return self._private_of(block).transpose(0, 2, 1), residual
 
     def _private_of(self, block: Block) -> Array:
@@ -296,6 +309,7 @@ class Reduction:
                 jacobian, residual = self._private(factor, point, c)
                 move = smallest_solution(jacobian, -residual, self._private_rank[factor.name])
                 steps[c][offset : offset + len(move), columns] = move
-                size = 1e-12 + float(np.max(np.abs(point.states[c][:, -len(columns) :]), initial=0.0))
+                ambient = columns + self.problem.manifold.ambient - self.problem.manifold.tangent
+                size = 1e-12 + float(np.max(np.abs(point.states[c][:, ambient]), initial=0.0))
                 largest = max(largest, float(np.max(np.abs(move), initial=0.0)) / size)
         return self.problem.retract(point, steps, np.zeros_like(point.parameters)), largest < 1e-12

@@ -90,3 +90,5 @@ class Outcome:
     timing: Timing
     redundant: int = 0
     """Hard rows of a step that follow from the others."""
+    complementarity: float = float("nan")
+    """Largest |min(a, b)| of all complementarity pairs 0 ≤ a ⟂ b ≥ 0, in their units; NaN if there are none."""

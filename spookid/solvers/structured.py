@@ -6,8 +6,9 @@ Schur complement in the few parameters. Work and memory are linear in the number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
@@ -17,6 +18,14 @@ from spookid.solvers.reduction import Rows
 
 _dpbtrf, _dtbtrs = get_lapack_funcs(("pbtrf", "tbtrs"), dtype=np.float64)
 _dsbmv = get_blas_funcs("sbmv", dtype=np.float64)
+
+Run = tuple[int, int]
+"""Columns [start, stop)."""
+
+_CHUNK = 64
+"""Steps whose products are formed at once, small enough for a processor's cache."""
+_FEW = 4
+"""Rows are few if there are so many times more columns."""
 
 
 class NotPositiveDefiniteError(ArithmeticError):
@@ -30,14 +39,23 @@ class NormalEquations:
     band: Array
     """Lower band, LAPACK's layout transposed: band[j, d] = H[j + d, j], (N t, bandwidth)."""
     border: Array
-    """∂²/∂states∂parameters, and the states' gradient as the last column, (N t, n_p + 1)."""
+    """∂²/∂states∂parameters, and the states' gradient as the last column, (N t, n_p + 1), in columns."""
     corner: Array
     """The parameters' part, their gradient in the last row and column, the cost in the corner, (n_p + 1, n_p + 1)."""
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Of JᵀWJ, (N t,)."""
+        return self.band[:, 0].copy()
 
     @property
     def gradient(self) -> Array:
         """The states' half gradient Jᵀr, (N t,)."""
         return self.border[:, -1]
+
+    def plus(self, other: NormalEquations) -> NormalEquations:
+        """Sum of two matrices of the same chain."""
+        return NormalEquations(self.band + other.band, self.border + other.border, self.corner + other.corner)
 
     def apply(self, states: Array, parameters: Array) -> tuple[Array, Array]:
         """JᵀJ times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
@@ -50,25 +68,86 @@ class NormalEquations:
 def assemble(blocks: Sequence[Rows], steps: int, tangent: int, parameters: int) -> NormalEquations:
     """Normal equations of one chain from its linearized factors."""
     reach = max(max(block.offsets) for block in blocks)
-    bandwidth = (reach + 1) * tangent
-    band = np.zeros((steps, tangent, bandwidth))
-    border = np.zeros((steps, tangent, parameters + 1))
-    corner = np.zeros((parameters + 1, parameters + 1))
+    sums = _Sums.of(steps, tangent, reach, parameters)
     for block in blocks:
-        products = np.matmul(block.matrix, block.matrix.transpose(0, 2, 1))
-        count, states = len(products), products.shape[1] - parameters - 1
-        corner += products[:, states:, states:].sum(axis=0)
-        offsets = block.offsets
-        for column in range(states):
-            place, local = divmod(column, tangent)
-            first = offsets[place]
-            border[first : first + count, local] += products[:, column, states:]
-            for other in range(place, len(offsets)):
-                start = max(column, other * tangent)
-                shift = (offsets[other] - first) * tangent + start - other * tangent - local
-                stop = (other + 1) * tangent
-                band[first : first + count, local, shift : shift + stop - start] += products[:, start:stop, column]
-    return NormalEquations(band.reshape(-1, bandwidth), border.reshape(-1, parameters + 1), corner)
+        matrix, columns = _seen(block.matrix, parameters)
+        places = [block.offsets[c // tangent] * tangent + c % tangent for c in columns]
+        runs = _runs(places)
+        room = np.empty((min(_CHUNK, len(matrix)), matrix.shape[1], matrix.shape[1]))
+        for start in range(0, len(matrix), _CHUNK):
+            part = matrix[start : start + _CHUNK]
+            # One array and its own transpose: NumPy takes BLAS's symmetric product, half the work.
+            sums.add(np.matmul(part, part.transpose(0, 2, 1), out=room[: len(part)]), places, runs, start)
+    return sums.equations()
+
+
+def gather(
+    products: Iterable[tuple[tuple[int, ...], Array]], reach: int, steps: int, tangent: int, parameters: int
+) -> NormalEquations:
+    """One chain's matrix from symmetric blocks (count, columns + 1, columns + 1), each with its factor's offsets.
+
+    Columns are the steps in order of offset, then the parameters, then the gradient.
+    """
+    sums = _Sums.of(steps, tangent, reach, parameters)
+    for offsets, block in products:
+        places = [offset * tangent + local for offset in offsets for local in range(tangent)]
+        sums.add(block, places, _runs(places), 0)
+    return sums.equations()
+
+
+def _seen(matrix: Array, parameters: int) -> tuple[Array, list[int]]:
+    """A transposed Jacobian (count, columns + 1, rows) without the states' columns that its rows do not see, and the
+    numbers of the columns that are left. Few rows see few columns; many are not worth the search."""
+    states = matrix.shape[1] - parameters - 1
+    if matrix.shape[2] * _FEW > matrix.shape[1]:
+        return matrix, list(range(states))
+    used = np.any(matrix[:, :states], axis=(0, 2))
+    kept = np.append(used, np.ones(parameters + 1, dtype=bool))
+    return np.ascontiguousarray(matrix[:, kept]), np.flatnonzero(used).tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Normal equations in the making: band (N, t, bandwidth), border (N, t, n_p + 1) and corner."""
+
+    band: Array
+    border: Array
+    corner: Array
+
+    @classmethod
+    def of(cls, steps: int, tangent: int, reach: int, parameters: int) -> _Sums:
+        """Zeros."""
+        border, corner = (steps, tangent, parameters + 1), (parameters + 1, parameters + 1)
+        return cls(np.zeros((steps, tangent, (reach + 1) * tangent)), np.zeros(border), np.zeros(corner))
+
+    def equations(self) -> NormalEquations:
+        """The sums so far."""
+        unknowns = self.band.shape[0] * self.band.shape[1]
+        border = np.asfortranarray(self.border.reshape(unknowns, -1))  # LAPACK wants whole columns
+        return NormalEquations(self.band.reshape(unknowns, self.band.shape[2]), border, self.corner)
+
+    def add(self, products: Array, places: Sequence[int], runs: Sequence[Run], step: int) -> None:
+        """Add a factor's products (count, columns + 1, columns + 1) at ``step`` and after.
+
+        Its columns of states stand at ``places`` from the first unknown of their step on, in ``runs`` of neighbours.
+        """
+        tangent, states = self.band.shape[1], len(places)
+        for i, place in enumerate(places):
+            offset, local = divmod(place, tangent)
+            here = slice(step + offset, step + offset + len(products))
+            for begin, stop in runs:
+                start = max(i, begin)
+                if start < stop:
+                    shift = places[start] - places[i]
+                    self.band[here, local, shift : shift + stop - start] += products[:, i, start:stop]
+            self.border[here, local] += products[:, i, states:]
+        np.add(self.corner, products[:, states:, states:].sum(axis=0), out=self.corner)
+
+
+def _runs(places: Sequence[int]) -> list[Run]:
+    """Stretches of successive numbers."""
+    starts = [i for i, place in enumerate(places) if i == 0 or place != places[i - 1] + 1]
+    return list(zip(starts, [*starts[1:], len(places)], strict=False))
 
 
 def pull_back(blocks: Sequence[Rows], residuals: Sequence[Array], steps: int, tangent: int) -> tuple[Array, Array]:
@@ -85,21 +164,27 @@ def pull_back(blocks: Sequence[Rows], residuals: Sequence[Array], steps: int, ta
 
 
 class Elimination:
-    """A chain's states eliminated from its damped normal equations (JᵀJ + α D).
+    """A chain's states eliminated from its damped normal equations (JᵀJ + α D), or from (JᵀJ + S + α D).
+
+    Args:
+        equations: JᵀJ; its diagonal is D.
+        damping: α.
+        curvature: S, if any.
 
     Raises:
         NotPositiveDefiniteError: if the damped band has no Cholesky factor.
     """
 
-    def __init__(self, equations: NormalEquations, damping: float) -> None:
-        band = equations.band.copy()
-        band[:, 0] += damping * diagonal(equations)
-        band[:, 0][equations.band[:, 0] == 0] = 1.0  # an unknown that moves nothing stays where it is
+    def __init__(self, equations: NormalEquations, damping: float, curvature: NormalEquations | None = None) -> None:
+        whole = equations if curvature is None else equations.plus(curvature)
+        band = whole.band.copy()
+        # An unknown that moves nothing stays where it is.
+        band[:, 0] = np.where(equations.diagonal == 0, 1.0, whole.band[:, 0] + damping * equations.diagonal)
         # The transposed view is what LAPACK calls lower band storage, factorized in place.
         self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
         if info != 0:
             raise NotPositiveDefiniteError(f"leading minor {info}")
-        self._half = self.half(equations.border[:, :-1])
+        self._half = self.half(whole.border[:, :-1])
 
     def half(self, right: Array) -> Array:
         """L⁻¹ right, (N t, columns)."""
@@ -123,7 +208,7 @@ class Elimination:
 
 def diagonal(equations: NormalEquations) -> Array:
     """Diagonal of JᵀWJ, 1 where an unknown moves nothing, (N t,)."""
-    return positive(equations.band[:, 0])
+    return positive(equations.diagonal)
 
 
 def positive(values: Array) -> Array:

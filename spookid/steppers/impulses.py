@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from spookid.friction import coefficients, smooth_absolute, smooth_sign, smooth_torque
-from spookid.joints import ROWS, Hinge
+from spookid.friction import smooth_torque
 from spookid.model import Mechanics, Model
 
 
@@ -59,37 +58,28 @@ class Slips:
     """Slip rates of all hinges in one step, (n_j,) [rad/s]."""
 
     now: ca.SX
-    """At which friction acts."""
+    """At which viscous friction and drag act."""
+    end: ca.SX
+    """At the end of the step, s₊: what sticks does not move on."""
     before: ca.SX
     """That sets the Stribeck term."""
     change: ca.SX
     """Over the step, s₊ − s; a motor's shaft resists it."""
 
 
-def along_axes(model: Model, settings: Settings, at: Mechanics, slips: Slips, multipliers: ca.SX, u: ca.SX) -> ca.SX:
+def along_axes(model: Model, settings: Settings, at: Mechanics, slips: Slips, friction: ca.SX, u: ca.SX) -> ca.SX:
     """Impulse about the axis of each hinge: springs, friction, motors, (n_j,) [N m s].
 
     Args:
         at: mechanics at the configuration where they act.
-        multipliers: constraint impulses λ, (5 n_j,), which load the dry friction.
+        friction: impulses of dry friction, (n_j,).
         u: inputs, (n_u,).
     """
     h, impulses = settings.step, []
     for j, joint in enumerate(model.joints):
-        impulse = h * smooth_torque(joint, at.angle[j], slips.now[j])
-        if joint.rubs:
-            bound = _bound(joint, settings, slips.before[j], multipliers[ROWS * j : ROWS * (j + 1)])
-            impulse -= bound * smooth_sign(slips.now[j], settings.slip_width[j])
-        impulses.append(impulse)
+        impulses.append(h * smooth_torque(joint, at.angle[j], slips.now[j]) + friction[j])
     for motor in model.motors:
         j = model.joints.index(motor.hinge)
         drive = motor.gain * u[model.signals.index(motor.signal)]
         impulses[j] += h * drive - motor.shaft_inertia * slips.change[j]
     return ca.vertcat(ca.SX(0, 1), *impulses)
-
-
-def _bound(joint: Hinge, settings: Settings, slip_before: ca.SX, multipliers: ca.SX) -> ca.SX:
-    """L = μ Σ|λ_i| + h c [N m s], |λ| smoothed."""
-    dry, coulomb = coefficients(joint, slip_before)
-    load = ca.sum1(smooth_absolute(multipliers, settings.impulse_width))
-    return dry * load + settings.step * coulomb

@@ -11,7 +11,7 @@ motors. Signs follow these equations; those printed with (2.8), (2.29) and (2.30
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import casadi as ca
@@ -24,7 +24,9 @@ from spookid.kernels import Array
 from spookid.manifold import Manifold
 from spookid.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
+from spookid.steppers.dry_friction import DryFriction
 from spookid.steppers.impulses import ForwardStep, Settings, Slips, StepFunction, along_axes
+from spookid.steppers.reactions import ExactStep, Reactions
 
 _SHIFT = 1e-10
 """Of the diagonal of GGᵀ, whose entries are of the order of 1."""
@@ -41,6 +43,8 @@ class Spook:
     multipliers: Literal["eliminated", "lifted"] = "eliminated"
     """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive, and a stiff hinge makes the
     problem hard to solve. ``"lifted"``: λ is unknown, and Σλ + G v₊ = a are hard rows; any compliance from zero up."""
+    law: DryFriction = field(default=DryFriction(), repr=False)
+    """Form of dry friction; ``Problem.friction`` sets it."""
 
     def __post_init__(self) -> None:
         if self.multipliers not in ("eliminated", "lifted"):
@@ -76,9 +80,12 @@ class Spook:
         return []
 
     def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: (q, v), and λ if lifted."""
-        extra = (("flat", ROWS * len(model.joints)),) if self._lifted and model.joints else ()
-        return Manifold((*model.state.parts, *extra))
+        """The unknowns of a step: (q, v), λ if lifted, and those of the friction law."""
+        flat = self._multipliers(model) + self.law.unknowns(model)
+        return Manifold((*model.state.parts, *((("flat", flat),) if flat else ())))
+
+    def _multipliers(self, model: Model) -> int:
+        return ROWS * len(model.joints) if self._lifted else 0
 
     def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
         """The unknowns that a state at one step is made of, by offset, and that state's q and v."""
@@ -86,9 +93,9 @@ class Spook:
         n, m = model.configuration.ambient, model.state.ambient
         return {0: x}, x[:n], x[n:m]
 
-    def start(self, model: Model, states: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b)."""
-        return np.hstack([states, np.zeros((len(states), self.manifold(model).ambient - states.shape[1]))])
+    def start(self, model: Model, states: Array, slips: Array) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), and relative slips s/w after them, (N, n_j)."""
+        return np.hstack([states, np.zeros((len(states), self._multipliers(model))), self.law.start(model, slips)])
 
     def states(self, model: Model, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b), from the unknowns."""
@@ -100,24 +107,39 @@ class Spook:
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The impulse residuals of a step and of the initial state, and the lifted constraint rows."""
-        step = Step(model, settings, self.manifold(model))
+        step = self._step(model, settings)
+        friction = self.law.factors(model, settings, step.slips(step.v_next), step.extra, step.variables)
         if not self._lifted:
-            return [_initial_factor(step, rigid=False), _impulse_factor(step, step.eliminated)]
+            return [_initial_factor(step, rigid=False), _impulse_factor(step, step.eliminated), *friction]
         return [
             _initial_factor(step, rigid=True),
             _impulse_factor(step, lambda _: step.multipliers),
             _constraint_factor(step),
+            *friction,
         ]
+
+    def _step(self, model: Model, settings: Settings) -> Step:
+        return Step(model, settings, self.law, self.manifold(model), self._multipliers(model))
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of the step from x to x₊, the inputs u as data."""
-        step = Step(model, settings, self.manifold(model))
-        value = step.multipliers if self._lifted else step.eliminated(step.v_next)
-        return StepFunction({0: step.x, 1: step.x_next}, step.u, value)
+        step = self._step(model, settings)
+        return StepFunction(step.variables, step.u, self._estimated(step))
+
+    def _estimated(self, step: Step) -> ca.SX:
+        return step.multipliers if self._lifted else step.eliminated(step.v_next)
+
+    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
+        """z, L and s/w of every hinge over the step from x to x₊, (3 n_j,); see ``dry_friction``."""
+        step = self._step(model, settings)
+        slips = step.slips(step.v_next)
+        return StepFunction(
+            step.variables, step.u, self.law.along(model, settings, slips, self._estimated(step), step.extra)
+        )
 
     def forward(self, model: Model, settings: Settings) -> ForwardStep:
         """The step as equations in (v₊, λ), for any compliance from zero up (2.18)."""
-        step = Step(model, settings, model.state)
+        step = Step(model, settings, DryFriction(), model.state, 0)
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", step.sigma.numel())
         q_next = model.configuration.retract(step.q, settings.step * v_next)
@@ -127,6 +149,29 @@ class Spook:
             unknowns=ca.vertcat(v_next, multipliers),
             equations=ca.vertcat(step.impulse(v_next, multipliers), step.constraint(v_next, multipliers)),
             x_next=ca.vertcat(q_next, v_next),
+        )
+
+    def exact(self, model: Model, settings: Settings) -> ExactStep:
+        """The step as equations in (v₊, λ) with reactions, for any compliance from zero up (2.26)."""
+        step = Step(model, settings, DryFriction(), model.state, 0)
+        reactions = Reactions(model, settings, step.at, step.q)
+        v_next = ca.SX.sym("v_next", model.configuration.tangent)
+        multipliers = ca.SX.sym("lambda", step.sigma.numel())
+        impulse = step.balance(v_next, multipliers, ca.SX(len(model.joints), 1))
+        impulse -= reactions.directions.T @ reactions.symbol
+        constant, weights, loads = reactions.bounds(step.slip_before, multipliers)
+        return ExactStep(
+            x=step.x,
+            u=step.u,
+            unknowns=ca.vertcat(v_next, multipliers),
+            reactions=reactions.symbol,
+            equations=ca.vertcat(impulse, step.constraint(v_next, multipliers)),
+            rates=reactions.rates(v_next, reactions.regularized(step.v, v_next)),
+            constant=constant,
+            weights=weights,
+            loads=loads,
+            unilateral=reactions.unilateral,
+            x_next=ca.vertcat(model.configuration.retract(step.q, settings.step * v_next), v_next),
         )
 
     def forward_inputs(self, held: Array) -> Array:
@@ -141,13 +186,17 @@ class Spook:
 class Step:
     """The symbols and equations of one step from x with inputs u; ``w`` is v₊ or (q₊ ⊟ q)/h."""
 
-    def __init__(self, model: Model, settings: Settings, manifold: Manifold) -> None:
-        self.model, self.settings = model, settings
+    def __init__(
+        self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold, multipliers: int
+    ) -> None:
+        self.model, self.settings, self.law = model, settings, law
         self.x, self.x_next = ca.SX.sym("x", manifold.ambient), ca.SX.sym("x_next", manifold.ambient)
+        self.variables = {0: self.x, 1: self.x_next}
         self.u = ca.SX.sym("u", len(model.signals))
-        cuts = [0, model.configuration.ambient, model.state.ambient, manifold.ambient]
-        self.q, self.v, self.multipliers = ca.vertsplit(self.x, cuts)
-        self.q_next, self.v_next, _ = ca.vertsplit(self.x_next, cuts)
+        m = model.state.ambient
+        cuts = [0, model.configuration.ambient, m, m + multipliers, manifold.ambient]
+        self.q, self.v, self.multipliers, self.extra = ca.vertsplit(self.x, cuts)
+        self.q_next, self.v_next, _, _ = ca.vertsplit(self.x_next, cuts)
         self.at: Mechanics = model.mechanics(self.q)
         self.slip_before = self.at.slip @ self.v
         h = settings.step
@@ -166,12 +215,20 @@ class Step:
         """Σλ + G w − a, (5 n_j,)."""
         return self.sigma * multipliers + self.at.constraint @ w - self.target
 
+    def slips(self, w: ca.SX) -> Slips:
+        """Slip rates of a step to ``w``."""
+        now = self.at.slip @ w
+        return Slips(now, now, self.slip_before, now - self.slip_before)
+
     def impulse(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
         """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8)."""
+        friction = self.law.impulses(self.model, self.settings, self.slips(w), multipliers, self.extra)
+        return self.balance(w, multipliers, friction)
+
+    def balance(self, w: ca.SX, multipliers: ca.SX, friction: ca.SX) -> ca.SX:
+        """The same with given impulses of dry friction about the hinges' axes, (n_j,)."""
         force = self.at.force + self.at.gyroscopic(self.v)
-        slip = self.at.slip @ w
-        slips = Slips(slip, self.slip_before, slip - self.slip_before)
-        along = along_axes(self.model, self.settings, self.at, slips, multipliers, self.u)
+        along = along_axes(self.model, self.settings, self.at, self.slips(w), friction, self.u)
         return (
             self.at.mass @ (w - self.v)
             - self.at.constraint.T @ multipliers
@@ -188,7 +245,7 @@ def _impulse_factor(step: Step, multipliers: Callable[[ca.SX], ca.SX]) -> Factor
         "impulse",
         Group.STATE,
         ca.sqrt(step.settings.weight) * ca.vertcat(*residuals),
-        {0: step.x, 1: step.x_next},
+        step.variables,
         step.u,
         row_labels(step.model, "Δp_q") + row_labels(step.model, "Δp_u"),
     )
@@ -200,7 +257,7 @@ def _constraint_factor(step: Step) -> Factor:
         "constraint",
         Group.STATE,
         step.constraint(step.v_next, step.multipliers),
-        {0: step.x, 1: step.x_next},
+        step.variables,
         ca.SX.sym("none", 0),
         constraint_labels(step.model),
         hard=True,

@@ -11,6 +11,10 @@ midpoint velocity v̄ = (v + v₊)/2, that term does no work on v̄: for a free 
 kinetic energy is kept exactly. Dissipation at v̄ makes the step symmetric in time, hence of second order; the small-
 angle difference (3.24) in the place of the logarithm would leave an error of (hω)²/6 in every velocity.
 
+Dry friction alone follows the velocity v₊ at the end of the step: in a midpoint that sticks, v₊ = −v, a joint would
+rattle on without end, and never lose its energy. While a joint slips, both have one sign and give the same impulse, so
+that the order stays; a joint stops within a step of where it should.
+
 Constraints hold at every step and not through a spring, so that the step has no constraint dynamics of its own: the row
 g + ελ/h = 0 would be an explicit spring, unstable for small ε. Compliance and damping of joints are ignored.
 
@@ -20,7 +24,7 @@ adds half the impulse, M (v_½ − v_0) = Gᵀλ + Ḡᵀτ/2 + (h/2)(f + f_g).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import casadi as ca
 import numpy as np
@@ -32,7 +36,9 @@ from spookid.kinematics import velocities
 from spookid.manifold import Manifold
 from spookid.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
+from spookid.steppers.dry_friction import DryFriction
 from spookid.steppers.impulses import ForwardStep, Settings, Slips, StepFunction, along_axes
+from spookid.steppers.reactions import ExactStep, Reactions
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,9 @@ class Variational:
     """Positions at each step and the multipliers of rigid joints as unknowns."""
 
     name = "variational"
+
+    law: DryFriction = field(default=DryFriction(), repr=False)
+    """Form of dry friction; ``Problem.friction`` sets it."""
 
     def check_weight(self, state_weight: float, what: str) -> None:
         """Any state weight will do: an infinite one makes the dynamics hard rows."""
@@ -59,9 +68,9 @@ class Variational:
         return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]
 
     def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: q and λ."""
-        extra = (("flat", ROWS * len(model.joints)),) if model.joints else ()
-        return Manifold((*model.configuration.parts, *extra))
+        """The unknowns of a step: q, λ and those of the friction law."""
+        flat = ROWS * len(model.joints) + self.law.unknowns(model)
+        return Manifold((*model.configuration.parts, *((("flat", flat),) if flat else ())))
 
     def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
         """The unknowns that a state at one step is made of, by offset, and that state's q and v.
@@ -76,9 +85,10 @@ class Variational:
         sides = [model.configuration.difference(a[:n], b[:n]) for a, b in ((here, before), (after, here))]
         return {0: before, 1: here, 2: after}, here[:n], (sides[0] + sides[1]) / (2 * settings.step)
 
-    def start(self, model: Model, states: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b)."""
-        return np.hstack([states[:, : model.configuration.ambient], np.zeros((len(states), ROWS * len(model.joints)))])
+    def start(self, model: Model, states: Array, slips: Array) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), and relative slips s/w after them, (N, n_j)."""
+        multipliers = np.zeros((len(states), ROWS * len(model.joints)))
+        return np.hstack([states[:, : model.configuration.ambient], multipliers, self.law.start(model, slips)])
 
     def states(self, model: Model, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b): v_k is the mean of both sides, extrapolated at the ends."""
@@ -94,37 +104,36 @@ class Variational:
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The impulse residual at each inner step, hard if ``hard``, and the rows g(q_k) = 0 at every step."""
-        manifold = self.manifold(model)
-        before, here, after = (ca.SX.sym(name, manifold.ambient) for name in ("x_before", "x", "x_after"))
-        cuts = [0, model.configuration.ambient, manifold.ambient]
-        q, multipliers = ca.vertsplit(here, cuts)
-        u = ca.SX.sym("u", len(model.signals))
-        ends = (model.configuration.difference(a[: cuts[1]], b[: cuts[1]]) for a, b in ((here, before), (after, here)))
-        v, v_next = (end / settings.step for end in ends)
-        at = model.mechanics(q)
-        impulse = _impulse(model, settings, at, v, v_next, multipliers, u)
-        weight = 1 if hard else ca.sqrt(settings.weight)
+        step = _Inner(model, settings, self.law, self.manifold(model))
+        impulse = _impulse(model, settings, step.at, step.v, step.v_next, step.multipliers, step.friction, step.u)
+        weight, m = 1 if hard else ca.sqrt(settings.weight), model.configuration.tangent
         factors = [
             Factor(
                 "impulse",
                 Group.STATE,
                 weight * impulse,
-                {0: before, 1: here, 2: after},
-                u,
+                step.variables,
+                step.u,
                 row_labels(model, "Δp"),
                 hard=hard,
-                private=(1, range(model.configuration.tangent, manifold.tangent)) if model.joints else None,
+                private=(1, range(m, m + ROWS * len(model.joints))) if model.joints else None,
             )
         ]
         if model.joints:
             rows, none = constraint_labels(model), ca.SX.sym("none", 0)
-            factors.append(Factor("joints", Group.STATE, at.violation, {0: here}, none, rows, hard=True))
-        return factors
+            factors.append(Factor("joints", Group.STATE, step.at.violation, {0: step.here}, none, rows, hard=True))
+        return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of the step at t_k, an unknown."""
-        x = ca.SX.sym("x", self.manifold(model).ambient)
-        return StepFunction({0: x}, ca.SX.sym("none", 0), x[model.configuration.ambient :])
+        x, n = ca.SX.sym("x", self.manifold(model).ambient), model.configuration.ambient
+        return StepFunction({0: x}, ca.SX.sym("none", 0), x[n : n + ROWS * len(model.joints)])
+
+    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
+        """z, L and s/w of every hinge in the step around t_k, (3 n_j,); see ``dry_friction``."""
+        step = _Inner(model, settings, self.law, self.manifold(model))
+        value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
+        return StepFunction(step.variables, ca.SX.sym("none", 0), value)
 
     def forward(self, model: Model, settings: Settings) -> ForwardStep:
         """The step as equations in (v₊, λ) from x = (q, v), v of the interval before.
@@ -137,12 +146,45 @@ class Variational:
         multipliers = ca.SX.sym("lambda", ROWS * len(model.joints))
         q_next = model.configuration.retract(q, settings.step * v_next)
         share = replace(settings, step=u[-1] * settings.step)
-        impulse = _impulse(model, share, model.mechanics(q), v, v_next, multipliers, u[:-1])
+        at = model.mechanics(q)
+        friction = DryFriction().impulses(model, share, _slips(at, v, v_next), multipliers, ca.SX(0, 1))
+        impulse = _impulse(model, share, at, v, v_next, multipliers, friction, u[:-1])
         return ForwardStep(
             x=x,
             u=u,
             unknowns=ca.vertcat(v_next, multipliers),
             equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
+            x_next=ca.vertcat(q_next, v_next),
+        )
+
+    def exact(self, model: Model, settings: Settings) -> ExactStep:
+        """The step as equations in (v₊, λ) with reactions; inputs as for ``forward``.
+
+        What pushes is rigid like the joints: gaps are not negative at q_{k+1}. Friction acts at v₊, not at the
+        midpoint: a midpoint that sticks, v₊ = −v, would rattle on without end.
+        """
+        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
+        q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
+        v_next = ca.SX.sym("v_next", model.configuration.tangent)
+        multipliers = ca.SX.sym("lambda", ROWS * len(model.joints))
+        q_next = model.configuration.retract(q, settings.step * v_next)
+        share = replace(settings, step=u[-1] * settings.step)
+        at = model.mechanics(q)
+        reactions = Reactions(model, share, at, q)
+        impulse = _impulse(model, share, at, v, v_next, multipliers, ca.SX(len(model.joints), 1), u[:-1])
+        impulse -= reactions.directions.T @ reactions.symbol
+        constant, weights, loads = reactions.bounds(_slips(at, v, v_next).before, multipliers)
+        return ExactStep(
+            x=x,
+            u=u,
+            unknowns=ca.vertcat(v_next, multipliers),
+            reactions=reactions.symbol,
+            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
+            rates=reactions.rates(v_next, reactions.gaps(q_next) / settings.step),
+            constant=constant,
+            weights=weights,
+            loads=loads,
+            unilateral=reactions.unilateral,
             x_next=ca.vertcat(q_next, v_next),
         )
 
@@ -164,13 +206,41 @@ class Variational:
         return states
 
 
+class _Inner:
+    """The symbols of one step around t_k, from the unknowns at three steps."""
+
+    def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
+        before, self.here, after = (ca.SX.sym(name, manifold.ambient) for name in ("x_before", "x", "x_after"))
+        self.variables = {0: before, 1: self.here, 2: after}
+        self.u = ca.SX.sym("u", len(model.signals))
+        n = model.configuration.ambient
+        q, self.multipliers, self.extra = ca.vertsplit(
+            self.here, [0, n, n + ROWS * len(model.joints), manifold.ambient]
+        )
+        self.v = model.configuration.difference(q, before[:n]) / settings.step
+        self.v_next = model.configuration.difference(after[:n], q) / settings.step
+        self.at = model.mechanics(q)
+        self.slips = _slips(self.at, self.v, self.v_next)
+        self.friction = law.impulses(model, settings, self.slips, self.multipliers, self.extra)
+
+
+def _slips(at: Mechanics, v: ca.SX, v_next: ca.SX) -> Slips:
+    """Slip rates at the midpoint velocity."""
+    middle = at.slip @ ((v + v_next) / 2)
+    return Slips(now=middle, end=at.slip @ v_next, before=middle, change=at.slip @ (v_next - v))
+
+
 def _impulse(
-    model: Model, settings: Settings, at: Mechanics, v: ca.SX, v_next: ca.SX, multipliers: ca.SX, u: ca.SX
+    model: Model,
+    settings: Settings,
+    at: Mechanics,
+    v: ca.SX,
+    v_next: ca.SX,
+    multipliers: ca.SX,
+    friction: ca.SX,
+    u: ca.SX,
 ) -> ca.SX:
     """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
-    middle = (v + v_next) / 2
-    slip = at.slip @ middle
-    slips = Slips(now=slip, before=slip, change=at.slip @ (v_next - v))
-    along = along_axes(model, settings, at, slips, multipliers, u)
-    force = at.force + at.gyroscopic(middle)
+    along = along_axes(model, settings, at, _slips(at, v, v_next), friction, u)
+    force = at.force + at.gyroscopic((v + v_next) / 2)
     return at.mass @ (v_next - v) - at.constraint.T @ multipliers - at.slip.T @ along - settings.step * force

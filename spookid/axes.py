@@ -1,0 +1,145 @@
+"""Axes of a parameter study: a name and the values that it takes, also as a text of the command line."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+
+from spookid.errors import ProblemError
+
+Choice: TypeAlias = float | str
+"""A value on an axis: a number, or the name of a stepper, of a backend ..."""
+
+_RANGE = re.compile(r"(?P<first>[^:]*):(?P<last>[^:]*):(?P<count>\d+)(?P<log>log)?")
+_MOST_POINTS = 100_000
+_HOW = "give NAME=a:b:n for n values from a to b, NAME=a:b:nlog for evenly spaced logarithms, or NAME=a,b,c"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One direction of the grid of a study."""
+
+    name: str
+    """Of a setting or of a parameter."""
+    values: tuple[Choice, ...]
+    """In the order given, all different."""
+
+    @property
+    def is_numeric(self) -> bool:
+        """True if all values are finite numbers."""
+        return all(isinstance(value, float) and math.isfinite(value) for value in self.values)
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """True if the values are rather multiples of each other than evenly spaced."""
+        if not self.is_numeric or len(self.values) < 3:
+            return False
+        values = np.sort(np.array(self.values, dtype=np.float64))
+        if values[0] <= 0:
+            return False
+        return bool(
+            np.ptp(np.diff(np.log(values))) / np.log(values[-1] / values[0]) < np.ptp(np.diff(values)) / np.ptp(values)
+        )
+
+
+def axis(text: str) -> Axis:
+    """The axis that ``NAME=a:b:n``, ``NAME=a:b:nlog`` or ``NAME=a,b,c`` describes.
+
+    Raises:
+        ProblemError: if the text is none of these.
+    """
+    name, _, values = text.partition("=")
+    if not (name.isidentifier() and values):
+        raise ProblemError(f"{text!r} is no axis; {_HOW}")
+    match = _RANGE.fullmatch(values)
+    if match is None:
+        return Axis(name, _distinct(text, [_choice(part, text) for part in values.split(",")]))
+    ends, count = [_number(match[end], text) for end in ("first", "last")], int(match["count"])
+    if not 2 <= count <= _MOST_POINTS:
+        raise ProblemError(f"{text!r} has {count} values; give 2 to {_MOST_POINTS:,}")
+    if match["log"] and not min(ends) > 0:
+        raise ProblemError(f"{text!r}: values with evenly spaced logarithms must be positive")
+    grid = (np.geomspace if match["log"] else np.linspace)(ends[0], ends[1], count)
+    return Axis(name, _distinct(text, [_tidy(value) for value in grid.tolist()]))
+
+
+def axes_of(over: Mapping[str, Iterable[Choice]] | Sequence[Axis]) -> tuple[Axis, ...]:
+    """Axes from a mapping of names to values, or as they are.
+
+    Raises:
+        ProblemError: for no axis, an axis without values, one value twice on an axis, or two axes of one name.
+    """
+    if isinstance(over, Mapping):
+        axes = tuple(
+            Axis(name, _distinct(name, [value if isinstance(value, str) else _float(value, name) for value in values]))
+            for name, values in over.items()
+        )
+    else:
+        axes = tuple(over)
+    if not axes:
+        raise ProblemError(f"a sweep needs an axis; {_HOW}")
+    names = [one.name for one in axes]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ProblemError(f"{twice!r} is swept twice; put all its values into one axis")
+    if math.prod(len(one.values) for one in axes) > _MOST_POINTS:
+        raise ProblemError(f"the axes have more than {_MOST_POINTS:,} points; take fewer values")
+    return axes
+
+
+def grid(axes: Sequence[Axis]) -> list[dict[str, Choice]]:
+    """All combinations of the values; the last axis changes fastest."""
+    return [
+        dict(zip([one.name for one in axes], values, strict=True)) for values in product(*(one.values for one in axes))
+    ]
+
+
+def _distinct(what: str, values: list[Choice]) -> tuple[Choice, ...]:
+    if not values:
+        raise ProblemError(f"{what!r} has no values; {_HOW}")
+    twice = next((value for value in values if values.count(value) > 1), None)
+    if twice is not None:
+        raise ProblemError(f"{what!r} has the value {twice!r} twice; give each once")
+    return tuple(values)
+
+
+def _choice(part: str, text: str) -> Choice:
+    """A number if it reads as one, else a name."""
+    part = part.strip()
+    try:
+        value = float(part)
+    except ValueError:
+        if not part or ":" in part:
+            raise ProblemError(f"{text!r} is no axis; {_HOW}") from None
+        return part
+    if math.isnan(value):
+        raise ProblemError(f"{text!r} has a value that is no number; {_HOW}")
+    return value
+
+
+def _number(part: str, text: str) -> float:
+    try:
+        value = float(part)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ProblemError(f"{text!r}: {part!r} is no finite number; {_HOW}")
+    return value
+
+
+def _float(value: object, name: str) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ProblemError(f"{name!r} has the value {value!r}; an axis takes numbers and texts") from None
+
+
+def _tidy(value: float) -> float:
+    """Without the round-off of the spacing: 0.1 rather than 0.10000000000000002."""
+    return float(f"{value:.12g}")

@@ -1,0 +1,121 @@
+"""What a problem's data say about its parameters at a point, before a solve or after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.advice import advise
+from spookid.assembly import Assembly
+from spookid.kernels import Array
+from spookid.solvers import variances, windows
+from spookid.solvers.contraction import Contraction, linear
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.transcription import Point, Transcription
+from spookid.uncertainty import AT_BOUND, Analysis, Evidence, Sensitivities, WeakDirection, analyse, unseen
+
+OBSERVATION = "observation of "
+"""How labels of observation rows begin."""
+_TOO_FAR = 3.0
+"""A prior gets a notice if the noise of a sensor is not within this factor of its sigma."""
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """The linearized problem, and what follows for the parameters."""
+
+    analysis: Analysis
+    contraction: Contraction | None
+    """None if the states are not determined."""
+    edges: tuple[Array, ...]
+    """Per recording, the first steps of its stretches and the number of steps."""
+    notices: tuple[str, ...]
+
+    @property
+    def sensitivities(self) -> Sensitivities:
+        """Errors and identifiability."""
+        return self.analysis.sensitivities
+
+
+def at_bounds(transcription: Transcription, point: Point) -> NDArray[np.bool_]:
+    """True for parameters at a bound, (n_p,)."""
+    return np.asarray((point.parameters <= transcription.lower) | (point.parameters >= transcription.upper))
+
+
+def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_]) -> Knowledge:
+    """Linearize at ``point`` with the parameters of ``held`` fixed."""
+    transcription = assembly.transcription
+    magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
+    try:
+        contraction = Contraction(linear(transcription, point), held)
+    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+        return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
+    evidence, edges = _evidence(contraction, held)
+    analysis = analyse(transcription.names, evidence, magnitudes, held)
+    result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
+    notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
+    return Knowledge(replace(analysis, sensitivities=result), contraction, edges, notices)
+
+
+def foresee(assembly: Assembly) -> Knowledge:
+    """What a fit will be able to tell, linearized at the initial guess, its residuals less what a step would remove."""
+    transcription = assembly.transcription
+    start = Reduction(transcription, assembly.start).restore(assembly.start)
+    return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool))
+
+
+def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...]]:
+    noise = variances.estimate(contraction, held)
+    parts = windows.windows(contraction)
+    scatter = noise.scatter if contraction.freedom > 0 else np.full_like(noise.scatter, np.nan)
+    deviations = np.sqrt(noise.variances).tolist()
+    names = [group.removeprefix(OBSERVATION) for group in noise.groups]
+    return Evidence(
+        contraction.information,
+        scatter,
+        noise.prior,
+        parts.scores,
+        parts.information,
+        parts.gradients,
+        parts.remaining,
+        dict(zip(names, deviations, strict=True)),
+    ), parts.edges
+
+
+def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDirection, ...]:
+    free = {p.name: p for p in assembly.problem.free}
+    model = assembly.problem.model
+    return tuple(replace(w, advice=advise(model, [free[name] for name in w.direction])) for w in weak)
+
+
+def _known_from_priors(assembly: Assembly, evidence: Evidence, result: Sensitivities, magnitudes: Array) -> list[str]:
+    """Notices of parameters that the data alone do not see."""
+    if not evidence.prior.any() or not np.all(np.isfinite(evidence.scatter)):
+        return []
+    free = [i for i, name in enumerate(result.names) if result.reasons.get(name) != AT_BOUND]
+    corner = np.ix_(free, free)
+    alone = (evidence.information - evidence.prior)[corner], (evidence.scatter - evidence.prior)[corner]
+    names = [result.names[i] for i in free]
+    hidden = [name for name in unseen(names, *alone, magnitudes[free]) if name not in result.reasons]
+    return [f"The data do not determine {', '.join(hidden)}: what is known comes from the prior."] if hidden else []
+
+
+def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
+    """Notices of priors that count too much or too little because the sensors' noise is not what was declared."""
+    if not any(p.prior for p in assembly.problem.free):
+        return []
+    wrong = [
+        f"{o.signal} {o.sigma * ratio:.2g} {o.unit}".rstrip() + f", not {o.sigma:g}"
+        for o in assembly.problem.observations
+        if (ratio := result.noise.get(o.signal, 1.0)) > 0 and not 1 / _TOO_FAR <= ratio <= _TOO_FAR
+    ]
+    if not wrong:
+        return []
+    return [
+        f"Priors are weighed against the data by the sensors' sigma, and their noise is another: {'; '.join(wrong)}. "
+        "Give the observations these sigma, and the state weight in proportion, or the priors count wrongly."
+    ]

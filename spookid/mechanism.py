@@ -1,0 +1,79 @@
+"""A mechanism as words and numbers: what a result folder keeps of the model, so that it can be shown without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Vector = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A coefficient of a body, a hinge or a motor."""
+
+    name: str
+    formula: str
+    """Its expression of parameters; empty if it is a number."""
+    value: float
+    """At the estimates, in ``unit``."""
+    unit: str
+
+
+@dataclass(frozen=True)
+class BodyOutline:
+    """A rigid body."""
+
+    name: str
+    free: bool
+    """True if no joint holds it."""
+    quantities: tuple[Quantity, ...]
+
+
+@dataclass(frozen=True)
+class HingeOutline:
+    """A hinge between two bodies; "GROUND" is the inertial frame."""
+
+    name: str
+    parent: str
+    child: str
+    parent_at: Vector
+    """Where it is on the parent, in the parent's frame [m]."""
+    child_at: Vector
+    """Where it is on the child, in the child's frame [m]."""
+    axis: Vector
+    """Direction in the parent's frame."""
+    quantities: tuple[Quantity, ...]
+    """Those that are not zero."""
+
+
+@dataclass(frozen=True)
+class MotorOutline:
+    """A motor on a hinge."""
+
+    hinge: str
+    signal: str
+    """Name of its input."""
+    quantities: tuple[Quantity, ...]
+
+
+@dataclass(frozen=True)
+class SensorOutline:
+    """An observed signal."""
+
+    signal: str
+    title: str
+    """What it measures."""
+    sigma: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """All parts; bodies in the order of the states."""
+
+    bodies: tuple[BodyOutline, ...]
+    hinges: tuple[HingeOutline, ...]
+    motors: tuple[MotorOutline, ...]
+    sensors: tuple[SensorOutline, ...]
+    gravity: Vector
+    """Acceleration of gravity at the estimates [m/s²]."""

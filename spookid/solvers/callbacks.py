@@ -1,0 +1,160 @@
+"""A Program as the CasADi functions that ``nlpsol`` asks for, evaluated straight into its buffers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import casadi as ca
+import numpy as np
+
+from spookid.kernels import Array
+from spookid.solvers.program import Program
+
+_SCALAR = ca.Sparsity.dense(1, 1)
+_NONE = ca.Sparsity(0, 0)
+
+
+@dataclass(eq=False)
+class Watch:
+    """What happened inside the functions."""
+
+    seconds: float = 0.0
+    """Spent in them."""
+    interrupted: bool = False
+    """True once Ctrl-C came; the solver is stopped at the next iterate."""
+    error: BaseException | None = None
+    """Any other error, to be raised once the solver has let go."""
+
+    @property
+    def over(self) -> bool:
+        """True if the solver has to stop."""
+        return self.interrupted or self.error is not None
+
+
+class _Function(ca.Callback):  # type: ignore[misc]
+    """Evaluates ``work``: arrays of nonzeros in, arrays of nonzeros out."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[tuple[str, ca.Sparsity]],
+        outputs: Sequence[tuple[str, ca.Sparsity]],
+        work: Callable[..., Sequence[Array | float]],
+        watch: Watch,
+    ) -> None:
+        super().__init__()
+        self._inputs, self._outputs, self._work, self._watch = inputs, outputs, work, watch
+        self.construct(name, {})
+
+    def get_n_in(self) -> int:
+        return len(self._inputs)
+
+    def get_n_out(self) -> int:
+        return len(self._outputs)
+
+    def get_name_in(self, i: int) -> str:
+        return self._inputs[i][0]
+
+    def get_name_out(self, i: int) -> str:
+        return self._outputs[i][0]
+
+    def get_sparsity_in(self, i: int) -> ca.Sparsity:
+        return self._inputs[i][1]
+
+    def get_sparsity_out(self, i: int) -> ca.Sparsity:
+        return self._outputs[i][1]
+
+    def has_eval_buffer(self) -> bool:
+        return True
+
+    def eval_buffer(self, arguments: Sequence[memoryview], results: Sequence[memoryview]) -> int:
+        began = time.perf_counter()
+        try:
+            with np.errstate(all="ignore"):
+                values = self._work(*(np.frombuffer(a) if a is not None else None for a in arguments))
+        except KeyboardInterrupt:
+            self._watch.interrupted = True
+            values = [np.nan] * len(results)
+        except Exception as error:  # it must not pass through C++
+            self._watch.error = self._watch.error or error
+            values = [np.nan] * len(results)
+        for result, value in zip(results, values, strict=True):
+            if result is not None and len(result):
+                np.frombuffer(result)[:] = value
+        self._watch.seconds += time.perf_counter() - began
+        return 0
+
+
+@dataclass(eq=False)
+class Functions:
+    """What ``nlpsol`` needs of a program; it must live as long as the solver that uses it."""
+
+    program: Program
+    watch: Watch
+    nlp: ca.Function = field(init=False)
+    options: dict[str, ca.Function] = field(init=False)
+    """The derivatives under nlpsol's names."""
+
+    def __post_init__(self) -> None:
+        p, watch = self.program, self.watch
+        x = ("x", ca.Sparsity.dense(p.size, 1))
+        rows = ca.Sparsity.dense(len(p.bounds[0]), 1)
+        given, value = [x, ("p", _NONE)], ("f", _SCALAR)
+        self.nlp = _Function("nlp", given, [value, ("g", rows)], lambda z, _: (p.objective(z), p.constraints(z)), watch)
+        gradient = [value, ("grad_f_x", x[1])]
+        jacobian = [("g", rows), ("jac_g_x", p.jacobian_sparsity)]
+        hessian = [("triu_hess_gamma_x_x", p.hessian_sparsity)]
+        multipliers = [*given, ("lam_f", _SCALAR), ("lam_g", rows)]
+        self.options = {
+            "grad_f": _Function("grad_f", given, gradient, lambda z, _: (p.objective(z), p.gradient(z)), watch),
+            "jac_g": _Function("jac_g", given, jacobian, lambda z, _: (p.constraints(z), p.jacobian(z)), watch),
+            "hess_lag": _Function(
+                "hess_lag",
+                multipliers,
+                hessian,
+                lambda z, _, weight, lam: (p.hessian(z, float(weight[0]), lam),),
+                watch,
+            ),
+        }
+
+
+class Observer(ca.Callback):  # type: ignore[misc]
+    """Called by ``nlpsol`` at every iterate.
+
+    Args:
+        see: given z and the multipliers of its bounds and of the rows; it returns True to stop the solver.
+    """
+
+    def __init__(self, program: Program, see: Callable[[Array, Array, Array], bool]) -> None:
+        super().__init__()
+        self._sizes = {"x": program.size, "f": 1, "g": len(program.bounds[0]), "lam_x": program.size}
+        self._sizes["lam_g"] = self._sizes["g"]
+        self._see = see
+        self.construct("observer", {})
+
+    def get_n_in(self) -> int:
+        return int(ca.nlpsol_n_out())
+
+    def get_n_out(self) -> int:
+        return 1
+
+    def get_name_in(self, i: int) -> str:
+        return str(ca.nlpsol_out(i))
+
+    def get_name_out(self, i: int) -> str:
+        return "stop"
+
+    def get_sparsity_in(self, i: int) -> ca.Sparsity:
+        return ca.Sparsity.dense(self._sizes.get(ca.nlpsol_out(i), 0), 1)
+
+    def has_eval_buffer(self) -> bool:
+        return True
+
+    def eval_buffer(self, arguments: Sequence[memoryview], results: Sequence[memoryview]) -> int:
+        given = dict(zip(ca.nlpsol_out(), arguments, strict=True))
+        z, bounds, rows = (np.frombuffer(given[name]).copy() for name in ("x", "lam_x", "lam_g"))
+        stop = self._see(z, bounds, rows)
+        np.frombuffer(results[0])[:] = float(stop)
+        return 0

@@ -1,0 +1,228 @@
+"""The linearized problem with its states eliminated: T of (3.32), and what a fit leaves of any vector of residuals.
+
+With whitened Jacobians J_x of the states and J_χ of the parameters, T = (I − J_x J_x⁺) J_χ. A projection costs two
+substitutions in a banded Cholesky factor, so all of this is linear in the number of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
+
+from spookid.factor import Factor, Group
+from spookid.kernels import Array
+from spookid.solvers.reduction import Reduction, Rows
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
+from spookid.transcription import Point, Transcription
+
+RANK = 1e-10
+"""Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
+_INDEPENDENT = 1e-9
+"""Singular values of the initial state's rows below this share of the largest are zero."""
+
+Columns = list[Array]
+"""m vectors of residuals along one chain: per factor (count, m, rows)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Strip:
+    """One factor's rows along one chain, in the unknowns that the reduction leaves."""
+
+    factor: Factor
+    rows: Rows
+    alive: Array
+    """1 where a row depends on anything, 0 where its sample is missing, (count, rows)."""
+    steps: int
+    """N, of the chain."""
+    tangent: int
+    """Unknowns of a step."""
+    scale: float = 1.0
+    """By which raw residuals of the factor were multiplied: that of hard rows is their penalty's root."""
+
+    def products(self, left: Array) -> list[tuple[int, Array]]:
+        """Per offset Jᵀ left for columns (count, m, rows): the offset and (count, tangent, m)."""
+        across = left.transpose(0, 2, 1)
+        return [(offset, np.matmul(part, across)) for offset, part in self._parts()]
+
+    def image(self, steps: Array) -> Array:
+        """J times steps of the states (N, tangent, m): (count, m, rows)."""
+        count = len(self.rows.matrix)
+        parts = [np.matmul(steps[offset : offset + count].transpose(0, 2, 1), part) for offset, part in self._parts()]
+        return np.asarray(sum(parts[1:], parts[0]))
+
+    @cached_property
+    def equations(self) -> NormalEquations:
+        """Its part of the normal equations."""
+        return self._assembled(self.rows, self.steps)
+
+    def between(self, first: int, last: int) -> NormalEquations:
+        """The part of its rows from ``first`` to before ``last``, of the steps that they reach from ``first`` on."""
+        rows = replace(self.rows, matrix=self.rows.matrix[first:last])
+        return self._assembled(rows, len(rows.matrix) + max(rows.offsets))
+
+    def _assembled(self, rows: Rows, steps: int) -> NormalEquations:
+        parameters = rows.matrix.shape[1] - len(rows.offsets) * self.tangent - 1
+        return assemble([rows], steps, self.tangent, parameters)
+
+    def _parts(self) -> list[tuple[int, Array]]:
+        matrix, t = self.rows.matrix, self.tangent
+        return [(offset, matrix[:, i * t : (i + 1) * t]) for i, offset in enumerate(self.rows.offsets)]
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A transcription linearized at a point."""
+
+    problem: Transcription
+    chains: tuple[tuple[Strip, ...], ...]
+
+    @property
+    def parameters(self) -> int:
+        """n_p."""
+        return len(self.problem.names)
+
+    def scaled(self, scales: Mapping[str, Array]) -> Linear:
+        """With the rows of each factor that ``scales`` names multiplied by its numbers, (rows,)."""
+
+        def scaled(strip: Strip) -> Strip:
+            if strip.factor.name not in scales:
+                return strip
+            return replace(strip, rows=replace(strip.rows, matrix=strip.rows.matrix * scales[strip.factor.name]))
+
+        return replace(self, chains=tuple(tuple(map(scaled, strips)) for strips in self.chains))
+
+
+def linear(problem: Transcription, point: Point) -> Linear:
+    """The linearization at ``point``; hard rows that link steps become stiff ones."""
+    reduction = Reduction(problem, point)
+    reduction.stiffen()
+    chains = []
+    for c, chain in enumerate(problem.chains):
+        rows, _ = reduction.reduce(point, c)
+        pairs = zip(reduction.kept, rows, strict=True)
+        chains.append(tuple(_strip(reduction, factor, r, chain.steps) for factor, r in pairs))
+    return Linear(problem, tuple(chains))
+
+
+def _strip(reduction: Reduction, factor: Factor, rows: Rows, steps: int) -> Strip:
+    if factor.first_only and factor.group is Group.STATE:
+        rows = _independent(rows, len(rows.offsets) * reduction.tangent)
+    alive = np.any(rows.matrix[:, :-1] != 0, axis=1).astype(np.float64)
+    scale = float(np.sqrt(reduction.penalty)) if factor in reduction.coupled else 1.0
+    return Strip(factor, rows, alive, steps, reduction.tangent, scale)
+
+
+def _independent(rows: Rows, states: int) -> Rows:
+    """Those of one step that do not depend on one another in its ``states``: noise lives in them only."""
+    left, values, _ = np.linalg.svd(rows.matrix[0, :states].T, full_matrices=False)
+    basis = left[:, values > _INDEPENDENT * values.max(initial=0.0)]
+    complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
+    return replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
+
+
+def added(strips: Sequence[Strip]) -> NormalEquations:
+    """Normal equations of one chain."""
+    parts = [strip.equations for strip in strips]
+    band = np.zeros((len(parts[0].band), max(part.band.shape[1] for part in parts)))
+    for part in parts:
+        band[:, : part.band.shape[1]] += part.band
+    border, corner = (np.sum([getattr(part, name) for part in parts], axis=0) for name in ("border", "corner"))
+    return NormalEquations(band, border, corner)
+
+
+class Contraction:
+    """A linearized problem with its states projected out.
+
+    Args:
+        here: the problem.
+        held: True for parameters that do not move, (n_p,).
+        refined: project twice, so that T is exact to round-off.
+
+    Raises:
+        NotPositiveDefiniteError: if the states are not determined.
+    """
+
+    def __init__(self, here: Linear, held: NDArray[np.bool_], refined: bool = True) -> None:
+        self.linear = here
+        self._states = 0
+        self._factors = [self._factor(c) for c in range(len(here.chains))]
+        n = here.parameters
+        starts = [[s.rows.matrix[:, -(n + 1) :] for s in strips] for strips in here.chains]
+        projected = [self._without_states(c, start) for c, start in enumerate(starts)]
+        if refined:
+            projected = [self._without_states(c, part) for c, part in enumerate(projected)]
+        self.T = [[part[:, :n] for part in parts] for parts in projected]
+        """Per chain and factor, transposed: (count, n_p, rows)."""
+        self.information = self.inner(self.T, self.T)
+        """TᵀT, the Schur complement of the states, (n_p, n_p)."""
+        self.inverse, self._moving = _inverse(self.information, held)
+        """Its inverse for the parameters that are not held, 0 elsewhere, (n_p, n_p)."""
+        self.residuals = self._without_parameters([[part[:, n:] for part in parts] for parts in projected])
+        """r̂ = (I − H) r, what the best changes of states and parameters leave, (count, 1, rows)."""
+
+    @property
+    def freedom(self) -> int:
+        """Rows that depend on anything, hard ones too, less the unknowns that move any."""
+        rows = sum(int(strip.alive.sum()) for strips in self.linear.chains for strip in strips)
+        return rows - self._states - self._moving
+
+    def left(self, columns: Sequence[Columns]) -> list[Columns]:
+        """(I − H) times vectors of residuals, per chain."""
+        return self._without_parameters([self._without_states(c, part) for c, part in enumerate(columns)])
+
+    def inner(self, one: Sequence[Columns], other: Sequence[Columns]) -> Array:
+        """Inner products of vectors of residuals, (m, m')."""
+        pairs = ((a, b) for ones, others in zip(one, other, strict=True) for a, b in zip(ones, others, strict=True))
+        return np.asarray(sum(np.tensordot(a, b, axes=((0, 2), (0, 2))) for a, b in pairs))
+
+    def fitted(self, chain: int, columns: Columns) -> Array:
+        """J_x⁺ times vectors of residuals of one chain, (N, tangent, m)."""
+        strips = self.linear.chains[chain]
+        right = np.zeros((strips[0].steps, strips[0].tangent, columns[0].shape[1]))
+        for strip, left in zip(strips, columns, strict=True):
+            for offset, product in strip.products(left):
+                right[offset : offset + len(product)] += product
+        flat = right.reshape(-1, right.shape[2])
+        solved = cho_solve_banded((self._factors[chain], True), flat, overwrite_b=True, check_finite=False)
+        return np.asarray(solved).reshape(right.shape)
+
+    def _without_states(self, chain: int, columns: Columns) -> Columns:
+        """(I − J_x J_x⁺) times vectors of residuals of one chain."""
+        steps, strips = self.fitted(chain, columns), self.linear.chains[chain]
+        return [c - s.image(steps) for c, s in zip(columns, strips, strict=True)]
+
+    def _without_parameters(self, columns: Sequence[Columns]) -> list[Columns]:
+        """(I − T T⁺) times vectors of residuals."""
+        steps = self.inverse @ self.inner(self.T, columns)
+        return [
+            [c - np.matmul(steps.T, T) for T, c in zip(Ts, parts, strict=True)]
+            for Ts, parts in zip(self.T, columns, strict=True)
+        ]
+
+    def _factor(self, chain: int) -> Array:
+        strips = self.linear.chains[chain]
+        band = added(strips).band.T.copy()
+        self._states += int(np.count_nonzero(band[0]))
+        band[0, band[0] == 0] = 1.0  # an unknown that moves nothing stays where it is
+        for damping in (0.0, 1e-14):
+            band[0] *= 1 + damping
+            try:
+                return np.asarray(cholesky_banded(band, lower=True, check_finite=False))
+            except LinAlgError:
+                continue
+        raise NotPositiveDefiniteError("the states are not determined")
+
+
+def _inverse(information: Array, held: NDArray[np.bool_]) -> tuple[Array, int]:
+    """Pseudo-inverse, each parameter scaled by its own information, of those that are not held; and its rank."""
+    scale = np.sqrt(np.diag(information))
+    scale = np.where((scale > 0) & ~held, scale, np.inf)
+    values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
+    seen = values > RANK * values.max(initial=0.0)
+    half = vectors[:, seen] / np.sqrt(values[seen]) / scale[:, None]
+    return np.asarray(half @ half.T), int(np.sum(seen))

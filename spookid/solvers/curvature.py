@@ -1,0 +1,138 @@
+"""What Gauss and Newton differ by: S = Σ rᵢ ∇²rᵢ, the curvature of the residuals, exact and as sparse as JᵀJ.
+
+JᵀJ + S is half the Hessian of the cost. In the unknowns that the reduction leaves,
+
+- where points are held on the surface of local hard rows g(x_k) = 0, the cost bends with the surface: S is that of the
+  Lagrangian ½|r|² + μᵀg, whose multipliers μ balance the gradient across the surface;
+- private unknowns λ, which enter linearly, follow the others: with U = J_λ⁺ᵀ Sᵀ_xλ, eliminating them takes
+  (J_x + U)ᵀ(J_x + U) − J_xᵀJ_x more than the projection of J does;
+- coupled hard rows weigh in with their multipliers ρ (c + s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spookid.factor import Factor
+from spookid.kernels import Array
+from spookid.solvers.batched import rank, split
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.structured import NormalEquations, gather
+from spookid.transcription import Block, Point
+
+
+def curvature(reduction: Reduction, point: Point, chain: int, basis: Array | None) -> NormalEquations:
+    """S of one chain at ``point`` in the ``basis`` (N, columns, tangent) of its steps; the gradient is left zero."""
+    return _Curvature(reduction, point, chain, basis).assembled()
+
+
+@dataclass(frozen=True, eq=False)
+class _Surface:
+    """The local hard rows and their tangent space, step by step."""
+
+    blocks: Sequence[Block]
+    basis: Array
+    """(N, columns, tangent)."""
+    inverse: Array
+    """G⁺, (N, columns, rows)."""
+    drag: Array
+    """How the parameters pull a point along with the surface, (N, columns, n_p)."""
+
+
+class _Curvature:
+    def __init__(self, reduction: Reduction, point: Point, chain: int, basis: Array | None) -> None:
+        self._reduction, self._problem, self._point, self._chain = reduction, reduction.problem, point, chain
+        self._width = self._problem.manifold.tangent
+        blocks = {block.factor.name: block for block in self._problem.linearize(point, chain)}
+        residuals = [blocks[f.name].residual for f in self._problem.factors]
+        self._kept = [blocks[f.name] for f in reduction.kept]
+        self._weights = [
+            w * self._stiffness(f) for f, w in zip(reduction.kept, reduction.augmented(chain, residuals), strict=True)
+        ]
+        local = [blocks[f.name] for f in reduction.local]
+        self._surface = None if basis is None else self._tangent_space(local, basis)
+
+    def assembled(self) -> NormalEquations:
+        parts = [(b.factor, self._of(b, w)) for b, w in zip(self._kept, self._weights, strict=True)]
+        parts += [(f, self._visible(f, self._second(f, mu), axes=2)) for f, mu in self._multipliers()]
+        products = ((tuple(f.variables), self._padded(self._reduced(f, part))) for f, part in parts)
+        reach = max(f.reach for f in self._reduction.kept)
+        steps = self._problem.chains[self._chain].steps
+        return gather(products, reach, steps, self._reduction.tangent, len(self._problem.names))
+
+    def _stiffness(self, factor: Factor) -> float:
+        """What the rows are multiplied by before they are squared."""
+        return float(np.sqrt(self._reduction.penalty)) if factor in self._reduction.coupled else 1.0
+
+    def _second(self, factor: Factor, weights: Array) -> Array:
+        return self._problem.curvature(factor, self._point, self._chain, weights)
+
+    def _of(self, block: Block, weights: Array) -> Array:
+        """S of a kept factor, its private unknowns eliminated, in the visible columns."""
+        factor = block.factor
+        second = self._second(factor, weights)
+        visible = self._visible(factor, second, axes=2)
+        if factor.name not in self._reduction.private:
+            return visible
+        offset, columns = self._reduction.private[factor.name]
+        hidden = list(factor.variables).index(offset) * self._width + columns
+        jacobian = self._stiffness(factor) * block.matrix[:, :-1]
+        fitted = jacobian[:, hidden].transpose(0, 2, 1)
+        inverse = split(fitted, rank(fitted)).inverse
+        slopes = self._visible(factor, jacobian, axes=1)
+        moved = slopes + np.matmul(self._visible(factor, second[:, :, hidden], axes=1), inverse)
+        return visible + _square(slopes) - _square(moved)
+
+    def _multipliers(self) -> list[tuple[Factor, Array]]:
+        """μ of each local hard factor, (N, rows)."""
+        if self._surface is None:
+            return []
+        gradient = np.zeros((self._problem.chains[self._chain].steps, self._width))
+        for block, weights in zip(self._kept, self._weights, strict=True):
+            product = np.matmul(block.matrix[:, :-1], weights[:, :, None])[:, :, 0]
+            for i, offset in enumerate(block.factor.variables):
+                gradient[offset : offset + len(product)] += product[:, i * self._width : (i + 1) * self._width]
+        across = gradient[:, None, self._reduction.columns]
+        mu = -np.matmul(across, self._surface.inverse)[:, 0]
+        cuts = np.cumsum([len(block.factor.rows) for block in self._surface.blocks])[:-1]
+        return [(b.factor, part) for b, part in zip(self._surface.blocks, np.split(mu, cuts, axis=1), strict=True)]
+
+    def _tangent_space(self, blocks: Sequence[Block], basis: Array) -> _Surface:
+        matrix = np.concatenate([b.matrix[:, :-1].transpose(0, 2, 1) for b in blocks], axis=1)
+        columns = self._reduction.columns
+        inverse = split(matrix[:, :, columns], len(columns) - self._reduction.tangent).inverse
+        return _Surface(blocks, basis, inverse, -np.matmul(inverse, matrix[:, :, self._width :]))
+
+    def _visible(self, factor: Factor, matrix: Array, axes: int) -> Array:
+        """The columns of a factor that are not private, along the first axis behind the steps or along both."""
+        places = np.arange(len(factor.variables))[:, None] * self._width + self._reduction.columns
+        keep = np.r_[places.ravel(), len(factor.variables) * self._width : matrix.shape[1]]
+        return matrix[:, keep] if axes == 1 else matrix[:, keep[:, None], keep]
+
+    def _reduced(self, factor: Factor, matrix: Array) -> Array:
+        """TᵀST with T from the unknowns that are left to the visible ones of a factor, parameters last."""
+        if self._surface is None:
+            return matrix
+        wide, narrow = len(self._reduction.columns), self._reduction.tangent
+        n, steps, count = len(self._problem.names), len(factor.variables), len(matrix)
+        spread = np.zeros((count, steps * wide + n, steps * narrow + n))
+        spread[:, steps * wide :, steps * narrow :] = np.eye(n)
+        for i, offset in enumerate(factor.variables):
+            at = slice(offset, offset + count)
+            rows = slice(i * wide, (i + 1) * wide)
+            spread[:, rows, i * narrow : (i + 1) * narrow] = self._surface.basis[at]
+            spread[:, rows, steps * narrow :] = self._surface.drag[at]
+        return np.asarray(np.matmul(spread.transpose(0, 2, 1), np.matmul(matrix, spread)))
+
+    @staticmethod
+    def _padded(matrix: Array) -> Array:
+        """A zero gradient behind the columns."""
+        return np.pad(matrix, ((0, 0), (0, 1), (0, 1)))
+
+
+def _square(slopes: Array) -> Array:
+    """JᵀJ of transposed Jacobians (count, columns, rows)."""
+    return np.asarray(np.matmul(slopes, slopes.transpose(0, 2, 1)))

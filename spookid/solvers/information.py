@@ -1,0 +1,85 @@
+"""What the data say about the parameters at a solution that any solver found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from spookid.factor import Factor
+from spookid.kernels import Array
+from spookid.solvers.linearization import Linearization
+from spookid.solvers.program import Program
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.relaxation import FischerBurmeister
+from spookid.solvers.steps import schur
+from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.transcription import Point, Transcription
+
+_SHIFT = 1e-13
+"""Of the Hessian's diagonal, so that unknowns that nothing determines, such as multipliers in a loop, do not matter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """See the fields of ``Outcome`` of the same names."""
+
+    matrix: Array
+    """Schur complement of the states in JᵀWJ, hard rows held exactly, (n_p, n_p); NaN if it cannot be had."""
+    freedom: int
+    redundant: int
+
+
+def information(problem: Transcription, point: Point) -> Information:
+    """Information in the parameters at ``point``; of a complementarity pair the smaller member is held at zero."""
+    held = problem.with_factors([_active(factor) for factor in problem.factors])
+    n = len(problem.names)
+    try:
+        reduction = Reduction(held, point)
+        chains = range(len(held.chains))
+        here = Linearization(reduction, reduction.evaluate(point), [reduction.reduce(point, c) for c in chains])
+        matrix = schur(here) if reduction.saddle or not reduction.coupled else _constrained(held, point)
+        return Information(matrix, here.freedom, reduction.redundant)
+    except (NotPositiveDefiniteError, np.linalg.LinAlgError, KeyboardInterrupt):
+        return Information(np.full((n, n), np.nan), 0, 0)
+
+
+def _active(factor: Factor) -> Factor:
+    if not factor.pairs:
+        return factor
+    m = len(factor.rows) // 2
+    return Factor(
+        factor.name,
+        factor.group,
+        ca.fmin(factor.residual[:m], factor.residual[m:]),
+        factor.variables,
+        factor.data,
+        factor.rows[:m],
+        first_only=factor.first_only,
+        hard=True,
+    )
+
+
+def _constrained(problem: Transcription, point: Point) -> Array:
+    """The Schur complement from the sparse optimality system of hard rows A and soft rows J, [JᵀJ Aᵀ; A 0]."""
+    program = Program(problem, point, FischerBurmeister(), exact=False)
+    z, rows = program.origin, len(program.bounds[0])
+    upper = ca.DM(program.hessian_sparsity, program.hessian(z, 0.5, np.zeros(rows)))
+    H, A = ca.triu2symm(upper).sparse(), ca.DM(program.jacobian_sparsity, program.jacobian(z)).sparse()
+    if not (np.all(np.isfinite(H.data)) and np.all(np.isfinite(A.data))):
+        raise NotPositiveDefiniteError("a derivative is not finite")
+    states = program.size - len(problem.names)
+    diagonal = H.diagonal()[:states]
+    in_rows = np.bincount(A.tocoo().col, minlength=program.size)[:states] > 0
+    alone = (diagonal == 0) & ~in_rows
+    shift = sparse.diags_array(np.where(alone, 1.0, _SHIFT * diagonal))  # an unknown that moves nothing stays
+    system = sparse.block_array([[H[:states, :states] + shift, A[:, :states].T], [A[:, :states], None]], format="csc")
+    border = sparse.vstack([H[:states, states:], A[:, states:]]).toarray()
+    try:
+        eliminated = border.T @ splu(system).solve(border)
+    except RuntimeError as error:
+        raise NotPositiveDefiniteError(str(error)) from None
+    return np.asarray((H[states:, states:].toarray() - eliminated) / np.outer(program.scales, program.scales))

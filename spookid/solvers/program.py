@@ -1,0 +1,381 @@
+"""A Transcription as a nonlinear program in flat unknowns z, with sparse exact derivatives.
+
+z holds, step by step and chain by chain, the coordinates δ of the state around the start's (``Manifold.chart``), and
+last the parameters over their magnitudes. A rotation so has three unknowns and no norm to keep. Residuals and
+Jacobians are the transcription's own; the chart's derivative T turns their tangent spaces into coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, TypeVar
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.factor import Factor, Group
+from spookid.kernels import Array, Kernel, contiguous
+from spookid.solvers.relaxation import Relaxation
+from spookid.solvers.roles import Mask, Pairs, Role, role_of
+from spookid.transcription import Point, Transcription
+
+Indices = NDArray[np.int64]
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A factor along a chain."""
+
+    factor: Factor
+    chain: int
+    columns: Indices
+    """Unknowns of each step's window, ascending, (count, columns)."""
+    rows: Indices
+    """Constraint rows of each step, (count, k); −1 for a row that others imply."""
+    role: Role
+    structure: Mask
+    """Where its Jacobian can differ from zero, (rows, columns)."""
+
+
+class _Last(Generic[V]):
+    """The value at the last z only: a solver asks for several things at one point."""
+
+    def __init__(self) -> None:
+        self.z: Array | None = None
+        self.value: V | None = None
+
+    def get(self, z: Array) -> V | None:
+        return self.value if self.z is not None and np.array_equal(self.z, z) else None
+
+    def keep(self, z: Array, value: V) -> V:
+        self.z, self.value = z.copy(), value
+        return value
+
+
+class Program:
+    """minimise o(z) subject to lower ≤ c(z) ≤ upper; gradients and Jacobian are exact, the Hessian as asked.
+
+    Args:
+        exact: True for the Hessian of the Lagrangian; False for Gauss–Newton's, which takes residuals and hard rows as
+            linear. Neither drops the curvature of a relaxation.
+    """
+
+    def __init__(self, problem: Transcription, start: Point, relaxation: Relaxation, exact: bool) -> None:
+        self.problem, self.start, self._exact = problem, start, exact
+        self._width = problem.manifold.tangent
+        self._firsts = np.cumsum([0, *(chain.steps * self._width for chain in problem.chains)])
+        self.scales = np.maximum(problem.magnitudes, np.abs(start.parameters))
+        """Parameters are these times their unknowns, (n_p,)."""
+        self._residuals: _Last[list[list[Array]]] = _Last()
+        self._jacobians: _Last[list[Array]] = _Last()
+        self._points: _Last[Point] = _Last()
+        x, d = ca.SX.sym("x", problem.manifold.ambient), ca.SX.sym("d", self._width)
+        self._chart = Kernel(ca.Function("chart", [x, d], [problem.manifold.chart(x, d)]), 2)
+        tangent = ca.densify(problem.manifold.chart_tangent(d))
+        self._tangent = Kernel(ca.Function("chart_tangent", [d], [tangent]), 1)
+        self.places = self._placed(relaxation)
+
+    # --- unknowns ---
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns."""
+        return int(self._firsts[-1]) + len(self.problem.names)
+
+    @property
+    def origin(self) -> Array:
+        """z of the start."""
+        return np.concatenate([np.zeros(self._firsts[-1]), self.start.parameters / self.scales])
+
+    @property
+    def box(self) -> tuple[Array, Array]:
+        """Bounds of z: of its parameters; what stands in no row at all stays where it is."""
+        free = np.where(self._used[: self._firsts[-1]], np.inf, 0.0)
+        lower, upper = (np.asarray(side) / self.scales for side in (self.problem.lower, self.problem.upper))
+        return np.concatenate([-free, lower]), np.concatenate([free, upper])
+
+    @cached_property
+    def _used(self) -> NDArray[np.bool_]:
+        """True for unknowns that some factor's residual depends on, (size,)."""
+        used = np.zeros(self.size, dtype=bool)
+        for place in self.places:
+            used[place.columns[:, np.any(place.structure, axis=0)]] = True
+        return used
+
+    def point(self, z: Array) -> Point:
+        """What z stands for."""
+        if (known := self._points.get(z)) is not None:
+            return known
+        states = tuple(
+            self._chart([base, delta], [], np.empty_like(base))
+            for base, delta in zip(self.start.states, self._deltas(z), strict=True)
+        )
+        parameters = np.clip(z[self._firsts[-1] :] * self.scales, self.problem.lower, self.problem.upper)
+        return self._points.keep(z, Point(states, parameters))
+
+    def _deltas(self, z: Array) -> list[Array]:
+        return [
+            contiguous(z[first:last].reshape(-1, self._width))
+            for first, last in zip(self._firsts[:-1], self._firsts[1:], strict=True)
+        ]
+
+    # --- factors ---
+
+    def _placed(self, relaxation: Relaxation) -> tuple[Place, ...]:
+        places: list[Place] = []
+        first = 0
+        residuals = self.problem.residuals(self.start)
+        filled = np.array(ca.DM(self.problem.manifold.chart_tangent(ca.SX.sym("d", self._width)).sparsity(), 1).full())
+        for c in range(len(self.problem.chains)):
+            for f, factor in enumerate(self.problem.factors):
+                J = self.problem.linearize_factor(factor, self.start, c).matrix[:, :-1]
+                role = role_of(factor, residuals[c][f], J, relaxation)
+                wanted = role.bounds()[0] > -np.inf
+                wanted |= role.bounds()[1] < np.inf
+                rows = np.where(wanted, first + np.cumsum(wanted).reshape(wanted.shape) - 1, -1)
+                first += int(np.sum(wanted))
+                structure = self._filled(self.problem.pattern(factor), len(factor.variables), filled)
+                places.append(Place(factor, c, self._columns(factor, c, len(rows)), rows, role, structure))
+        return tuple(places)
+
+    def _filled(self, pattern: Mask, windows: int, block: Array) -> Mask:
+        """Pattern of J T."""
+        states = windows * self._width
+        turned = pattern[:, :states].reshape(len(pattern), windows, self._width).astype(float) @ block > 0
+        return np.hstack([turned.reshape(len(pattern), states), pattern[:, states:]])
+
+    def _columns(self, factor: Factor, chain: int, count: int) -> Indices:
+        starts = self._firsts[chain] + self._width * np.arange(count)[:, None]
+        windows = [starts + self._width * offset + np.arange(self._width) for offset in factor.variables]
+        parameters = np.tile(self._firsts[-1] + np.arange(len(self.problem.names)), (count, 1))
+        return np.hstack([*windows, parameters])
+
+    def relax(self, t: float) -> None:
+        """Set the relaxation's parameter."""
+        for place in self.places:
+            if isinstance(place.role, Pairs):
+                place.role.t = t
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Of the constraint rows."""
+        sides = [place.role.bounds() for place in self.places]
+        return self._stacked([lower for lower, _ in sides]), self._stacked([upper for _, upper in sides])
+
+    def _stacked(self, values: Sequence[Array]) -> Array:
+        """Values of all places' rows, those that others imply left out."""
+        kept = [value[place.rows >= 0] for place, value in zip(self.places, values, strict=True)]
+        return np.concatenate([np.zeros(0), *kept])
+
+    def residuals(self, z: Array) -> list[list[Array]]:
+        """As the transcription's."""
+        known = self._residuals.get(z)
+        return known if known is not None else self._residuals.keep(z, self.problem.residuals(self.point(z)))
+
+    def _own(self, z: Array) -> list[Array]:
+        """Residuals of each place."""
+        return [values for chain in self.residuals(z) for values in chain]
+
+    def jacobians(self, z: Array) -> list[Array]:
+        """Transposed Jacobian of each place with respect to its columns of z, (count, columns, rows)."""
+        if (known := self._jacobians.get(z)) is not None:
+            return known
+        point, width = self.point(z), self._width
+        turns = [self._tangent([delta], [], np.empty((len(delta), width, width))) for delta in self._deltas(z)]
+        blocks = []
+        for place in self.places:
+            matrix = self.problem.linearize_factor(place.factor, point, place.chain).matrix[:, :-1]
+            out, count = np.empty_like(matrix), len(matrix)
+            for i, offset in enumerate(place.factor.variables):
+                columns = slice(i * width, (i + 1) * width)
+                np.matmul(turns[place.chain][offset : offset + count], matrix[:, columns], out=out[:, columns])
+            states = len(place.factor.variables) * width
+            out[:, states:] = matrix[:, states:] * self.scales[:, None]
+            blocks.append(out)
+        return self._jacobians.keep(z, blocks)
+
+    # --- the program ---
+
+    def objective(self, z: Array) -> float:
+        """o(z)."""
+        return sum(place.role.objective(r) for place, r in zip(self.places, self._own(z), strict=True))
+
+    def gradient(self, z: Array) -> Array:
+        """∂o/∂z, (size,)."""
+        total = np.zeros(self.size)
+        for place, r, J in zip(self.places, self._own(z), self.jacobians(z), strict=True):
+            share = np.matmul(J, place.role.slope(r)[:, :, None])[:, :, 0]
+            total += np.bincount(place.columns.ravel(), share.ravel(), self.size)
+        return total
+
+    def constraints(self, z: Array) -> Array:
+        """c(z)."""
+        return self._stacked([place.role.constraints(r) for place, r in zip(self.places, self._own(z), strict=True)])
+
+    def jacobian(self, z: Array) -> Array:
+        """Nonzeros of ∂c/∂z."""
+        values = [
+            place.role.constraint_slopes(r, J).transpose(0, 2, 1)[:, place.role.pattern(place.structure)].ravel()
+            for place, r, J in zip(self.places, self._own(z), self.jacobians(z), strict=True)
+        ]
+        return np.concatenate([np.zeros(0), *values])[self._jacobian_order[1]]
+
+    def pull_back(self, z: Array, multipliers: Array) -> Array:
+        """multipliersᵀ ∂c/∂z, (size,)."""
+        total, padded = np.zeros(self.size), np.append(multipliers, 0.0)
+        for place, r, J in zip(self.places, self._own(z), self.jacobians(z), strict=True):
+            if place.rows.size:
+                slopes = place.role.constraint_slopes(r, J)
+                share = np.matmul(slopes, padded[place.rows][:, :, None])[:, :, 0]
+                total += np.bincount(place.columns.ravel(), share.ravel(), self.size)
+        return total
+
+    def hessian(self, z: Array, weight: float, multipliers: Array) -> Array:
+        """Nonzeros of the upper triangle of ∂²(weight o + multipliersᵀc)/∂z²."""
+        values, padded = [], np.append(multipliers, 0.0)  # the last for rows that are not there
+        for p, (place, r, J) in enumerate(zip(self.places, self._own(z), self.jacobians(z), strict=True)):
+            given = padded[place.rows]
+            local = place.role.curvature(r, J, weight, given)
+            if self._exact:
+                second = self._second(p, z, place.role.multipliers(r, weight, given))
+                local = second if local is None else local + second
+            if local is not None:
+                values.append(local[:, self._dense(place)].ravel())
+        sparsity, places = self._hessian_order
+        weights: Array = np.concatenate([np.zeros(0), *values])
+        return np.asarray(np.bincount(places, weights, sparsity.nnz()), dtype=np.float64)
+
+    def _dense(self, place: Place) -> Mask:
+        """Upper triangle of the local Hessian, where it can differ from zero."""
+        rows = np.vstack([place.structure, place.role.pattern(place.structure)]).astype(float)
+        together = rows.T @ rows > 0
+        return np.asarray(np.triu(together))
+
+    def _second(self, p: int, z: Array, weights: Array) -> Array:
+        """Σ_i weights_i ∂²r_i/∂columns², (count, columns, columns)."""
+        place = self.places[p]
+        count, n = place.columns.shape
+        deltas, chain = self._deltas(z)[place.chain], self.problem.chains[place.chain]
+        data = chain.data.get(place.factor.name)
+        stepwise = [self.start.states[place.chain][offset : offset + count] for offset in place.factor.variables]
+        stepwise += [deltas[offset : offset + count] for offset in place.factor.variables]
+        stepwise += [np.zeros((count, 0)) if data is None else data, contiguous(weights)]
+        shared = [contiguous(z[self._firsts[-1] :]), self.problem.constants]
+        return self._curvatures[place.factor.name](stepwise, shared, np.empty((count, n, n)))
+
+    @cached_property
+    def _curvatures(self) -> dict[str, Kernel]:
+        return {factor.name: _curvature(self.problem, factor, self.scales) for factor in self.problem.factors}
+
+    # --- sparsity ---
+
+    @cached_property
+    def _jacobian_order(self) -> tuple[ca.Sparsity, Indices]:
+        """Sparsity of ∂c/∂z, and where in the places' nonzeros each of its nonzeros is."""
+        rows, columns = [], []
+        for place in self.places:
+            i, j = np.nonzero(place.role.pattern(place.structure))
+            rows.append(place.rows[:, i].ravel())
+            columns.append(place.columns[:, j].ravel())
+        i, j = _joined(rows), _joined(columns)
+        order = np.lexsort((i, j))
+        order = order[i[order] >= 0]
+        return _sparsity(len(self.bounds[0]), self.size, i[order], j[order]), order
+
+    @cached_property
+    def _hessian_order(self) -> tuple[ca.Sparsity, Indices]:
+        """Sparsity of the upper triangle, and to which of its nonzeros each of the places' goes."""
+        keys = []
+        for place in self.places:
+            if place.role.curvature(*self._nothing(place)) is None and not self._exact:
+                continue
+            i, j = np.nonzero(self._dense(place))
+            keys.append((place.columns[:, j] * self.size + place.columns[:, i]).ravel())
+        unique, places = np.unique(_joined(keys), return_inverse=True)
+        return _sparsity(self.size, self.size, unique % self.size, unique // self.size), places
+
+    def _nothing(self, place: Place) -> tuple[Array, Array, float, Array]:
+        count, n = place.columns.shape
+        rows = len(place.factor.rows)
+        return np.ones((count, rows)), np.zeros((count, n, rows)), 0.0, np.zeros(place.rows.shape)
+
+    @property
+    def jacobian_sparsity(self) -> ca.Sparsity:
+        """Of ∂c/∂z."""
+        return self._jacobian_order[0]
+
+    @property
+    def hessian_sparsity(self) -> ca.Sparsity:
+        """Upper triangle."""
+        return self._hessian_order[0]
+
+    # --- measures ---
+
+    @property
+    def paired_rows(self) -> list[Indices]:
+        """Constraint rows of each relaxed pairs factor."""
+        return [place.rows for place in self.places if isinstance(place.role, Pairs)]
+
+    def costs(self, z: Array) -> dict[Group, float]:
+        """Of the soft factors."""
+        return self.problem.costs(self.residuals(z))
+
+    def lengths(self, z: Array, hard: bool = False) -> Array:
+        """Norm of each unknown's column of the Jacobian of the soft factors, or of the others, (size,)."""
+        total = np.zeros(self.size)
+        for place, J in zip(self.places, self.jacobians(z), strict=True):
+            if (place.factor.hard or place.factor.pairs) is hard:
+                total += np.bincount(place.columns.ravel(), np.einsum("kcr,kcr->kc", J, J).ravel(), self.size)
+        return np.asarray(np.sqrt(total))
+
+    def pairs(self, z: Array) -> tuple[float, float]:
+        """Largest |min(a, b)| and largest |a b| of all pairs, in their units; NaN if there are none."""
+        smaller, product = [], []
+        for place, r in zip(self.places, self._own(z), strict=True):
+            if place.factor.pairs:
+                a, b = np.hsplit(r, 2)
+                smaller.append(np.max(np.abs(np.minimum(a, b)), initial=0.0))
+                product.append(np.max(np.abs(a * b), initial=0.0))
+        return max(smaller, default=np.nan), max(product, default=np.nan)
+
+    def violations(self, z: Array) -> Array:
+        """How far each row is outside its bounds, signed."""
+        values, (lower, upper) = self.constraints(z), self.bounds
+        return np.asarray(values - np.clip(values, lower, upper))
+
+    def left_out(self, z: Array) -> float:
+        """Largest residual of a row that was left out because others imply it."""
+        sizes = [
+            np.max(np.abs(place.role.constraints(r)[place.rows < 0]), initial=0.0)
+            for place, r in zip(self.places, self._own(z), strict=True)
+        ]
+        return float(max(sizes, default=0.0))
+
+
+def _curvature(problem: Transcription, factor: Factor, scales: Array) -> Kernel:
+    """Hessian of Σ weights_i r_i in the coordinates of each step and the scaled parameters, dense."""
+    parameters, constants = problem.shared
+    residual = ca.Function("r", [*factor.variables.values(), factor.data, parameters, constants], [factor.residual])
+    bases = [ca.SX.sym("base", problem.manifold.ambient) for _ in factor.variables]
+    deltas = [ca.SX.sym("delta", problem.manifold.tangent) for _ in factor.variables]
+    data, weights = ca.SX.sym("data", factor.data.numel()), ca.SX.sym("weights", len(factor.rows))
+    scaled, numbers = ca.SX.sym("theta", parameters.numel()), ca.SX.sym("constants", constants.numel())
+    moved = [problem.manifold.chart(x, d) for x, d in zip(bases, deltas, strict=True)]
+    value = ca.dot(weights, residual(*moved, data, ca.DM(scales) * scaled, numbers))
+    hessian, _ = ca.hessian(value, ca.vertcat(*deltas, scaled))
+    inputs = [*bases, *deltas, data, weights, scaled, numbers]
+    return Kernel(ca.Function("curvature", inputs, [ca.cse(ca.densify(hessian))]), len(inputs) - 2)
+
+
+def _joined(parts: Sequence[Indices]) -> Indices:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def _sparsity(rows: int, columns: int, i: Indices, j: Indices) -> ca.Sparsity:
+    """From row and column of each nonzero, sorted by column, then row."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(j, minlength=columns))])
+    return ca.Sparsity(rows, columns, starts.tolist(), i.tolist())

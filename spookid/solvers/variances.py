@@ -1,0 +1,162 @@
+"""Noise variances of the groups of residuals, from what the fit leaves of them: (3.26, 3.27) with degrees of freedom.
+
+With H the hat matrix of states and parameters, residuals are r̂ = (I − H) r. If the rows of group g have variance s_g²,
+
+    E |r̂_g|² = Σ_g' M_gg' s_g'²,        M_gg' = |(I − H)_gg'|²  (Frobenius),
+
+so the variances follow from the sums of squares. Where the states follow the measurements, as with a small state
+weight, most of the measurement noise ends up in the impulse residuals: M is far from diagonal, and dividing the sum of
+each group by its number of rows would call that process noise. M is estimated with random signs: |(I − H) z|² for
+z = ±1 in one group and 0 elsewhere. The equations are solved again with rows weighted by the variances found, until the
+standard errors stand still: restricted maximum likelihood of normal noise, by Fisher scoring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from spookid.factor import Group
+from spookid.kernels import Array
+from spookid.solvers.contraction import Columns, Contraction, Linear, Strip
+from spookid.solvers.structured import NotPositiveDefiniteError
+
+_PROBES = (8, 96)
+"""Random vectors for each group: at least and at most."""
+_SAMPLES = 10_000
+"""Steps that they cover together, if that takes no more than the most of them."""
+_ROUNDS = 6
+_SETTLED = 0.02
+"""Relative change of every standard error that ends the rounds."""
+_ALIKE = 2.0
+"""Ratio of standard deviations up to which weights are good enough to estimate them with."""
+_LEAST = 1e-3
+"""Standard deviation of a group relative to the largest that weights assume at least."""
+
+Members: TypeAlias = Mapping[str, Mapping[str, Array]]
+"""Name of a group of rows to its factors' names and masks of their rows, (rows,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Variances of whitened residuals by group: 1 if the noise is what the weights say."""
+
+    groups: tuple[str, ...]
+    """"state", and the label of each row of observations."""
+    variances: Array
+    """(n_g,)."""
+    shares: Array
+    """T_gᵀT_g of each group, (n_g, n_p, n_p)."""
+    prior: Array
+    """The same of the priors, whose variance is 1, (n_p, n_p)."""
+
+    @property
+    def scatter(self) -> Array:
+        """Tᵀ Cov(r) T, (n_p, n_p)."""
+        return np.asarray(self.prior + np.tensordot(self.variances, self.shares, axes=1))
+
+
+def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
+    """The variances, and what each group says about the parameters."""
+    here = first.linear
+    members, prior = _members(here)
+    n = here.parameters
+    shares = np.array([_share(first, rows) for rows in members.values()]).reshape(len(members), n, n)
+    variances, errors, contraction = np.ones(len(members)), np.full(n, np.inf), first
+    for _ in range(_ROUNDS):
+        variances = variances * _round(contraction, members, prior)
+        noise = Noise(tuple(members), variances, shares, _share(first, prior))
+        last, errors = errors, np.sqrt(np.diag(first.inverse @ noise.scatter @ first.inverse))
+        if not variances.any() or np.all(np.abs(errors - last) <= _SETTLED * errors):
+            break
+        if contraction is first and variances.max() <= _ALIKE**2 * variances.min():
+            break
+        variances = np.maximum(variances, _LEAST**2 * variances.max())
+        variances = variances / variances[0]  # only ratios matter, and the first group's rows are the many
+        try:
+            contraction = Contraction(here.scaled(_scales(members, variances)), held, refined=False)
+        except NotPositiveDefiniteError:
+            break
+    return noise
+
+
+def _members(here: Linear) -> tuple[Members, Mapping[str, Array]]:
+    """The groups of noisy rows, and the rows of the priors."""
+    found: dict[str, dict[str, Array]] = {}
+    prior: dict[str, Array] = {}
+    for strip in here.chains[0]:
+        factor, n = strip.factor, strip.alive.shape[1]
+        if factor.hard:
+            continue
+        if factor.group is Group.PRIOR:
+            prior[factor.name] = np.ones(n)
+            continue
+        labels = factor.rows if factor.group is Group.OBSERVATION else (factor.group.value,) * n
+        for label in dict.fromkeys(labels):
+            found.setdefault(label, {})[factor.name] = np.array([other == label for other in labels], dtype=np.float64)
+    return found, prior
+
+
+def _round(c: Contraction, members: Members, prior: Mapping[str, Array]) -> Array:
+    """Variances relative to those that the rows are weighted with, (n_g,)."""
+    rng = np.random.default_rng(0)
+    probes = int(np.clip(_SAMPLES // sum(chain.steps for chain in c.linear.problem.chains), *_PROBES))
+    M = np.zeros((len(members), len(members)))
+    for j, rows in enumerate(members.values()):
+        left = c.left([[_signs(s, rows, probes, rng) for s in strips] for strips in c.linear.chains])
+        M[:, j] = [_square(c, left, other) / probes for other in members.values()]
+    M = (M + M.T) / 2
+    squares = np.array([_square(c, c.residuals, rows) for rows in members.values()])
+    if prior:  # their share of the residuals has variance 1 and cannot be told from the data
+        squares = np.maximum(squares - [_trace(c, rows, prior) for rows in members.values()], 0.0)
+    weights = 1 / np.sqrt(np.maximum(M.sum(axis=1), np.finfo(float).tiny))
+    return np.asarray(nnls(M * weights[:, None], squares * weights)[0])
+
+
+def _signs(strip: Strip, rows: Mapping[str, Array], probes: int, rng: np.random.Generator) -> Array:
+    """Random signs in a group's rows, 0 elsewhere, (count, probes, rows)."""
+    count, n = strip.alive.shape
+    if strip.factor.name not in rows:
+        return np.zeros((count, probes, n))
+    signs = rng.integers(0, 2, (count, probes, n)) * 2.0 - 1.0
+    return np.asarray(signs * (strip.alive * rows[strip.factor.name])[:, None])
+
+
+def _square(c: Contraction, columns: list[Columns], rows: Mapping[str, Array]) -> float:
+    """Sum of squares of columns in a group's rows."""
+    total = 0.0
+    for strips, parts in zip(c.linear.chains, columns, strict=True):
+        for s, part in zip(strips, parts, strict=True):
+            if s.factor.name in rows:
+                total += float(np.einsum("kmr,kmr->r", part, part) @ rows[s.factor.name])
+    return total
+
+
+def _share(c: Contraction, rows: Mapping[str, Array]) -> Array:
+    """T_gᵀT_g of a group, (n_p, n_p)."""
+    n = c.linear.parameters
+    total = np.zeros((n, n))
+    for strips, parts in zip(c.linear.chains, c.T, strict=True):
+        for s, T in zip(strips, parts, strict=True):
+            if s.factor.name in rows:
+                total += np.tensordot(T * rows[s.factor.name], T, axes=((0, 2), (0, 2)))
+    return total
+
+
+def _trace(c: Contraction, rows: Mapping[str, Array], prior: Mapping[str, Array]) -> float:
+    """|(I − H)_gp|² of a group g and the priors p, whose rows see no states."""
+    return float(np.trace(c.inverse @ _share(c, rows) @ c.inverse @ _share(c, prior)))
+
+
+def _scales(members: Members, variances: Array) -> dict[str, Array]:
+    """Numbers to multiply each factor's rows by, so that they have one variance; 1 is left out."""
+    scales: dict[str, Array] = {}
+    for variance, rows in zip(variances, members.values(), strict=True):
+        for name, mask in rows.items():
+            scales[name] = scales.get(name, np.zeros(len(mask))) + mask / np.sqrt(variance)
+    return {name: scale for name, scale in scales.items() if np.any(scale != 1)}

@@ -1,0 +1,54 @@
+"""How fast spookid is: ``python tests/benchmarks``. Prints a table and, if asked, writes it as Markdown."""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"  # before NumPy loads its BLAS
+
+import argparse
+import platform
+import sys
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+
+from benchmarks.rows import Bench, everything
+from benchmarks.table import markdown, text
+
+import spookid
+
+
+def processor_time() -> float:
+    """Of this process and those it has waited for [s]."""
+    return time.process_time() + sum(os.times()[2:4])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=1000, help="of the Furuta pendulum, at most 1001")
+    parser.add_argument("--repeats", type=int, default=5, help="of which the median is shown")
+    parser.add_argument("--largest", type=int, default=100_000, help="steps of the longest pendulum, up to 1000000")
+    parser.add_argument("--cpu", action="store_true", help="processor time, for a machine with other work")
+    parser.add_argument("--markdown", type=Path, help="file to write the table to")
+    given = parser.parse_args()
+    clock = processor_time if given.cpu else time.perf_counter
+    rows = []
+    for row in everything(Bench(given.steps, given.repeats, clock), given.largest):
+        print(*row.cells, sep="  ", file=sys.stderr, flush=True)  # a long run shows what it has
+        rows.append(row)
+    print(file=sys.stderr)
+    print(text(rows))
+    if given.markdown:
+        kind = "processor" if given.cpu else "wall"
+        caption = (
+            f"spookid {spookid.__version__}, {platform.machine()}, Python {platform.python_version()}, one thread, "
+            f"medians of {given.repeats}, {kind} time."
+        )
+        given.markdown.write_text(markdown(rows, caption), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""The measurements."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from benchmarks.problems import FOUR, ROOT, furuta, pendulum
+from benchmarks.shooting import estimates, single_shooting
+from benchmarks.table import Row, seconds
+from scipy.linalg import get_lapack_funcs
+
+from spookid import Problem, Spook, Variational
+from spookid.assembly import Assembly, assemble
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+
+STEPPERS: dict[str, Spook | Variational] = {
+    "SPOOK": Spook(),
+    "lifted SPOOK": Spook(multipliers="lifted"),
+    "rigid Variational": Variational(),
+}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """How long and how often."""
+
+    steps: int
+    repeats: int
+    clock: Callable[[], float]
+    """Wall time, or processor time of this process and those it started [s]."""
+
+    def floor(self) -> float:
+        """LAPACK's dpbtrf of 24 unknowns a step and 47 subdiagonals [s]."""
+        n, width = 24 * self.steps, 48
+        band = np.random.default_rng(0).normal(size=(n, width)) / width
+        band[:, 0] = 2.0
+        (factorize,) = get_lapack_funcs(("pbtrf",), dtype=np.float64)
+        times = []
+        for _ in range(5 * self.repeats):
+            room = band.copy()
+            times.append(seconds(lambda room=room: factorize(room.T, lower=1, overwrite_ab=1), 1, self.clock))
+        return float(np.median(times))
+
+
+@contextmanager
+def fresh_cache() -> Iterator[None]:
+    """Nothing compiled yet."""
+    before = os.environ.get("SPOOKID_CACHE")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SPOOKID_CACHE"] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop("SPOOKID_CACHE")
+            if before is not None:
+                os.environ["SPOOKID_CACHE"] = before
+
+
+def set_up(problem: Problem) -> Assembly:
+    """All that comes before the first iteration."""
+    assembly = assemble(problem)
+    _ = assembly.transcription.kernels
+    return assembly
+
+
+def fits(bench: Bench, floor: float) -> Iterator[Row]:
+    """Set-up, solve and iteration of the Furuta pendulum with each stepper."""
+    goals = {
+        ("SPOOK", 13): ("≤ 3.5", "≤ 150 ms"),
+        ("lifted SPOOK", 13): ("≤ 5", ""),
+        ("rigid Variational", 13): ("≤ 1.0", ""),
+        ("rigid Variational", 4): ("≤ 0.7", "≤ 25 ms"),
+    }
+    for (name, parameters), (each, whole) in goals.items():
+        problem = furuta(STEPPERS[name], bench.steps, parameters)
+        label = f"{name}, {parameters} parameters"
+        with fresh_cache():
+            cold = seconds(lambda p=problem: set_up(p), 1, bench.clock)
+            yield Row(f"{label}: set-up, cold", cold, "s", target="≤ 4 s")
+            warm = seconds(lambda p=problem: set_up(p), bench.repeats, bench.clock)
+            yield Row(f"{label}: set-up, warm", warm, "s", target="≤ 0.5 s")
+            yield from _solve(bench, floor, set_up(problem), label, each, whole)
+
+
+def _solve(bench: Bench, floor: float, assembly: Assembly, label: str, each: str, whole: str) -> Iterator[Row]:
+    transcription, start = assembly.transcription, assembly.start
+    outcomes = []
+    spent = seconds(
+        lambda: outcomes.append(LevenbergMarquardt(max_iterations=30).solve(transcription, start)),
+        bench.repeats,
+        bench.clock,
+    )
+    iterations = max(len(outcomes[-1].history) - 1, 1)
+    timing = outcomes[-1].timing
+    share = 100 * timing.evaluate / timing.solve
+    yield Row(f"{label}: solve", 1e3 * spent, "ms", spent / floor, whole, f"{outcomes[-1].status.value}")
+    note = f"{iterations} iterations, {share:.0f} % evaluating and reducing"
+    yield Row(f"{label}: an iteration", 1e3 * spent / iterations, "ms", spent / iterations / floor, each, note)
+    kernels = seconds(lambda: transcription.linearize(start, 0), 3 * bench.repeats, bench.clock)
+    yield Row(f"{label}: residuals and Jacobians alone", 1e3 * kernels, "ms", kernels / floor)
+
+
+def shooting(bench: Bench) -> Iterator[Row]:
+    """The 4-parameter problem by simulation and by spookid, with their estimates."""
+    solve = single_shooting(bench.steps)
+    problem = furuta(Variational(), bench.steps, 4)
+    guesses = {
+        "the same guesses": np.array([problem.guess[name] for name in FOUR]),
+        "guesses 3 % off": 1.03 * np.array([0.003, 0.004, 1e-3, 1e-4]),
+    }
+    for words, guess in guesses.items():
+        results = []
+        spent = seconds(lambda g=guess, r=results: r.append(solve(g)), bench.repeats, bench.clock)
+        fitted = f"{results[-1].nfev} simulations, rms {1e-3 * np.sqrt(np.mean(results[-1].fun ** 2)):.2g} rad"
+        note = f"{fitted}; {_listed(estimates(results[-1]))}"
+        yield Row(f"SciPy single shooting from {words}, 4 parameters: solve", 1e3 * spent, "ms", note=note)
+    solution = problem.solve()
+    note = f"{solution.iterations} iterations; {_listed({name: solution[name].estimate for name in FOUR})}"
+    assembly = set_up(problem)
+    spent = seconds(
+        lambda: LevenbergMarquardt().solve(assembly.transcription, assembly.start), bench.repeats, bench.clock
+    )
+    yield Row("spookid, rigid Variational, the same: solve", 1e3 * spent, "ms", note=note)
+
+
+def _listed(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+
+
+def scaling(bench: Bench, largest: int) -> Iterator[Row]:
+    """Time of a step and an iteration of the single pendulum, and the memory that a step takes."""
+    for name, limit in (("rigid Variational", "≤ 8 kB"), ("SPOOK", "≤ 24 kB")):
+        first = None
+        for steps in (10**k for k in range(3, 7) if 10**k <= largest):
+            assembly = set_up(pendulum(STEPPERS[name], steps))
+            solver = LevenbergMarquardt(max_iterations=3)
+            counts: list[int] = []
+            spent = seconds(
+                lambda a=assembly, s=solver, c=counts: c.append(len(s.solve(a.transcription, a.start).history) - 1),
+                1 if steps > 10**4 else bench.repeats,
+                bench.clock,
+            )
+            each = spent / max(counts[-1], 1) / steps
+            first = first or each
+            grown = f"{each / first:.2f} times that at 1,000 steps"
+            target = "≤ 1.3 times" if steps == 10**5 else ""
+            label = f"pendulum, {name}, {steps:,} steps"
+            yield Row(f"{label}: a step and iteration", 1e6 * each, "µs", target=target, note=grown)
+            if steps == 10**4:
+                yield Row(f"{label}: memory of a step", _memory(assembly) / steps / 1e3, "kB", target=limit)
+
+
+def _memory(assembly: Assembly) -> float:
+    """Most bytes in use beyond the data and the start while iterating."""
+    tracemalloc.start()
+    LevenbergMarquardt(max_iterations=2).solve(assembly.transcription, assembly.start)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def commands(bench: Bench) -> Iterator[Row]:
+    """Whole commands, from the shell's point of view."""
+    problem = ROOT / "problems" / "furuta_release.py"
+    with tempfile.TemporaryDirectory() as folder, fresh_cache():
+        out = str(Path(folder) / "out")
+        fit = ["solve", str(problem), "--quiet", "--out", out]
+        _spookid(fit)
+        for words, label, target in (
+            (["--help"], "spookid --help", "≤ 0.3 s"),
+            (fit, "spookid solve with plots, warm", "≤ 3 s"),
+        ):
+            yield Row(label, seconds(lambda w=words: _spookid(w), bench.repeats, bench.clock), "s", target=target)
+
+
+def _spookid(words: list[str]) -> None:
+    subprocess.run([sys.executable, "-m", "spookid", *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def everything(bench: Bench, largest: int) -> Iterator[Row]:
+    """All rows."""
+    floor = bench.floor()
+    yield Row(f"floor: dpbtrf, n = 24 x {bench.steps}, 47 subdiagonals", 1e3 * floor, "ms", 1.0)
+    yield from fits(bench, floor)
+    yield from shooting(bench)
+    yield from scaling(bench, largest)
+    yield from commands(bench)

@@ -1,0 +1,35 @@
+"""The benchmarks run, at a size that takes no time. What they show is read by people."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("spookid.compiler").find()
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_benchmarks_run_and_show_each_target_beside_its_figure(tmp_path):
+    page = tmp_path / "benchmarks.md"
+    command = [sys.executable, "tests/benchmarks", "--steps", "60", "--repeats", "1", "--largest", "1000"]
+    environment = {**os.environ, "SPOOKID_COMPILE": "off"}
+    done = subprocess.run(
+        [*command, "--markdown", str(page)], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["what", "median", "to", "floor", "target"]
+    for what, target in {
+        "SPOOK, 13 parameters: an iteration": "≤ 3.5",
+        "rigid Variational, 4 parameters: an iteration": "≤ 0.7",
+        "SPOOK, 13 parameters: set-up, cold": "≤ 4 s",
+        "spookid solve with plots, warm": "≤ 3 s",
+    }.items():
+        (line,) = (line for line in lines if line.startswith(what))
+        assert target in line
+        assert f"| {what} | " in page.read_text(encoding="utf-8")
+    assert sum("SciPy single shooting" in line for line in lines) == 2

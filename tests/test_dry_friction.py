@@ -1,0 +1,194 @@
+"""Dry friction in the inverse dynamics: the box law as rows that solvers switch, and the three forms side by side."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import pytest
+from mechanisms import Array, furuta, hub, pendulum
+
+from spookid.errors import ProblemError
+from spookid.factor import Box, Factor, Group
+from spookid.manifold import Manifold
+from spookid.model import Model
+from spookid.observations import HingeAngle
+from spookid.parameter import Parameter
+from spookid.problem import Problem
+from spookid.recording import Recording
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.status import Status
+from spookid.steppers.dry_friction import DryFriction
+from spookid.steppers.impulses import Settings, Slips
+from spookid.steppers.spook import Spook
+from spookid.steppers.variational import Variational
+from spookid.transcription import Chain, Point, Transcription
+
+NOISE = 1e-3
+LIFTED = Spook(multipliers="lifted")
+STEPPERS = [Variational(), Spook(), LIFTED]
+
+
+# --- the law ---
+
+
+def law(form: str, slip: float, unknowns: list[float], model: Model | None = None) -> tuple[Array, Array, list[Factor]]:
+    """z and L of one hinge with c = 0.5 N m, and the rows, at a slip in units of the width."""
+    model = model or pendulum(coulomb=0.5)
+    settings = Settings.of(model)
+    s, extra = ca.SX.sym("s", 1), ca.SX.sym("extra", len(unknowns))
+    slips, friction = Slips(s, s, s, ca.SX(1, 1)), DryFriction(form)
+    factors = friction.factors(model, settings, slips, extra, {0: ca.vertcat(s, extra)})
+    value = friction.along(model, settings, slips, ca.SX(5, 1), extra)
+    symbols = ca.vertcat(s, extra, settings.step, settings.slip_width, settings.impulse_width)
+    along = ca.Function("along", [symbols], [value])([0.1 * slip, *unknowns, 0.01, 0.1, 1e-9]).full()[:, 0]
+    np.testing.assert_allclose(along[2], slip)
+    return along[0], along[1], factors
+
+
+def test_the_forms_agree_where_the_hinge_slips():
+    assert law("smooth", 30.0, [])[0] == pytest.approx(-1.0)
+    assert law("exact", 30.0, [-1.0])[0] == -1.0
+    assert law("mpcc", 30.0, [-1.0, 30.0])[0] == -1.0
+    assert law("exact", 30.0, [-1.0])[1] == pytest.approx(0.01 * 0.5)
+
+
+@pytest.mark.parametrize(
+    ("slip", "z", "sigma"), [(0.0, 0.3, 0.0), (2.0, -1.0, 2.0), (-2.0, 1.0, 0.0), (0.0, -1.0, 0.0)]
+)
+def test_pairs_hold_exactly_where_the_law_does(slip, z, sigma):
+    (factor,) = law("mpcc", slip, [z, sigma])[2]
+    assert factor.pairs
+    assert factor.hard
+    assert len(factor.rows) == factor.residual.numel() == 4
+    symbols = ca.vertcat(*ca.symvar(factor.residual))
+    names = [s.name() for s in ca.symvar(factor.residual)]
+    numbers = {"s": 0.1 * slip, "extra_0": z, "extra_1": sigma, "slip_width": 0.1}
+    a, b = np.split(ca.Function("r", [symbols], [factor.residual])([numbers[n] for n in names]).full()[:, 0], 2)
+    assert min(a.min(), b.min()) >= -1e-12
+    np.testing.assert_allclose(a * b, 0.0, atol=1e-12)
+
+
+def test_derivatives_of_the_box_rows_against_differences_also_at_the_edge():
+    slack, value, code = ca.SX.sym("d"), ca.SX.sym("z"), ca.SX.sym("code")
+    rows = Box(code, slack, value).rows()
+    x = ca.vertcat(slack, value)
+    f, J = ca.Function("f", [x, code], [rows]), ca.Function("J", [x, code], [ca.jacobian(rows, x)])
+    for code_now in (-2.0, -1.0, 0.0, 1.0, 2.0):
+        for at in ([0.0, 0.3], [0.0, 1.0], [0.0, -1.0], [0.7, 1.0], [-0.7, -1.0]):
+            for i in range(2):
+                step = 1e-6 * np.eye(2)[i]
+                difference = (f(at + step, code_now) - f(at - step, code_now)).full()[:, 0] / 2e-6
+                np.testing.assert_allclose(J(at, code_now).full()[:, i], difference, atol=1e-9)
+
+
+# --- rows that switch, on problems solved by hand ---
+
+
+def block(push: list[float], roughness: float) -> tuple[Array, Array, Status]:
+    """min Σ (s_k − p_k + L z_k)² with the law between s and z: the slip and z of blocks pushed by p, friction L."""
+    s, z, p = ca.SX.sym("s"), ca.SX.sym("z"), ca.SX.sym("p")
+    x = ca.vertcat(s, z)
+    none = ca.SX.sym("none", 0)
+    codes = Box(ca.SX.sym("codes"), slack=-s, value=z)
+    factors = [
+        Factor("push", Group.STATE, s - p - roughness * z, {0: x}, p, ("push",)),
+        # At the first of two steps, so that it counts among rows that link steps.
+        Factor("law", Group.STATE, codes.rows(), {0: x, 1: ca.SX.sym("after", 2)}, none, ("stick", "slip"), hard=True,
+               box=codes),
+    ]  # fmt: skip
+    empty = np.zeros(0)
+    chain = Chain("run", len(push), {"push": np.array(push)[:, None]}, {})
+    problem = Transcription(Manifold((("flat", 2),)), factors, ca.SX(0, 1), [], [], empty, empty, empty, [chain])
+    start = Point((np.column_stack([push, np.zeros(len(push))]),), empty)
+    outcome = LevenbergMarquardt().solve(problem, start)
+    states = outcome.point.states[0][:-1]
+    return states[:, 0], states[:, 1], outcome.status
+
+
+def test_a_block_sticks_until_it_is_pushed_harder_than_friction():
+    pushes = [0.3, -0.9, 1.0, 2.5, -4.0, 0.0, 7.0]
+    slip, z, status = block([*pushes, 0.0], roughness=1.0)
+    assert status is Status.CONVERGED
+    np.testing.assert_allclose(slip, np.sign(pushes) * np.maximum(np.abs(pushes) - 1.0, 0.0), atol=1e-9)
+    np.testing.assert_allclose(z, -np.clip(pushes, -1.0, 1.0), atol=1e-9)
+
+
+def test_where_neither_piece_has_a_minimum_it_is_found_at_the_corner():
+    """With L negative the stick wants |z| > 1 and the slip wants the other sign: both rows hold at the corner."""
+    slip, z, status = block([1.5, 0.0], roughness=-1.0)
+    assert status is Status.CONVERGED
+    assert (slip[0], abs(z[0])) == (pytest.approx(0.0, abs=1e-9), pytest.approx(1.0)) or slip[0] > 0
+
+
+# --- twins ---
+
+
+def sticking(stepper: Any, **settings: Any) -> Problem:
+    """A pendulum with Coulomb friction that is pushed now and then, otherwise at rest in its dead band."""
+    P = Parameter("c", 0.02, lower=0.0), Parameter("b", 1e-3, lower=0.0), Parameter("J", 0.01, lower=1e-5)
+    return twin(stepper, *P).with_(recordings=[measured()], **settings)
+
+
+def twin(stepper: Any, c: Any, b: Any, J: Any) -> Problem:
+    model = hub(inertia=J, coulomb=c, viscous=b, motor={"gain": 0.15})
+    (hinge,) = model.joints
+    return Problem("stick", model=model, observations=[HingeAngle(hinge, "theta")], step=0.01, state_weight=1e6,
+                   stepper=stepper)  # fmt: skip
+
+
+@cache
+def measured() -> Recording:
+    t = np.arange(601) * 0.01
+    u = np.where(t % 2.0 < 0.3, 1.0, 0.0) * np.where(t % 4.0 < 2.0, 1.0, -1.0)
+    inputs = Recording(t, {"u": u, "theta": 0 * t})
+    run = twin(Variational(), 0.05, 2e-3, 0.005).with_(recordings=[inputs]).simulate(friction_width=1e-5)
+    theta = run.signal("theta") + NOISE * np.random.default_rng(2).normal(size=len(t))
+    return Recording(t, {"theta": theta, "u": u})
+
+
+@pytest.mark.parametrize("stepper", STEPPERS, ids=lambda s: s.name)
+def test_exact_friction_is_found_from_a_cold_start(stepper):
+    solution = sticking(stepper).solve(friction="exact")
+    assert solution.status is Status.CONVERGED
+    assert solution.iterations <= 50
+    assert solution["c"].estimate == pytest.approx(0.05, rel=0.15)
+    assert solution["J"].estimate == pytest.approx(0.005, rel=0.06)
+    assert 0.2 < solution.sticking["hinge"] < 0.95
+    assert solution.complementarity_residual < 1e-9
+    motion = solution.trajectories[0]
+    assert np.nanmax(np.abs(motion.friction)) <= 0.01 * solution["c"].estimate * (1 + 1e-9)
+    assert f"{100 * solution.sticking['hinge']:.0f} % of the time" in solution.summary()
+
+
+def test_smooth_friction_tends_to_the_exact_one():
+    exact = sticking(Variational()).solve(friction="exact")
+    errors = []
+    for width in (0.1, 0.01):
+        smooth = sticking(Variational(), friction_width=width).solve()
+        assert smooth.status is Status.CONVERGED
+        errors.append(abs(smooth["c"].estimate / exact["c"].estimate - 1))
+        assert smooth.complementarity_residual > exact.complementarity_residual
+    assert errors[1] < errors[0] / 2
+
+
+def test_hard_dynamics_take_few_iterations_and_meet_the_limit_of_large_weights():
+    problem = sticking(Variational())
+    hard, stiff = (problem.solve(state_weight=weight, friction_width=0.05) for weight in (np.inf, 1e12))
+    assert hard.status is Status.CONVERGED
+    assert hard.iterations <= 12
+    for name in ("c", "J"):
+        assert hard[name].estimate == pytest.approx(stiff[name].estimate, rel=1e-3)
+
+
+def test_an_unknown_form_is_refused():
+    with pytest.raises(ProblemError, match="smooth, exact, mpcc"):
+        sticking(Spook(), friction="sticky")
+
+
+def test_hinges_without_dry_friction_need_no_law():
+    model = furuta()
+    assert DryFriction("exact").unknowns(model) == DryFriction("mpcc").unknowns(model) == 0
+    assert DryFriction("exact").factors(model, Settings.of(model), None, ca.SX(0, 1), {}) == []

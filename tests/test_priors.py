@@ -1,0 +1,95 @@
+"""Priors of parameters: what they cost, what they add to what the data say, and how they are declared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mechanisms import pendulum, twin
+
+from spookid.errors import ProblemError
+from spookid.observations import HingeAngle
+from spookid.parameter import Parameter
+from spookid.problem import Problem
+from spookid.uncertainty import UNOBSERVED
+
+
+def two_frictions(prior: tuple[float, float] | None, sigma: float = 1e-3, **settings: object) -> Problem:
+    """A pendulum whose data see only the sum of two frictions."""
+    one, two = Parameter("one", 1e-3, prior=prior), Parameter("two", 1e-3)
+    settings = {"duration": 0.8, "noise": 1e-3, "initial": {"hinge": 1.0}, "state_weight": 1e8, **settings}
+    problem = twin(pendulum(viscous=one + two), {"one": 2e-3, "two": 2e-3}, **settings)
+    return problem.with_(observations=[HingeAngle(o.hinge, o.signal, sigma=sigma) for o in problem.observations])
+
+
+def test_a_prior_settles_what_the_data_cannot():
+    without, solution = two_frictions(None).solve(), two_frictions((1.5e-3, 2e-4)).solve()
+    assert without["one"].reason == UNOBSERVED
+    assert solution["one"].estimate == pytest.approx(1.5e-3, rel=1e-6)
+    assert solution["one"].std_err == pytest.approx(2e-4, rel=1e-3)
+    # What the data say of the sum is what they said before.
+    assert solution["two"].std_err == pytest.approx(np.hypot(2e-4, solution_of_sum(solution)), rel=1e-3)
+    assert solution["one"].estimate + solution["two"].estimate == pytest.approx(4e-3, rel=0.1)
+    assert any("do not determine one, two" in notice for notice in solution.notices)
+
+
+def solution_of_sum(solution) -> float:
+    """Standard error of the sum of the two frictions."""
+    one, two = Parameter("one", 1.0), Parameter("two", 1.0)
+    return solution(one + two).std_err
+
+
+def test_its_cost_is_counted_once():
+    problem = two_frictions((1.5e-3, 2e-4))
+    twice = problem.with_(recordings=problem.recordings * 2)
+    assert twice.solve(max_iterations=0).cost.prior == pytest.approx(((1e-3 - 1.5e-3) / 2e-4) ** 2)
+    one, other = problem.solve(), twice.solve()
+    assert other.size.residuals == 2 * one.size.residuals - 1
+    assert other.cost.total == other.cost.state + other.cost.observation + other.cost.prior
+    assert other.history[0].cost.prior == one.history[0].cost.prior
+
+
+def test_prior_and_data_are_weighed_by_their_variances():
+    J = Parameter("J", 0.01, lower=1e-6)
+    settings = {"duration": 0.4, "noise": 1e-2, "initial": {"hinge": 1.0}, "state_weight": 1e8}
+    free = twin(pendulum(inertia=J), {"J": 0.005}, **settings)
+    free = free.with_(observations=[HingeAngle(o.hinge, o.signal, sigma=1e-2) for o in free.observations])
+    alone = free.solve()["J"]
+    size = alone.std_err / alone_noise(free)  # of sigma as declared
+    believed = Parameter("J", 0.01, lower=1e-6, prior=(alone.estimate + size, size))
+    problem = twin(pendulum(inertia=believed), {"J": 0.005}, **settings)
+    problem = problem.with_(observations=[HingeAngle(o.hinge, o.signal, sigma=1e-2) for o in problem.observations])
+    assert problem.solve()["J"].estimate == pytest.approx(alone.estimate + size / 2, rel=5e-3)
+
+
+def alone_noise(problem: Problem) -> float:
+    """Standard deviation of the angle's residuals in sigma."""
+    return problem.solve().sensitivities.noise["hinge"]
+
+
+def test_a_fixed_parameter_has_no_prior():
+    solution = two_frictions((1.5e-3, 2e-4)).solve(fixed="one")
+    assert solution.cost.prior == 0
+    assert solution["two"].estimate == pytest.approx(3e-3, rel=0.1)
+
+
+def test_a_notice_says_that_sigma_is_not_the_noise():
+    notices = two_frictions((1.5e-3, 2e-4), sigma=1.0, state_weight=100.0).solve().notices
+    assert any(notice.startswith("Priors are weighed against the data") and "not 1" in notice for notice in notices)
+    assert not any("Priors are weighed" in notice for notice in two_frictions((1.5e-3, 2e-4)).solve().notices)
+
+
+def test_it_is_kept():
+    assert Parameter("a", 1.0, prior=(2, 0.5)).prior == (2.0, 0.5)
+    assert Parameter("a", 1.0).prior is None
+
+
+@pytest.mark.parametrize("prior", [3.0, (1.0,), (1.0, "much"), "ab", (1.0, 2.0, 3.0)])
+def test_what_is_no_pair_is_refused(prior):
+    with pytest.raises(ProblemError, match=r"Parameter 'a': prior must be a pair \(mean, sigma\)"):
+        Parameter("a", 1.0, prior=prior)
+
+
+@pytest.mark.parametrize("prior", [(1.0, 0.0), (1.0, -1.0), (np.nan, 1.0), (1.0, np.inf)])
+def test_numbers_that_make_no_prior_are_refused(prior):
+    with pytest.raises(ProblemError, match="finite mean and a positive, finite sigma"):
+        Parameter("a", 1.0, prior=prior)

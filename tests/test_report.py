@@ -1,0 +1,306 @@
+"""The report: what stands on the page, that it needs nothing but itself, and the command."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from solutions import awkward, pendulum_problem, solution
+
+from spookid import ProblemError, load, report, report_plot, report_sections
+from spookid.cli import main
+from spookid.mechanism import Mechanism
+from spookid.outlining import mechanism
+from spookid.solution import Solution
+from spookid.solvers.status import Status
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page; every tag that opens must close."""
+
+    VOID = ("meta", "img", "br")
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self._open: list[str] = []
+        self.feed(html)
+        assert self._open == []
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] != "style":
+            self.words.append(data)
+
+    def values(self, tag: str, name: str) -> list[str]:
+        return [value for t, n, value in self.attributes if (t, n) == (tag, name)]
+
+
+def page(*solutions: Solution) -> Page:
+    return Page(report.page({f"s{i}": s for i, s in enumerate(solutions)}, {f"s{i}": "today" for i in range(9)}))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of results; not to be changed."""
+    folder = tmp_path_factory.mktemp("results") / "release"
+    solution().save(folder)
+    return folder
+
+
+# --- the page ---
+
+
+def test_every_section_says_what_the_solution_holds() -> None:
+    s, text = solution(), page(solution()).text
+    J, b, J_x, m = (s[name] for name in ("J", "b", "J_x", "m"))
+    low, high = J.estimate - 1.96 * J.std_err, J.estimate + 1.96 * J.std_err
+    found = re.search(r"(\S+) to (\S+)", text)
+    assert found is not None
+    assert [float(found[1]), float(found[2])] == pytest.approx([low, high], abs=0.02 * J.std_err)
+    assert b.at_bound
+    assert m.fixed
+    assert math.isnan(J_x.std_err)
+    for words in (
+        "at lower bound",
+        "fixed",
+        "the data do not determine it",
+        "viscous = b = 0 N m s",
+        "mass = m = 0.5 kg",
+    ):
+        assert words in text
+    for heading in ("Parameters", "Mechanism", "Data", "Fit", "Residuals", "Correlations", "Identifiability"):
+        assert f" {heading} " in text
+    for fact in (
+        "Convergence",
+        "Provenance",
+        "mass = m = 0.5 kg",
+        "release 0",
+        "theta 5",
+        "GROUND and rod",
+        "angle of hinge",
+        "The data hardly see J_x",
+        s.detail,
+    ):
+        assert fact in text
+    for version in s.versions.values():
+        assert version in text
+
+
+def test_the_page_needs_nothing_but_itself() -> None:
+    html = report.page({"a": solution()}, {"a": "today"})
+    parsed = Page(html)
+    assert "<script" not in html
+    assert "url(" not in html
+    assert "@import" not in html
+    assert parsed.values("link", "href") == []
+    addresses = parsed.values("img", "src")
+    assert len(addresses) == 4
+    assert all(address.startswith(("data:image/svg+xml;base64,", "data:image/png;base64,")) for address in addresses)
+    assert len(parsed.values("img", "alt")) == 4
+    assert 'name="viewport"' in html
+    assert "@media print" in html
+    assert "@media screen and (max-width" in html
+
+
+def test_it_is_the_same_each_time() -> None:
+    assert report.page({"a": solution()}, {"a": "today"}) == report.page({"a": solution()}, {"a": "today"})
+
+
+def test_odd_names_and_numbers_that_are_not_finite_are_shown_as_they_are() -> None:
+    s = replace(awkward(), problem="<b>a & b</b>", notices=("<script>",))
+    parsed = page(s)
+    assert "<b>a & b</b>" in parsed.words
+    assert "<script>" in parsed.text
+    assert parsed.values("script", "src") == []
+    assert "The state weight is infinite" in parsed.text
+    assert "FAILED at the initial guess" in parsed.text
+
+
+def test_a_solution_without_a_mechanism_or_parameters_has_a_page() -> None:
+    s = solution()
+    bare = replace(
+        s,
+        mechanism=None,
+        parameters={},
+        sensitivities=replace(
+            s.sensitivities,
+            names=(),
+            covariance=np.zeros((0, 0)),
+            covariance_sandwich=np.zeros((0, 0)),
+            factor=np.zeros((0, 0)),
+            singular_values=np.zeros(0),
+            weak=(),
+        ),
+    )
+    text = page(bare).text
+    assert "This folder does not hold the mechanism" in text
+    assert "The problem has no parameters." in text
+    assert "No two parameters have standard errors." in text
+    assert "No parameter was estimated." in text
+
+
+def test_a_signal_without_samples_has_a_row() -> None:
+    s = solution()
+    blind = replace(s.trajectories[0], observed=np.full_like(s.trajectories[0].observed, np.nan))
+    assert "theta, release 0 no samples" in page(replace(s, trajectories=(blind,))).text
+
+
+def test_several_results_share_a_page() -> None:
+    parsed = page(solution(), replace(solution(), status=Status.STALLED, problem="other"))
+    assert parsed.values("a", "href") == ["#s0-0", "#s1-1"]
+    assert parsed.values("article", "id") == ["s0-0", "s1-1"]
+    assert parsed.values("div", "class").count("status good") == 1
+    assert "2 results" in parsed.text
+    assert "NOT converged: stalled" in parsed.text
+
+
+def test_of_many_recordings_the_first_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_sections, "_MOST_FITS", 1)
+    found = report_sections.fits(solution(2))
+    assert [fit["name"] for fit in found["fits"]] == ["release 0"]
+    assert found["omitted"] == "1 more recordings are in trajectory.npz."
+
+
+# --- parts of it ---
+
+
+def test_the_bar_of_a_parameter_spans_guess_and_interval() -> None:
+    J = replace(solution()["J"], estimate=3.0, std_err=0.5, initial=1.0, lower=2.5, upper=9.0)
+    bar = report_sections.parameter(J)["bar"]
+    scale = (128 - 8) / (3.98 - 1.0)
+    assert bar["guess"] == 8
+    assert bar["estimate"] == pytest.approx(8 + scale * 2.0, abs=0.1)
+    assert bar["low"] == pytest.approx(8 + scale * 1.02, abs=0.1)
+    assert bar["low"] + bar["width"] == pytest.approx(128, abs=0.2)
+    assert bar["walls"] == [pytest.approx(8 + scale * 1.5, abs=0.1)]
+    assert report_sections.parameter(replace(J, estimate=1.0, std_err=math.nan))["bar"] is None
+    assert report_sections.parameter(replace(J, estimate=math.inf))["bar"] is None
+
+
+def test_correlation_of_series() -> None:
+    rng = np.random.default_rng(0)
+    white = rng.normal(size=4000)
+    smooth = np.convolve(white, [1.0, 1.0], "valid")  # correlation 1/2 at lag 1, 0 beyond
+    assert report_plot.correlation([smooth], 1) == pytest.approx(0.5, abs=0.05)
+    assert report_plot.correlation([smooth[:2000], smooth[2000:]], 2) == pytest.approx(0.0, abs=0.05)
+    smooth[::7] = np.nan
+    assert report_plot.correlation([smooth], 1) == pytest.approx(0.5, abs=0.06)
+    assert math.isnan(report_plot.correlation([np.full(5, np.nan)], 1))
+
+
+def test_colours_of_correlations() -> None:
+    assert report_sections._colour(0.0) == "rgb(255, 255, 255)"
+    red, green, blue = map(int, re.findall(r"\d+", report_sections._colour(1.0)))
+    assert red < green < blue
+    red, green, blue = map(int, re.findall(r"\d+", report_sections._colour(-1.0)))
+    assert red > green > blue
+
+
+def drawn(parts: Mechanism, figure: Figure) -> dict[str, tuple[float, float]]:
+    """Where the names of bodies and hinges stand."""
+    (panel,) = figure.axes
+    return {text.get_text(): text.xy for text in panel.texts}
+
+
+def test_the_sketch_shows_centres_and_hinges_with_gravity_down() -> None:
+    s = solution()
+    parts = s.mechanism
+    assert parts is not None
+    places = drawn(parts, report_plot.mechanism(parts, s.trajectories[0]))
+    arm = np.subtract(places["rod"], places["hinge"])
+    # The hinge turns about y and its angle is zero where the rod hangs: 0.2 m at about 1.2 rad, seen from 35° and 20°.
+    angle = s.trajectories[0].predicted[0, 0]
+    x, z = -0.2 * math.sin(angle), -0.2 * math.cos(angle)
+    a, e = math.radians(35), math.radians(20)
+    np.testing.assert_allclose(arm, [-math.sin(a) * x, math.cos(e) * z - math.sin(e) * math.cos(a) * x], atol=2e-3)
+    turned = replace(parts, gravity=(-parts.gravity[2], 0.0, 0.0))
+    assert drawn(turned, report_plot.mechanism(turned, s.trajectories[0])) != places
+
+
+def test_an_outline_holds_formulas_and_values() -> None:
+    found = mechanism(pendulum_problem(), {"J": 0.006, "b": 0.1, "J_x": 1e-4, "m": 0.7})
+    (rod,), (hinge,) = found.bodies, found.hinges
+    assert [(q.name, q.formula, q.value) for q in rod.quantities] == [
+        ("mass", "m", 0.7),
+        ("J_xx", "J_x", 1e-4),
+        ("J_yy", "", 0.004),
+        ("J_zz", "J", 0.006),
+    ]
+    assert (hinge.parent, hinge.child, hinge.parent_at, hinge.child_at) == ("GROUND", "rod", (0, 0, 0), (-0.2, 0, 0))
+    assert hinge.axis == (0, 1, 0)
+    assert {q.name: q.value for q in hinge.quantities} == {
+        "compliance": 1e-4,
+        "angular compliance": 1e-4,
+        "viscous": 0.1,
+        "damping": 0.02,
+    }
+    assert found.gravity == (0, 0, -9.81)
+    assert (found.sensors[0].signal, found.sensors[0].sigma) == ("theta", 1.0)
+
+
+# --- the command ---
+
+
+def test_the_command_writes_a_page_beside_the_results(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "release"
+    shutil.copytree(results, folder)
+    assert main(["report", str(folder)]) == 0
+    assert capsys.readouterr().out == f"Written to {folder / 'report.html'}\n"
+    assert {path.name for path in folder.iterdir()} == {path.name for path in results.iterdir()} | {"report.html"}
+    text = Page((folder / "report.html").read_text(encoding="utf-8")).text
+    assert "Folder release, written 20" in text
+    solution().save(folder)  # the results can be replaced, the page with them
+    assert not (folder / "report.html").exists()
+
+
+def test_a_folder_of_folders_has_one_page(results: Path, tmp_path: Path) -> None:
+    for key in ("b", "a"):
+        shutil.copytree(results, tmp_path / key)
+    (tmp_path / "notes").mkdir()
+    assert main(["report", str(tmp_path)]) == 0
+    parsed = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert parsed.values("article", "id") == ["a-0", "b-1"]
+
+
+def test_results_of_an_earlier_version_have_a_page(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "old"
+    shutil.copytree(results, folder)
+    tree = json.loads((folder / "solution.json").read_text())
+    del tree["mechanism"]
+    (folder / "solution.json").write_text(json.dumps(tree))
+    assert load(folder).mechanism is None
+    assert main(["report", str(folder)]) == 0
+
+
+def test_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path)]) == 2
+    assert "holds no solution.json" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "nowhere")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    (tmp_path / "solution.json").write_text("{}")
+    with pytest.raises(ProblemError, match="lacks 'schema'"):
+        report.write(tmp_path)
+    assert not (tmp_path / "report.html").exists()

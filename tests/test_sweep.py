@@ -1,0 +1,514 @@
+"""Sweeps: axes, points in parallel and on a cluster, folders that are continued, tables and figures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from spookid import Problem, ProblemError, Recording, Sweep, load_problem, sweep, sweep_folder, sweep_plot, sweeping
+from spookid.axes import Axis, axes_of, axis, grid
+from spookid.cli import main
+from spookid.settings import Variant, digest
+from spookid.solution import Cost, Estimate
+from spookid.solvers.status import Status
+from spookid.sweep_points import Point, failed, solve_point
+from spookid.sweep_table import comma_separated, table
+
+FILE = '''"""A pendulum."""
+from pathlib import Path
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Variational, gravity
+
+J, b = Parameter("J", 0.006, lower=1e-6, unit="kg m^2"), Parameter("b", 0.01, lower=0)
+rod = Body("rod", mass=0.5, inertia=(1e-4, J, J))
+up, out = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.2, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
+hinge = Hinge("hinge", up, out, viscous=b, compliance=1e-6, damping=0.04)
+run = Recording.from_csv(Path(__file__).parent / "run.csv", name="run")
+model = Model([rod], [hinge], gravity=gravity(9.81))
+problem = Problem("swing", model, [run], [HingeAngle(hinge, signal="theta")], step=0.02, state_weight=1e4)
+'''
+TWO = FILE.replace("problem = ", "one = ") + 'problems = {"a": one, "b": one.with_(name="again")}\n'
+GRID = ("--over", "state_weight=1e3:1e4:2log", "--over", "stepper=spook,variational")
+LONG = ("--over", "state_weight=1e3:1e4:8log")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory with a problem file and its recording."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sweep_folder, "DPI", 20)
+    t = np.arange(41) * 0.02
+    noise = 1e-3 * np.random.default_rng(0).normal(size=t.size)
+    Recording(t, {"theta": np.cos(5.9 * t) * np.exp(-0.2 * t) + noise}, "run").to_csv(tmp_path / "run.csv")
+    (tmp_path / "swing.py").write_text(FILE)
+    return tmp_path
+
+
+@pytest.fixture
+def solves(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The points that are solved in this process."""
+    seen: list[dict[str, Any]] = []
+
+    def spy(problem: Problem, variant: Variant, values: dict[str, Any]) -> Point:
+        seen.append(values)
+        return solve_point(problem, variant, values)
+
+    monkeypatch.setattr(sweeping, "solve_point", spy)
+    return seen
+
+
+def document(folder: str) -> dict[str, Any]:
+    return json.loads((Path(folder) / "sweep.json").read_text())
+
+
+def rows(folder: str) -> list[dict[str, str]]:
+    with (Path(folder) / "sweep.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# --- axes ---
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("step=0.02,0.01,0.005", (0.02, 0.01, 0.005)),
+        ("step=0:1:3", (0.0, 0.5, 1.0)),
+        ("kappa=0.01:1e4:7log", (0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4)),
+        ("kappa=100:1:3log", (100.0, 10.0, 1.0)),
+        ("stepper=spook, variational", ("spook", "variational")),
+        ("state_weight=1e3,inf", (1e3, math.inf)),
+        ("m=0.1:0.3:3", (0.1, 0.2, 0.3)),
+        ("m=-1", (-1.0,)),
+    ],
+)
+def test_ranges_of_an_axis(text: str, values: tuple[float | str, ...]) -> None:
+    assert axis(text) == Axis(text.partition("=")[0], values)
+
+
+NO_AXES = """step step= =1 a.b=1 step=1:2 step=1:2:1 step=1:2:x step=0:1:3log step=-1:1:3log step=1:inf:3
+step=a:1:3 step=1,,2 step=1,1 step=nan step=1:1:2 step=1:2:3:4"""
+
+
+@pytest.mark.parametrize("text", NO_AXES.split())
+def test_what_is_no_axis(text: str) -> None:
+    with pytest.raises(ProblemError, match=r"give|positive|finite"):
+        axis(text)
+
+
+def test_axes_make_a_grid_whose_last_axis_changes_fastest() -> None:
+    axes = axes_of({"a": [1, 2], "b": ["x", "y"]})
+    assert grid(axes) == [{"a": a, "b": b} for a in (1.0, 2.0) for b in ("x", "y")]
+    for wrong in ({}, {"a": []}, {"a": [1, 1.0]}, {"a": [None]}, [Axis("a", (1.0,)), Axis("a", (2.0,))]):
+        with pytest.raises(ProblemError):
+            axes_of(wrong)  # type: ignore[arg-type]
+
+
+def test_an_axis_knows_its_scale() -> None:
+    assert axis("k=1:1e4:5log").is_logarithmic
+    assert axis("k=0.02,0.01,0.005").is_logarithmic
+    assert not axis("k=1:5:5").is_logarithmic
+    assert not axis("k=0:5:5").is_logarithmic
+    assert not axis("k=1,10").is_logarithmic
+    assert not axis("k=1,10,x").is_numeric
+
+
+# --- points ---
+
+
+def test_a_point_is_what_a_solve_with_its_settings_gives(here: Path) -> None:
+    problem = load_problem("swing.py")
+    found = sweep(problem, {"b": [0.02], "stepper": ["variational"]}, state_weight=1e3, initial={"J": 0.005})
+    (point,) = found.points
+    initial = {"J": 0.005, "b": 0.02}
+    alone = problem.solve(stepper=variational(), state_weight=1e3, initial=initial, fixed=["b"])
+    assert point.values == {"b": 0.02, "stepper": "variational"}
+    assert (point.status, point.iterations, point.cost) == (alone.status, alone.iterations, alone.cost)
+    assert point.parameters["J"] == alone["J"]
+    assert point.parameters["b"].fixed
+    assert point.parameters["b"].estimate == 0.02
+    assert list(found.estimated.items()) == [("J", "kg m^2")]
+    assert str(found).startswith("Sweep of swing: 1 of b x 1 of stepper, 1 points")
+
+
+def variational() -> Any:
+    from spookid import Variational
+
+    return Variational()
+
+
+@pytest.mark.parametrize(
+    ("over", "complaint"),
+    [
+        ({"nonsense": [1]}, "'nonsense' is neither a setting"),
+        ({"stepper": ["euler"]}, "stepper is 'euler'; choose from spook"),
+        ({"step": ["x"]}, "step is 'x'; it takes numbers"),
+        ({"state_weight": ["some"]}, "state_weight is 'some'; it takes numbers or auto"),
+        ({"J": ["x"]}, "'J' is given 'x'; it takes finite numbers"),
+        ({"max_iterations": [1.5]}, "max_iterations is 1.5"),
+        ({"step": [0.01, -1]}, "step is -1.0; it must be a positive number"),
+        ({"step": [0.01, 10]}, "swing"),
+        ({"state_weight": [math.inf]}, "state_weight"),
+    ],
+)
+def test_points_that_the_problem_refuses_are_wrong_input(here: Path, over: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ProblemError, match=complaint):
+        sweep(load_problem("swing.py"), over)
+
+
+def test_what_goes_wrong_at_a_point_stays_there(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    solve = Problem.solve
+
+    def brittle(problem: Problem, *arguments: Any, **options: Any) -> Any:
+        if problem.step == 0.02:
+            raise MemoryError("too\nlarge")
+        return solve(problem, *arguments, **options)
+
+    monkeypatch.setattr(Problem, "solve", brittle)
+    found = sweep(load_problem("swing.py"), {"step": [0.02, 0.04]}, folder="out")
+    assert [point.outcome for point in found.points] == ["failed", "converged"]
+    assert found.points[0].message == "MemoryError: too large"
+    assert "step = 0.02: MemoryError: too large" in table(found, 100)
+    assert [row["status"] for row in rows("out")] == ["failed", "converged"]
+    assert len(list(Path("out/points").iterdir())) == 1  # the other is to be tried again
+
+
+# --- executors ---
+
+
+def test_processes_and_any_executor_give_what_one_process_gives(here: Path) -> None:
+    over = {"state_weight": [1e3, 1e4], "step": [0.02, 0.04]}
+    alone = sweep("swing.py", over, jobs=1)
+    with ThreadPoolExecutor(3) as threads:
+        others = [sweep("swing.py", over, jobs=2), sweep("swing.py", over, executor=threads)]
+    assert alone.unsettled == ()
+    assert [point.values for point in alone.points] == grid(alone.axes)
+    for other in others:
+        assert comma_separated(other) == comma_separated(alone)
+
+
+def test_a_problem_in_memory_cannot_be_sent(here: Path) -> None:
+    with ThreadPoolExecutor(1) as threads, pytest.raises(ProblemError, match="give the path of a problem file"):
+        sweep(load_problem("swing.py"), {"step": [0.02]}, executor=threads)
+    with pytest.raises(ProblemError, match="jobs is 0"):
+        sweep("swing.py", {"step": [0.02]}, jobs=0)
+
+
+def test_a_problem_file_that_changes_meanwhile_ends_the_sweep(here: Path) -> None:
+    plan = sweeping.plan(load_problem("swing.py"), str(here / "swing.py"), axes_of({"step": [0.02, 0.04]}), Variant())
+    (here / "swing.py").write_text(FILE.replace("mass=0.5", "mass=0.6"))
+    with ThreadPoolExecutor(1) as threads, pytest.raises(ProblemError, match="is not what it was"):
+        sweeping.run(plan, executor=threads)
+
+
+def test_a_worker_that_dies_is_a_failure_of_its_points(here: Path) -> None:
+    class Dying(ThreadPoolExecutor):
+        def submit(self, *_: Any, **__: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            future.set_exception(sweeping.BrokenExecutor("gone"))
+            return future
+
+    found = sweep("swing.py", {"step": [0.02, 0.04]}, executor=Dying(1), folder="out")
+    assert [point.message for point in found.points] == ["a worker process died, for want of memory perhaps"] * 2
+    assert not Path("out/points").exists()
+
+
+def test_a_dask_cluster_does_the_same_work(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        arguments = ["sweep", "swing.py", *GRID, "--out", "cluster", "--quiet"]
+        assert main([*arguments, "--scheduler", cluster.scheduler_address]) == 0
+    assert main(["sweep", "swing.py", *GRID, "--jobs", "1", "--out", "here", "--quiet"]) == 0
+    assert Path("cluster/sweep.csv").read_text() == Path("here/sweep.csv").read_text()
+
+
+def test_a_scheduler_needs_dask(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert main(["sweep", "swing.py", *GRID, "--out", "out", "--scheduler", "tcp://localhost:1"]) == 2
+    assert "pip install 'spookid[dask]'" in capsys.readouterr().err
+
+
+# --- going on ---
+
+
+def test_what_is_known_is_not_solved_again(here: Path, solves: list[dict[str, Any]]) -> None:
+    before = []
+
+    def seen(point: Point, known: bool) -> None:
+        before.append(known)
+
+    first = sweep("swing.py", {"step": [0.02, 0.04]}, jobs=1, folder="out", seen=seen)
+    text = Path("out/sweep.csv").read_text()
+    again = sweep("swing.py", {"step": [0.02, 0.04]}, jobs=1, folder="out", seen=seen)
+    assert len(solves) == 2
+    assert before == [False, False, True, True]
+    assert again == first
+    assert Path("out/sweep.csv").read_text() == text
+    more = sweep("swing.py", {"step": [0.04, 0.03]}, jobs=1, folder="out")
+    assert solves[2:] == [{"step": 0.03}]
+    assert more.points[0] == first.points[1]
+
+
+def test_a_point_keeps_what_is_not_finite(here: Path) -> None:
+    over = {"state_weight": [math.inf, 1e4], "J": [0.005]}
+    first = sweep("swing.py", over, jobs=1, folder="out", stepper="variational")
+    again = sweep("swing.py", over, jobs=1, folder="out", stepper="variational")
+    assert math.isnan(again.points[0].parameters["J"].std_err)
+    assert again.points[0].parameters["b"].upper == math.inf
+    assert repr(again) == repr(first)
+    assert document("out")["axes"][0]["values"] == [None, 1e4]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda here: (here / "swing.py").write_text(FILE.replace("mass=0.5", "mass=0.5000000001")),
+        lambda here: (here / "run.csv").write_text((here / "run.csv").read_text().replace("\n0.02,", "\n0.0201,")),
+        lambda here: (here / "swing.py").write_text(FILE.replace("state_weight=1e4", "state_weight=2e4")),
+        lambda here: (here / "swing.py").write_text(FILE.replace('"b", 0.01', '"b", 0.02')),
+    ],
+    ids=["mass", "data", "setting", "guess"],
+)
+def test_a_point_of_another_problem_is_solved_again(here: Path, solves: list[dict[str, Any]], change: Any) -> None:
+    sweep("swing.py", {"step": [0.02]}, jobs=1, folder="out")
+    change(here)
+    sweep("swing.py", {"step": [0.02]}, jobs=1, folder="out")
+    assert len(solves) == 2
+
+
+def test_a_point_of_other_settings_or_versions_or_a_damaged_one_is_solved_again(
+    here: Path, solves: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def again(**settings: Any) -> int:
+        sweep("swing.py", {"step": [0.02]}, jobs=1, folder="out", **settings)
+        return len(solves)
+
+    assert [again(), again(), again(cutoff=5.0), again(cutoff=5.0)] == [1, 1, 2, 2]
+    (point,) = Path("out/points").iterdir()
+    for damage in ("", "{}", point.read_text()[:-20], "[]"):
+        point.write_text(damage)
+        before = len(solves)
+        assert again(cutoff=5.0) == before + 1
+    before = len(solves)
+    monkeypatch.setattr(sweeping.spookid, "__version__", "0.0.0")
+    assert again(cutoff=5.0) == before + 1
+
+
+def test_comments_do_not_change_a_problem(here: Path) -> None:
+    before = digest(load_problem("swing.py"))
+    (here / "swing.py").write_text(FILE + "# a comment\n")
+    assert digest(load_problem("swing.py")) == before
+
+
+# --- the command ---
+
+
+def test_the_command_prints_a_table_and_writes_a_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "swing.py", *GRID, "--jobs", "1", "--out", "out"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("Sweep of swing: 2 of state_weight x 2 of stepper, 4 points\n")
+    assert out.endswith("Written to out\n")
+    assert {path.name for path in Path("out").iterdir()} == {
+        "points",
+        *(f"sweep.{e}" for e in ["json", "csv", "txt", "png"]),
+    }
+    tree = document("out")
+    assert (tree["schema"], tree["problem"], tree["complete"]) == (1, "swing", True)
+    assert [point["values"]["state_weight"] for point in tree["points"]] == [1e3, 1e3, 1e4, 1e4]
+    alone = load_problem("swing.py").solve(state_weight=1e4, stepper=variational())
+    row = rows("out")[3]
+    assert float(row["J"]) == alone["J"].estimate
+    assert float(row["J_std_err"]) == alone["J"].std_err
+    assert float(row["cost"]) == alone.cost.total
+    assert row["stepper"] == "variational"
+
+
+def test_points_that_are_not_converged_make_the_status(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sweep", "swing.py", "--over", "max_iterations=1,100", "--jobs", "1", "--out", "out", "--quiet"]
+    assert main(arguments) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "1 of 2 points of swing are not converged, the first at max_iterations = 1 (max_iterations)" in err
+    assert [row["status"] for row in rows("out")] == ["max_iterations", "converged"]
+
+
+def test_several_problems_have_a_folder_each(here: Path) -> None:
+    (here / "swing.py").write_text(TWO)
+    assert main(["sweep", "swing.py", "--over", "step=0.02,0.04", "--jobs", "1", "--out", "out", "--quiet"]) == 0
+    assert [document(f"out/{key}")["problem"] for key in "ab"] == ["swing", "again"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--over", "step=1:2"], "no axis"),
+        (["--over", "step=0.02,-1"], "must be a positive number"),
+        (["--over", "mass=1,2"], "neither a setting"),
+        (["--over", "step=0.02", "--over", "step=0.01"], "swept twice"),
+        (["--over", "step=0.02", "--step", "0.01"], "step is given and swept"),
+        (["--over", "step=0.02", "--set", "x=1"], "no parameter 'x'"),
+    ],
+)
+def test_wrong_input(here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
+    assert main(["sweep", "swing.py", *arguments, "--out", "out"]) == 2
+    assert complaint in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("out").mkdir()
+    Path("out/mine.txt").write_text("mine")
+    assert main(["sweep", "swing.py", *GRID, "--out", "out"]) == 2
+    assert "holds no earlier sweep.json" in capsys.readouterr().err
+    assert [path.name for path in Path("out").iterdir()] == ["mine.txt"]
+
+
+def command(*arguments: str) -> subprocess.Popen[str]:
+    """A sweep in a process of its own."""
+    line = [sys.executable, "-m", "spookid", "sweep", "swing.py", *LONG, *arguments]
+    return subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def wait_for_points(folder: str, count: int) -> None:
+    for _ in range(3000):
+        if len(list(Path(folder).glob("points/*.json"))) >= count:
+            return
+        time.sleep(0.01)
+    raise AssertionError("no points came")
+
+
+@pytest.mark.parametrize(("number", "end"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+def test_a_sweep_that_is_cut_off_goes_on_and_gives_the_same_table(here: Path, number: int, end: int) -> None:
+    running = command("--out", "cut", "--jobs", "2")
+    wait_for_points("cut", 2)
+    running.send_signal(number)
+    _, err = running.communicate(timeout=30)
+    kept = {path: path.stat().st_mtime_ns for path in Path("cut/points").glob("*.json")}
+    assert running.returncode == end
+    assert 2 <= len(kept) < 8
+    assert not document("cut")["complete"]
+    if end == 130:
+        assert f"interrupted; {len(kept)} of 8 points of swing are in cut" in err
+    assert main(["sweep", "swing.py", *LONG, "--out", "cut", "--quiet", "--jobs", "1"]) == 0
+    assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
+    assert main(["sweep", "swing.py", *LONG, "--out", "whole", "--quiet", "--jobs", "1"]) == 0
+    assert Path("cut/sweep.csv").read_text() == Path("whole/sweep.csv").read_text()
+    assert Path("cut/sweep.txt").read_text() == Path("whole/sweep.txt").read_text()
+    assert document("cut")["complete"]
+
+
+def test_workers_do_not_outlive_a_sweep_that_is_killed(here: Path) -> None:
+    (here / "swing.py").write_text(FILE + 'open(f"worker-{__import__(\'os\').getpid()}", "w").close()\n')
+    running = command("--out", "cut", "--jobs", "2")
+    wait_for_points("cut", 1)
+    workers = {int(path.name.partition("-")[2]) for path in here.glob("worker-*")} - {running.pid}
+    assert workers
+    running.kill()
+    running.communicate(timeout=30)
+    for _ in range(500):
+        if not any(alive(pid) for pid in workers):
+            return
+        time.sleep(0.01)
+    raise AssertionError("workers live on")
+
+
+def alive(pid: int) -> bool:
+    """True if a process runs; one that ended and was not collected does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+# --- figures and tables ---
+
+
+def made(axes: tuple[Axis, ...], bad: int = 0) -> Sweep:
+    """A sweep of made-up numbers, whose first points failed and the next did not converge."""
+    points = []
+    for i, values in enumerate(grid(axes)):
+        estimate = Estimate("J", 1.0 + 0.1 * i, 0.05 if i % 2 else math.nan, "", 1.0, 0.0, math.inf, "kg m^2", False)
+        status = Status.CONVERGED if i >= 2 * bad else Status.STALLED
+        point = Point(values, status, "", i, Cost(1.0 + i, 2.0), {"J": estimate}, 0.1)
+        points.append(failed(values, "broken") if i < bad else point)
+    return Sweep("swing", axes, tuple(points), Variant(), {})
+
+
+NUMBERS, WORDS = Axis("state_weight", (1.0, 10.0, 100.0)), Axis("stepper", ("spook", "variational"))
+MANY = Axis("step", tuple(0.01 * (i + 1) for i in range(9)))
+
+
+def panels(figure: Figure) -> dict[str, Any]:
+    figure.draw_without_rendering()
+    return {axes.get_title(loc="left"): axes for axes in figure.axes if axes.get_title(loc="left")}
+
+
+def test_lines_over_one_axis() -> None:
+    (figure,) = sweep_plot.figures(made((NUMBERS,), bad=1))
+    found = panels(figure)
+    assert list(found) == ["cost", "iterations", "J [kg m²]"]
+    J = found["J [kg m²]"]
+    assert J.get_xscale() == "log"
+    curve, sure, unsure = J.lines[:3]
+    np.testing.assert_array_equal(curve.get_ydata(), [math.nan, 1.1, 1.2])
+    assert [line.get_xdata().tolist() for line in (sure, unsure)] == [[100.0], [1.0, 10.0]]
+    np.testing.assert_allclose(J.containers[0][2][0].get_segments(), [[[10.0, 1.1 - 0.098], [10.0, 1.1 + 0.098]]])
+    assert [line.get_xdata().tolist() for line in J.lines if line.get_marker() == "x"] == [[1.0]]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["95 % interval", "not converged", "failed"]
+
+
+def test_a_line_for_each_value_of_the_second_axis_and_a_figure_for_each_of_the_third() -> None:
+    (figure,) = sweep_plot.figures(made((NUMBERS, WORDS)))
+    assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == [
+        "stepper = spook",
+        "stepper = variational",
+    ]
+    assert panels(figure)["iterations"].lines[0].get_ydata().tolist() == [0, 2, 4]
+    assert panels(sweep_plot.figures(made((WORDS, NUMBERS)))[0])["cost"].get_xticklabels()[0].get_text() == "spook"
+    several = sweep_plot.figures(made((NUMBERS, MANY, WORDS)))
+    assert [figure.get_suptitle() for figure in several] == [
+        f"Sweep of swing, stepper = {name}" for name in WORDS.values
+    ]
+
+
+def test_maps_over_two_axes_with_many_values() -> None:
+    found = panels(sweep_plot.figures(made((NUMBERS, MANY), bad=1))[0])
+    cells = found["J [kg m²]"].images[0].get_array()
+    assert cells.shape == (9, 3)
+    assert not np.isfinite(np.ma.filled(cells, np.nan)[0, 0])
+    assert cells[0, 1] == pytest.approx(1.9)  # the second axis changes fastest, and goes upwards
+    crosses = [(line.get_xdata()[0], line.get_ydata()[0]) for line in found["cost"].lines]
+    assert crosses == [(0, 0), (0, 1)]
+    assert found["cost"].get_ylabel() == "step [s]"
+
+
+def test_a_wide_table_comes_in_blocks() -> None:
+    found = made((NUMBERS,), bad=1)
+    wide = replace(found.points[2].parameters["J"], name="a_name_that_needs_much_room", at_bound=True)
+    point = replace(found.points[2], parameters={**found.points[2].parameters, wide.name: wide})
+    found = replace(found, points=(*found.points[:2], point))
+    text = table(found, 60)
+    head, *blocks = text.split("\n\n")
+    assert head == "Sweep of swing: 3 of state_weight, 3 points, 2 of them not converged"
+    assert all(block.splitlines()[0].split()[0] == "state_weight" for block in blocks[:2])
+    assert blocks[0].splitlines()[1].split() == ["1", "failed", "-", "-", "-"]
+    assert blocks[0].splitlines()[2].split()[:4] == ["10", "stalled", "1", "4"]
+    assert blocks[1].splitlines()[3].endswith("1.2 (bound)")
+    assert blocks[-1] == "Failed\n  state_weight = 1: broken"
+    assert max(len(line) for block in blocks[:2] for line in block.splitlines()) <= 60
