@@ -141,7 +141,8 @@ def test_arrays_have_the_names_and_shapes_of_the_contract(figures: None, tmp_pat
             assert arrays[f"observed_{i}"].shape == arrays[f"predicted_{i}"].shape == (STEPS, 1)
             assert arrays[f"impulse_residual_{i}"].shape == (STEPS, 12)
             assert arrays[f"multipliers_{i}"].shape == (STEPS, 5)
-        assert len(arrays.files) == 21
+            assert arrays[f"friction_{i}"].shape == arrays[f"sticks_{i}"].shape == (STEPS, 1)
+        assert len(arrays.files) == 27
     with np.load(tmp_path / "r/sensitivities.npz", allow_pickle=False) as arrays:
         assert arrays["names"].tolist() == ["J", "b", "J_x"]
         for name in ("covariance", "covariance_sandwich", "correlation", "T"):

@@ -192,8 +192,9 @@ def test_work_settings_and_notices() -> None:
     for part in ("build", "compile", "solve", "evaluate", "factorize", "rest"):
         assert f"{part} " in text
     assert "backend lm, stepper spook, friction smooth, step h = 0.01 s, state weight κ = 100" in text
-    assert "complementarity" not in text
-    assert "complementarity residual 1e-09" in " ".join(awkward().summary().split())
+    assert "Dry friction" not in text
+    rubbing = " ".join(replace(s, sticking={"hinge": 0.25}, complementarity_residual=1e-9).summary().split())
+    assert "hinge sticks for 25 % of the time Largest distance from the exact law: 1e-09 N m s." in rubbing
     assert f"numpy {np.__version__}" in text
     assert "violate the triangle inequality" in text
     assert "Notices" not in replace(s, notices=()).summary()
