@@ -1,8 +1,11 @@
 """Profiles: how the cost rises when one parameter is held beside its estimate and all else is fitted again.
 
-With s² the residual variance at the minimum, D = (C(value) − C_min)/s² is the likelihood-ratio statistic, chi-square
-with one degree of freedom: the values with D below 3.84 are a 95 % interval that needs no linearization (Bates and
-Watts, Nonlinear Regression Analysis, section 6.1). ζ = ±√D is a straight line over the value where linearization holds.
+D = (C(value) − C_min)/s² is the likelihood-ratio statistic, chi-square with one degree of freedom: the values with D
+below 3.84 are a 95 % interval that needs no linearization (Bates and Watts, Nonlinear Regression Analysis, section
+6.1). ζ = ±√D is a straight line over the value where linearization holds. s² is the variance of the estimate over what
+it were if all weights said the noise, as for a likelihood that is not that of the data (Kent, Biometrika 69, 1982): the
+impulse residuals and each sensor have noise of their own, so the cost over the degrees of freedom is the variance of
+none of them.
 """
 
 from __future__ import annotations
@@ -159,7 +162,13 @@ class _Walk:
 
     @property
     def noise(self) -> float:
-        """s²: cost over the degrees of freedom."""
+        """s² of the parameter; without a standard error the mean of the others'; with none, cost over freedom."""
+        knowledge = self.solution.sensitivities
+        known = dict(zip(knowledge.names, knowledge.dispersion.tolist(), strict=True))
+        others = [value for value in known.values() if math.isfinite(value)]
+        if others:
+            own = known[self.parameter.name]
+            return own if math.isfinite(own) else float(np.mean(others))
         size = self.solution.size
         return self.solution.cost.total / max(size.residuals - size.states - size.parameters, 1)
 

@@ -98,6 +98,18 @@ class Sensitivities:
         errors = self.standard_errors
         return self.covariance / np.outer(errors, errors)
 
+    @property
+    def dispersion(self) -> Array:
+        """Variance of each estimate over what it were if all weights said the noise, (n_p,); NaN without an error."""
+        free = [i for i, name in enumerate(self.names) if self.reasons.get(name) != AT_BOUND]
+        lengths = np.linalg.norm(self.factor[:, free], axis=0)
+        scaled = self.factor[:, free] / np.where(lengths > 0, lengths, 1.0)
+        result = np.full(len(self.names), np.nan)
+        if np.all(np.isfinite(scaled)):
+            gain = np.sum(np.linalg.pinv(scaled, rcond=RANK) ** 2, axis=1) / np.where(lengths > 0, lengths, np.nan) ** 2
+            result[free] = np.diag(self.covariance)[free] / gain
+        return result
+
 
 @dataclass(frozen=True, eq=False)
 class Analysis:

@@ -174,6 +174,10 @@ def test_problems_that_differ_only_in_recordings_are_one_model() -> None:
     assert same_recordings(found[0].problem, found[1].problem)
     stiff = {"a": problem("dry"), "b": problem("dry").with_(state_weight=1.0)}
     assert [case.name for case in cases(stiff)] == ["a", "b"]
+    assert [case.name for case in cases({"a": problem("dry"), "b": problem("dry").with_(friction="exact")})] == [
+        "a",
+        "b",
+    ]
 
 
 def test_equal_recordings_count_once_and_names_are_told_apart() -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from mechanisms import pendulum, twin
 from scipy.optimize import brentq
@@ -87,8 +88,8 @@ def test_a_cheaper_fit_beside_the_estimate_and_a_failed_one_are_told() -> None:
 
 
 def test_the_ends_are_where_the_refitted_cost_rises_by_the_critical_value(J: Profile, solution: Solution) -> None:
-    size = solution.size
-    noise = solution.cost.total / (size.residuals - size.states - size.parameters)
+    factor = solution.sensitivities.factor
+    noise = solution["J"].std_err ** 2 / np.linalg.inv(factor.T @ factor)[0, 0]
 
     def rise(value: float) -> float:
         fit = problem().solve(fixed=["J"], initial={"J": value})
@@ -107,6 +108,15 @@ def test_the_profile_of_a_nearly_linear_parameter_is_straight(J: Profile, soluti
     assert max(p.zeta for p in J.points) > 2.4
     assert all(set(p.others) == {"b"} for p in J.points)
     assert J.converged
+
+
+def test_noise_that_is_not_what_the_weights_say_is_no_curvature() -> None:
+    twin = problem(state_weight=100.0)
+    solution = twin.solve()
+    pooled = solution.cost.total / (solution.size.residuals - solution.size.states - solution.size.parameters)
+    assert pooled > 2 * solution.sensitivities.dispersion[0]
+    found = twin.profile("J", solution)
+    assert found.interval == pytest.approx(found.linear, rel=0.02)
 
 
 def test_a_parameter_at_its_bound_has_one_side() -> None:

@@ -314,6 +314,23 @@ def test_comments_do_not_change_a_problem(here: Path) -> None:
     assert digest(load_problem("swing.py")) == before
 
 
+def test_a_prior_changes_a_problem(here: Path) -> None:
+    before = digest(load_problem("swing.py"))
+    (here / "swing.py").write_text(FILE.replace('"b", 0.01', '"b", 0.01, prior=(0.01, 0.001)'))
+    assert digest(load_problem("swing.py")) != before
+
+
+def test_the_weight_of_a_point_may_be_left_to_the_data(here: Path) -> None:
+    swept = sweep(load_problem("swing.py"), {"state_weight": ["auto", 1e-2]}, folder="out", max_iterations=30)
+    alone = load_problem("swing.py").solve(state_weight="auto", max_iterations=30)
+    assert swept.points[0].parameters["J"].estimate == alone["J"].estimate
+    assert [row["state_weight"] for row in rows("out")] == ["auto", "0.01"]
+    assert (
+        main(["sweep", "swing.py", "--over", "b=0.01,0.02", "--state-weight", "auto", "--jobs", "1", "--out", "b"]) == 0
+    )
+    assert document("b")["settings"]["state_weight"] == "auto"
+
+
 # --- the command ---
 
 
