@@ -98,6 +98,7 @@ def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
         "covariance_sandwich": knowledge.covariance_sandwich,
         "correlation": knowledge.correlation,
         "T": knowledge.factor,
+        "dispersion": knowledge.dispersion,
         "d_state_weight": influence.state_weight,
         "d_step": influence.step,
         "fixed_names": np.array(influence.fixed_names, dtype=np.str_),
@@ -228,6 +229,7 @@ def sensitivities_of(identifiability: Tree, arrays: Arrays) -> Sensitivities:
         covariance=_shaped(arrays, "covariance", square),
         covariance_sandwich=_shaped(arrays, "covariance_sandwich", square),
         factor=_shaped(arrays, "T", square),
+        dispersion=_shaped(arrays, "dispersion", (len(names),)),
         **identifiability,
     )
 

@@ -78,6 +78,8 @@ class Sensitivities:
     last as long as a stretch, (n_p, n_p)."""
     factor: Array
     """Upper triangular R with RᵀR = TᵀT, T as in (3.32) for whitened residuals, (n_p, n_p)."""
+    dispersion: Array
+    """Variance of each estimate over what it were if all weights said the noise, (n_p,); NaN without an error."""
     reasons: Mapping[str, str]
     """Why a parameter has no standard error, by its name."""
     singular_values: Array
@@ -97,18 +99,6 @@ class Sensitivities:
         """(n_p, n_p)."""
         errors = self.standard_errors
         return self.covariance / np.outer(errors, errors)
-
-    @property
-    def dispersion(self) -> Array:
-        """Variance of each estimate over what it were if all weights said the noise, (n_p,); NaN without an error."""
-        free = [i for i, name in enumerate(self.names) if self.reasons.get(name) != AT_BOUND]
-        lengths = np.linalg.norm(self.factor[:, free], axis=0)
-        scaled = self.factor[:, free] / np.where(lengths > 0, lengths, 1.0)
-        result = np.full(len(self.names), np.nan)
-        if np.all(np.isfinite(scaled)):
-            gain = np.sum(np.linalg.pinv(scaled, rcond=RANK) ** 2, axis=1) / np.where(lengths > 0, lengths, np.nan) ** 2
-            result[free] = np.diag(self.covariance)[free] / gain
-        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +144,7 @@ def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, 
         _blank(inverse @ evidence.scatter @ inverse, unknown),
         _blank(_jackknife(cut) + inverse @ evidence.prior @ inverse, unknown),
         _triangular(evidence.information),
+        _dispersion(inverse, evidence.scatter, unknown),
         reasons,
         spectrum.values[order[::-1]],
         tuple(weak),
@@ -244,10 +235,17 @@ def _blank(covariance: Array, unknown: NDArray[np.intp]) -> Array:
     return covariance
 
 
+def _dispersion(inverse: Array, scatter: Array, unknown: NDArray[np.intp]) -> Array:
+    """Diagonal of the covariance over that of the inverse information, NaN for unknown parameters, (n_p,)."""
+    promised = np.diag(inverse).copy()
+    promised[unknown] = np.nan
+    return np.asarray(np.diag(inverse @ scatter @ inverse) / promised)
+
+
 def _unknown(names: tuple[str, ...], free: int, reasons: Mapping[str, str], windows: int) -> Analysis:
     n = len(names)
     one, two, three, four = (np.full((n, n), np.nan) for _ in range(4))
-    result = Sensitivities(names, one, two, three, reasons, np.full(free, np.nan), ())
+    result = Sensitivities(names, one, two, three, np.full(n, np.nan), reasons, np.full(free, np.nan), ())
     return Analysis(result, four, np.full((windows, n), np.nan))
 
 

@@ -147,6 +147,7 @@ def test_arrays_have_the_names_and_shapes_of_the_contract(figures: None, tmp_pat
         assert arrays["names"].tolist() == ["J", "b", "J_x"]
         for name in ("covariance", "covariance_sandwich", "correlation", "T"):
             assert arrays[name].shape == (3, 3)
+        assert arrays["dispersion"].shape == (3,)
         assert arrays["correlation"][0, 0] == pytest.approx(1.0)
         assert arrays["fixed_names"].tolist() == ["m"]
         assert arrays["d_fixed"].shape == (1, 3)

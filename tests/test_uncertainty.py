@@ -258,6 +258,7 @@ def test_sensitivities_of_a_matrix():
     assert np.all(np.abs(result.correlation) <= 1 + 1e-12)
     np.testing.assert_allclose(result.singular_values, np.linalg.svd(A * magnitudes / 0.2, compute_uv=False), rtol=1e-9)
     np.testing.assert_allclose(result.factor.T @ result.factor, information, rtol=1e-9)
+    np.testing.assert_allclose(result.dispersion, 0.04, rtol=1e-9)
     assert np.array_equal(result.factor, np.triu(result.factor))
     assert (result.reasons, result.weak) == ({}, ())
 
@@ -267,6 +268,7 @@ def test_errors_are_conditional_on_what_is_held():
     result = analysed(["a", "b"], information, 1.0, np.ones(2), [False, True])
     assert result.covariance[0, 0] == pytest.approx(1 / 4)
     assert np.isnan(result.covariance[1]).all()
+    np.testing.assert_allclose(result.dispersion, [1.0, np.nan])
     assert result.reasons == {"b": AT_BOUND}
     everything = analysed(["a", "b"], information, 1.0, np.ones(2), [True, True])
     assert everything.reasons == {"a": AT_BOUND, "b": AT_BOUND}
