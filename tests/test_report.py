@@ -99,7 +99,7 @@ def test_every_section_says_what_the_solution_holds() -> None:
         "theta 5",
         "GROUND and rod",
         "angle of hinge",
-        "The data hardly see J_x",
+        "The data do not see J_x",
         s.detail,
     ):
         assert fact in text
