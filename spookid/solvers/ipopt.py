@@ -149,7 +149,7 @@ class _Run:
         end: End = Status.CONVERGED, ""
         for stage, t in enumerate(self.relaxation.sequence if paired else (0.0,)):
             end = self._stage(t, warm=stage > 0)
-            if end[0] not in (Status.CONVERGED, Status.STALLED):  # a tighter relaxation often gets where this did not
+            if end[0] is not Status.CONVERGED:
                 break
         if end[0] is Status.CONVERGED and self.program.left_out(self.last.z) > _LEFT_OUT:
             return Status.STALLED, "hard rows that others seemed to imply contradict them"
