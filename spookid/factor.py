@@ -8,7 +8,7 @@ neither mechanics nor data.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import casadi as ca
@@ -81,6 +81,14 @@ class Factor:
     def count(self, steps: int) -> int:
         """How often it stands on a horizon of ``steps`` steps."""
         return 1 if self.first_only else steps - self.reach
+
+    def without_pairs(self) -> Factor:
+        """With the smaller member of each pair as a hard row; itself if it has no pairs."""
+        if not self.pairs:
+            return self
+        m = len(self.rows) // 2
+        smaller = ca.fmin(self.residual[:m], self.residual[m:])
+        return replace(self, residual=smaller, rows=self.rows[:m], hard=True, pairs=False)
 
 
 @dataclass(frozen=True, eq=False)

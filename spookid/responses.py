@@ -90,7 +90,7 @@ def _settings(assembly: Assembly, point: Point, contraction: Contraction, symbol
         derivative = ca.jacobian(factor.residual, c)
         if derivative.nnz():
             total += _pulled(assembly, point, contraction, place, derivative)
-    for factor in assembly.transcription.factors:
+    for factor in contraction.linear.problem.factors:
         if factor not in kept:  # eliminated step by step: how its surface moves is not known here
             total[np.flatnonzero(ca.which_depends(factor.residual, c, 1, False))] = np.nan
     return total

@@ -170,6 +170,10 @@ class Transcription:
         bounds = self.lower, self.upper, self.magnitudes
         return Transcription(self.manifold, factors, self._parameters, self._given, self.names, *bounds, self.chains)
 
+    def without_pairs(self) -> Transcription:
+        """The same with the smaller member of each complementarity pair held at zero."""
+        return self.with_factors([factor.without_pairs() for factor in self.factors])
+
     @property
     def shared(self) -> tuple[ca.SX, ca.SX]:
         """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants."""

@@ -98,7 +98,8 @@ class Linear:
 
 
 def linear(problem: Transcription, point: Point) -> Linear:
-    """The linearization at ``point``; hard rows that link steps become stiff ones."""
+    """The linearization at ``point``; hard rows that link steps become stiff ones, of a pair the smaller member's."""
+    problem = problem.without_pairs()
     reduction = Reduction(problem, point)
     reduction.stiffen()
     chains = []

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from spookid.factor import Factor
 from spookid.kernels import Array
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.program import Program
@@ -35,7 +34,7 @@ class Information:
 
 def information(problem: Transcription, point: Point) -> Information:
     """Information in the parameters at ``point``; of a complementarity pair the smaller member is held at zero."""
-    held = problem.with_factors([_active(factor) for factor in problem.factors])
+    held = problem.without_pairs()
     n = len(problem.names)
     try:
         reduction = Reduction(held, point)
@@ -45,22 +44,6 @@ def information(problem: Transcription, point: Point) -> Information:
         return Information(matrix, here.freedom, reduction.redundant)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError, KeyboardInterrupt):
         return Information(np.full((n, n), np.nan), 0, 0)
-
-
-def _active(factor: Factor) -> Factor:
-    if not factor.pairs:
-        return factor
-    m = len(factor.rows) // 2
-    return Factor(
-        factor.name,
-        factor.group,
-        ca.fmin(factor.residual[:m], factor.residual[m:]),
-        factor.variables,
-        factor.data,
-        factor.rows[:m],
-        first_only=factor.first_only,
-        hard=True,
-    )
 
 
 def _constrained(problem: Transcription, point: Point) -> Array:

@@ -1,0 +1,142 @@
+"""Dry friction that sticks: several recordings, samples missing, errors, and the command line."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mechanisms import pendulum
+
+from spookid.assembly import assemble
+from spookid.cli import main
+from spookid.estimation import _warm
+from spookid.knowledge import learn
+from spookid.model import Model
+from spookid.observations import HingeAngle
+from spookid.parameter import Parameter
+from spookid.problem import Problem
+from spookid.recording import Recording
+from spookid.solution import Solution
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.status import Status
+from spookid.solvers.switching import Switching
+from spookid.steppers.variational import Variational
+
+NOISE = 1e-3
+STEPPER = Variational()
+LAWS: dict[str, tuple[dict[str, float], dict[str, Any]]] = {
+    "coulomb": ({"J": 0.005, "c": 0.15}, {"coulomb": "c"}),
+}
+"""Truth, and what the hinge is given, parameters by name."""
+
+
+def hanging(law: str, values: dict[str, Any]) -> Model:
+    """A pendulum with one of the laws."""
+    given = {
+        name: tuple(values.get(v, v) for v in value) if isinstance(value, tuple) else values[value]
+        for name, value in LAWS[law][1].items()
+    }
+    return pendulum(inertia=values["J"], compliance=1e-4, damping=0.02, **given)
+
+
+def declared(law: str, values: dict[str, Any], **settings: Any) -> Problem:
+    model = hanging(law, values)
+    seen = [HingeAngle(joint, joint.name) for joint in model.joints]
+    return Problem("forms", model=model, observations=seen, step=0.01, state_weight=1e6, **settings)
+
+
+@cache
+def released(law: str, stepper: Any, angle: float = 0.4, name: str = "run", duration: float = 1.0) -> Recording:
+    """A pendulum that swings out until it sticks, seen with noise."""
+    run = declared(law, LAWS[law][0], stepper=stepper, friction="exact").simulate(None, duration, {"hinge": angle})
+    noise = NOISE * np.random.default_rng(3).normal(size=len(run.t))
+    return Recording(run.t, {"hinge": run.signal("hinge") + noise}, name=name)
+
+
+def twin(law: str = "coulomb", stepper: Any = STEPPER, **settings: Any) -> Problem:
+    """What the pendulum is to be found from, guesses off by a half to twice."""
+    unknown = {name: Parameter(name, 1.5 * true, lower=0) for name, true in LAWS[law][0].items()}
+    settings = {"recordings": [released(law, stepper)]} | settings
+    return declared(law, unknown, stepper=stepper, **settings)
+
+
+def check_exact(solution: Solution, law: str = "coulomb") -> None:
+    assert solution.status is Status.CONVERGED, solution.message
+    assert solution.complementarity_residual < 1e-12
+    assert solution.sticking["hinge"] > 0.2
+    for name, true in LAWS[law][0].items():
+        assert abs(solution[name].estimate - true) < 5 * solution[name].std_err
+
+
+def test_pairs_leave_the_errors_that_exact_friction_leaves():
+    """At one motion both laws hold the same rows: of a pair the smaller member, not both."""
+    problem = twin()
+    smooth = problem.solve(max_iterations=30)
+    errors = []
+    for form in ("exact", "mpcc"):
+        assembly = assemble(problem.with_(friction=form))
+        point = _warm(assembly, smooth, {})
+        if form == "exact":
+            point = Switching(Reduction(assembly.transcription, point)).start(point)
+        knowledge = learn(assembly, point, np.zeros(2, dtype=bool))
+        assert knowledge.contraction is not None
+        errors.append((knowledge.contraction.freedom, *knowledge.sensitivities.standard_errors))
+    assert np.all(np.isfinite(errors))
+    np.testing.assert_allclose(errors[1], errors[0], rtol=1e-3)
+
+
+def test_several_recordings_with_samples_missing():
+    first, second = released("coulomb", STEPPER), released("coulomb", STEPPER, 0.43, "again", 0.8)
+    holed = []
+    for recording, gap in ((first, slice(40, 50)), (second, slice(70, None))):
+        angle = recording.signal("hinge").copy()
+        angle[gap] = np.nan
+        holed.append(recording.with_signals(hinge=angle))
+    solution = twin(recordings=holed).solve(friction="exact")
+    check_exact(solution)
+    sticks = [np.nanmean(motion.sticks[:, 0]) for motion in solution.trajectories]
+    assert min(sticks) < solution.sticking["hinge"] < max(sticks)
+    assert all(np.all(np.isfinite(motion.predicted)) for motion in solution.trajectories)
+
+
+# --- the command line ---
+
+FILE = '''"""A pendulum with dry friction."""
+from pathlib import Path
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Variational, gravity
+
+c = Parameter("c", 0.1, lower=0, unit="N m")
+rod = Body("rod", mass=0.5, inertia=(1e-4, 0.005, 0.005))
+hinge = Hinge("hinge", GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.2, 0, 0), x=(0, 1, 0), y=(1, 0, 0)),
+              coulomb=c)
+problem = Problem("stick", Model([rod], [hinge], gravity=gravity(9.82)),
+                  [Recording.from_csv(Path(__file__).parent / "run.csv")], [HingeAngle(hinge, signal="hinge")],
+                  state_weight=1e6, stepper=Variational())
+'''
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    released("coulomb", STEPPER).to_csv(Path("run.csv"))
+    Path("stick.py").write_text(FILE)
+    return "stick.py"
+
+
+def test_solve_that_did_not_get_there_says_so(file):
+    assert main(["solve", file, "--friction", "exact", "--max-iterations", "2", "--out", "out", "--quiet"]) == 3
+    tree = json.loads(Path("out/solution.json").read_text())
+    assert (tree["status"], tree["friction"]) == ("max_iterations", "exact")
+
+
+@pytest.mark.parametrize(("backend", "friction", "other"), [("lm", "mpcc", "exact"), ("ipopt", "exact", "mpcc")])
+def test_solve_refuses_a_form_to_a_backend_that_does_not_know_it(file, capsys, backend, friction, other):
+    assert main(["solve", file, "--backend", backend, "--friction", friction, "--out", "out"]) == 2
+    err = capsys.readouterr().err
+    assert f"friction '{friction}' is not for backend '{backend}'; use friction '{other}'" in err
+    assert err.count("\n") == 1
+    assert not Path("out").exists()
