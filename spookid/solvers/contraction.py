@@ -149,6 +149,8 @@ class Contraction:
     """
 
     def __init__(self, here: Linear, held: NDArray[np.bool_], refined: bool = True) -> None:
+        if not all(np.all(np.isfinite(s.rows.matrix)) for strips in here.chains for s in strips):
+            raise NotPositiveDefiniteError("a residual or a derivative is not finite")
         self.linear = here
         self._states = 0
         self._factors = [self._factor(c) for c in range(len(here.chains))]
