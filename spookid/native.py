@@ -11,8 +11,10 @@ import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.compiled import load, wanted
 from spookid.compiler import CompilationError
@@ -36,7 +38,7 @@ def routines(steps: int) -> Routines | None:
     return _loaded(os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted(steps) else None
 
 
-def address(array: Array | None) -> ctypes.c_void_p:
+def address(array: NDArray[Any] | None) -> ctypes.c_void_p:
     """Of an array's first number; null for None."""
     return ctypes.c_void_p(None if array is None else array.ctypes.data)
 
@@ -65,6 +67,6 @@ def strides(array: Array) -> tuple[int, ...]:
     return tuple(stride // array.itemsize for stride in array.strides)
 
 
-def integers(values: object) -> Array:
+def integers(values: object) -> NDArray[np.int64]:
     """As the routines take lists of indices."""
     return np.ascontiguousarray(values, dtype=np.int64)

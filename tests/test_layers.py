@@ -47,6 +47,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.status",
         "solvers.batched",
         "solvers.reduction",
+        "solvers.products",
         "solvers.structured",
         "solvers.saddle",
         "solvers.bounded",

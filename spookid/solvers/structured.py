@@ -14,6 +14,8 @@ import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from spookid.kernels import Array
+from spookid.native import routines
+from spookid.solvers.products import add_products
 from spookid.solvers.reduction import Rows
 
 _dpbtrf, _dtbtrs = get_lapack_funcs(("pbtrf", "tbtrs"), dtype=np.float64)
@@ -69,7 +71,10 @@ def assemble(blocks: Sequence[Rows], steps: int, tangent: int, parameters: int) 
     """Normal equations of one chain from its linearized factors."""
     reach = max(max(block.offsets) for block in blocks)
     sums = _Sums.of(steps, tangent, reach, parameters)
+    by = routines(steps)
     for block in blocks:
+        if by is not None and add_products(by, block, sums.band, sums.border, sums.corner):
+            continue
         matrix, columns = _seen(block.matrix, parameters)
         places = [block.offsets[c // tangent] * tangent + c % tangent for c in columns]
         runs = _runs(places)
@@ -108,7 +113,7 @@ def _seen(matrix: Array, parameters: int) -> tuple[Array, list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Normal equations in the making: band (N, t, bandwidth), border (N, t, n_p + 1) and corner."""
+    """Normal equations in the making: band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner."""
 
     band: Array
     border: Array
@@ -117,13 +122,14 @@ class _Sums:
     @classmethod
     def of(cls, steps: int, tangent: int, reach: int, parameters: int) -> _Sums:
         """Zeros."""
-        border, corner = (steps, tangent, parameters + 1), (parameters + 1, parameters + 1)
-        return cls(np.zeros((steps, tangent, (reach + 1) * tangent)), np.zeros(border), np.zeros(corner))
+        border = np.zeros((parameters + 1, steps, tangent)).transpose(1, 2, 0)  # LAPACK wants whole columns
+        corner = np.zeros((parameters + 1, parameters + 1))
+        return cls(np.zeros((steps, tangent, (reach + 1) * tangent)), border, corner)
 
     def equations(self) -> NormalEquations:
         """The sums so far."""
         unknowns = self.band.shape[0] * self.band.shape[1]
-        border = np.asfortranarray(self.border.reshape(unknowns, -1))  # LAPACK wants whole columns
+        border = self.border.transpose(2, 0, 1).reshape(-1, unknowns).T
         return NormalEquations(self.band.reshape(unknowns, self.band.shape[2]), border, self.corner)
 
     def add(self, products: Array, places: Sequence[int], runs: Sequence[Run], step: int) -> None:
