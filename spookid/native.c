@@ -168,10 +168,43 @@ EXPORT int project_along(size n, const double *matrix, size columns, size rows, 
   return 0;
 }
 
-/* True where an entry of (n, count) differs from zero in any row. */
-EXPORT int pattern_along(size n, const double *matrix, size count, unsigned char *seen) {
-  for (size s = 0; s < n; ++s)
-    for (size i = 0; i < count; ++i) seen[i] |= matrix[s * count + i] != 0.0;
+/* Bits that are set where an entry of (n, count) differs from zero in any row, zeros of both signs alike. */
+EXPORT int pattern_along(size n, const double *matrix, size count, unsigned long long *seen) {
+  const unsigned long long *bits = (const unsigned long long *)matrix;
+  for (size s = 0; s < n; ++s, bits += count)
+    for (size i = 0; i < count; ++i) seen[i] |= bits[i] << 1;
+  return 0;
+}
+
+/* L^-1 times right-hand sides, given in whole columns, (n, columns); L lower triangular, stored as (n, width) with
+   entry [j][d] for row j + d and column j. Sums for the rows to come wait in a ring. */
+EXPORT int forward_along(size n, size width, const double *L, size columns, const double *right, double *out) {
+  lanes *ring = room(2 * width);
+  if (!ring) return 1;
+  for (size c = 0; c < columns; c += 2 * LANES) {
+    size here = columns - c < 2 * LANES ? columns - c : 2 * LANES, at = 0;
+    for (size i = 0; i < 2 * width; ++i) ring[i] = ZERO;
+    for (size j = 0; j < n; ++j, L += width) {
+      lanes y[2] = {ring[2 * at], ring[2 * at + 1]};
+      double *values = (double *)y;
+      for (size i = 0; i < here; ++i) {
+        values[i] = (right[(c + i) * n + j] - values[i]) / L[0];
+        out[j * columns + c + i] = values[i];
+      }
+      ring[2 * at] = ring[2 * at + 1] = ZERO;
+      for (size d = 1; d < width - at; ++d) {
+        ring[2 * (at + d)] += L[d] * y[0];
+        ring[2 * (at + d) + 1] += L[d] * y[1];
+      }
+      for (size d = width - at; d < width; ++d) {
+        ring[2 * (at + d - width)] += L[d] * y[0];
+        ring[2 * (at + d - width) + 1] += L[d] * y[1];
+      }
+      at = at + 1 == width ? 0 : at + 1;
+    }
+    L -= n * width;
+  }
+  free(ring);
   return 0;
 }
 

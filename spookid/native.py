@@ -23,14 +23,15 @@ from spookid.kernels import Array
 Routine = Callable[..., None]
 
 _SOURCE = Path(__file__).with_name("native.c")
-_NAMES = ("split_along", "solve_along", "project_along", "pattern_along", "products_along")
+_NAMES = ("split_along", "solve_along", "project_along", "pattern_along", "products_along", "forward_along")
 
 
 class Routines:
     """The functions of ``native.c``; arrays are given by their addresses, and nothing is checked."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
-        self.split, self.solve, self.project, self.pattern, self.products = (_routine(loaded, n) for n in _NAMES)
+        found = (_routine(loaded, name) for name in _NAMES)
+        self.split, self.solve, self.project, self.pattern, self.products, self.forward = found
 
 
 def routines(steps: int) -> Routines | None:

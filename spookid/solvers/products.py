@@ -42,9 +42,9 @@ def add_products(by: Routines, block: Rows, band: Array, border: Array, corner: 
     steps, tangent, width = band.shape
     if not (matrix.flags.c_contiguous and len(matrix)):
         return False
-    seen = np.zeros(matrix[0].size, dtype=np.uint8)
+    seen = np.zeros(matrix[0].size, dtype=np.uint64)
     by.pattern(len(matrix), address(matrix), seen.size, address(seen))
-    plan = _plan(seen.tobytes(), matrix.shape[1:], block.offsets, tangent, width, steps)
+    plan = _plan((seen != 0).tobytes(), matrix.shape[1:], block.offsets, tangent, width, steps)
     if plan is None:
         return False
     sums = np.zeros(len(plan.corner))
@@ -67,7 +67,7 @@ def _plan(
     seen: bytes, shape: tuple[int, int], offsets: tuple[int, ...], tangent: int, width: int, steps: int
 ) -> _Plan | None:
     """The plan for a pattern of nonzeros (columns + 1, rows); None if there are too many products."""
-    alive = np.frombuffer(seen, dtype=np.uint8).reshape(shape) != 0
+    alive = np.frombuffer(seen, dtype=np.bool_).reshape(shape)
     states, size = len(offsets) * tangent, shape[0] - len(offsets) * tangent
     counts = alive.sum(axis=0)
     if np.sum(counts * (counts + 1) // 2) > _MOST:
