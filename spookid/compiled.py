@@ -125,7 +125,7 @@ def prepare(
         steps: of all horizons together.
     """
     notice, began = "", time.perf_counter()
-    if _wanted(steps):
+    if wanted(steps):
         try:
             return _compiled(signatures, seed, define)
         except (CompilationError, OSError) as error:
@@ -135,7 +135,12 @@ def prepare(
     return Kernels(functions, "CasADi's virtual machine", seconds, notice)
 
 
-def _wanted(steps: int) -> bool:
+def wanted(steps: int) -> bool:
+    """True if functions of so many steps are to be compiled.
+
+    Raises:
+        ProblemError: if ``SPOOKID_COMPILE`` says nothing that is known.
+    """
     setting = os.environ.get("SPOOKID_COMPILE", "").lower() or "auto"
     choices = {"auto": steps >= FEWEST_STEPS, "on": True, "1": True, "off": False, "0": False}
     if setting not in choices:
@@ -157,6 +162,16 @@ def _compiled(signatures: Sequence[Signature], seed: bytes, define: Callable[[],
     loaded, _ = library(_key(seed, tool), build)
     functions = {s.name: CompiledKernel(loaded, s) for s in signatures}
     return Kernels(functions, f"C by {tool.version}", time.perf_counter() - began - defining)
+
+
+def load(code: str) -> ctypes.CDLL:
+    """The library of C code that no problem's functions are in.
+
+    Raises:
+        CompilationError, OSError: if it cannot be had.
+    """
+    tool = compiler.find()
+    return library(_key(code.encode(), tool), lambda folder: tool.build(code, folder))[0]
 
 
 def _key(seed: bytes, tool: Compiler) -> str:

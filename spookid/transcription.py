@@ -19,8 +19,9 @@ from spookid.factor import Constant, Factor, Group
 from spookid.kernels import Array, Kernel, contiguous
 from spookid.manifold import Manifold, gradient, jacobian
 
-_RESIDUAL, _JACOBIAN, _RETRACT = "residual_{}", "jacobian_{}", "retract"
-"""Names of the kernels; the first two by the number of the factor."""
+_RESIDUAL, _JACOBIAN, _PRIVATE, _RETRACT = "residual_{}", "jacobian_{}", "private_{}", "retract"
+"""Names of the kernels; the first three by the number of the factor."""
+_ALL = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +130,11 @@ class Transcription:
             for i in numbers:
                 sizes = tuple(symbol.numel() for symbol in self._inputs(self.factors[i]))
                 signatures.append(Signature(name.format(i), sizes, len(self._stepwise(self.factors[i]))))
+        signatures += [
+            replace(s, name=_PRIVATE.format(i))
+            for i, s in zip(numbers, signatures, strict=False)
+            if self.factors[i].private
+        ]
         return [*signatures, Signature(_RETRACT, (self.manifold.ambient, self.manifold.tangent), 2)]
 
     def _definitions(self, numbers: Sequence[int]) -> list[ca.Function]:
@@ -139,7 +145,19 @@ class Transcription:
                 factor = self.factors[i]
                 result = factor.residual if name is _RESIDUAL else self._augmented(factor)
                 functions.append(ca.Function(name.format(i), self._inputs(factor), [ca.cse(ca.densify(result))]))
+        for i in numbers:
+            if (private := self._private(self.factors[i])) is not None:
+                functions.append(ca.Function(_PRIVATE.format(i), self._inputs(self.factors[i]), [ca.cse(private)]))
         return [*functions, self._move()]
+
+    def _private(self, factor: Factor) -> ca.SX | None:
+        """[∂r/∂(private unknowns), r], (rows, columns + 1)."""
+        if factor.private is None:
+            return None
+        offset, columns = factor.private
+        first = list(factor.variables).index(offset) * self.manifold.tangent
+        whole = self._augmented(factor)
+        return ca.densify(ca.horzcat(whole[:, first + columns.start : first + columns.stop], factor.residual))
 
     def _seed(self, numbers: Sequence[int]) -> bytes:
         """All that the definitions follow from, far quicker to have than the definitions themselves."""
@@ -227,10 +245,27 @@ class Transcription:
         """Residuals and exact tangent-space Jacobians of one chain, one block a factor."""
         return [self.linearize_factor(f, point, chain) for f in self.factors]
 
-    def linearize_factor(self, factor: Factor, point: Point, chain: int) -> Block:
-        """One factor's residuals and exact tangent-space Jacobians along one chain."""
+    def linearize_factor(
+        self, factor: Factor, point: Point, chain: int, steps: slice = _ALL, room: Array | None = None
+    ) -> Block:
+        """One factor's residuals and exact tangent-space Jacobians along one chain, or at some of its steps.
+
+        ``room`` is what an earlier block was written to and may be written to again.
+        """
         kernel = self.kernels.functions[_JACOBIAN.format(self.factors.index(factor))]
-        return Block(factor, chain, kernel(*self._arguments(factor, chain, point), self._room(factor, chain)))
+        start, stop, _ = steps.indices(factor.count(self.chains[chain].steps))
+        stepwise, shared = self._arguments(factor, chain, point)
+        if room is None or len(room) < stop - start:
+            room = self._room(factor, stop - start)
+        return Block(factor, chain, kernel([a[start:stop] for a in stepwise], shared, room[: stop - start]))
+
+    def linearize_private(self, factor: Factor, point: Point, chain: int) -> Array:
+        """Transposed Jacobians in the private unknowns of one factor along one chain, and below them the residual,
+        (count, columns + 1, rows)."""
+        kernel = self.kernels.functions[_PRIVATE.format(self.factors.index(factor))]
+        stepwise, shared = self._arguments(factor, chain, point)
+        columns = 0 if factor.private is None else len(factor.private[1])
+        return kernel(stepwise, shared, np.empty((len(stepwise[0]), columns + 1, len(factor.rows))))
 
     def curvature(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """Exact second derivatives of wᵀr along x ⊞ δ, (count, columns, columns), for weights w (count, rows).
@@ -253,9 +288,9 @@ class Transcription:
         # Moving a basis of rotations along another leaves a commutator, which is antisymmetric.
         return self._kernel(factor, (hessian + hessian.T) / 2, w)
 
-    def _room(self, factor: Factor, chain: int) -> Array:
+    def _room(self, factor: Factor, count: int) -> Array:
         columns = len(factor.variables) * self.manifold.tangent + len(self.names) + 1
-        return np.empty((factor.count(self.chains[chain].steps), columns, len(factor.rows)))
+        return np.empty((count, columns, len(factor.rows)))
 
     def _arguments(self, factor: Factor, chain: int, point: Point) -> tuple[list[Array], list[Array]]:
         count = factor.count(self.chains[chain].steps)

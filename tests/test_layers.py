@@ -24,6 +24,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "compiler",
         "libraries",
         "compiled",
+        "native",
     ),
     "mechanics": ("body", "joints", "contacts", "friction", "model", "kinematics"),
     "complementarity": (
@@ -46,6 +47,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.status",
         "solvers.batched",
         "solvers.reduction",
+        "solvers.products",
         "solvers.structured",
         "solvers.saddle",
         "solvers.bounded",
@@ -146,7 +148,7 @@ DOORS = {
 }
 """Imports against the direction, inside a function or for types only: what users hold opens doors to later rooms."""
 
-MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "manifold", "transcription"}
+MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "native", "manifold", "transcription"}
 
 COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "lemke", "linear")}
 
@@ -157,7 +159,8 @@ MAY_KNOW = {
     "compiler": set(),
     "libraries": set(),
     "compiled": {"errors", "kernels", "compiler", "libraries"},
-    "transcription": {"factor", "kernels", "compiled", "manifold"},
+    "native": {"kernels", "compiled", "compiler"},
+    "transcription": {"factor", "kernels", "compiled", "native", "manifold"},
     **{
         f"complementarity.{name}": COMPLEMENTARITY | {"kernels"}
         for name in ("status", "lemke", "linear", "mixed", "bounded")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import lsq_linear
 
 from spookid.kernels import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
+
+_GUESSES = 20
+"""Rounds after which a method is taken that cannot cycle."""
 
 
 def bounded_step(matrix: Array, gradient: Array, lower: Array, upper: Array) -> Array:
@@ -29,5 +32,28 @@ def bounded_step(matrix: Array, gradient: Array, lower: Array, upper: Array) -> 
     free = np.asarray(solve_triangular(factor, target)) / scale
     if np.all((free >= lower) & (free <= upper)):
         return free
+    if (step := _active_set(matrix, gradient, lower, upper, free)) is not None:
+        return step
     solution = lsq_linear(factor, target, (lower * scale, upper * scale), method="bvls", tol=1e-14)
     return np.asarray(np.clip(solution.x / scale, lower, upper))
+
+
+def _active_set(matrix: Array, gradient: Array, lower: Array, upper: Array, step: Array) -> Array | None:
+    """The same by the primal-dual active-set method (Hintermüller, Ito and Kunisch, 2002), which guesses at once all
+    parameters that end at a bound; None if it has not settled soon."""
+    slope = np.zeros_like(step)
+    low = high = np.zeros(len(step), dtype=bool)
+    for _ in range(_GUESSES):
+        before = low, high
+        low = (step < lower) | (low & (slope > 0))
+        high = (step > upper) | (high & (slope < 0))
+        if np.array_equal(low, before[0]) and np.array_equal(high, before[1]):
+            return step
+        free = ~(low | high)
+        step = np.where(low, lower, np.where(high, upper, 0.0))
+        rest = gradient[free] + matrix[np.ix_(free, ~free)] @ step[~free]
+        scale = np.sqrt(np.diag(matrix)[free])
+        scaled = matrix[np.ix_(free, free)] / np.outer(scale, scale)
+        step[free] = cho_solve(cho_factor(scaled, check_finite=False), -rest / scale, check_finite=False) / scale
+        slope = gradient + matrix @ step
+    return None

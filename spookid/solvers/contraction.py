@@ -133,7 +133,7 @@ def added(strips: Sequence[Strip]) -> NormalEquations:
     for part in parts:
         band[:, : part.band.shape[1]] += part.band
     border, corner = (np.sum([getattr(part, name) for part in parts], axis=0) for name in ("border", "corner"))
-    return NormalEquations(band, border, corner)
+    return NormalEquations(band, border, corner, parts[0].steps)
 
 
 class Contraction:

@@ -18,10 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.factor import Factor, Group
 from spookid.kernels import Array
-from spookid.solvers.batched import rank, smallest_solution, split
+from spookid.native import address, integers, routines
+from spookid.solvers.batched import null_space, rank, smallest_solution, split
 from spookid.transcription import Block, Point, Transcription
 
 PENALTY = 1e3
@@ -34,6 +36,8 @@ _STIFF = 1e4
 _NEWTON = 20
 _ON_SURFACE = 1e-14
 _REFITS = 3
+_CHUNK = 128
+"""Steps whose full Jacobians are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +88,7 @@ class Reduction:
         hidden = {c for _, columns in self.private.values() for c in columns}
         self.columns = np.array([c for c in range(problem.manifold.tangent) if c not in hidden], dtype=int)
         """Tangent columns of a step that are not private."""
+        self._native = routines(sum(chain.steps for chain in problem.chains))
         self._shift = [
             {f.name: np.zeros((f.count(chain.steps), len(f.rows))) for f in self.coupled} for chain in problem.chains
         ]
@@ -92,7 +97,7 @@ class Reduction:
         """True if the coupled rows are solved for together with their multipliers, not by a penalty."""
         self._local_rank = max((rank(self._local(start, c)[0]) for c in self._chains), default=0)
         self._private_rank = {
-            f.name: max(rank(self._private(f, start, c)[0]) for c in self._chains)
+            f.name: max((rank(self._private(f, start, c)[0]) for c in self._chains), default=0)
             for f in self.kept
             if f.name in self.private
         }
@@ -196,15 +201,19 @@ class Reduction:
 
     def reduce(self, point: Point, chain: int) -> tuple[list[Rows], Array | None]:
         """The kept factors linearized in the unknowns that are left, and the basis (N, columns, tangent) of a step."""
-        blocks = {block.factor.name: block for block in self.problem.linearize(point, chain)}
-        basis = drag = None
-        if self.local:
-            local = [blocks[f.name] for f in self.local]
-            parts = split(self._local_of(local), self._local_rank)
-            width = self.problem.manifold.tangent
-            slopes = np.concatenate([b.matrix[:, width:-1].transpose(0, 2, 1) for b in local], axis=1)
-            basis, drag = parts.null, -np.matmul(parts.inverse, slopes)
-        return [self._rows(blocks[f.name], chain, basis, drag) for f in self.kept], basis
+        basis, drag = self._surface(point, chain) if self.local else (None, None)
+        return [self._rows(f, point, chain, basis, drag) for f in self.kept], basis
+
+    def _surface(self, point: Point, chain: int) -> tuple[Array, Array | None]:
+        """Basis of the tangent space that local hard rows leave at each step, and how parameters drag it along,
+        (N, columns, n_p); None if they do not."""
+        blocks = [self.problem.linearize_factor(f, point, chain) for f in self.local]
+        width = self.problem.manifold.tangent
+        if not any(np.any(block.matrix[:, width:-1]) for block in blocks):
+            return null_space(self._local_of(blocks), self._local_rank, self._native), None
+        slopes = np.concatenate([b.matrix[:, width:-1].transpose(0, 2, 1) for b in blocks], axis=1)
+        parts = split(self._local_of(blocks), self._local_rank, self._native)
+        return parts.null, -np.matmul(parts.inverse, slopes)
 
     @property
     def freedom(self) -> int:
@@ -234,30 +243,65 @@ class Reduction:
         full[:, self.columns] = moved
         return full
 
-    def _rows(self, block: Block, chain: int, basis: Array | None, drag: Array | None) -> Rows:
-        factor, matrix = block.factor, block.matrix
-        if factor in self.coupled:
-            matrix[:, -1] += self._held(chain, factor)
-            matrix *= np.sqrt(self.penalty)
-        complement = None
-        if factor.name in self.private:
-            complement = split(self._private_of(block), self._private_rank[factor.name]).null
-            matrix = np.matmul(matrix, complement)
-        offsets = tuple(factor.variables)
-        if basis is None and len(self.columns) == self.problem.manifold.tangent:
-            return Rows(offsets, matrix, complement)
-        return Rows(offsets, self._in_basis(matrix, offsets, basis, drag), complement)
+    def _rows(self, factor: Factor, point: Point, chain: int, basis: Array | None, drag: Array | None) -> Rows:
+        offsets, count = tuple(factor.variables), factor.count(self.problem.chains[chain].steps)
+        private = factor.name in self.private
+        if basis is None and not private and len(self.columns) == self.problem.manifold.tangent:
+            return Rows(offsets, self._block(factor, point, chain, slice(0, count), None).matrix, None)
+        rows, chunk, room = len(factor.rows), min(_CHUNK, count), None
+        kept = rows - self._private_rank[factor.name] if private else rows
+        complement = np.empty((count, rows, kept)) if private else None
+        matrix = np.empty((count, len(offsets) * self.tangent + len(self.problem.names) + 1, kept))
+        for start in range(0, count, chunk):
+            part = slice(start, min(start + chunk, count))
+            block = self._block(factor, point, chain, part, room)
+            room = block.matrix if room is None else room
+            if complement is not None:
+                private_rows = self._private_of(block)
+                complement[part] = null_space(private_rows, self._private_rank[factor.name], self._native)
+            self._project(block, complement, basis, drag, part, matrix)
+        return Rows(offsets, matrix, complement)
 
-    def _in_basis(self, matrix: Array, offsets: tuple[int, ...], basis: Array | None, drag: Array | None) -> Array:
-        count, width = len(matrix), self.problem.manifold.tangent
-        parts = []
+    def _block(self, factor: Factor, point: Point, chain: int, part: slice, room: Array | None) -> Block:
+        """Some steps of a kept factor, shifted and scaled if it is hard."""
+        block = self.problem.linearize_factor(factor, point, chain, part, room)
+        if factor in self.coupled:
+            held = self._held(chain, factor)
+            np.add(block.residual, held if isinstance(held, float) else held[part], out=block.residual)
+            np.multiply(block.matrix, np.sqrt(self.penalty), out=block.matrix)
+        return block
+
+    def _project(
+        self,
+        block: Block,
+        complement: Array | None,
+        basis: Array | None,
+        drag: Array | None,
+        part: slice,
+        out: Array,
+    ) -> None:
+        """Rows of some steps in the complement and in the unknowns that are left."""
+        offsets, width = tuple(block.factor.variables), self.problem.manifold.tangent
+        left = None if complement is None else complement[part]
+        moved = [slice(offset + part.start, offset + part.stop) for offset in offsets]
+        if self._native is not None and basis is not None:
+            seen, steps = integers(self.columns), integers([offset + part.start for offset in offsets])
+            kept, target = out.shape[2], out[part]
+            self._native.project(
+                *(len(block.matrix), address(block.matrix), *block.matrix.shape[1:], address(left), kept),
+                *(len(offsets), address(steps), width, len(seen), address(seen)),
+                *(address(basis), self.tangent, address(drag), len(self.problem.names), address(target)),
+            )
+            return
+        matrix = block.matrix if left is None else np.matmul(block.matrix, left)
         border = matrix[:, len(offsets) * width :].copy()
-        for i, offset in enumerate(offsets):
-            part = matrix[:, i * width + self.columns]
+        for i, at in enumerate(moved):
+            columns = matrix[:, i * width + self.columns]
             if drag is not None:
-                border[:, :-1] += np.matmul(drag[offset : offset + count].transpose(0, 2, 1), part)
-            parts.append(part if basis is None else np.matmul(basis[offset : offset + count].transpose(0, 2, 1), part))
-        return np.concatenate([*parts, border], axis=1)
+                border[:, :-1] += np.matmul(drag[at].transpose(0, 2, 1), columns)
+            here = slice(i * self.tangent, (i + 1) * self.tangent)
+            out[part, here] = columns if basis is None else np.matmul(basis[at].transpose(0, 2, 1), columns)
+        out[part, len(offsets) * self.tangent :] = border
 
     def _local(self, point: Point, chain: int) -> tuple[Array, Array]:
         """Jacobian (N, rows, columns) and residual (N, rows) of the local hard rows."""
@@ -267,20 +311,21 @@ class Reduction:
         return self._local_of(blocks), np.concatenate([block.residual for block in blocks], axis=1)
 
     def _local_of(self, blocks: Sequence[Block]) -> Array:
-        return np.concatenate([block.matrix[:, self.columns].transpose(0, 2, 1) for block in blocks], axis=1)
+        parts = [block.matrix[:, _contiguous(self.columns)].transpose(0, 2, 1) for block in blocks]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def _private(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array]:
         """Jacobian (count, rows, private columns) and residual, shifted if hard, of a factor with private unknowns."""
-        block = self.problem.linearize_factor(factor, point, chain)
-        residual = block.residual
+        matrix = self.problem.linearize_private(factor, point, chain)
+        residual = matrix[:, -1]
         if factor in self.coupled:
             residual = residual + self._held(chain, factor)
-        return self._private_of(block).transpose(0, 2, 1), residual
+        return matrix[:, :-1].transpose(0, 2, 1), residual
 
     def _private_of(self, block: Block) -> Array:
         offset, columns = self.private[block.factor.name]
         place = list(block.factor.variables).index(offset)
-        return block.matrix[:, place * self.problem.manifold.tangent + columns]
+        return block.matrix[:, _contiguous(place * self.problem.manifold.tangent + columns)]
 
     def _on_surface(self, point: Point) -> Point:
         """Newton's method on the local hard rows."""
@@ -288,7 +333,7 @@ class Reduction:
             steps, largest = [], 0.0
             for c in self._chains:
                 jacobian, residual = self._local(point, c)
-                move = smallest_solution(jacobian, -residual, self._local_rank)
+                move = smallest_solution(jacobian, -residual, self._local_rank, self._native)
                 largest = max(largest, float(np.max(np.abs(residual), initial=0.0)))
                 full = np.zeros((len(move), self.problem.manifold.tangent))
                 full[:, self.columns] = move
@@ -307,9 +352,16 @@ class Reduction:
             offset, columns = self.private[factor.name]
             for c in self._chains:
                 jacobian, residual = self._private(factor, point, c)
-                move = smallest_solution(jacobian, -residual, self._private_rank[factor.name])
+                move = smallest_solution(jacobian, -residual, self._private_rank[factor.name], self._native)
                 steps[c][offset : offset + len(move), columns] = move
                 ambient = columns + self.problem.manifold.ambient - self.problem.manifold.tangent
                 size = 1e-12 + float(np.max(np.abs(point.states[c][:, ambient]), initial=0.0))
                 largest = max(largest, float(np.max(np.abs(move), initial=0.0)) / size)
         return self.problem.retract(point, steps, np.zeros_like(point.parameters)), largest < 1e-12
+
+
+def _contiguous(columns: NDArray[np.int64]) -> slice | NDArray[np.int64]:
+    """The same columns as a slice if they follow one another: it copies nothing."""
+    if len(columns) and np.all(np.diff(columns) == 1):
+        return slice(int(columns[0]), int(columns[-1]) + 1)
+    return columns

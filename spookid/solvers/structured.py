@@ -14,6 +14,8 @@ import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from spookid.kernels import Array
+from spookid.native import address, routines
+from spookid.solvers.products import add_products
 from spookid.solvers.reduction import Rows
 
 _dpbtrf, _dtbtrs = get_lapack_funcs(("pbtrf", "tbtrs"), dtype=np.float64)
@@ -42,6 +44,8 @@ class NormalEquations:
     """∂²/∂states∂parameters, and the states' gradient as the last column, (N t, n_p + 1), in columns."""
     corner: Array
     """The parameters' part, their gradient in the last row and column, the cost in the corner, (n_p + 1, n_p + 1)."""
+    steps: int = 0
+    """N; 0 if it is not known, and compiled routines are not worth while."""
 
     @cached_property
     def diagonal(self) -> Array:
@@ -55,7 +59,9 @@ class NormalEquations:
 
     def plus(self, other: NormalEquations) -> NormalEquations:
         """Sum of two matrices of the same chain."""
-        return NormalEquations(self.band + other.band, self.border + other.border, self.corner + other.corner)
+        return NormalEquations(
+            self.band + other.band, self.border + other.border, self.corner + other.corner, self.steps
+        )
 
     def apply(self, states: Array, parameters: Array) -> tuple[Array, Array]:
         """JᵀJ times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
@@ -69,7 +75,10 @@ def assemble(blocks: Sequence[Rows], steps: int, tangent: int, parameters: int) 
     """Normal equations of one chain from its linearized factors."""
     reach = max(max(block.offsets) for block in blocks)
     sums = _Sums.of(steps, tangent, reach, parameters)
+    by = routines(steps)
     for block in blocks:
+        if by is not None and add_products(by, block, sums.band, sums.border, sums.corner):
+            continue
         matrix, columns = _seen(block.matrix, parameters)
         places = [block.offsets[c // tangent] * tangent + c % tangent for c in columns]
         runs = _runs(places)
@@ -108,7 +117,7 @@ def _seen(matrix: Array, parameters: int) -> tuple[Array, list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Normal equations in the making: band (N, t, bandwidth), border (N, t, n_p + 1) and corner."""
+    """Normal equations in the making: band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner."""
 
     band: Array
     border: Array
@@ -117,14 +126,15 @@ class _Sums:
     @classmethod
     def of(cls, steps: int, tangent: int, reach: int, parameters: int) -> _Sums:
         """Zeros."""
-        border, corner = (steps, tangent, parameters + 1), (parameters + 1, parameters + 1)
-        return cls(np.zeros((steps, tangent, (reach + 1) * tangent)), np.zeros(border), np.zeros(corner))
+        border = np.zeros((parameters + 1, steps, tangent)).transpose(1, 2, 0)  # LAPACK wants whole columns
+        corner = np.zeros((parameters + 1, parameters + 1))
+        return cls(np.zeros((steps, tangent, (reach + 1) * tangent)), border, corner)
 
     def equations(self) -> NormalEquations:
         """The sums so far."""
         unknowns = self.band.shape[0] * self.band.shape[1]
-        border = np.asfortranarray(self.border.reshape(unknowns, -1))  # LAPACK wants whole columns
-        return NormalEquations(self.band.reshape(unknowns, self.band.shape[2]), border, self.corner)
+        border = self.border.transpose(2, 0, 1).reshape(-1, unknowns).T
+        return NormalEquations(self.band.reshape(unknowns, self.band.shape[2]), border, self.corner, len(self.band))
 
     def add(self, products: Array, places: Sequence[int], runs: Sequence[Run], step: int) -> None:
         """Add a factor's products (count, columns + 1, columns + 1) at ``step`` and after.
@@ -181,6 +191,7 @@ class Elimination:
         # An unknown that moves nothing stays where it is.
         band[:, 0] = np.where(equations.diagonal == 0, 1.0, whole.band[:, 0] + damping * equations.diagonal)
         # The transposed view is what LAPACK calls lower band storage, factorized in place.
+        self._steps = equations.steps
         self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
         if info != 0:
             raise NotPositiveDefiniteError(f"leading minor {info}")
@@ -190,6 +201,10 @@ class Elimination:
         """L⁻¹ right, (N t, columns)."""
         if not right.shape[1]:  # LAPACK's wrapper writes past an empty right-hand side
             return np.zeros(right.shape)
+        if right.shape[1] > 1 and right.T.flags.c_contiguous and (by := routines(self._steps)) is not None:
+            out, width = np.empty(right.shape), self._factor.shape[0]
+            by.forward(len(right), width, address(self._factor), right.shape[1], address(right), address(out))
+            return out
         return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L")[0])
 
     def reduction(self) -> Array:

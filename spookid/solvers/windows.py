@@ -62,7 +62,7 @@ def windows(c: Contraction) -> Windows:
 
 def _without(whole: NormalEquations, strips: Sequence[Strip], first: int, last: int) -> NormalEquations:
     """Normal equations of a chain without the observations at some steps."""
-    band, border, corner = whole.band.copy(), whole.border.copy(), whole.corner.copy()
+    band, border, corner = whole.band.copy(), whole.border.copy(order="K"), whole.corner.copy()
     for strip in (s for s in strips if s.factor.group is Group.OBSERVATION):
         middle = strip.factor.reach // 2
         start = max(first - middle, 0)
@@ -71,7 +71,7 @@ def _without(whole: NormalEquations, strips: Sequence[Strip], first: int, last: 
         band[rows, : part.band.shape[1]] -= part.band
         border[rows] -= part.border
         corner -= part.corner
-    return NormalEquations(band, border, corner)
+    return NormalEquations(band, border, corner, whole.steps)
 
 
 def _reduced(equations: NormalEquations) -> Array:

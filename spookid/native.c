@@ -1,0 +1,240 @@
+/* Small dense linear algebra, the same for every step of a horizon, eight steps at once; see native.py. */
+
+#include <math.h>
+#include <stdlib.h>
+
+#define LANES 8
+typedef double lanes __attribute__((vector_size(8 * LANES)));
+typedef long long masks __attribute__((vector_size(8 * LANES)));
+typedef long long size;
+
+#define EXPORT __attribute__((visibility("default")))
+#define PICK(mask, a, b) ((lanes)(((masks)(a) & (mask)) | ((masks)(b) & ~(mask))))
+
+static const lanes ZERO = {0};
+
+static lanes *room(size count) { return aligned_alloc(sizeof(lanes), (count + 1) * sizeof(lanes)); }
+
+/* Householder's triangular factor of T (m, k), m >= k, in place as LAPACK's dgeqr2 leaves it. */
+static void factorize(lanes *T, lanes *tau, size m, size k) {
+  for (size j = 0; j < k; ++j) {
+    lanes below = ZERO, alpha = T[j * k + j], norm;
+    for (size i = j + 1; i < m; ++i) below += T[i * k + j] * T[i * k + j];
+    norm = alpha * alpha + below;
+    for (int l = 0; l < LANES; ++l) norm[l] = sqrt(norm[l]);
+    masks none = below == 0.0;
+    lanes beta = PICK(alpha < 0.0, norm, -norm);
+    beta = PICK(none, alpha, beta);
+    tau[j] = PICK(none, ZERO, (beta - alpha) / beta);
+    lanes scale = PICK(none, ZERO, 1.0 / (alpha - beta));
+    for (size i = j + 1; i < m; ++i) T[i * k + j] *= scale;
+    T[j * k + j] = beta;
+    for (size p = j + 1; p < k; ++p) {
+      lanes sum = T[j * k + p];
+      for (size i = j + 1; i < m; ++i) sum += T[i * k + j] * T[i * k + p];
+      sum *= tau[j];
+      T[j * k + p] -= sum;
+      for (size i = j + 1; i < m; ++i) T[i * k + p] -= T[i * k + j] * sum;
+    }
+  }
+}
+
+static void reflect(const lanes *T, const lanes *tau, size m, size k, size j, lanes *x) {
+  lanes sum = x[j];
+  for (size i = j + 1; i < m; ++i) sum += T[i * k + j] * x[i];
+  sum *= tau[j];
+  x[j] -= sum;
+  for (size i = j + 1; i < m; ++i) x[i] -= T[i * k + j] * sum;
+}
+
+static void rotate(const lanes *T, const lanes *tau, size m, size k, lanes *x) {
+  for (size j = k - 1; j >= 0; --j) reflect(T, tau, m, k, j, x);
+}
+
+/* x (m) = Q R^-T b (k), the shortest solution of T' x = b; b may be the first part of x. */
+static void shortest(const lanes *T, const lanes *tau, size m, size k, lanes *x) {
+  for (size j = 0; j < k; ++j) {
+    for (size i = 0; i < j; ++i) x[j] -= T[i * k + j] * x[i];
+    x[j] /= T[j * k + j];
+  }
+  for (size i = k; i < m; ++i) x[i] = ZERO;
+  rotate(T, tau, m, k, x);
+}
+
+/* The first k of x (m) become the least-squares solution of T y = x. */
+static void nearest(const lanes *T, const lanes *tau, size m, size k, lanes *x) {
+  for (size j = 0; j < k; ++j) reflect(T, tau, m, k, j, x);
+  for (size j = k - 1; j >= 0; --j) {
+    for (size i = j + 1; i < k; ++i) x[j] -= T[j * k + i] * x[i];
+    x[j] /= T[j * k + j];
+  }
+}
+
+/* Entries of up to eight steps; the last step fills what is left. */
+static void gather(lanes *T, const double *a, size stride, size here, size m, size k, size row, size column) {
+  for (size i = 0; i < m; ++i)
+    for (size j = 0; j < k; ++j)
+      for (size l = 0; l < LANES; ++l) T[i * k + j][l] = a[(l < here ? l : here - 1) * stride + i * row + j * column];
+}
+
+static void scatter(const lanes *x, double *out, size stride, size here, size count, size step) {
+  for (size l = 0; l < here; ++l)
+    for (size i = 0; i < count; ++i) out[l * stride + i * step] = x[i][l];
+}
+
+/* Of T (m, k) at every step: columns that T' takes to zero (n, m, m - k) and, if asked for, (T')^+ (n, m, k). */
+EXPORT int split_along(size n, const double *a, size stride, size row, size column, size m, size k, double *null,
+                       double *inverse) {
+  lanes *T = room(m * k + k + m), *tau = T + m * k, *x = tau + k;
+  size left = m - k;
+  if (!T) return 1;
+  for (size s = 0; s < n; s += LANES) {
+    size here = n - s < LANES ? n - s : LANES;
+    gather(T, a + s * stride, stride, here, m, k, row, column);
+    factorize(T, tau, m, k);
+    for (size c = 0; c < left; ++c) {
+      for (size i = 0; i < m; ++i) x[i] = ZERO + (i == k + c ? 1.0 : 0.0);
+      rotate(T, tau, m, k, x);
+      scatter(x, null + s * m * left + c, m * left, here, m, left);
+    }
+    for (size c = 0; inverse && c < k; ++c) {
+      for (size i = 0; i < k; ++i) x[i] = ZERO + (i == c ? 1.0 : 0.0);
+      shortest(T, tau, m, k, x);
+      scatter(x, inverse + s * m * k + c, m * k, here, m, k);
+    }
+  }
+  free(T);
+  return 0;
+}
+
+/* At every step the shortest solution (n, m) of T' x = b (n, k), or the nearest (n, k) of T x = b (n, m). */
+EXPORT int solve_along(size n, const double *a, size stride, size row, size column, size m, size k, size wide,
+                       const double *b, size b_stride, double *out) {
+  lanes *T = room(m * k + k + m), *tau = T + m * k, *x = tau + k;
+  size given = wide ? k : m, wanted = wide ? m : k;
+  if (!T) return 1;
+  for (size s = 0; s < n; s += LANES) {
+    size here = n - s < LANES ? n - s : LANES;
+    gather(T, a + s * stride, stride, here, m, k, row, column);
+    factorize(T, tau, m, k);
+    gather(x, b + s * b_stride, b_stride, here, given, 1, 1, 1);
+    (wide ? shortest : nearest)(T, tau, m, k, x);
+    scatter(x, out + s * wanted, wanted, here, wanted, 1);
+  }
+  free(T);
+  return 0;
+}
+
+/* Transposed Jacobians (n, columns, rows) times a complement (n, rows, kept) of their rows and the bases (visible,
+   tangent) and drags (visible, parameters) of their steps: (n, steps * tangent + parameters + 1, kept). */
+EXPORT int project_along(size n, const double *matrix, size columns, size rows, const double *complement, size kept,
+                         size steps, const size *offsets, size width, size visible, const size *seen,
+                         const double *basis, size tangent, const double *drag, size parameters, double *out) {
+  size across = steps * tangent + parameters + 1;
+  double *turned = malloc((rows * kept + visible * kept + 1) * sizeof(double)), *part = turned + rows * kept;
+  if (!turned) return 1;
+  for (size s = 0; s < n; ++s) {
+    const double *J = matrix + s * columns * rows;
+    double *to = out + s * across * kept, *border = to + steps * tangent * kept;
+    for (size i = 0; i < rows; ++i)
+      for (size q = 0; q < kept; ++q) turned[q * rows + i] = complement ? complement[(s * rows + i) * kept + q] : i == q;
+    for (size c = 0; c <= parameters; ++c)
+      for (size q = 0; q < kept; ++q) {
+        double sum = 0.0;
+        for (size i = 0; i < rows; ++i) sum += J[(steps * width + c) * rows + i] * turned[q * rows + i];
+        border[c * kept + q] = sum;
+      }
+    for (size o = 0; o < steps; ++o) {
+      const double *Z = basis + (s + offsets[o]) * visible * tangent;
+      const double *D = drag ? drag + (s + offsets[o]) * visible * parameters : 0;
+      for (size c = 0; c < visible; ++c)
+        for (size q = 0; q < kept; ++q) {
+          double sum = 0.0;
+          for (size i = 0; i < rows; ++i) sum += J[(o * width + seen[c]) * rows + i] * turned[q * rows + i];
+          part[c * kept + q] = sum;
+        }
+      for (size t = 0; t < tangent; ++t)
+        for (size q = 0; q < kept; ++q) {
+          double sum = 0.0;
+          for (size c = 0; c < visible; ++c) sum += Z[c * tangent + t] * part[c * kept + q];
+          to[(o * tangent + t) * kept + q] = sum;
+        }
+      for (size p = 0; D && p < parameters; ++p)
+        for (size q = 0; q < kept; ++q)
+          for (size c = 0; c < visible; ++c) border[p * kept + q] += D[c * parameters + p] * part[c * kept + q];
+    }
+  }
+  free(turned);
+  return 0;
+}
+
+/* Bits that are set where an entry of (n, count) differs from zero in any row, zeros of both signs alike. */
+EXPORT int pattern_along(size n, const double *matrix, size count, unsigned long long *seen) {
+  const unsigned long long *bits = (const unsigned long long *)matrix;
+  for (size s = 0; s < n; ++s, bits += count)
+    for (size i = 0; i < count; ++i) seen[i] |= bits[i] << 1;
+  return 0;
+}
+
+/* L^-1 times right-hand sides, given in whole columns, (n, columns); L lower triangular, stored as (n, width) with
+   entry [j][d] for row j + d and column j. Sums for the rows to come wait in a ring. */
+EXPORT int forward_along(size n, size width, const double *L, size columns, const double *right, double *out) {
+  lanes *ring = room(2 * width);
+  if (!ring) return 1;
+  for (size c = 0; c < columns; c += 2 * LANES) {
+    size here = columns - c < 2 * LANES ? columns - c : 2 * LANES, at = 0;
+    for (size i = 0; i < 2 * width; ++i) ring[i] = ZERO;
+    for (size j = 0; j < n; ++j, L += width) {
+      lanes y[2] = {ring[2 * at], ring[2 * at + 1]};
+      double *values = (double *)y;
+      for (size i = 0; i < here; ++i) {
+        values[i] = (right[(c + i) * n + j] - values[i]) / L[0];
+        out[j * columns + c + i] = values[i];
+      }
+      ring[2 * at] = ring[2 * at + 1] = ZERO;
+      for (size d = 1; d < width - at; ++d) {
+        ring[2 * (at + d)] += L[d] * y[0];
+        ring[2 * (at + d) + 1] += L[d] * y[1];
+      }
+      for (size d = width - at; d < width; ++d) {
+        ring[2 * (at + d - width)] += L[d] * y[0];
+        ring[2 * (at + d - width) + 1] += L[d] * y[1];
+      }
+      at = at + 1 == width ? 0 : at + 1;
+    }
+    L -= n * width;
+  }
+  free(ring);
+  return 0;
+}
+
+/* Sums of products of entries of (n, count), added to bands and borders step by step, and to corners over all. */
+EXPORT int products_along(size n, const double *matrix, size count, size entries, const int *entry, const int *first,
+                          const int *left, const int *right, size bands, const size *band_at, double *band,
+                          size band_stride, size borders, const size *border_at, double *border, size border_stride,
+                          size corners, double *corner) {
+  lanes *values = room(entries + corners), *sums = values + entries;
+  size targets = bands + borders + corners;
+  if (!values) return 1;
+  for (size t = 0; t < corners; ++t) sums[t] = ZERO;
+  for (size s = 0; s < n; s += LANES) {
+    size here = n - s < LANES ? n - s : LANES;
+    for (size l = 0; l < LANES; ++l)
+      for (size e = 0; e < entries; ++e) values[e][l] = l < here ? matrix[(s + l) * count + entry[e]] : 0.0;
+    for (size t = 0; t < targets; ++t) {
+      lanes sum = ZERO;
+      for (int p = first[t]; p < first[t + 1]; ++p) sum += values[left[p]] * values[right[p]];
+      if (t < bands) {
+        for (size l = 0; l < here; ++l) band[band_at[t] + (s + l) * band_stride] += sum[l];
+      } else if (t < bands + borders) {
+        for (size l = 0; l < here; ++l) border[border_at[t - bands] + (s + l) * border_stride] += sum[l];
+      } else {
+        sums[t - bands - borders] += sum;
+      }
+    }
+  }
+  for (size t = 0; t < corners; ++t)
+    for (int l = 0; l < LANES; ++l) corner[t] += sums[t][l];
+  free(values);
+  return 0;
+}

@@ -1,0 +1,94 @@
+"""Compiled routines against NumPy, with numbers of steps that eight does not divide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import lsq_linear
+
+from spookid import native
+from spookid.compiler import CompilationError, find
+from spookid.solvers import structured
+from spookid.solvers.batched import null_space, smallest_solution, split
+from spookid.solvers.bounded import bounded_step
+from spookid.solvers.reduction import Rows
+from spookid.solvers.structured import Elimination, assemble
+
+
+@pytest.fixture
+def by(monkeypatch):
+    try:
+        find()
+    except CompilationError:
+        pytest.skip("there is no C compiler")
+    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+    routines = native.routines(1)
+    assert routines is not None
+    return routines
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+@pytest.mark.parametrize(("n", "rows", "columns"), [(19, 10, 12), (8, 5, 6), (3, 4, 5)])
+def test_null_space_and_pseudo_inverse(by, rng, n, rows, columns):
+    whole = rng.normal(size=(n, columns + 3, rows))
+    matrices = whole[:, 1 : columns + 1].transpose(0, 2, 1)
+    matrices[0, :, 0] = 0.0  # a column below whose first entry all are zero
+    found, expected = split(matrices, rows, by), split(matrices, rows)
+    np.testing.assert_allclose(found.inverse, np.linalg.pinv(matrices), atol=1e-12)
+    np.testing.assert_allclose(found.null, expected.null, atol=1e-12)
+    np.testing.assert_allclose(null_space(matrices, rows, by), expected.null, atol=1e-12)
+    np.testing.assert_allclose(matrices @ found.null, 0, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(11, 5, 7), (11, 7, 5), (9, 4, 4)])
+def test_smallest_solution(by, rng, shape):
+    matrices, right = rng.normal(size=shape), rng.normal(size=shape[:2])
+    expected = np.stack([np.linalg.lstsq(A, b, rcond=None)[0] for A, b in zip(matrices, right, strict=True)])
+    np.testing.assert_allclose(smallest_solution(matrices, right, min(shape[1:]), by), expected, atol=1e-12)
+
+
+def rows(rng, count, offsets, tangent, parameters, size):
+    matrix = rng.normal(size=(count, len(offsets) * tangent + parameters + 1, size))
+    return Rows(offsets, matrix * (rng.uniform(size=matrix.shape[1:]) < 0.4), None)
+
+
+def test_normal_equations_and_their_elimination(by, rng, monkeypatch):
+    steps, tangent, parameters = 21, 3, 19
+    blocks = [rows(rng, steps - 1, (0, 1), tangent, parameters, 5), rows(rng, steps, (0,), tangent, parameters, 4)]
+    blocks.append(rows(rng, steps - 2, (0, 2), tangent, parameters, 4))
+    found = assemble(blocks, steps, tangent, parameters)
+    monkeypatch.setattr(structured, "routines", lambda steps: None)
+    expected = assemble(blocks, steps, tangent, parameters)
+    for part in ("band", "border", "corner"):
+        np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-13, atol=1e-13)
+    slow = Elimination(expected, 1e-3)
+    monkeypatch.undo()
+    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+    fast = Elimination(found, 1e-3)
+    np.testing.assert_allclose(fast.half(found.border), slow.half(found.border), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(fast.reduction(), slow.reduction(), rtol=1e-11, atol=1e-11)
+
+
+def test_no_compiler_no_routines(monkeypatch):
+    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+    monkeypatch.setenv("CC", "")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert native.routines(1000) is None
+    monkeypatch.setenv("SPOOKID_COMPILE", "off")
+    assert native.routines(10**6) is None
+
+
+@pytest.mark.parametrize("n", [1, 4, 13])
+def test_the_bounded_step_is_that_of_bounded_least_squares(rng, n):
+    for _ in range(50):
+        root, target = rng.normal(size=(n + 2, n)), rng.normal(size=n + 2)
+        lower = np.where(rng.uniform(size=n) < 0.3, 0.0, -rng.uniform(size=n))
+        upper = np.where(rng.uniform(size=n) < 0.3, np.inf, rng.uniform(size=n))
+        expected = lsq_linear(root, target, (lower, upper), method="bvls", tol=1e-14).x
+        found = bounded_step(root.T @ root, -root.T @ target, lower, upper)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        assert np.all((lower <= found) & (found <= upper))
