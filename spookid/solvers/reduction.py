@@ -106,7 +106,8 @@ class Reduction:
         self.penalty = self._scale(start) if self.coupled else 0.0
         """ρ."""
         rows = sum(len(f.rows) - self._private_rank.get(f.name, 0) for f in self.coupled)
-        self.saddle = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
+        few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
+        self.saddle = few or any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
 
     @property
     def _chains(self) -> range:
