@@ -80,7 +80,7 @@ def assemble(problem: Problem) -> Assembly:
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence)
     constants = numbers(problem, settings, widths)
-    factors = problem.scheme.factors(problem.model, settings, np.isinf(problem.state_weight))
+    factors = problem.scheme.factors(problem.model, settings, np.isinf(problem.weight))
     factors += [_observe(problem, settings, name, sensors) for name, sensors in _sensors(problem).items()]
     free = problem.free
     if any(p.prior for p in free):
@@ -147,7 +147,7 @@ def numbers(problem: Problem, settings: Settings, widths: Array) -> tuple[Consta
     free = {p.name for p in problem.free}
     return (
         Constant(settings.step, problem.step),
-        Constant(settings.weight, problem.state_weight),
+        Constant(settings.weight, problem.weight),
         *(Constant(settings.slip_width[j], float(width)) for j, width in enumerate(widths)),
         Constant(settings.impulse_width, IMPULSE_SHARE * problem.step * max(weight, 1e-6)),
         *(Constant(p, values[p.name]) for p in problem.parameters if p.name not in free),

@@ -28,6 +28,10 @@ _STATUS = """exit status:
   130  interrupted by Ctrl-C or SIGTERM; a solve saves its best iterate so far
   Of several problems the worst counts, in the order 130, 2, 3, 0.
 """
+_VALIDATION = """With a dict `problems`, those that differ in nothing but their recordings are
+one model, and models on the same recordings are set side by side. All of it
+goes into DIR itself, which is written whole or not at all.
+"""
 _GRID = """An axis NAME=RANGE is a setting (step, state_weight, friction_width, cutoff,
 stepper, friction, backend, max_iterations ...) or a parameter, which is then
 held at each value. Of a RANGE, a:b:n means n values from a to b, a:b:nlog the
@@ -86,6 +90,8 @@ def _parser() -> _Parser:
     _add_solve(commands)
     _add_simulate(commands)
     _add_audit(commands)
+    _add_profile(commands)
+    _add_crossvalidate(commands)
     _add_sweep(commands)
     _add_report(commands)
     return parser
@@ -136,6 +142,33 @@ def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
     _add_settings(parser, "largest time step h [s]")
     parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
     parser.add_argument("--out", metavar="DIR", help="folder of the audit (default: none is written)")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
+
+
+def _add_profile(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _command(
+        commands, "profile", "refit along a parameter: how far the data let it go, without linearization", _FOLDERS
+    )
+    parser.add_argument(
+        "--parameter", nargs="+", action="extend", required=True, metavar="NAME", help="parameter to hold, or several"
+    )
+    parser.add_argument("--backend", choices=BACKENDS, default="lm", help="solver (default: lm)")
+    _add_fit(parser)
+    _add_settings(parser)
+    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
+    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the profiles")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
+
+
+def _add_crossvalidate(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _command(
+        commands, "crossvalidate", "fit models to each recording, judge them on the others, and order them", _VALIDATION
+    )
+    parser.add_argument("--backend", choices=BACKENDS, default="lm", help="solver (default: lm)")
+    _add_fit(parser)
+    _add_settings(parser)
+    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
+    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the cross-validation")
     parser.add_argument("--quiet", action="store_true", help="no progress and no table")
 
 
@@ -191,9 +224,10 @@ def _add_fit(parser: _Parser) -> None:
     )
     parser.add_argument(
         "--state-weight",
-        type=float,
+        type=_weight,
         metavar="K",
-        help="weight of the squared impulse residuals; inf, with --stepper variational, makes them zero",
+        help="weight of the squared impulse residuals; auto lets the data choose it; inf, with --stepper variational, "
+        "makes them zero",
     )
 
 
@@ -216,6 +250,13 @@ def _pair(text: str) -> tuple[str, float]:
         order = "; give PROBLEM.py before the options" if text.partition("::")[0].endswith(".py") else ""
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a finite number{order}")
     return name, number
+
+
+def _weight(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
 
 
 def _count(text: str) -> int:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 from spookid import audit as time_steps
-from spookid import audit_plot, export, progress, simulation_folder, sweep_command, sweeping, terminal
+from spookid import (
+    audit_plot,
+    crossvalidation_command,
+    export,
+    profile_command,
+    progress,
+    simulation_folder,
+    sweep_command,
+    sweeping,
+    terminal,
+)
 from spookid import axes as grids
 from spookid.assembly import assemble
 from spookid.comparison import Comparison, compare
@@ -18,12 +28,13 @@ from spookid.errors import ProblemError
 from spookid.interruption import Interruption
 from spookid.loading import ProblemFile, is_folder_name, load_file
 from spookid.overview import describe
-from spookid.problem import Problem
+from spookid.problem import AUTO, Problem
 from spookid.replay import Initial
 from spookid.settings import STEPPERS
 from spookid.solution import Solution
 from spookid.solvers.status import Iteration, Status
 from spookid.summary import number, quantity
+from spookid.weighting import remark
 
 RESULTS = Path("results")
 """Where results go unless the user says otherwise."""
@@ -94,6 +105,8 @@ def _solve(job: _Solve, arguments: Namespace, interruption: Interruption) -> Exi
                 interruption.checkpoint()
 
             solution = job.problem.solve(arguments.backend, callback=callback, **options)
+        if job.problem.state_weight != AUTO and (notice := remark(job.problem, solution)):
+            solution = replace(solution, notices=(*solution.notices, notice))
         solution.save(job.folder)
     finally:
         interruption.kept()
@@ -241,11 +254,15 @@ def audit(arguments: Namespace, interruption: Interruption) -> Exit:
 def _audit(job: _Audit, arguments: Namespace, interruption: Interruption) -> Exit:
     limits = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
 
+    problem = job.problem
+
     def fit(step: float) -> Solution:
+        nonlocal problem
         label = f"{job.label}, step {number(step, 6)} s"
         names = [parameter.name for parameter in job.problem.free]
         with progress.SolverLine(label, names, progress.wanted(arguments.quiet)) as line:
-            solution = job.problem.solve(arguments.backend, callback=line.show, step=step, **limits)
+            solution = problem.solve(arguments.backend, callback=line.show, step=step, **limits)
+        problem = problem.with_(state_weight=solution.state_weight)  # the data choose it once
         if interruption.asked:  # the solver took it for the end of its fit
             raise KeyboardInterrupt
         return solution
@@ -265,6 +282,24 @@ def _audit(job: _Audit, arguments: Namespace, interruption: Interruption) -> Exi
     if failed:
         terminal.complain(f"{job.label} is not converged with the step {', '.join(failed)}")
     return Exit.NOT_CONVERGED if failed else Exit.DONE
+
+
+# --- profile ---
+
+
+def profile(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Refit each problem along its parameters, and write its folder of profiles."""
+    file = _load(arguments)
+    folders = _folders(file, arguments.out)
+
+    def prepare(key: str) -> profile_command.Job:
+        problem, label = _changed(file.problems[key], arguments), key if file.several else file.problems[key].name
+        return profile_command.prepare(problem, arguments.parameter, folders[key], label, file.several)
+
+    def work(job: profile_command.Job) -> Exit:
+        return Exit.DONE if profile_command.work(job, arguments, interruption) else Exit.NOT_CONVERGED
+
+    return _each(file, prepare, work)
 
 
 # --- sweep ---
@@ -289,6 +324,24 @@ def sweep(arguments: Namespace, interruption: Interruption) -> Exit:
             return Exit.INTERRUPTED
 
     return _each(file, prepare, work)
+
+
+# --- crossvalidate ---
+
+
+def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Fit each model to each of its recordings, judge it on the others, and write one folder for all of the file."""
+    file = _load(arguments)
+
+    def prepare(key: str) -> crossvalidation_command.Job:
+        problems = {name: _changed(problem, arguments) for name, problem in file.problems.items()}
+        return crossvalidation_command.prepare(str(arguments.problem), problems, Path(arguments.out))
+
+    def work(job: crossvalidation_command.Job) -> Exit:
+        return Exit.DONE if crossvalidation_command.work(job, arguments, interruption) else Exit.NOT_CONVERGED
+
+    whole = replace(file, problems={str(file.path): next(iter(file.problems.values()))}, several=False)
+    return _each(whole, prepare, work)
 
 
 # --- report ---

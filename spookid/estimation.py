@@ -156,7 +156,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         stepper=problem.stepper.name,
         friction=problem.friction,
         step=problem.step,
-        state_weight=problem.state_weight,
+        state_weight=problem.weight,
         status=outcome.status,
         detail=outcome.detail,
         cost=_cost(outcome.history[-1].costs),

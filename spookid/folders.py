@@ -12,7 +12,7 @@ from pathlib import Path
 
 from spookid.errors import ProblemError
 
-MARKERS = ("solution.json", "simulation.json", "audit.json", "sweep.json")
+MARKERS = ("solution.json", "simulation.json", "audit.json", "sweep.json", "profile.json", "crossvalidation.json")
 """Files that tell a folder of results."""
 
 

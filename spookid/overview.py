@@ -10,7 +10,7 @@ import numpy as np
 from spookid.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widths
 from spookid.knowledge import foresee
 from spookid.parameter import parameters_in
-from spookid.problem import Problem
+from spookid.problem import AUTO, Problem
 from spookid.summary import bounds, number, weak_words
 from spookid.uncertainty import WEAK
 
@@ -91,9 +91,10 @@ def _parameters(problem: Problem) -> list[Row]:
 
 def _settings(assembly: Assembly, width: int) -> list[str]:
     problem = assembly.problem
+    weight = "auto" if problem.state_weight == AUTO else number(problem.weight, 6)
     text = (
         f"stepper {problem.stepper.name}, friction {problem.friction}, step h = {number(problem.step, 6)} s, "
-        f"state weight κ = {number(problem.state_weight, 6)}, cutoff of the initial guess {number(problem.cutoff)} Hz"
+        f"state weight κ = {weight}, cutoff of the initial guess {number(problem.cutoff)} Hz"
     )
     lines = _wrapped(text, width, "Settings    ")
     rubbing = [

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import casadi as ca
 import numpy as np
@@ -22,6 +22,8 @@ from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
 
 if TYPE_CHECKING:
+    from spookid.crossvalidation import CrossValidation
+    from spookid.profiling import Profile
     from spookid.replay import Initial, Parameters
     from spookid.simulation import Progress
     from spookid.solution import Solution
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 BACKENDS = ("lm", "ipopt")
 FRICTIONS = ("smooth", "exact", "mpcc")
+AUTO: Literal["auto"] = "auto"
+"""The state weight that the data choose."""
+STATE_WEIGHT = 100.0
+"""κ unless the user says otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +55,9 @@ class Problem:
     observations: Sequence[Sensor] = ()
     step: float = 0.01
     """h [s]."""
-    state_weight: float = 100.0
-    """κ: weight of the squared impulse residuals [1/(N s)²] against the squared observation residuals."""
+    state_weight: float | Literal["auto"] = STATE_WEIGHT
+    """κ: weight of the squared impulse residuals [1/(N s)²] against the squared observation residuals; "auto" lets the
+    data choose it (see ``spookid.weighting``)."""
     stepper: Spook | Variational = field(default_factory=Spook)
     friction: str = "smooth"
     """How dry friction is represented."""
@@ -82,18 +89,19 @@ class Problem:
     def _check_settings(self) -> None:
         for name in ("step", "state_weight", "friction_width", "cutoff"):
             value = getattr(self, name)
-            if value is None and name == "friction_width":
+            if (value is None and name == "friction_width") or (name == "state_weight" and value == AUTO):
                 continue
             finite = isinstance(value, Real) and (math.isfinite(value) or name == "state_weight")
             if not (finite and value > 0):
-                raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number")
+                other = ' or "auto"' if name == "state_weight" else ""
+                raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number{other}")
         if self.friction not in FRICTIONS:
             raise ProblemError(f"{self._what}: friction {self.friction!r} is not known; choose from {_list(FRICTIONS)}")
         if not isinstance(self.stepper, (Spook, Variational)):
             raise ProblemError(f"{self._what}: stepper is {shown(self.stepper)}; use Spook() or Variational()")
         if not isinstance(self.model, Model):
             raise ProblemError(f"{self._what}: model is {shown(self.model)}, which is no Model")
-        self.stepper.check_weight(self.state_weight, self._what)
+        self.stepper.check_weight(self.weight, self._what)
 
     def _check_names(self) -> None:
         known = {parameter.name: parameter for parameter in self.parameters}
@@ -122,6 +130,11 @@ class Problem:
     @property
     def _what(self) -> str:
         return f"{self.place}: Problem {self.name!r}"
+
+    @property
+    def weight(self) -> float:
+        """κ as a number: the default as long as the data have not chosen it."""
+        return STATE_WEIGHT if self.state_weight == AUTO else float(self.state_weight)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -183,9 +196,52 @@ class Problem:
                 start that does not fit.
         """
         from spookid.estimation import solve  # studies build on problems, not the other way round
+        from spookid.weighting import solve_weighted
 
         own = {name: options.pop(name) for name in list(options) if name in self.__dataclass_fields__}
-        return solve(self.with_(**own), backend, options, callback, warm_start)
+        problem = self.with_(**own)
+        if problem.state_weight == AUTO:
+            return solve_weighted(problem, backend, options, callback, warm_start)
+        return solve(problem, backend, options, callback, warm_start)
+
+    def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
+        """Refit along a parameter; see ``spookid.profiling``.
+
+        Args:
+            name: of a free parameter.
+            solution: of this problem, if there is one already; else it is solved first.
+            backend, options: as in ``solve``.
+
+        Raises:
+            ProblemError: for a parameter that is unknown or fixed, or as ``solve``.
+        """
+        from spookid.profiling import profile
+
+        own = {key: options.pop(key) for key in list(options) if key in self.__dataclass_fields__}
+        problem = self.with_(**own)
+
+        def fit(held: Problem, near: Solution | None) -> Solution:
+            return held.solve(backend, warm_start=near, **options)
+
+        return profile(problem, name, fit(problem, None) if solution is None else solution, fit)
+
+    def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
+        """Fit each recording by itself and judge the estimates on all others; see ``spookid.crossvalidation``.
+
+        Args:
+            backend, options: as in ``solve``.
+
+        Raises:
+            ProblemError: if there are fewer than two recordings, or as ``solve``.
+        """
+        from spookid.crossvalidation import crossvalidate
+
+        own = {key: options.pop(key) for key in list(options) if key in self.__dataclass_fields__}
+
+        def fit(problem: Problem, near: Solution | None, purpose: str) -> Solution:
+            return problem.solve(backend, warm_start=near, **options)
+
+        return crossvalidate(self.with_(**own), fit)
 
     def simulate(
         self,

@@ -78,7 +78,7 @@ def _state_weight(assembly: Assembly, contraction: Contraction) -> Array:
         for strip, T in zip(strips, parts, strict=True):
             if strip.factor.group is Group.STATE and not strip.factor.hard:
                 total += np.einsum("kir,kr->i", T, strip.rows.matrix[:, -1])
-    return total / assembly.problem.state_weight
+    return total / assembly.problem.weight
 
 
 def _settings(assembly: Assembly, point: Point, contraction: Contraction, symbols: Sequence[ca.SX]) -> Array:

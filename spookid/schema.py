@@ -28,6 +28,7 @@ from spookid.mechanism import (
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import Sensitivities, WeakDirection
+from spookid.weight_choice import WeightChoice, WeightTrial
 
 SCHEMA = 1
 """Version of the layout."""
@@ -72,6 +73,7 @@ def document(solution: Solution) -> Tree:
             for t in solution.trajectories
         ],
         "notices": list(solution.notices),
+        "state_weight_choice": _choice(solution.state_weight_choice),
         "mechanism": None if solution.mechanism is None else asdict(solution.mechanism),
     }
     infinities: dict[str, int] = {}
@@ -122,6 +124,13 @@ def _estimate(estimate: Estimate) -> Tree:
     tree = asdict(estimate)
     del tree["name"]  # it is the key
     return tree
+
+
+def _choice(choice: WeightChoice | None) -> Tree | None:
+    if choice is None:
+        return None
+    curve = [{**asdict(trial), "status": trial.status.value} for trial in choice.curve]
+    return {"criterion": choice.criterion, "window": choice.window, "curve": curve}
 
 
 def _identifiability(knowledge: Sensitivities) -> Tree:
@@ -180,6 +189,7 @@ def solution_of(
         versions=_texts(tree["versions"]),
         trajectories=trajectories,
         notices=tuple(_text(notice) for notice in tree["notices"]),
+        state_weight_choice=_choice_of(tree.get("state_weight_choice")),
         mechanism=_mechanism_of(tree.get("mechanism")),
     )
 
@@ -285,6 +295,16 @@ def _shaped(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> Array:
 
 def _cost_of(node: Mapping[str, Any]) -> Cost:
     return Cost(**{f.name: _number(node[f.name]) for f in fields(Cost)})
+
+
+def _choice_of(node: Mapping[str, Any] | None) -> WeightChoice | None:
+    if node is None:
+        return None
+    curve = tuple(
+        WeightTrial(**{n: _number(t[n]) for n in ("weight", "error", "state_share")}, status=Status(t["status"]))
+        for t in node["curve"]
+    )
+    return WeightChoice(_text(node["criterion"]), _number(node["window"]), curve)
 
 
 def _step_of(node: Mapping[str, Any]) -> Step:

@@ -14,7 +14,7 @@ import numpy as np
 from spookid.axes import Choice
 from spookid.errors import ProblemError
 from spookid.observations import State
-from spookid.problem import BACKENDS, FRICTIONS, Problem
+from spookid.problem import AUTO, BACKENDS, FRICTIONS, Problem
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
@@ -108,7 +108,7 @@ def _facts(problem: Problem) -> list[object]:
         [(joint.name, joint.parent.body.name, joint.child.body.name) for joint in model.joints],
         [(motor.hinge.name, motor.signal) for motor in model.motors],
         [(s.signal, s.sigma, s.unit, s.period, s.title) for s in problem.observations],
-        [(p.name, p.lower, p.upper) for p in problem.parameters],
+        [(p.name, p.lower, p.upper, p.prior) for p in problem.parameters],
         sorted(problem.guess.items()),
         sorted(problem.fixed),
         [getattr(problem, name) for name in (*_NUMBERS, "friction")],
@@ -135,7 +135,9 @@ def _checked(name: str, value: Choice, parameters: set[str]) -> Choice:
         if value not in _CHOICES[name]:
             raise ProblemError(f"{name} is {value!r}; choose from {', '.join(_CHOICES[name])}")
     elif isinstance(value, str):
-        raise ProblemError(f"{name} is {value!r}; it takes numbers")
+        if (name, value) != ("state_weight", AUTO):
+            other = " or auto" if name == "state_weight" else ""
+            raise ProblemError(f"{name} is {value!r}; it takes numbers{other}")
     elif _OPTIONS.get(name) and not (value >= 0 and value == int(value)):
         raise ProblemError(f"{name} is {value!r}; it takes 0, 1, 2 ...")
     return value

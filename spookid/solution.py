@@ -17,6 +17,7 @@ from spookid.mechanism import Mechanism
 from spookid.parameter import parameters_in, symbolic
 from spookid.solvers.status import Status, Timing
 from spookid.uncertainty import Sensitivities
+from spookid.weight_choice import WeightChoice
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,8 @@ class Solution:
     trajectories: tuple[Trajectory, ...]
     notices: tuple[str, ...] = field(default=())
     """What a user should know about how the problem was set up and what came out."""
+    state_weight_choice: WeightChoice | None = None
+    """How the data chose κ; None if it was given."""
     mechanism: Mechanism | None = None
     """None if it was read from a folder that does not hold it."""
 

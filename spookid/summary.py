@@ -13,6 +13,7 @@ from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Solution, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import AT_BOUND, UNSEEN, WeakDirection
+from spookid.weight_choice import TOLERANCE, WeightChoice
 
 WIDTH = 100
 """Columns of the page."""
@@ -46,6 +47,7 @@ def summarize(solution: Solution) -> str:
         _fit(solution.trajectories),
         _cost(solution),
         _friction(solution),
+        _weight(solution.state_weight_choice),
         _work(solution),
         _notices(solution.notices),
     ]
@@ -259,6 +261,29 @@ def _cost(solution: Solution) -> list[str]:
 
 def _share(value: float, cost: Cost) -> str:
     return f"{100 * value / cost.total:.0f} %" if math.isfinite(cost.total) and cost.total > 0 else ""
+
+
+def _weight(choice: WeightChoice | None) -> list[str]:
+    if choice is None:
+        return []
+    best = choice.best.weight
+    header = ("state weight", "prediction error [sigma]", "state cost", "fit", "")
+    rows = [
+        (
+            number(trial.weight),
+            number(trial.error, 3),
+            f"{100 * trial.state_share:.2g} %",
+            trial.status.value,
+            "chosen" if trial.weight == best else "",
+        )
+        for trial in choice.curve
+    ]
+    meaning = (
+        f"Chosen by {choice.criterion}: estimates and states of each fit are simulated over windows of "
+        f"{quantity(choice.window, 's')}; of the weights within {100 * (TOLERANCE - 1):.0f} % of the least error the "
+        "smallest is taken."
+    )
+    return ["State weight", *_table([header, *rows], right=(0, 1, 2)), *_wrapped(meaning)]
 
 
 def _friction(solution: Solution) -> list[str]:

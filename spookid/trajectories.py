@@ -75,7 +75,7 @@ def _trajectory(
 
 def _impulses(problem: Problem, residuals: dict[str, Array], steps: int) -> Array:
     """Δp of each step, NaN where a step has none, (N, rows)."""
-    weight = np.sqrt(problem.state_weight) if np.isfinite(problem.state_weight) else 1.0
+    weight = np.sqrt(problem.weight) if np.isfinite(problem.weight) else 1.0
     impulse = residuals["impulse"]
     rows = np.full((steps, impulse.shape[1]), np.nan)
     rows[1 : len(impulse) + 1] = impulse / weight

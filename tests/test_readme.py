@@ -100,7 +100,7 @@ def test_the_commands_exist_and_their_flags_are_known(capsys: pytest.CaptureFixt
     assert len(set(named)) == len(named) >= 4
     with pytest.raises(SystemExit):
         main(["--help"])
-    offered = re.findall(r"^    (\w+) {2,}", capsys.readouterr().out, re.MULTILINE)
+    offered = re.findall(r"^    (\w+)(?: {2,}|$)", capsys.readouterr().out, re.MULTILINE)
     assert sorted(named) == sorted(offered)
     for arguments in commands():
         parsed = _parser().parse_args(arguments)

@@ -155,6 +155,7 @@ def variational() -> Any:
         ({"nonsense": [1]}, "'nonsense' is neither a setting"),
         ({"stepper": ["euler"]}, "stepper is 'euler'; choose from spook"),
         ({"step": ["x"]}, "step is 'x'; it takes numbers"),
+        ({"state_weight": ["some"]}, "state_weight is 'some'; it takes numbers or auto"),
         ({"J": ["x"]}, "'J' is given 'x'; it takes finite numbers"),
         ({"max_iterations": [1.5]}, "max_iterations is 1.5"),
         ({"step": [0.01, -1]}, "step is -1.0; it must be a positive number"),

@@ -1,0 +1,72 @@
+"""Cross-validation as a table: plain for a terminal, in pipes for Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from spookid.crossvalidation import CrossValidation, mean, verdict
+from spookid.summary import labelled, number, uncertain
+
+_HEAD = ("model", "fitted to", "cost", "CV", "prediction", "on the others")
+_MEANING = (
+    "cost and CV: squared residuals over the number of steps, on the recording fitted to and on the others with the\n"
+    "parameters fixed. Prediction: error in sigma of open-loop simulations over windows of {} s."
+)
+
+
+def table(models: Sequence[CrossValidation]) -> str:
+    """Scores, estimates, agreement and verdict, for a terminal."""
+    parts = [f"Cross-validation of {', '.join(model.name for model in models)}", _aligned(_scores(models))]
+    parts += [_MEANING.format(_window(models))]
+    for model in models:
+        parts += [_aligned(_estimates(model)), f"{model.name}: {model.agreement.verdict}"]
+    return "\n\n".join([*parts, verdict(models)])
+
+
+def markdown(models: Sequence[CrossValidation]) -> str:
+    """The same in Markdown."""
+    parts = [f"# Cross-validation of {', '.join(model.name for model in models)}", verdict(models)]
+    parts += [_piped(_scores(models)), _MEANING.format(_window(models))]
+    for model in models:
+        parts += [f"## {model.name}", model.agreement.verdict, _piped(_estimates(model))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _window(models: Sequence[CrossValidation]) -> str:
+    lengths = [score.window for model in models for score in model.scores]
+    low, high = number(min(lengths), 2), number(max(lengths), 2)
+    return low if low == high else f"{low} to {high}"
+
+
+def _scores(models: Sequence[CrossValidation]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for model in models:
+        for recording in model.recordings:
+            own, others = model.own(recording), model.others(recording)
+            sizes = (own.cost, mean(s.cost for s in others), own.prediction, mean(s.prediction for s in others))
+            rows.append((model.name, recording, *(number(size, 3) for size in sizes)))
+        own_prediction = mean(s.prediction for s in model.scores if s.fitted == s.on)
+        sizes = (model.cost, model.score, own_prediction, mean(s.prediction for s in model.held_out))
+        rows.append((model.name, "mean", *(number(size, 3) for size in sizes)))
+    return rows
+
+
+def _estimates(model: CrossValidation) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("parameter", *model.recordings, "spread", "agreement")]
+    for p in model.agreement.parameters:
+        values = [uncertain(*pair) for pair in zip(p.estimates, p.std_errs, strict=True)]
+        spread = f"{100 * p.spread:.2g} %" if math.isfinite(p.spread) else "-"
+        apart = f"{p.test.sigma:.1f} sigma" if math.isfinite(p.test.sigma) else "-"
+        rows.append((labelled(p.name, p.unit), *values, spread, apart))
+    return rows
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
+
+
+def _piped(rows: Sequence[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])

@@ -1,0 +1,204 @@
+"""Profiles: how the cost rises when one parameter is held beside its estimate and all else is fitted again.
+
+With s² the residual variance at the minimum, D = (C(value) − C_min)/s² is the likelihood-ratio statistic, chi-square
+with one degree of freedom: the values with D below 3.84 are a 95 % interval that needs no linearization (Bates and
+Watts, Nonlinear Regression Analysis, section 6.1). ζ = ±√D is a straight line over the value where linearization holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.parameter import Parameter
+from spookid.problem import Problem
+from spookid.solution import Solution
+from spookid.solvers.status import Status
+
+CRITICAL = 1.959964
+"""ζ at the ends of a 95 % interval."""
+_FAR = 2.5
+"""ζ at which a side ends."""
+_RISE = 0.6
+"""ζ is meant to rise by so much from point to point."""
+_TOO_FAR = 4.0
+"""A first point with a larger ζ is taken back."""
+_MOST_POINTS = 15
+"""On one side."""
+_SHARE = 0.1
+"""First step of a parameter without a standard error, as a share of its value."""
+
+Fit = Callable[[Problem, Solution | None], Solution]
+"""Solves a problem, from a solution near by if there is one."""
+
+
+@dataclass(frozen=True)
+class ProfilePoint:
+    """The fit with the parameter held."""
+
+    value: float
+    cost: float
+    zeta: float
+    """±√D, negative below the estimate."""
+    status: Status
+    others: Mapping[str, float]
+    """Estimates of the other free parameters."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One parameter's profile."""
+
+    problem: str
+    name: str
+    unit: str
+    estimate: float
+    std_err: float
+    """Linearized; NaN if unknown."""
+    lower: float
+    upper: float
+    """Bounds of the parameter."""
+    points: tuple[ProfilePoint, ...]
+    """In the order of the values, the estimate among them."""
+
+    @property
+    def linear(self) -> tuple[float, float]:
+        """The linearized 95 % interval; NaN if there is no standard error."""
+        return self.estimate - CRITICAL * self.std_err, self.estimate + CRITICAL * self.std_err
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The likelihood-ratio 95 % interval: an end is the bound if that comes first, infinite if none was found."""
+        return self._end(-1), self._end(1)
+
+    @property
+    def converged(self) -> bool:
+        """True if all fits did."""
+        return all(point.status is Status.CONVERGED for point in self.points)
+
+    @property
+    def verdict(self) -> str:
+        """What the interval says, in a sentence."""
+        if not self.converged:
+            return "No verdict: a fit did not converge."
+        if min(point.cost for point in self.points) < self._cost * (1 - 1e-6):
+            return "A fit beside the estimate costs less: the estimate is no minimum; solve again from there."
+        low, high = self.interval
+        if math.isinf(low) or math.isinf(high):
+            sides = [side for side, end in (("below", low), ("above", high)) if math.isinf(end)]
+            return f"The data do not limit {self.name} {' or '.join(sides)}."
+        if not math.isfinite(self.std_err):
+            return f"The data limit {self.name} although it has no standard error."
+        ratio = (high - low) / (2 * CRITICAL * self.std_err)
+        shift = abs(high + low - 2 * self.estimate) / (high - low)
+        if abs(ratio - 1) < 0.1 and shift < 0.1:
+            return "The linearized interval holds: both agree within 10 % of their width."
+        return f"The likelihood-ratio interval is {ratio:.2g} times as wide as the linearized one; trust the former."
+
+    @property
+    def _cost(self) -> float:
+        return next(point.cost for point in self.points if point.value == self.estimate)
+
+    def _end(self, side: int) -> float:
+        """Where ζ crosses its critical value, on a straight line between points."""
+        way = [p for p in self.points if side * (p.value - self.estimate) >= 0][::side]
+        for inner, outer in pairwise(way):
+            if abs(outer.zeta) >= CRITICAL:
+                share = (CRITICAL - abs(inner.zeta)) / (abs(outer.zeta) - abs(inner.zeta))
+                return inner.value + share * (outer.value - inner.value)
+        bound = self.upper if side > 0 else self.lower
+        return bound if way[-1].value == bound else side * math.inf
+
+
+def profile(problem: Problem, name: str, solution: Solution, fit: Fit) -> Profile:
+    """Refit ``problem`` with the parameter ``name`` held at values on both sides of its estimate in ``solution``.
+
+    Args:
+        fit: solves a problem with the parameter fixed, warm-started from the neighbour's solution.
+
+    Raises:
+        ProblemError: for a parameter that is unknown or fixed.
+    """
+    free = {parameter.name: parameter for parameter in problem.free}
+    if name not in free:
+        reason = "is fixed" if name in problem.guess else "is unknown"
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r}: parameter {name!r} {reason}; its free parameters are "
+            f"{', '.join(free) or 'none'}"
+        )
+    walk = _Walk(problem.with_(state_weight=solution.state_weight), free[name], solution, fit)
+    walk.go(-1)
+    walk.go(1)
+    estimate = solution[name]
+    points = tuple(sorted(walk.points, key=lambda point: point.value))
+    return Profile(
+        problem.name, name, estimate.unit, estimate.estimate, estimate.std_err, estimate.lower, estimate.upper, points
+    )
+
+
+@dataclass(eq=False)
+class _Walk:
+    problem: Problem
+    parameter: Parameter
+    solution: Solution
+    fit: Fit
+    points: list[ProfilePoint] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.points.append(self._point(self.estimate, self.solution, 1))
+
+    @property
+    def estimate(self) -> float:
+        """Where the walk begins."""
+        return self.solution[self.parameter.name].estimate
+
+    @property
+    def noise(self) -> float:
+        """s²: cost over the degrees of freedom."""
+        size = self.solution.size
+        return self.solution.cost.total / max(size.residuals - size.states - size.parameters, 1)
+
+    def go(self, side: int) -> None:
+        """Away from the estimate until ζ is large or a bound is met."""
+        bound = self.parameter.upper if side > 0 else self.parameter.lower
+        here, value, zeta, step = self.solution, self.estimate, 0.0, self._first_step()
+        for _ in range(_MOST_POINTS):
+            if value == bound or zeta >= _FAR:
+                return
+            there = min(value + step, bound) if side > 0 else max(value - step, bound)
+            solution = self._held(there, here)
+            point = self._point(there, solution, side)
+            if solution.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            rise = abs(point.zeta) - zeta
+            if zeta == 0 and rise > _TOO_FAR:
+                step *= _RISE / rise
+                continue
+            self.points.append(point)
+            here, value, zeta = solution, there, abs(point.zeta)
+            step *= float(np.clip(_RISE / max(rise, 1e-9), 0.5, 3.0))
+
+    def _first_step(self) -> float:
+        known = self.solution[self.parameter.name]
+        if math.isfinite(known.std_err) and known.std_err > 0:
+            return _RISE * known.std_err
+        return _SHARE * (abs(known.estimate) or abs(self.problem.guess[known.name]) or 1.0)
+
+    def _held(self, value: float, near: Solution) -> Solution:
+        name = self.parameter.name
+        start = {p.name: float(np.clip(near.values[p.name], p.lower, p.upper)) for p in self.problem.free}
+        held = self.problem.with_(
+            initial={**self.problem.initial, **start, name: value}, fixed={*self.problem.fixed, name}
+        )
+        return self.fit(held, near)
+
+    def _point(self, value: float, solution: Solution, side: int) -> ProfilePoint:
+        rise = (solution.cost.total - self.solution.cost.total) / self.noise if self.noise > 0 else math.nan
+        others = {p.name: solution.values[p.name] for p in self.problem.free if p.name != self.parameter.name}
+        zeta = side * math.sqrt(max(rise, 0.0)) if math.isfinite(rise) else math.nan
+        return ProfilePoint(value, solution.cost.total, zeta, solution.status, others)

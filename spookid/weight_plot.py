@@ -1,0 +1,50 @@
+"""One figure of how the data chose the state weight."""
+
+from __future__ import annotations
+
+import math
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from spookid.solvers.status import Status
+from spookid.summary import number, quantity
+from spookid.weight_choice import TOLERANCE, WeightChoice
+
+_BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#707070"  # of Okabe and Ito: colour-blind people tell them apart
+
+
+def figure(choice: WeightChoice, problem: str) -> Figure:
+    """Prediction error and share of the state cost against the weight."""
+    result = Figure(figsize=(7.0, 5.5), layout="constrained")
+    title = f"State weight of {problem}, chosen by {choice.criterion}"
+    result.suptitle(title, fontsize=12, parse_math=False)
+    upper, lower = result.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    _errors(upper, choice)
+    lower.plot([t.weight for t in choice.curve], [t.state_share for t in choice.curve], ".-", color=_BLUE)
+    lower.set_ylabel("share of state cost")
+    lower.set_ylim(0.0, 1.0)
+    lower.set_xlabel("state weight κ")
+    for panel in (upper, lower):
+        panel.set_xscale("log")
+        panel.axvline(choice.best.weight, color=_ORANGE, linewidth=1)
+        panel.grid(alpha=0.3)
+    upper.legend(fontsize=8, ncols=2, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+    return result
+
+
+def _errors(panel: Axes, choice: WeightChoice) -> None:
+    known = [trial for trial in choice.curve if math.isfinite(trial.error) and trial.error > 0]
+    panel.set_yscale("log")
+    panel.plot([t.weight for t in known], [t.error for t in known], "-", color=_BLUE, linewidth=1)
+    for label, style, chosen in (("fit converged", "o", True), ("fit not converged", "x", False)):
+        part = [trial for trial in known if (trial.status is Status.CONVERGED) is chosen]
+        if part:
+            panel.plot([t.weight for t in part], [t.error for t in part], style, color=_BLUE, label=label)
+    best = choice.best
+    if math.isfinite(best.error):
+        panel.plot(best.weight, best.error, "o", color=_ORANGE, markersize=9, label=f"chosen, {number(best.weight)}")
+        least = min(trial.error for trial in known)
+        label = f"within {100 * (TOLERANCE - 1):.0f} % of the least"
+        panel.axhspan(least, TOLERANCE * least, color=_GREY, alpha=0.3, linewidth=0, label=label)
+    panel.set_ylabel(f"error over windows of {quantity(choice.window, 's')} [σ]")

@@ -1,0 +1,174 @@
+"""The state weight chosen by the data.
+
+The criterion is open-loop prediction (``open_loop``): the fit is repeated over powers of ten of κ, each from the last,
+and each is judged by how well its estimates predict windows of the recordings without further correction. The marginal
+likelihood (by Laplace) presumes white process noise, which modelling errors and quantized encoders are not: on a
+measured release of a pendulum it prefers a weight so small that the fit follows the noise (m g l/(J + m l²) 32 % off).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.estimation import solve
+from spookid.open_loop import Windows, windows
+from spookid.problem import Problem
+from spookid.solution import Solution
+from spookid.solvers.levenberg_marquardt import Callback
+from spookid.solvers.status import Status
+from spookid.weight_choice import WeightChoice, WeightTrial
+
+CRITERION = "open-loop prediction"
+START = 4
+"""The search starts at κ = 10^4 unless told otherwise."""
+_LARGEST, _SMALLEST = 18, -8
+_WORSE = 1.5
+"""A prediction error that exceeds the least so far by this factor is on the way out."""
+_BETTER = 0.99
+"""A prediction error below this share of another is better."""
+_SETTLED = 0.02
+"""Share of the cost below which the impulse residuals no longer move the estimates much."""
+_FOLLOWS_NOISE = 0.9
+"""Share of the cost above which the weight is so small that the search takes two decades at once."""
+
+_SUSPICIOUS = 3.0
+"""A prediction that is off by more than so many times the misfit of the fit."""
+_QUICK = 800
+"""Steps of a quick check."""
+
+Fit = Callable[[Problem, Solution | None], Solution]
+
+
+def solve_weighted(
+    problem: Problem,
+    backend: str,
+    options: Mapping[str, Any],
+    callback: Callback | None,
+    warm_start: Solution | None,
+    start: int = START,
+) -> Solution:
+    """Estimate states, parameters and κ; see ``Problem.solve``.
+
+    Args:
+        start: exponent of ten at which the search starts.
+
+    Raises:
+        ProblemError: as ``Problem.solve``, or if no weight lets the mechanism be simulated.
+    """
+
+    def fit(weighted: Problem, before: Solution | None) -> Solution:
+        return solve(weighted, backend, options, callback, before)
+
+    search = _Search(problem, fit, windows_of(problem), warm_start)
+    search.run(start)
+    return search.answer()
+
+
+def remark(problem: Problem, solution: Solution) -> str:
+    """A sentence if a given state weight is far too small, else nothing.
+
+    Estimates that explain the motion predict it about as well as the fit follows it; with too small a weight the states
+    follow the noise, or hide what the model lacks, and the prediction is off by several times the misfit of the fit.
+    A weight that is too large is not found out so.
+    """
+    if solution.status is not Status.CONVERGED or not math.isfinite(solution.state_weight):
+        return ""
+    judge = windows(problem, _QUICK)
+    samples = sum(int(np.isfinite(motion.observed).sum()) for motion in solution.trajectories)
+    misfit = math.sqrt(solution.cost.observation / max(samples, 1))
+    ratio = judge.error(solution) / misfit if misfit > 0 else math.nan
+    if not ratio > _SUSPICIOUS:
+        return ""
+    return (
+        f"The state weight {solution.state_weight:g} may be too small for these data: simulated open loop over "
+        f"{judge.seconds:.2g} s, the estimates miss the measurements by {ratio:.2g} times what the fit leaves. The "
+        'states may follow the noise or hide what the model lacks; state_weight="auto" lets the data choose.'
+    )
+
+
+def windows_of(problem: Problem) -> Windows:
+    """The windows that a problem is judged by.
+
+    Raises:
+        ProblemError: if there is nothing to fit.
+    """
+    if not (problem.recordings and problem.observations):
+        raise ProblemError(f"{problem.place}: Problem {problem.name!r} needs recordings and observations to be solved")
+    return windows(problem)
+
+
+@dataclass(eq=False)
+class _Search:
+    problem: Problem
+    fit: Fit
+    windows: Windows
+    warm_start: Solution | None
+    solutions: dict[int, Solution] = field(default_factory=dict)
+    """By exponent of ten of κ."""
+    trials: dict[int, WeightTrial] = field(default_factory=dict)
+
+    def run(self, start: int) -> None:
+        """Up from ``start`` until larger weights change nothing or predict worse, then down until smaller ones do."""
+        if self._interrupted(start):
+            return
+        top = start
+        while top < _LARGEST and not self._ended_above(top):
+            top += 2 if self.trials[top].state_share > _FOLLOWS_NOISE else 1
+            if self._interrupted(top):
+                return
+        bottom = start
+        while bottom > _SMALLEST and self.trials[bottom].error <= _WORSE * self._least:
+            bottom -= 1
+            if self._interrupted(bottom):
+                return
+
+    @property
+    def choice(self) -> WeightChoice:
+        """From the trials so far."""
+        curve = tuple(self.trials[exponent] for exponent in sorted(self.trials))
+        return WeightChoice(CRITERION, self.windows.seconds, curve)
+
+    @property
+    def _least(self) -> float:
+        return min(trial.error for trial in self.trials.values())
+
+    def answer(self) -> Solution:
+        """The solution with the chosen weight, or the one during which the search was interrupted."""
+        last = next((s for s in self.solutions.values() if s.status is Status.INTERRUPTED), None)
+        choice = self.choice
+        if last is None and not math.isfinite(choice.best.error):
+            raise ProblemError(
+                f"{self.problem.place}: Problem {self.problem.name!r} cannot be simulated with any state weight from "
+                f'{choice.curve[0].weight:g} to {choice.curve[-1].weight:g}; give a number in the place of "auto"'
+            )
+        solution = last or next(s for s in self.solutions.values() if s.state_weight == choice.best.weight)
+        return replace(solution, state_weight_choice=choice if self.trials else None)
+
+    def _interrupted(self, exponent: int) -> bool:
+        """Fit and judge one weight; True if the fit was interrupted."""
+        nearest = min(self.solutions, key=lambda other: abs(other - exponent), default=None)
+        before = self.warm_start if nearest is None else self.solutions[nearest]
+        weight = float(10.0**exponent)
+        solution = self.fit(self.problem.with_(state_weight=weight), before)
+        self.solutions[exponent] = solution
+        if solution.status is Status.INTERRUPTED:
+            return True
+        error, cost = self.windows.error(solution), solution.cost
+        share = cost.state / cost.total if cost.total > 0 else 0.0
+        self.trials[exponent] = WeightTrial(weight, error, share, solution.status)
+        return False
+
+    def _ended_above(self, top: int) -> bool:
+        """True if the last two decades were no better, and the impulse residuals have settled or it gets worse."""
+        recent = [trial for exponent, trial in self.trials.items() if exponent > top - 2]
+        before = [trial.error for exponent, trial in self.trials.items() if exponent <= top - 2]
+        if len(recent) < 2 or not before or min(t.error for t in recent) < _BETTER * min(before):
+            return False
+        worse = all(trial.error > _WORSE * self._least for trial in recent)
+        return worse or self.trials[top].state_share < _SETTLED

@@ -1,0 +1,246 @@
+"""Cross-validation and agreement: statistics by hand and by simulation, models side by side, folder and command."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mechanisms import pendulum, twin
+from scipy import stats
+from solutions import solution as solved
+
+from spookid import Parameter, Problem, ProblemError, Recording, Status, Variational, crossvalidation_folder
+from spookid.agreement import agreement
+from spookid.cases import cases, same_recordings
+from spookid.cli import main
+from spookid.crossvalidation import CrossValidation, verdict
+from spookid.solution import Solution
+
+TRUTH = {"J": 0.005, "b": 2e-3, "c": 0.02}
+J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")
+b = Parameter("b", 1e-3, lower=0, unit="N m s")
+c = Parameter("c", 1e-3, lower=0, unit="N m")
+MODELS = {"viscous": {"viscous": b}, "dry": {"viscous": b, "coulomb": c}}
+
+
+def swings(**truth: float) -> list[Recording]:
+    """Three swings of a pendulum with dry friction, from different angles."""
+    runs = []
+    for i, angle in enumerate((1.0, 1.4, 1.8)):
+        made = twin(
+            pendulum(inertia=J, **MODELS["dry"]),
+            {**TRUTH, **truth},
+            initial={"hinge": angle},
+            duration=1.5,
+            noise=2e-3,
+            seed=i,
+            stepper=Variational(),
+        )
+        runs.append(replace(made.recordings[0], name=f"swing {i}"))
+    return runs
+
+
+RUNS = swings()
+
+
+def problem(friction: str, runs: Sequence[Recording] = RUNS) -> Problem:
+    """One model on the swings."""
+    model = pendulum(inertia=J, **MODELS[friction])
+    made = twin(model, {}, initial={"hinge": 1.0}, duration=0.1, stepper=Variational(), state_weight=1e5)
+    return made.with_(name=friction, recordings=runs)
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, CrossValidation]:
+    return {name: problem(name).crossvalidate() for name in MODELS}
+
+
+# --- agreement ---
+
+
+def with_estimates(values: Sequence[float], errors: Sequence[float], correlation: float = 0.0) -> Solution:
+    """A solution whose J and b are these."""
+    s = solved()
+    names = s.sensitivities.names
+    covariance = np.full((len(names), len(names)), np.nan)
+    place = [names.index("J"), names.index("b")]
+    mixed = correlation * errors[0] * errors[1]
+    covariance[np.ix_(place, place)] = [[errors[0] ** 2, mixed], [mixed, errors[1] ** 2]]
+    changed = {n: replace(s[n], estimate=v, std_err=e) for n, v, e in zip(("J", "b"), values, errors, strict=True)}
+    hidden = {"J_x": replace(s["J_x"], std_err=math.nan)}
+    parameters = {**s.parameters, **changed, **hidden}
+    return replace(s, parameters=parameters, sensitivities=replace(s.sensitivities, covariance=covariance))
+
+
+def test_two_estimates_are_compared_as_by_hand() -> None:
+    found = agreement([with_estimates((1.0, 5.0), (0.3, 1.0)), with_estimates((2.0, 5.0), (0.4, 1.0))])
+    first, second = found.parameters[:2]
+    assert (first.name, second.name) == ("J", "b")
+    assert first.test.statistic == pytest.approx(1.0 / (0.3**2 + 0.4**2))
+    assert (first.test.freedom, first.test.sigma) == (1, pytest.approx(2.0))
+    assert (second.test.statistic, second.test.sigma) == (pytest.approx(0.0), pytest.approx(0.0, abs=1e-6))
+    assert found.joint.freedom == 2
+    assert found.joint.statistic == pytest.approx(4.0)
+    assert found.verdict == "These 2 recordings agree on J (2.0 sigma), b (0.0 sigma); jointly 1.5 sigma."
+
+
+def test_correlation_counts_jointly() -> None:
+    pair = [with_estimates((1.0, 1.0), (1.0, 1.0), 0.99), with_estimates((3.0, -1.0), (1.0, 1.0), 0.99)]
+    found = agreement(pair)
+    assert [p.test.agree for p in found.parameters[:2]] == [True, True]
+    assert found.joint.statistic == pytest.approx(400.0)
+    assert "agree on each parameter by itself, but not on all of them; jointly" in found.verdict
+
+
+def test_what_does_not_agree_is_named_with_its_sigma() -> None:
+    found = agreement([with_estimates((1.0, 5.0), (0.1, 1.0)), with_estimates((1.0 + 0.5798, 5.0), (0.1, 1.0))])
+    assert "do not agree on J: 4.1 sigma" in found.verdict
+    far = agreement([with_estimates((1.0, 5.0), (1e-3, 1.0)), with_estimates((2.0, 5.0), (1e-3, 1.0))])
+    assert far.parameters[0].test.sigma == pytest.approx(1000 / math.sqrt(2), rel=1e-3)
+
+
+def test_without_errors_nothing_is_said() -> None:
+    found = agreement([with_estimates((1.0, 5.0), (math.nan, math.nan))] * 2)
+    assert "cannot be compared" in found.verdict
+    assert math.isnan(found.joint.sigma)
+
+
+def test_the_statistic_is_chi_square_if_the_errors_are_right() -> None:
+    rng, errors = np.random.default_rng(0), (0.3, 2.0)
+    sigmas = []
+    for _ in range(200):
+        drawn = [with_estimates(tuple(rng.normal((1.0, 5.0), errors)), errors) for _ in range(3)]
+        sigmas.append(agreement(drawn).joint.sigma)
+    probabilities = 2 * stats.norm.sf(sigmas)
+    assert stats.kstest(probabilities, "uniform").pvalue > 0.01
+
+
+# --- models ---
+
+
+def test_the_model_that_made_the_data_is_best_and_its_recordings_agree(results: dict[str, CrossValidation]) -> None:
+    text = verdict(list(results.values()))
+    assert text.startswith("By cross-validation dry is best")
+    assert "worse in 6 of 6 pairs of recordings" in text
+    assert results["dry"].score < results["viscous"].score / 2
+    assert results["dry"].agreement.parameters[0].test.agree
+    assert "do not agree on b" in results["viscous"].agreement.verdict
+
+
+def test_scores_are_what_state_estimation_with_fixed_parameters_costs(results: dict[str, CrossValidation]) -> None:
+    dry = results["dry"]
+    assert len(dry.scores) == 9
+    fit = problem("dry", RUNS[:1]).solve()
+    steps = len(fit.trajectories[0].t)
+    assert dry.own("swing 0").cost == pytest.approx(fit.cost.total / steps, rel=1e-6)
+    held = problem("dry", RUNS[1:2]).with_(initial=fit.values, fixed=list(TRUTH)).solve()
+    other = next(score for score in dry.others("swing 0") if score.on == "swing 1")
+    assert other.cost == pytest.approx(held.cost.total / steps, rel=1e-4)
+    assert dry.score == pytest.approx(np.mean([score.cost for score in dry.held_out]))
+    assert all(score.prediction < 0.02 for score in dry.held_out)
+    assert "fitted to" in dry.table()
+
+
+def test_no_verdict_where_there_is_none(results: dict[str, CrossValidation]) -> None:
+    dry, viscous = results["dry"], results["viscous"]
+    assert verdict([dry]).startswith("On recordings it was not fitted to, dry costs ")
+    assert "differ in state weight" in verdict([replace(dry, state_weight=1.0), viscous])
+    failed = replace(dry, scores=(replace(dry.scores[0], status=Status.STALLED), *dry.scores[1:]))
+    assert verdict([failed]) == "No verdict on dry: 1 of 9 fits did not converge."
+    assert verdict([failed, viscous]) == f"{verdict([viscous])} {verdict([failed])}"
+
+
+def test_several_recordings_of_different_names_are_needed() -> None:
+    with pytest.raises(ProblemError, match="has 1 recording; cross-validation needs two or more"):
+        problem("dry", RUNS[:1]).crossvalidate()
+    with pytest.raises(ProblemError, match="has several recordings named 'swing 0'"):
+        problem("dry", [RUNS[0], RUNS[0]]).crossvalidate()
+
+
+# --- cases ---
+
+
+def test_problems_that_differ_only_in_recordings_are_one_model() -> None:
+    single = {f"{i}_{name}": problem(name, [run]) for i, run in enumerate(RUNS) for name in MODELS}
+    found = cases(single)
+    assert [case.name for case in found] == ["viscous", "dry"]
+    assert [[r.name for r in case.problem.recordings] for case in found] == [["swing 0", "swing 1", "swing 2"]] * 2
+    assert same_recordings(found[0].problem, found[1].problem)
+    stiff = {"a": problem("dry"), "b": problem("dry").with_(state_weight=1.0)}
+    assert [case.name for case in cases(stiff)] == ["a", "b"]
+
+
+def test_equal_recordings_count_once_and_names_are_told_apart() -> None:
+    other = replace(RUNS[1], name="swing 0")
+    (found,) = cases({"x": problem("dry", RUNS[:1]), "y": problem("dry", [RUNS[0], other])})
+    assert found.name == "x, y"
+    assert [r.name for r in found.problem.recordings] == ["swing 0", "swing 0 (2)"]
+
+
+# --- folder and command ---
+
+FILE = '''"""Two models of a pendulum on three swings."""
+from pathlib import Path
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Variational, gravity
+
+J, b = Parameter("J", 0.004, lower=1e-6, unit="kg m^2"), Parameter("b", 1e-3, lower=0)
+c = Parameter("c", 1e-3, lower=0)
+HERE = Path(__file__).parent
+
+def problem(friction, runs):
+    rod = Body("rod", mass=0.5, inertia=(1e-4, J, J))
+    up, out = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.2, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
+    hinge = Hinge("hinge", up, out, viscous=b, **friction)
+    model = Model([rod], [hinge], gravity=gravity(9.81))
+    recordings = [Recording.from_csv(HERE / f"{run}.csv") for run in runs]
+    return Problem("p", model, recordings, [HingeAngle(hinge, signal="hinge")], state_weight=1e5, stepper=Variational())
+
+problems = {f"{run}_{name}": problem(law, [run]) for run in (0, 1) for name, law in
+            (("viscous", {}), ("dry", {"coulomb": c}))}
+problems["lonely"] = problem({"drag": 1e-6}, [0])
+'''
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a problem file and its recordings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(crossvalidation_folder, "DPI", 20)
+    for i, run in enumerate(RUNS[:2]):
+        run.to_csv(tmp_path / f"{i}.csv")
+    Path("swings.py").write_text(FILE)
+    return tmp_path
+
+
+def test_the_command_sets_models_side_by_side(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["crossvalidate", "swings.py", "--out", "out"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "spookid: lonely has fewer than two recordings and is left out\n"
+    assert "By cross-validation dry is best" in out
+    assert out.endswith("\n\nWritten to out\n")
+    names = {"crossvalidation.json", "crossvalidation.md", "crossvalidation.png"}
+    assert {path.name for path in Path("out").iterdir()} == names
+    (models,) = json.loads(Path("out/crossvalidation.json").read_text())["sets"]
+    assert models["verdict"] in out
+    viscous, dry = models["models"]
+    assert (viscous["name"], dry["name"], dry["recordings"]) == ("viscous", "dry", ["0", "1"])
+    assert dry["cv"] < viscous["cv"]
+    assert {len(m["scores"]) for m in (viscous, dry)} == {4}
+    assert "| dry | mean |" in Path("out/crossvalidation.md").read_text()
+
+
+def test_wrong_input_and_fits_that_do_not_converge(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["crossvalidate", "swings.py::0_dry", "--out", "out"]) == 2
+    assert "cross-validation needs a model with two or more recordings" in capsys.readouterr().err
+    assert not Path("out").exists()
+    flags: list[Any] = ["--max-iterations", "0", "--quiet", "--out", "out"]
+    assert main(["crossvalidate", "swings.py", *flags]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "not every fit of viscous, dry converged" in err

@@ -1,0 +1,226 @@
+"""The state weight that the data choose: on twins, on a measured pendulum, in files and on the command line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mechanisms import pendulum, twin
+from solutions import difference
+
+from spookid import Parameter, Problem, ProblemError, Recording, Status, Variational, load, load_problem, weight_plot
+from spookid.cli import main
+from spookid.open_loop import mean_period, windows
+from spookid.solution import Solution
+from spookid.weight_choice import WeightChoice, WeightTrial
+from spookid.weighting import remark, solve_weighted
+
+TRUTH = {"J": 0.005, "b": 2e-3}
+NOISE = 2e-3
+
+
+def problem(duration: float = 2.0, noise: float = NOISE, **settings: Any) -> Problem:
+    """A swing of a pendulum, by its own stepper, with white noise."""
+    J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")
+    b = Parameter("b", 1e-3, lower=0, unit="N m s")
+    model = pendulum(inertia=J, viscous=b)
+    start = {"hinge": 1.5}
+    return twin(model, TRUTH, initial=start, duration=duration, noise=noise, stepper=Variational(), **settings)
+
+
+@pytest.fixture(scope="module")
+def chosen() -> Solution:
+    return problem().solve(state_weight="auto")
+
+
+def choice(*errors: float, statuses: Mapping[int, Status] | None = None) -> WeightChoice:
+    """Weights 1, 10, 100 ... with these errors."""
+    told = statuses or {}
+    trials = (WeightTrial(10.0**i, e, 0.5, told.get(i, Status.CONVERGED)) for i, e in enumerate(errors))
+    return WeightChoice("open-loop prediction", 1.0, tuple(trials))
+
+
+# --- the choice ---
+
+
+def test_the_smallest_weight_that_is_as_good_as_the_best() -> None:
+    assert choice(9.0, 3.0, 1.05, 1.0, 1.01).best.weight == 100
+    assert choice(9.0, 3.0, 1.07, 1.0, 1.01).best.weight == 1000
+
+
+def test_fits_that_did_not_converge_or_cannot_be_simulated_count_only_if_all_are_so() -> None:
+    stalled = {1: Status.STALLED}
+    assert choice(9.0, 0.5, 1.0, statuses=stalled).best.weight == 100
+    assert choice(math.inf, 2.0, statuses=stalled).best.status is Status.CONVERGED
+    assert choice(3.0, 1.0, statuses=dict.fromkeys(range(2), Status.STALLED)).best.weight == 10
+
+
+def test_a_twin_gets_a_weight_that_gives_its_truth_back(chosen: Solution) -> None:
+    assert chosen.status is Status.CONVERGED
+    assert chosen["J"].estimate == pytest.approx(TRUTH["J"], rel=5e-3)
+    assert chosen["J"].initial == 0.004
+    found = chosen.state_weight_choice
+    assert found is not None
+    assert found.best.weight == chosen.state_weight
+    assert found.best.error == pytest.approx(NOISE, rel=0.2)
+    assert [t.weight for t in found.curve] == sorted(t.weight for t in found.curve)
+
+
+def test_the_estimates_are_no_worse_than_those_of_a_sweep(chosen: Solution) -> None:
+    def off(solution: Solution) -> float:
+        return math.hypot(*(solution[name].estimate / value - 1 for name, value in TRUTH.items()))
+
+    sweep = [off(problem().solve(state_weight=10.0**k)) for k in range(-2, 9, 2)]
+    assert max(sweep) > 5 * min(sweep)  # the weight matters
+    assert off(chosen) < 1.2 * min(sweep) + 0.01
+
+
+@pytest.mark.parametrize("start", [-2, 12])
+def test_any_start_leads_to_the_same_weight(chosen: Solution, start: int) -> None:
+    found = solve_weighted(problem(), "lm", {}, None, None, start)
+    assert found.state_weight == chosen.state_weight
+    assert found["J"].estimate == pytest.approx(chosen["J"].estimate, rel=1e-5)
+
+
+@pytest.mark.skipif(not os.environ.get("SPOOKID_DATA"), reason="needs the measured data: set SPOOKID_DATA")
+def test_a_measured_pendulum_gets_its_frequency_and_a_replay_from_a_hopeless_start() -> None:
+    file = Path(__file__).parents[1] / "problems" / "pendulum_free_swing.py"
+    release = load_problem(f"{file}::03_dry").with_(stepper=Variational())
+
+    def replay(solution: Solution) -> float:
+        theta = release.simulate(solution).signals["theta"]
+        return float(np.nanmean((theta - np.unwrap(solution.trajectories[0].observed[:, 0])) ** 2))
+
+    found = solve_weighted(release, "lm", {}, None, None, -2)
+    mass, length = 0.01225, 0.062
+    assert mass * 9.81 * length / (found["J"].estimate + mass * length**2) == pytest.approx(120.2, rel=5e-3)
+    assert replay(found) < 2 * min(replay(release.solve(state_weight=10.0**k)) for k in (9, 11))
+
+
+# --- the criterion ---
+
+
+def test_windows_last_two_mean_periods() -> None:
+    t = np.arange(1000) * 0.01
+    sine = problem().with_(recordings=[Recording(t, {"hinge": 0.1 * np.sin(2 * np.pi * t / 0.8)})])
+    assert mean_period(windows(sine).evidence) == pytest.approx(0.8, rel=0.02)
+    assert windows(sine).seconds == pytest.approx(1.6, rel=0.02)
+    still = sine.with_(recordings=[Recording(t, {"hinge": np.zeros(1000)})])
+    assert windows(still).seconds == pytest.approx(10.0)
+
+
+def test_the_error_is_the_noise_where_the_estimates_are_right(chosen: Solution) -> None:
+    assert windows(problem()).error(chosen) == pytest.approx(NOISE, rel=0.15)
+    assert windows(problem(), most=1).error(chosen) == pytest.approx(NOISE, rel=0.3)
+
+
+def test_a_mechanism_that_cannot_be_simulated_has_an_infinite_error(chosen: Solution) -> None:
+    judge = windows(problem())
+    first = replace(chosen.trajectories[0], v=np.full_like(chosen.trajectories[0].v, np.nan))
+    assert judge.error(replace(chosen, trajectories=(first,))) == math.inf
+
+
+def test_a_given_weight_that_follows_the_noise_is_remarked_on(chosen: Solution) -> None:
+    small = problem().solve(state_weight=1e-2)
+    text = remark(problem(), small)
+    assert text.startswith("The state weight 0.01 may be too small")
+    assert 'state_weight="auto"' in text
+    assert remark(problem(), chosen) == ""
+    assert remark(problem(), problem().solve(state_weight=math.inf)) == ""
+
+
+# --- where it is used ---
+
+
+def test_problems_take_auto_and_nothing_else_that_is_no_number() -> None:
+    auto = problem(state_weight="auto")
+    assert auto.state_weight == "auto"
+    assert auto.weight == 100.0
+    assert len(auto.simulate(duration=0.5, initial={"hinge": 1.0}).t) == 51
+    with pytest.raises(ProblemError, match=r"state_weight is 'automatic'; it must be a positive number or \"auto\""):
+        problem(state_weight="automatic")
+    with pytest.raises(ProblemError, match="needs recordings and observations to be solved"):
+        auto.with_(recordings=[]).solve()
+
+
+def test_a_warm_start_needs_fewer_iterations_and_must_fit(chosen: Solution) -> None:
+    weighted = problem().with_(state_weight=chosen.state_weight)
+    again = weighted.solve(warm_start=chosen)
+    assert again.iterations < weighted.solve().iterations
+    assert again.cost.total == pytest.approx(chosen.cost.total, rel=1e-6)
+    with pytest.raises(ProblemError, match="warm_start has no states of recording"):
+        weighted.solve(warm_start=chosen, step=0.02)
+    with pytest.raises(ProblemError, match="warm_start has 1 recordings and this problem 2"):
+        weighted.solve(warm_start=chosen, recordings=[*weighted.recordings] * 2)
+
+
+def test_an_interrupt_ends_the_search_with_the_iterate_there_is() -> None:
+    def interrupt(iteration: Any) -> None:
+        if iteration.iteration == 2:
+            raise KeyboardInterrupt
+
+    found = problem().solve(state_weight="auto", callback=interrupt)
+    assert found.status is Status.INTERRUPTED
+    assert found.state_weight_choice is None
+
+
+def test_it_is_written_and_read_back(chosen: Solution, tmp_path: Path) -> None:
+    chosen.save(tmp_path / "out")
+    tree = json.loads((tmp_path / "out" / "solution.json").read_text())
+    assert tree["state_weight"] == chosen.state_weight
+    assert tree["state_weight_choice"]["criterion"] == "open-loop prediction"
+    assert set(tree["state_weight_choice"]["curve"][0]) == {"weight", "error", "state_share", "status"}
+    assert (tmp_path / "out" / "state_weight.png").read_bytes().startswith(b"\x89PNG")
+    assert difference(load(tmp_path / "out"), chosen) == ""
+    assert "Chosen by open-loop prediction" in chosen.summary()
+    assert sum(line.endswith("chosen") for line in chosen.summary().splitlines()) == 1
+
+
+def test_the_figure_shows_what_is_known() -> None:
+    figure = weight_plot.figure(choice(3.0, 1.0, math.inf, 1.2, statuses={3: Status.STALLED}), "a $problem")
+    upper, lower = figure.axes
+    labels = [text.get_text() for text in upper.get_legend().get_texts()]
+    assert labels == ["fit converged", "fit not converged", "chosen, 10", "within 6 % of the least"]
+    assert lower.get_ylim() == (0.0, 1.0)
+
+
+FILE = '''"""A pendulum."""
+from pathlib import Path
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Variational, gravity
+
+J, b = Parameter("J", 0.004, lower=1e-6, unit="kg m^2"), Parameter("b", 1e-3, lower=0)
+rod = Body("rod", mass=0.5, inertia=(1e-4, J, J))
+up, out = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.2, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
+hinge = Hinge("hinge", up, out, viscous=b)
+model = Model([rod], [hinge], gravity=gravity(9.81))
+run = Recording.from_csv(Path(__file__).parent / "run.csv")
+problem = Problem("swing", model, [run], [HingeAngle(hinge, signal="hinge")], stepper=Variational())
+'''
+
+
+def test_the_command_line_takes_auto_and_remarks_on_a_weight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("spookid.plots.DPI", 20)
+    problem().recordings[0].to_csv(tmp_path / "run.csv")
+    Path("swing.py").write_text(FILE)
+    assert main(["solve", "swing.py", "--state-weight", "auto", "--out", "auto"]) == 0
+    assert "Chosen by open-loop prediction" in capsys.readouterr().out
+    assert Path("auto/state_weight.png").exists()
+    assert main(["check", "swing.py", "--state-weight", "auto"]) == 0
+    assert "state weight κ = auto" in capsys.readouterr().out
+    assert main(["solve", "swing.py", "--state-weight", "0.01", "--out", "small"]) == 0
+    assert "The state weight 0.01 may be too small" in capsys.readouterr().out
+    assert not Path("small/state_weight.png").exists()
+    assert json.loads(Path("small/solution.json").read_text())["state_weight_choice"] is None
+    with pytest.raises(SystemExit):
+        main(["solve", "swing.py", "--state-weight", "some"])
+    assert "'some' is neither a number nor auto" in capsys.readouterr().err
