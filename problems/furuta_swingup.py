@@ -2,10 +2,12 @@
 
 The data (spookid.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points. Masses
 and lengths are the manufacturer's, which fixes m l and g; the inertias, the motor, friction and the spring of the
-encoder's cable are estimated. The motor's voltage acts through its back-EMF as viscous friction of the arm.
+encoder's cable are estimated. The motor's voltage acts through its back-EMF as viscous friction of the arm. With Spook()
+and a state weight of 1e6 the fits hide some motion in the impulse residuals: simulated for 1 s, the pendulum is off by
+0.2 rad, here by 0.02 rad.
 """
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Spook, gravity
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Variational, gravity
 from spookid.datasets import furuta_qube
 
 J_arm = Parameter("J_arm", 2e-4, lower=1e-6, unit="kg m^2", note="arm about its axle, motor included")
@@ -34,8 +36,7 @@ def swingup(name: str) -> Problem:
         coulomb=c_1,
         stiffness=k,
         rest_angle=theta_0,
-        compliance=1e-4,
-        damping=0.02,
+        compliance=0,
     )
     pin = Hinge(
         "pin",
@@ -43,8 +44,7 @@ def swingup(name: str) -> Problem:
         rod.frame(at=(-L_ROD / 2, 0, 0), x=(0, 1, 0), y=(1, 0, 0)),
         viscous=b_2,
         coulomb=c_2,
-        compliance=1e-4,
-        damping=0.02,
+        compliance=0,
     )
     return Problem(
         name,
@@ -57,8 +57,8 @@ def swingup(name: str) -> Problem:
         recordings=[furuta_qube(name, until="balancing")],
         observations=[HingeAngle(axle, signal="theta"), HingeAngle(pin, signal="alpha")],
         step=0.004,
-        state_weight=1e6,
-        stepper=Spook(),
+        state_weight=1e8,
+        stepper=Variational(),
         friction="smooth",
     )
 

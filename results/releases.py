@@ -163,7 +163,12 @@ def main() -> None:
     """Fit, judge, write."""
     models, replays = {}, {}
     with processes(2) as pool:
-        futures = {pool.submit(work, d, law): (d.name, law, work) for d in DEVICES for law in LAWS for work in (judged, replayed)}
+        futures = {
+            pool.submit(work, d, law): (d.name, law, work)
+            for d in DEVICES
+            for law in LAWS
+            for work in (judged, replayed)
+        }
         for future in as_completed(futures):
             device, law, work = futures[future]
             (models if work is judged else replays)[device, law] = future.result()
@@ -175,9 +180,7 @@ def main() -> None:
         "error of open-loop simulations over windows of two periods. `python results/releases.py` makes this page.\n\n"
         "![replays](releases.png)\n\n"
     )
-    parts = [
-        summary(d, [models[d.name, law] for law in LAWS], [replays[d.name, law] for law in LAWS]) for d in DEVICES
-    ]
+    parts = [summary(d, [models[d.name, law] for law in LAWS], [replays[d.name, law] for law in LAWS]) for d in DEVICES]
     (HERE / "releases.md").write_text(intro + "\n\n".join(parts) + "\n", encoding="utf-8")
     picture(replays).savefig(HERE / "releases.png")
 
