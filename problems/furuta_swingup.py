@@ -2,9 +2,7 @@
 
 The data (spookid.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points. Masses
 and lengths are the manufacturer's, which fixes m l and g; the inertias, the motor, friction and the spring of the
-encoder's cable are estimated. The motor's voltage acts through its back-EMF as viscous friction of the arm. With Spook()
-and a state weight of 1e6 the fits hide some motion in the impulse residuals: simulated for 1 s, the pendulum is off by
-0.2 rad, here by 0.02 rad.
+encoder's cable are estimated. The motor's voltage acts through its back-EMF as viscous friction of the arm.
 """
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Variational, gravity

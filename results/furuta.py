@@ -116,8 +116,8 @@ def main() -> None:
     text = [
         "# Measured Furuta pendulums",
         "As Table 4 of the paper: each recording fitted by itself; with the parameters fixed the states of the others\n"
-        "are estimated (CV). Costs are squared residuals over the number of steps; open loop: error of simulations over\n"
-        "windows of two periods of the fastest hinge. `python results/furuta.py` makes this page.",
+        "are estimated (CV). Costs are squared residuals over the number of steps; open loop: error of simulations\n"
+        "over windows of two periods of the fastest hinge. `python results/furuta.py` makes this page.",
         "![estimates](furuta.png)",
     ]
     for model in models:

@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from spookid import Problem, Variational, load_problem
+from spookid.agreement import ParameterAgreement
 from spookid.crossvalidation import CrossValidation, verdict
 from spookid.workers import processes
 
@@ -89,14 +90,23 @@ def replayed(device: Device, law: str) -> Replay:
 
 def summary(device: Device, models: list[CrossValidation], replays: list[Replay]) -> str:
     """Markdown: the paper's Table 3 of one device, and its Table 2 for every law."""
-    own = "| law | fits | cost | CV | CV / cost | prediction on the others | replay of the first [mrad] | m g l/(J + m l²) |"
-    lines = [own, "|" + "---|" * 8]
+    titles = (
+        "law",
+        "fits",
+        "cost",
+        "CV",
+        "CV / cost",
+        "prediction on the others [mrad]",
+        "replay of the first [mrad]",
+        "m g l/(J + m l²)",
+    )
+    lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
     for model, replay in zip(models, replays, strict=True):
         far = float(np.mean([score.prediction for score in model.held_out]))
         a = frequencies(device, model)
         lines.append(
             f"| {model.name} | {'converged' if model.converged else 'not all converged'} | {model.cost:.3g} | "
-            f"{model.score:.3g} | {model.score / model.cost:.2f} | {1e3 * far:.2f} mrad | {replay.rms:.2f} | "
+            f"{model.score:.3g} | {model.score / model.cost:.2f} | {1e3 * far:.2f} | {replay.rms:.2f} | "
             f"{np.mean(a):.2f} ({np.min(a):.2f} to {np.max(a):.2f}) |"
         )
     by_prediction = sorted(models, key=lambda m: float(np.mean([score.prediction for score in m.held_out])))
@@ -134,7 +144,7 @@ def estimates(model: CrossValidation) -> str:
     return "\n".join(lines)
 
 
-def texts(parameter) -> list[tuple[str, float]]:
+def texts(parameter: ParameterAgreement) -> list[tuple[str, float]]:
     """Estimates in words, with their standard errors."""
     return [(f"{v:.4g}", e) for v, e in zip(parameter.estimates, parameter.std_errs, strict=True)]
 
@@ -175,9 +185,11 @@ def main() -> None:
             sys.stderr.write(f"{device}, {law}: {work.__name__}\n")
     intro = (
         "# Friction laws of three measured pendulums\n\n"
-        "As Tables 2 and 3 of the paper: every law is fitted to each recording by itself; with the parameters fixed the\n"
-        "states of the others are estimated (CV). Costs are squared residuals over the number of steps. Prediction:\n"
-        "error of open-loop simulations over windows of two periods. `python results/releases.py` makes this page.\n\n"
+        "As Tables 2 and 3 of the paper: every law is fitted to each recording by itself; with the parameters fixed\n"
+        "the states of the others are estimated (CV). Costs are squared residuals over the number of steps.\n"
+        "Prediction: error of open-loop simulations over windows of two periods. In the figure the first recording is\n"
+        "simulated from its estimated start; laws that it cannot tell apart lie on each other.\n"
+        "`python results/releases.py` makes this page.\n\n"
         "![replays](releases.png)\n\n"
     )
     parts = [summary(d, [models[d.name, law] for law in LAWS], [replays[d.name, law] for law in LAWS]) for d in DEVICES]

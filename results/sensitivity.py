@@ -1,0 +1,198 @@
+"""Figures 4 to 7 and G.12 of the paper and its section 4.8: `python results/sensitivity.py` writes sensitivity.md and
+sensitivity_*.png.
+
+Sweeps over the state weight, the step and the compliance, on a twin and on a measured swing-up, with each stepper where
+it makes sense. Needs the measured data: SPOOKID_DATA must point to them. Takes some minutes on two processors; a run
+that is cut off goes on where it was from the folder results/sensitivity/.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from spookid import Problem, Solution, load_problem, sweep
+from spookid.sweep_points import Point, Sweep
+
+HERE = Path(__file__).parent
+PROBLEMS = HERE / "sensitivity_problems.py"
+TRUTH = {"J_Azz": 0.003, "J_Byy": 0.004, "b_1": 1e-3, "b_2": 1e-4}
+SHOWN = {"release": tuple(TRUTH), "swingup": ("J_arm", "J_rod", "K", "b_1")}
+WEIGHTS = {
+    "release": [10.0**n for n in (-2, 0, 1, 2, 3, 4, 6, 8)],
+    "swingup": [10.0**n for n in (2, 4, 5, 6, 7, 8, 10)],
+}
+COMPLIANCES = [1e-7, 1e-6, 1e-5, 1e-4, 1e-3]
+STEPS = [0.0025, 0.005, 0.01, 0.02, 0.04]
+STEPPERS = {"spook": "#0072B2", "spook-lifted": "#D55E00", "variational": "#009E73"}
+SIMULATED = (1e2, 1e4, 1e6, 1e8)
+
+
+def swept(name: str, key: str, over: dict, **settings: object) -> Sweep:
+    """One sweep, kept in a folder of its own until it is complete."""
+
+    def seen(point: Point, before: bool) -> None:
+        sys.stderr.write(f"{name}: {dict(point.values)} {point.outcome}{' (known)' if before else ''}\n")
+
+    return sweep(f"{PROBLEMS}::{key}", over, folder=HERE / "sensitivity" / name, jobs=2, seen=seen, **settings)
+
+
+def curves(sweep: Sweep, axis: str, stepper: str | None) -> list[Point]:
+    """Points of one stepper that have a solution, along an axis."""
+    chosen = [p for p in sweep.points if p.status is not None and p.values.get("stepper", stepper) == stepper]
+    return sorted(chosen, key=lambda p: float(p.values[axis]))
+
+
+def column(
+    panels: list[Axes], sweep: Sweep, axis: str, label: str, names: tuple[str, ...], only: str = "spook"
+) -> None:
+    """Estimates above, mean squared errors below, against one axis."""
+    steppers = sorted({str(p.values.get("stepper", only)) for p in sweep.points})
+    for stepper in steppers:
+        points = curves(sweep, axis, stepper) if len(steppers) > 1 else curves(sweep, axis, only)
+        x = [float(p.values[axis]) for p in points]
+        style = dict(marker="o", ms=4, lw=1.2, color=STEPPERS[stepper], label=stepper)
+        for panel, name in zip(panels, names, strict=False):
+            panel.plot(x, [p.parameters[name].estimate for p in points], **style)
+            loose = [p for p in points if not p.converged]
+            panel.plot(
+                [float(p.values[axis]) for p in loose],
+                [p.parameters[name].estimate for p in loose],
+                "x",
+                ms=9,
+                color=STEPPERS[stepper],
+            )
+        panels[-1].plot(x, [p.cost.observation for p in points], **style)
+        # `cost.state` is weighted; the paper plots the squared impulses themselves
+        weights = [float(p.values.get("state_weight", np.nan)) for p in points]
+        if np.isfinite(weights).all():
+            panels[-1].plot(x, [p.cost.state / w for p, w in zip(points, weights, strict=True)], **style | {"ls": "--"})
+        else:
+            panels[-1].plot(x, [p.cost.state for p in points], **style | {"ls": "--"})
+    for panel, name in zip(panels, names, strict=False):
+        panel.set_ylabel(f"{name} [{sweep.estimated.get(name, '')}]")
+        if name in TRUTH and sweep.problem == "release":
+            panel.axhline(TRUTH[name], color="0.5", lw=0.8, ls=":")
+    panels[-1].set_ylabel("squared residuals\n(full: angles, dashed: impulses)", fontsize=8)
+    panels[-1].set_yscale("log")
+    panels[-1].set_xlabel(label)
+    for panel in panels:
+        panel.set_xscale("log")
+        panel.grid(alpha=0.3)
+
+
+def sheet(sweeps: list[tuple[Sweep, str, str]], names: tuple[str, ...], title: str) -> Figure:
+    """A column a sweep."""
+    rows = len(names) + 1
+    figure = Figure(figsize=(5.5 * len(sweeps) + 1, 1.9 * rows), layout="constrained", dpi=120)
+    axes = figure.subplots(rows, len(sweeps), sharex="col", squeeze=False)
+    for panels, (one, axis, label) in zip(axes.T, sweeps, strict=True):
+        column(list(panels), one, axis, label, names)
+    handles = {
+        label: handle for panel in axes[0] for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def simulations(problem: Problem, solutions: dict[float, Solution]) -> Figure:
+    """Figure 5: simulations from the estimates (left), parameters and cost against iterations (right)."""
+    figure = Figure(figsize=(13, 8), layout="constrained", dpi=120)
+    axes = figure.subplots(3, 2)
+    recording = problem.recordings[0]
+    for row, signal in enumerate(("theta", "alpha", "u")):
+        axes[row, 0].plot(recording.t, recording.signals[signal], color="0.6", lw=2.5, label="measured")
+        axes[row, 0].set_ylabel(f"{signal} [{'V' if signal == 'u' else 'rad'}]")
+        axes[row, 0].grid(alpha=0.3)
+    for weight, solution in solutions.items():
+        made = problem.with_(state_weight=weight).simulate(solution)
+        for row, signal in enumerate(("theta", "alpha")):
+            axes[row, 0].plot(made.t, made.signals[signal], lw=1, label=f"state weight {weight:.0e}")
+        iterations = [entry.iteration for entry in solution.history]
+        for row, name in enumerate(("J_arm", "J_rod")):
+            axes[row, 1].plot(iterations, [entry.parameters[name] for entry in solution.history], marker=".", lw=1)
+            axes[row, 1].set_ylabel(f"{name} [kg m²]")
+        axes[2, 1].semilogy(iterations, [entry.total for entry in solution.history], marker=".", lw=1)
+    axes[0, 0].set_ylim(-3, 3)
+    axes[1, 0].set_ylim(-7, 7)
+    axes[2, 0].set_xlabel("time [s]")
+    axes[2, 1].set_xlabel("iteration")
+    axes[2, 1].set_ylabel("cost")
+    for panel in axes[:, 1]:
+        panel.grid(alpha=0.3)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+    return figure
+
+
+def twin(problem: Problem) -> Figure:
+    """Figure G.12: the synthetic observations."""
+    figure = Figure(figsize=(9, 4), layout="constrained", dpi=120)
+    axes = figure.subplots(2, 1, sharex=True)
+    recording = problem.recordings[0]
+    for panel, signal in zip(axes, ("theta1", "theta2"), strict=True):
+        panel.plot(recording.t, recording.signals[signal], lw=0.8, color="#0072B2")
+        panel.set_ylabel(f"{signal} [rad]")
+        panel.grid(alpha=0.3)
+    axes[1].set_xlabel("time [s]")
+    return figure
+
+
+def times(sweep: Sweep) -> str:
+    """Markdown: section 4.8."""
+    lines = ["| stepper | status | iterations | whole solve [s] | of variational |", "|---|---|---|---|---|"]
+    fastest = next(p.seconds for p in sweep.points if p.values["stepper"] == "variational")
+    for p in sweep.points:
+        lines.append(
+            f"| {p.values['stepper']} | {p.outcome} | {p.iterations} | {p.seconds:.1f} | {p.seconds / fastest:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Sweep, draw, write."""
+    both = {"stepper": ["spook", "variational"]}
+    weight = {k: swept(f"{k}_weight", k, {**both, "state_weight": WEIGHTS[k]}) for k in SHOWN}
+    soft = {k: swept(f"{k}_compliance", k, {"epsilon": COMPLIANCES}) for k in SHOWN}
+    step = swept("release_step", "release", {**both, "step": STEPS})
+    clock = swept("swingup_time", "swingup", {"stepper": list(STEPPERS)})
+    problem = load_problem(f"{PROBLEMS}::swingup").with_(
+        stepper=load_problem(PROBLEMS.parent.parent / "problems" / "furuta_release.py").stepper
+    )
+    solutions = {w: problem.solve(state_weight=w) for w in SIMULATED}
+    labels = {"weight": "state weight κ", "soft": "compliance ε [m/N]", "step": "step h [s]"}
+    sheets = {
+        "figure_4": sheet(
+            [(weight["swingup"], "state_weight", labels["weight"]), (soft["swingup"], "epsilon", labels["soft"])],
+            SHOWN["swingup"],
+            "Measured swing-up (h = 4 ms; compliance at κ = 1e6)",
+        ),
+        "figure_6": sheet(
+            [(step, "step", labels["step"]), (soft["release"], "epsilon", labels["soft"])],
+            SHOWN["release"],
+            "Twin (κ = 100; compliance at h = 10 ms; dotted: truth)",
+        ),
+        "figure_7": sheet(
+            [(weight["release"], "state_weight", labels["weight"])], SHOWN["release"], "Twin (h = 10 ms; dotted: truth)"
+        ),
+        "figure_5": simulations(problem, solutions),
+        "figure_g12": twin(load_problem(f"{PROBLEMS}::release")),
+    }
+    for name, figure in sheets.items():
+        figure.savefig(HERE / f"sensitivity_{name}.png")
+    tables = [weight["swingup"], soft["swingup"], weight["release"], soft["release"], step]
+    text = [
+        "# Sensitivity to the method's parameters",
+        "`python results/sensitivity.py` makes this page.",
+        times(clock),
+    ]
+    text += [f"![{name}](sensitivity_{name}.png)" for name in sheets]
+    text += [f"```\n{one}\n```" for one in tables]
+    (HERE / "sensitivity.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
