@@ -118,7 +118,7 @@ def simulations(problem: Problem, solutions: dict[float, Solution]) -> Figure:
         for row, name in enumerate(("J_arm", "J_rod")):
             axes[row, 1].plot(iterations, [entry.parameters[name] for entry in solution.history], marker=".", lw=1)
             axes[row, 1].set_ylabel(f"{name} [kg m²]")
-        axes[2, 1].semilogy(iterations, [entry.total for entry in solution.history], marker=".", lw=1)
+        axes[2, 1].semilogy(iterations, [entry.cost.total for entry in solution.history], marker=".", lw=1)
     axes[0, 0].set_ylim(-3, 3)
     axes[1, 0].set_ylim(-7, 7)
     axes[2, 0].set_xlabel("time [s]")
