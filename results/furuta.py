@@ -1,7 +1,7 @@
 """Table 4 of the paper on two measured Furuta pendulums: `python results/furuta.py` writes furuta.md and furuta.png.
 
 Each recording is fitted by itself and its estimates judged on the others. Needs the measured data: SPOOKID_DATA must
-point to them. Takes some minutes on two processors.
+point to them. Takes some minutes on two processors; a run that is cut off goes on where it was from results/furuta/.
 """
 
 import sys
@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from spookid import Problem, Solution, load_problem
-from spookid.crossvalidation import CrossValidation
+from spookid import Problem, Solution, load, load_problem
+from spookid.crossvalidation import CrossValidation, crossvalidate
 from spookid.datasets import furuta_qube
+from spookid.settings import digest
 from spookid.solution import Estimate
 from spookid.workers import processes
 
@@ -43,12 +44,23 @@ def judged(device: str) -> CrossValidation:
     declared, names = DEVICES[device]
     alone = [declared(name) for name in names]
     together = alone[0].with_(recordings=[problem.recordings[0] for problem in alone])
-    return together.crossvalidate(name=device)
+    return crossvalidate(together, solved, device)
+
+
+def solved(problem: Problem, near: Solution | None, purpose: str) -> Solution:
+    """A fit, kept under what it follows from."""
+    folder = HERE / "furuta" / digest(problem)[:16]
+    if folder.is_dir():
+        return load(folder)
+    solution = problem.solve(warm_start=near)
+    solution.save(folder)
+    sys.stderr.write(f"{problem.name}, {purpose}: {solution.status.value} after {solution.iterations} iterations\n")
+    return solution
 
 
 def everything() -> Solution:
     """In a worker: one swing-up with all parameters of the paper's table."""
-    return load_problem(PROBLEMS / "furuta_full.py").solve()
+    return solved(load_problem(PROBLEMS / "furuta_full.py"), None, "all parameters")
 
 
 def table(model: CrossValidation) -> str:
