@@ -5,7 +5,7 @@ and lengths are the manufacturer's, which fixes m l and g; the inertias, the mot
 encoder's cable are estimated. The motor's voltage acts through its back-EMF as viscous friction of the arm.
 """
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Spook, gravity
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Variational, gravity
 from spookid.datasets import furuta_qube
 
 J_arm = Parameter("J_arm", 2e-4, lower=1e-6, unit="kg m^2", note="arm about its axle, motor included")
@@ -34,8 +34,7 @@ def swingup(name: str) -> Problem:
         coulomb=c_1,
         stiffness=k,
         rest_angle=theta_0,
-        compliance=1e-4,
-        damping=0.02,
+        compliance=0,
     )
     pin = Hinge(
         "pin",
@@ -43,8 +42,7 @@ def swingup(name: str) -> Problem:
         rod.frame(at=(-L_ROD / 2, 0, 0), x=(0, 1, 0), y=(1, 0, 0)),
         viscous=b_2,
         coulomb=c_2,
-        compliance=1e-4,
-        damping=0.02,
+        compliance=0,
     )
     return Problem(
         name,
@@ -57,8 +55,8 @@ def swingup(name: str) -> Problem:
         recordings=[furuta_qube(name, until="balancing")],
         observations=[HingeAngle(axle, signal="theta"), HingeAngle(pin, signal="alpha")],
         step=0.004,
-        state_weight=1e6,
-        stepper=Spook(),
+        state_weight=1e8,
+        stepper=Variational(),
         friction="smooth",
     )
 

@@ -1,4 +1,4 @@
-"""Three measured releases of a small rod pendulum: inertia and friction, viscous or viscous and dry, from its angle.
+"""Three measured releases of a small rod pendulum: inertia and friction by four laws, from its angle.
 
 The data (spookid.datasets, "pendulum-free-swing") are found where the environment variable SPOOKID_DATA points, or
 downloaded. The rod weighs 12 g, so its impulses are small and the state weight must be large: with 1e8 part of the dry
@@ -11,9 +11,17 @@ from spookid.datasets import pendulum_free_swing
 J = Parameter("J", 1e-5, lower=1e-7, unit="kg m^2", note="about the centre of mass")
 b = Parameter("b", 1e-6, lower=0, unit="N m s", note="viscous friction")
 c = Parameter("c", 1e-6, lower=0, unit="N m", note="dry friction of constant torque")
+d = Parameter("d", 1e-8, lower=0, unit="N m s^2", note="drag of the air")
+delta = Parameter("delta", 1e-6, lower=0, unit="N m", note="dry friction at rest beyond c")
+zeta = Parameter("zeta", 1.0, lower=1e-2, upper=1e2, unit="s^2", note="how fast it falls off with the speed")
 
 MASS, LENGTH = 0.01225, 0.062  # hinge to the centre of mass
-FRICTION = {"viscous": dict(viscous=b), "dry": dict(viscous=b, coulomb=c)}
+FRICTION = {
+    "viscous": dict(viscous=b),
+    "dry": dict(viscous=b, coulomb=c),
+    "stribeck": dict(viscous=b, coulomb=c, stribeck=(delta, zeta)),
+    "drag": dict(viscous=b, coulomb=c, drag=d),
+}
 
 
 def pendulum(release: str, friction: str) -> Problem:

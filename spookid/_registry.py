@@ -13,12 +13,15 @@ class File:
     name: str
     """File name in the data set's folder."""
     source: str
-    """Path of the file, or of the pickle that it was converted from, in the source repository. A pickle's path is put
+    """Path of the file, or of the file that it was converted from, in the source repository. A pickle's path is put
     together from the folder and the time stamp that its conversion recorded; nothing is fetched from it."""
     sha256: str
     """SHA-256 of the file that spookid reads, 64 hexadecimal digits."""
-    source_format: Literal["text", "pickle"] = "text"
-    """``"text"`` is read as published. ``"pickle"`` is read only as an npz that someone converted from the source."""
+    source_format: Literal["text", "pickle", "matlab", "topics"] = "text"
+    """``"text"`` is read as published. The others, a Python pickle, MATLAB cells and a table of interleaved ROS topics,
+    are read only as an npz that someone converted from the source."""
+    arrays: tuple[str, ...] = ()
+    """Names of the arrays in the npz, in the order of the archive; empty if it has those of its data set."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,15 @@ class Dataset:
     files: tuple[File, ...]
     """The files, in the order of their names."""
     arrays: tuple[str, ...] = ()
-    """Names of the float64 arrays in each npz, in the order of the archive; empty if there is no npz."""
+    """Names of the arrays in each npz, in the order of the archive; empty if there is no npz."""
 
     def url(self, file: File) -> str:
         """Address of the source of `file` at the registered commit."""
         return f"https://raw.githubusercontent.com/{self.repository}/{self.commit}/{file.source}"
+
+    def contents(self, file: File) -> tuple[str, ...]:
+        """Names of the arrays in `file`, in the order of the archive."""
+        return file.arrays or self.arrays
 
 
 def _swing(number: str, sha256: str) -> File:
@@ -55,6 +62,15 @@ def _swing(number: str, sha256: str) -> File:
 def _rollout(name: str, folder: str, stamp: str, sha256: str) -> File:
     source = f"Pyrado/data/perma/evaluation/{folder}/rollout_real_{stamp}.pkl"
     return File(f"{name}.npz", source, sha256, source_format="pickle")
+
+
+def _cells(name: str, folder: str, sha256: str) -> File:
+    source = f"ParameterEstimation/{folder}/{folder}DataForParameterEstimation.mat"
+    return File(f"{name}.npz", source, sha256, source_format="matlab")
+
+
+def _topics(name: str, table: str, sha256: str, arrays: tuple[str, ...]) -> File:
+    return File(f"{name}.npz", f"furuta_pendulum_model/data/{table}.csv", sha256, "topics", arrays)
 
 
 _PENDULUM = Dataset(
@@ -144,5 +160,69 @@ _QUBE = Dataset(
     arrays=("t", "theta", "alpha", "theta_dot", "alpha_dot", "u_cmd", "u_applied"),
 )
 
-DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (_PENDULUM, _QUBE)}
+_MULTIARM = Dataset(
+    name="multiarm-pendulum",
+    title="Free swing of a single and a double pendulum on a locked cart",
+    repository="dynamicslab/MultiArm-Pendulum",
+    commit="e99a7e13fe2adc8fc647321a156b6cb59a48a698",
+    licence="MIT",
+    citation="K. Kaheman et al., The Experimental Multi-Arm Pendulum on a Cart, 2022, https://arxiv.org/abs/2205.06231",
+    files=(
+        _cells("double", "DoublePendulum", "481eb4b66e502468f0ceccbd381500a3708e618ae01458dd806ccee6653da9ff"),
+        _cells("single", "SinglePendulum", "8bf41ef96ee63ca280263cc1c739ab490ffbea009385242b8eae1d5f8fe7ae54"),
+    ),
+    arrays=("t", "theta", "omega", "n_id"),
+)
+
+_STATES = ("t", "t_recv", "q0", "q0_dot", "q1", "q1_dot")
+_DRIVEN = (*_STATES, "t_u", "u")
+
+_ODRIVE = Dataset(
+    name="furuta-odrive",
+    title="Furuta pendulum with a gimbal motor on an ODrive: release, pulses, sines and steps",
+    repository="macstepien/furuta_pendulum",
+    commit="fe7ce60fd566dc2e865f5791b81a0916bf8ed395",
+    licence="GPL-3.0-only",
+    citation="macstepien, Furuta Pendulum, https://github.com/macstepien/furuta_pendulum",
+    files=(
+        _topics(
+            "pulses_torque_units",
+            "hardware_signal_response",
+            "d4b671bf56f0f82e946e0af951402b483ff493e608c51ff232d84c7fb05bd411",
+            _DRIVEN,
+        ),
+        _topics(
+            "release_2024",
+            "hardware_pure_joint1_oscillations",
+            "2a4ddb63622c2b6c9996ebc82b9aab327a277c70d866a44ff1ca5577dfa4f48b",
+            _STATES,
+        ),
+        _topics(
+            "sine_1V",
+            "hardware_sin_response_1V_1s",
+            "962bae6b5dd66c3edde4fdca8f8e83f021b99b3c6c136ffebecb8ab273f85752",
+            _DRIVEN,
+        ),
+        _topics(
+            "sine_4V",
+            "hardware_sin_response_4V_1s",
+            "2653634118ff2d215f0cf8ab536877e13c6d9fb496486a9abedb478b25981a8f",
+            _DRIVEN,
+        ),
+        _topics(
+            "step_2V",
+            "hardware_step_response_2V",
+            "1f0c47ac56144391f319cfaa5eb02c16080f8a2d87bbd20bcb96792ef554c9cc",
+            _DRIVEN,
+        ),
+        _topics(
+            "step_5V",
+            "hardware_step_response_5V",
+            "ef9268736872a93a533c9df195f2f965d560cf4fd3acbf49df0bd40cd95678ee",
+            _DRIVEN,
+        ),
+    ),
+)
+
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (_PENDULUM, _QUBE, _MULTIARM, _ODRIVE)}
 """Every registered data set by name."""

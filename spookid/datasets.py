@@ -25,8 +25,10 @@ __all__ = [
     "Dataset",
     "File",
     "before_balancing",
+    "furuta_odrive",
     "furuta_qube",
     "info",
+    "multiarm_single",
     "names",
     "path",
     "pendulum_free_swing",
@@ -34,6 +36,15 @@ __all__ = [
 
 _PENDULUM = "pendulum-free-swing"
 _QUBE = "furuta-qube-swingup"
+_MULTIARM = "multiarm-pendulum"
+_ODRIVE = "furuta-odrive"
+
+_UNREAD = {
+    "pickle": "a Python pickle, which can execute code and which spookid does not read",
+    "matlab": "a MATLAB file that holds the record in pieces, which spookid does not read",
+    "topics": "a table of interleaved ROS topics, which spookid does not read",
+}
+"""Formats of sources that have to be converted, and why."""
 
 # The recorder divides by 11 counts per degree, 4000 // 360; the encoder has 4000 / 360.
 _DEGREES_PER_LOGGED_DEGREE = 11 * 360 / 4000
@@ -42,6 +53,10 @@ _FIRST_PEAK = {"01": 719, "02": 616, "03": 432}  # before that sample the hand s
 
 # From the voltage to the arm's torque [s], by kind of record: see `furuta_qube`.
 _QUBE_DELAY = {"swingup": 0.004, "chirp": 0.008}
+
+_ODRIVE_TORQUE_CONSTANT = 0.103375  # N m per volt of the pulses, which were commanded as torques in voltage mode
+# First commands [s, in the record's unit] that the recorder missed; it subscribed after they were sent.
+_ODRIVE_MISSED = {"pulses_torque_units": (4.898, 0.1), "step_5V": (0.43, 5.0)}
 
 
 # --- the registry ---
@@ -73,18 +88,18 @@ def path(dataset: str, filename: str) -> Path:
     folder = os.environ.get("SPOOKID_DATA")
     if folder:
         return _local(Path(folder).expanduser(), source, file)
-    if file.source_format == "pickle":
+    if file.source_format in _UNREAD:
         # Unpickling executes code that the file chooses, so such a source is not even fetched.
         raise ProblemError(
-            f"{dataset}/{filename} cannot be downloaded, for its source is a Python pickle, which can execute code and "
-            f"which spookid does not read; set SPOOKID_DATA to a folder that holds it, {_converted(source, file)}"
+            f"{dataset}/{filename} cannot be downloaded, for its source is {_UNREAD[file.source_format]}; "
+            f"set SPOOKID_DATA to a folder that holds it, {_converted(source, file)}"
         )
     return _download(source, file)
 
 
 def _local(folder: Path, dataset: Dataset, file: File) -> Path:
     place = folder / dataset.name / file.name
-    if file.source_format == "pickle":
+    if file.source_format in _UNREAD:
         remedy = f"point SPOOKID_DATA at a folder that holds {dataset.name}/{file.name}, {_converted(dataset, file)}"
     else:
         remedy = f"copy it from {dataset.url(file)}, or unset SPOOKID_DATA to download it"
@@ -118,10 +133,10 @@ def _download(dataset: Dataset, file: File) -> Path:
 
 
 def _converted(dataset: Dataset, file: File) -> str:
-    """How an npz was made from its pickle, to end a sentence with; another order gives another SHA-256."""
+    """How an npz was made from its source, to end a sentence with; another order gives another SHA-256."""
     return (
         f"converted from {file.source} of {dataset.repository} by numpy.savez_compressed "
-        f"with the float64 arrays {', '.join(dataset.arrays)} in that order"
+        f"with the arrays {', '.join(dataset.contents(file))} in that order"
     )
 
 
@@ -200,6 +215,53 @@ def _delayed(sent: NDArray[np.float64], delay: int, count: int, what: str) -> ND
     if isinstance(delay, bool) or not isinstance(delay, int | np.integer) or not 0 <= delay < count - 1:
         raise ProblemError(f"{what}: delay is {delay!r}; give a whole number of samples from 0 to {count - 2}")
     return np.concatenate([np.zeros(delay), sent, sent[-1:]])[:count]
+
+
+def multiarm_single() -> Recording:
+    """Free swing of the single pendulum of the multi-arm rig: signal ``theta`` [rad], 0 = hanging, at 1 kHz for 55 s.
+
+    The file counts angles from upright; here π is taken off. Its velocity, filtered by the authors, is left out.
+    Raises `ProblemError` as `path` does.
+    """
+    with np.load(path(_MULTIARM, "single.npz"), allow_pickle=False) as archive:
+        t, theta = archive["t"], archive["theta"][:, 0] - math.pi
+    return Recording(t=t, signals={"theta": theta}, name="multiarm_single")
+
+
+def furuta_odrive(name: str) -> Recording:
+    """Recording `name` of the Furuta pendulum with a gimbal motor: "release_2024", "pulses_torque_units", "sine_1V" ...
+
+    Signals: ``theta`` [rad] of the arm, from where it is at first; ``alpha`` [rad] of the pendulum, 0 = hanging, whole
+    turns taken off; and, but for the release, the voltage ``u`` [V] that was last sent, 0 V before the first. Commands
+    that the recorder missed are put in as the data's README tells: +0.1 N m of the pulses at 4.898 s and 5 V of step_5V
+    at 0.43 s. The pulses were commanded as torques and are divided by the torque constant. Stamps are the drive's; they
+    jitter about 2 ms. The encoders' step is 7.7e-4 rad.
+
+    Raises `ProblemError` for another name and as `path` does.
+    """
+    known = [file.name.removesuffix(".npz") for file in info(_ODRIVE).files]
+    if name not in known:
+        raise ProblemError(f"{_ODRIVE} has no recording {name!r}; choose one of {_listing(known)}")
+    with np.load(path(_ODRIVE, f"{name}.npz"), allow_pickle=False) as archive:
+        arrays = {key: archive[key] for key in archive.files}
+    t, alpha = arrays["t"], arrays["q1"]
+    turns = 2 * math.pi * np.round((alpha[-1] if name == "release_2024" else alpha[0]) / (2 * math.pi))
+    signals = {"theta": arrays["q0"] - arrays["q0"][0], "alpha": alpha - turns}
+    if "u" in arrays:
+        signals["u"] = _sent(name, t, arrays["t_u"], arrays["u"])
+    return Recording(t=t, signals=signals, name=name)
+
+
+def _sent(
+    name: str, t: NDArray[np.float64], times: NDArray[np.float64], values: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Voltage [V] at each `t` [s]: the last of `values` sent at `times`, the missed first one put in front."""
+    if name in _ODRIVE_MISSED:
+        first, value = _ODRIVE_MISSED[name]
+        times, values = np.concatenate([[first], times]), np.concatenate([[value], values])
+    if name == "pulses_torque_units":
+        values = values / _ODRIVE_TORQUE_CONSTANT
+    return np.concatenate([[0.0], values])[np.searchsorted(times, t, side="right")]
 
 
 def before_balancing(

@@ -7,20 +7,24 @@ import math
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from spookid import datasets
-from spookid.datasets import before_balancing, furuta_qube, pendulum_free_swing
+from spookid.datasets import before_balancing, furuta_odrive, furuta_qube, multiarm_single, pendulum_free_swing
 from spookid.errors import ProblemError
 from spookid.recording import Recording
 
 PENDULUM, QUBE = "pendulum-free-swing", "furuta-qube-swingup"
+MULTIARM, ODRIVE = "multiarm-pendulum", "furuta-odrive"
 SWING_01 = "pendulum_free_swing_data_01.txt"
 SWINGUPS = ["swingup_500hz_1", "swingup_500hz_2", "swingup_500hz_3", "swingup_250hz_1", "swingup_250hz_2"]
 CHIRPS = ["chirp_neg_1", "chirp_neg_2", "chirp_pos_1", "chirp_pos_2"]
+DRIVEN = ["pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V"]
+SOURCES = {"pickle": ".pkl", "matlab": ".mat", "topics": ".csv"}
 
 FILES = [(dataset, file) for dataset in map(datasets.info, datasets.names()) for file in dataset.files]
 
@@ -31,6 +35,8 @@ def _has_measured(dataset: str) -> bool:
 
 
 needs_pendulum = pytest.mark.skipif(not _has_measured(PENDULUM), reason=f"SPOOKID_DATA has no {PENDULUM}")
+needs_multiarm = pytest.mark.skipif(not _has_measured(MULTIARM), reason=f"SPOOKID_DATA has no {MULTIARM}")
+needs_odrive = pytest.mark.skipif(not _has_measured(ODRIVE), reason=f"SPOOKID_DATA has no {ODRIVE}")
 needs_qube = pytest.mark.skipif(not _has_measured(QUBE), reason=f"SPOOKID_DATA has no {QUBE}")
 
 
@@ -50,8 +56,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_registry_names() -> None:
-    assert datasets.names() == (QUBE, PENDULUM)
+    assert datasets.names() == (ODRIVE, QUBE, MULTIARM, PENDULUM)
     assert len(datasets.info(PENDULUM).files) == 3
+    assert [file.name for file in datasets.info(MULTIARM).files] == ["double.npz", "single.npz"]
+    assert [file.name for file in datasets.info(ODRIVE).files] == sorted(f"{n}.npz" for n in [*DRIVEN, "release_2024"])
     assert [file.name for file in datasets.info(QUBE).files] == sorted(f"{name}.npz" for name in SWINGUPS + CHIRPS)
 
 
@@ -61,7 +69,7 @@ def test_registry_entry_is_complete(name: str) -> None:
     assert dataset.name == name
     assert re.fullmatch(r"[0-9a-f]{40}", dataset.commit)
     assert re.fullmatch(r"[\w.-]+/[\w.-]+", dataset.repository)
-    assert dataset.licence in {"MIT", "BSD-3-Clause"}
+    assert dataset.licence in {"MIT", "BSD-3-Clause", "GPL-3.0-only"}
     assert dataset.title
     assert "https://" in dataset.citation
 
@@ -70,21 +78,21 @@ def test_registry_entry_is_complete(name: str) -> None:
 def test_registered_file_is_complete(dataset: datasets.Dataset, file: datasets.File) -> None:
     assert re.fullmatch(r"[0-9a-f]{64}", file.sha256)
     assert not file.source.startswith("/")
-    if file.source_format == "pickle":
+    if file.source_format in SOURCES:
         assert file.name.endswith(".npz")
-        assert file.source.endswith(".pkl")
-        assert dataset.arrays
+        assert file.source.endswith(SOURCES[file.source_format])
+        assert dataset.contents(file)
     else:
         assert file.source.endswith(file.name)
     assert dataset.url(file).startswith(f"https://raw.githubusercontent.com/{dataset.repository}/{dataset.commit}/")
 
 
 def test_registered_files_differ() -> None:
-    assert len({file.sha256 for _, file in FILES}) == len({file.source for _, file in FILES}) == len(FILES) == 12
+    assert len({file.sha256 for _, file in FILES}) == len({file.source for _, file in FILES}) == len(FILES) == 20
 
 
 def test_unknown_names_list_what_there_is() -> None:
-    with pytest.raises(ProblemError, match=r"no data set 'emps'.*'furuta-qube-swingup', 'pendulum-free-swing'"):
+    with pytest.raises(ProblemError, match=r"no data set 'emps'.*'furuta-qube-swingup', 'multiarm-pendulum'"):
         datasets.info("emps")
     with pytest.raises(ProblemError, match="no data set 'emps'"):
         datasets.path("emps", "DATA_EMPS.npz")
@@ -94,6 +102,8 @@ def test_unknown_names_list_what_there_is() -> None:
         pendulum_free_swing("4")
     with pytest.raises(ProblemError, match=r"no recording 'swingup'; .*'swingup_500hz_3'"):
         furuta_qube("swingup")
+    with pytest.raises(ProblemError, match=r"no recording 'release'; .*'release_2024'"):
+        furuta_odrive("release")
 
 
 def test_bad_until_is_refused_before_any_file_is_sought(folder: Path) -> None:
@@ -161,6 +171,15 @@ def test_pickled_source_is_never_downloaded(online: None, monkeypatch: pytest.Mo
             furuta_qube(name)
         assert f"{QUBE}/{name}.npz" in str(caught.value)
         _assert_one_sentence(str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("read", "what"), [(multiarm_single, "a MATLAB file"), (lambda: furuta_odrive("sine_1V"), "interleaved ROS topics")]
+)
+def test_other_sources_that_are_not_read(online: None, read: Callable[[], Recording], what: str) -> None:
+    with pytest.raises(ProblemError, match=f"cannot be downloaded.*{what}.*set SPOOKID_DATA") as caught:
+        read()
+    _assert_one_sentence(str(caught.value))
 
 
 @pytest.mark.parametrize("value", [None, ""])
@@ -290,7 +309,7 @@ def test_measured_files_match_the_registry(dataset: datasets.Dataset, file: data
     assert place.name == file.name
     if place.suffix == ".npz":
         with np.load(place, allow_pickle=False) as archive:
-            assert tuple(archive.files) == dataset.arrays
+            assert tuple(archive.files) == dataset.contents(file)
 
 
 @pytest.mark.measured
@@ -367,3 +386,51 @@ def test_qube_until_a_time() -> None:
 def test_qube_chirps_never_balance(name: str) -> None:
     with pytest.raises(ProblemError, match="use the recording as it is"):
         furuta_qube(name, until="balancing")
+
+
+@pytest.mark.measured
+@needs_multiarm
+def test_multiarm_hangs_at_zero_and_decays() -> None:
+    recording = multiarm_single()
+    theta = recording.signal("theta")
+    assert list(recording.signals) == ["theta"]
+    assert theta.shape == (55001,)
+    assert theta[0] == pytest.approx(-1.618, abs=1e-3)
+    swings = [abs(theta[start : start + 1000]).max() for start in range(0, 55000, 1000)]
+    assert swings == sorted(swings, reverse=True)
+    assert swings[-1] == pytest.approx(0.25, abs=0.02)
+    late = theta[40000:]
+    crossings = np.flatnonzero((late[:-1] < 0) & (late[1:] >= 0))
+    assert 2 * math.pi / (np.diff(crossings).mean() * 1e-3) == pytest.approx(math.sqrt(64.03), rel=0.01)
+
+
+@pytest.mark.measured
+@needs_odrive
+def test_odrive_release_falls_from_upright_and_comes_to_rest() -> None:
+    recording = furuta_odrive("release_2024")
+    assert list(recording.signals) == ["theta", "alpha"]
+    alpha = recording.signal("alpha")
+    assert alpha[0] == pytest.approx(math.pi, abs=0.01)
+    assert alpha[-1] == pytest.approx(-0.0046, abs=1e-4)
+    assert np.ptp(recording.signal("theta")) == pytest.approx(0.014, abs=1e-3)
+
+
+@pytest.mark.measured
+@needs_odrive
+@pytest.mark.parametrize("name", DRIVEN)
+def test_odrive_moves_only_when_driven(name: str) -> None:
+    recording = furuta_odrive(name)
+    theta, alpha, u = (recording.signal(key) for key in ("theta", "alpha", "u"))
+    assert theta[0] == 0
+    assert abs(alpha[0]) < 0.1
+    onset = int(np.flatnonzero(u)[0])
+    assert abs(theta[:onset]).max() < 0.04  # it creeps after earlier motion
+    assert abs(theta[onset:][recording.t[onset:] < recording.t[onset] + 0.3]).max() > 0.04
+
+
+@pytest.mark.measured
+@needs_odrive
+def test_odrive_pulses_are_volts_with_the_missed_one() -> None:
+    recording = furuta_odrive("pulses_torque_units")
+    levels = [float(recording.signal("u")[np.searchsorted(recording.t, t)]) for t in (4.8, 5, 7, 9, 11, 13, 15, 17)]
+    assert np.multiply(levels, 0.103375) == pytest.approx([0, 0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 0])
