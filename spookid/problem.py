@@ -60,7 +60,8 @@ class Problem:
     data choose it (see ``spookid.weighting``)."""
     stepper: Spook | Variational = field(default_factory=Spook)
     friction: str = "smooth"
-    """How dry friction is represented."""
+    """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
+    and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt")."""
     friction_width: float | None = None
     """Slip rate [rad/s] over which smooth dry friction turns from one sign to the other: a joint that sticks creeps at
     a fraction of it. By default each hinge has 1 % of the root mean square of its slip rate in the initial guess (and
