@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import math
 from collections.abc import Sequence
 from typing import NoReturn
@@ -54,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     terminal.prepare()
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # that a font has a substitute is no news
     try:
         with Interruption() as interruption:
             from spookid import commands  # CasADi and others take a while to load

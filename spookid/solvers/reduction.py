@@ -32,8 +32,8 @@ _FEW_ROWS, _SMALL = 0.25, 16
 """A saddle-point solve costs 4 (1 + m/t)³ times the penalty's for m rows and t unknowns a step: worth it for few rows,
 or steps that are small."""
 _STIFF, _STIFFEST = 1e4, 1e18
-"""ρ is raised so much for rows that take the place of multipliers. Those of a saddle point may be whole equations of
-motion, whose slow errors cost next to nothing until they are this stiff; many rows lose to rounding much earlier."""
+"""ρ is raised so much for rows that take the place of multipliers. Where the equations of motion themselves are hard,
+slow errors in them cost next to nothing until they are this stiff; other rows lose to rounding much earlier."""
 _NEWTON = 20
 _ON_SURFACE = 1e-14
 _REFITS = 3
@@ -107,8 +107,8 @@ class Reduction:
         self.penalty = self._scale(start) if self.coupled else 0.0
         """ρ."""
         rows = sum(len(f.rows) - self._private_rank.get(f.name, 0) for f in self.coupled)
-        self._few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
-        self.saddle = self._few or any(
+        few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
+        self.saddle = few or any(
             f.box is not None for f in self.coupled
         )  # a row that switches is no slow penalty's
 
@@ -165,7 +165,8 @@ class Reduction:
 
     def stiffen(self) -> None:
         """Turn the coupled rows into stiff soft ones, for those who look at a linearization without multipliers."""
-        self.penalty *= _STIFFEST if self._few else _STIFF
+        soft = any(f.group is Group.STATE and not f.first_only for f in self.kept if f not in self.coupled)
+        self.penalty *= _STIFF if soft else _STIFFEST
         self.saddle = False
 
     def forces(self, chain: int) -> list[Array]:
