@@ -108,9 +108,7 @@ class Reduction:
         """ρ."""
         rows = sum(len(f.rows) - self._private_rank.get(f.name, 0) for f in self.coupled)
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
-        self.saddle = few or any(
-            f.box is not None for f in self.coupled
-        )  # a row that switches is no slow penalty's
+        self.saddle = few or any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
 
     @property
     def _chains(self) -> range:
