@@ -11,7 +11,7 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid import folders
+from spookid import folders, pictures
 from spookid.audit import Audit, Drift
 from spookid.summary import labelled, number
 
@@ -23,8 +23,6 @@ MARKER = "audit.json"
 """The file that makes a folder one of an audit."""
 SCHEMA = 1
 """Version of its layout."""
-DPI = 130
-"""Dots per inch to save the figure with."""
 
 _FINE, _COARSE, _GREY = "#0072B2", "#D55E00", "#707070"  # of Okabe and Ito: colour-blind people tell them apart
 _MOST_COLUMNS = 4
@@ -51,7 +49,7 @@ def save(directory: str | PathLike[str], audit: Audit) -> None:
         text = json.dumps(_document(audit), indent=1, ensure_ascii=False, allow_nan=False)
         (folder / MARKER).write_text(text + "\n", encoding="utf-8")
         (folder / "audit.txt").write_text(audit.table() + "\n", encoding="utf-8")
-        figure(audit).savefig(folder / "audit.png", dpi=DPI)
+        pictures.save(figure(audit), folder / "audit.png")
 
 
 def _document(audit: Audit) -> dict[str, Any]:

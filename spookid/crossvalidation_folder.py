@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid import folders
+from spookid import folders, pictures
 from spookid.agreement import Test
 from spookid.crossvalidation import CrossValidation, verdict
 from spookid.crossvalidation_table import markdown
@@ -26,8 +26,6 @@ MARKER = "crossvalidation.json"
 """The file that makes a folder one of a cross-validation."""
 SCHEMA = 1
 """Version of its layout."""
-DPI = 130
-"""Dots per inch to save the figure with."""
 
 _BLUE, _ORANGE = "#0072B2", "#D55E00"  # of Okabe and Ito: colour-blind people tell them apart
 
@@ -55,7 +53,7 @@ def save(directory: str | PathLike[str], problem: str, sets: Sequence[Sequence[C
         text = json.dumps(_document(problem, sets), indent=1, ensure_ascii=False, allow_nan=False)
         (folder / MARKER).write_text(text + "\n", encoding="utf-8")
         (folder / "crossvalidation.md").write_text("\n".join(map(markdown, sets)), encoding="utf-8")
-        figure(sets).savefig(folder / "crossvalidation.png", dpi=DPI)
+        pictures.save(figure(sets), folder / "crossvalidation.png")
 
 
 def _document(problem: str, sets: Sequence[Sequence[CrossValidation]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid import folders, schema
+from spookid import folders, pictures, schema
 from spookid.errors import ProblemError
 from spookid.solution import Solution
 from spookid.summary import summarize
@@ -83,11 +83,10 @@ def _write(solution: Solution, folder: Path) -> None:
         ("parameters", plots.parameters(solution)),
         ("influence", influence_plot.figure(solution)),
     ):
-        figure.savefig(folder / f"{name}.png", dpi=plots.DPI)
+        pictures.save(figure, folder / f"{name}.png")
     if solution.state_weight_choice is not None:
-        weight_plot.figure(solution.state_weight_choice, solution.problem).savefig(
-            folder / "state_weight.png", dpi=plots.DPI
-        )
+        curve = weight_plot.figure(solution.state_weight_choice, solution.problem)
+        pictures.save(curve, folder / "state_weight.png")
 
 
 def _tree(path: Path) -> schema.Tree:

@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
+from spookid import pictures
 from spookid.kernels import Array
 from spookid.solution import Estimate, Solution, Trajectory
 from spookid.summary import (
@@ -32,9 +33,6 @@ from spookid.summary import (
     superscripts,
     uncertain,
 )
-
-DPI = 130
-"""Dots per inch to save the figures with."""
 
 _BLUE, _ORANGE, _GREEN, _RED, _GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#707070"
 _COLOURS = (_BLUE, _RED, _GREEN, "#CC79A7", _ORANGE, "#56B4E9", "#000000")
@@ -221,6 +219,7 @@ def _ways(axes: Axes, k: Array, ways: Mapping[str, Array], marker: str) -> None:
         label = f" {name}" if name.startswith("_") else name
         axes.plot(k, distance, dash, marker=marker, color=colour, linewidth=1.4, label=label)
     axes.set_yscale("symlog", linthresh=_LINEAR, linscale=0.6)
+    axes.yaxis.set_major_formatter(FuncFormatter(_power_of_ten))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylabel("parameter less its final value,\nrelative to its largest")
     if ways:
@@ -241,8 +240,16 @@ def _logarithmic(axes: Axes, curves: Sequence[Array]) -> bool:
         axes.yaxis.set_major_locator(NullLocator())
         return False
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(_power_of_ten))
     axes.yaxis.set_minor_locator(NullLocator())
     return True
+
+
+def _power_of_ten(value: float, _: int) -> str:
+    """A tick of a logarithmic axis; Matplotlib sets it as a formula, which takes longer than the rest of the axis."""
+    if value == 0:
+        return "0"
+    return ("−" if value < 0 else "") + superscripts(f"10^{round(math.log10(abs(value)))}")
 
 
 def _positive(values: Array) -> Array:
@@ -350,7 +357,7 @@ def _words(axes: Axes, estimate: Estimate) -> None:
 
 
 def _figure(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), dpi=DPI)
+    figure = Figure(figsize=(width, height), dpi=pictures.DPI)
     figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06, wspace=0.0, hspace=0.0)
     return figure
 

@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid import folders
+from spookid import folders, pictures
 from spookid.profile_table import table
 from spookid.profiling import CRITICAL, Profile
 from spookid.summary import labelled, number
@@ -25,8 +25,6 @@ MARKER = "profile.json"
 """The file that makes a folder one of profiles."""
 SCHEMA = 1
 """Version of its layout."""
-DPI = 130
-"""Dots per inch to save the figure with."""
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#707070"  # of Okabe and Ito: colour-blind people tell them apart
 _MOST_COLUMNS = 3
@@ -51,7 +49,7 @@ def save(directory: str | PathLike[str], profiles: Sequence[Profile]) -> None:
         text = json.dumps(_document(profiles), indent=1, ensure_ascii=False, allow_nan=False)
         (folder / MARKER).write_text(text + "\n", encoding="utf-8")
         (folder / "profile.txt").write_text(table(profiles) + "\n", encoding="utf-8")
-        figure(profiles).savefig(folder / "profile.png", dpi=DPI)
+        pictures.save(figure(profiles), folder / "profile.png")
 
 
 def _document(profiles: Sequence[Profile]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid import folders
+from spookid import folders, pictures
 from spookid.comparison import Comparison
 from spookid.problem import Problem
 
@@ -65,7 +65,7 @@ def save(
             _write_csv(comparison, folder / name)
         status = _status(comparisons)
         figure = simulation_plot.figure(comparisons, f"{problem.name}, simulation {status}")
-        figure.savefig(folder / "simulation.png", dpi=simulation_plot.DPI)
+        pictures.save(figure, folder / "simulation.png")
 
 
 def _document(

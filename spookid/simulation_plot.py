@@ -12,9 +12,6 @@ from spookid.comparison import Comparison
 from spookid.kernels import Array
 from spookid.summary import labelled, quantity, superscripts
 
-DPI = 130
-"""Dots per inch to save the figure with."""
-
 _MEASURED, _SIMULATED = "#56B4E9", "#D55E00"  # of Okabe and Ito: colour-blind people tell them apart
 _MOST_COLUMNS = 4
 

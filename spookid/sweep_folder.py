@@ -17,7 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from spookid import folders
+from spookid import folders, pictures
 from spookid.axes import Axis, Choice
 from spookid.errors import ProblemError
 from spookid.settings import Variant
@@ -30,8 +30,6 @@ MARKER = "sweep.json"
 """The file that makes a folder one of a sweep."""
 SCHEMA = 1
 """Version of its layout."""
-DPI = 130
-"""Dots per inch to save the figures with."""
 
 _POINTS = "points"
 _WIDTH = 120
@@ -120,7 +118,7 @@ def save(directory: str | PathLike[str], sweep: Sweep) -> None:
         for i, figure in enumerate(figures):
             number = f"-{i + 1}" if len(figures) > 1 else ""
             part = folder / f".sweep{number}.part.png"
-            figure.savefig(part, dpi=DPI)
+            pictures.save(figure, part)
             part.replace(folder / f"sweep{number}.png")
         folders.write(folder / "sweep.csv", comma_separated(sweep))
         folders.write(folder / "sweep.txt", table(sweep, _WIDTH) + "\n")

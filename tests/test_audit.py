@@ -243,7 +243,7 @@ TWO = FILE.replace("problem = ", "one = ") + 'problems = {"a": one, "b": one.wit
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory with a recording."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(audit_plot, "DPI", 20)
+    monkeypatch.setattr("spookid.pictures.DPI", 20)
     swing(1.0, 0.005).to_csv(tmp_path / "run.csv")
     return tmp_path
 

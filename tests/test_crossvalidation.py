@@ -215,7 +215,7 @@ problems["lonely"] = problem({"drag": 1e-6}, [0])
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a problem file and its recordings."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(crossvalidation_folder, "DPI", 20)
+    monkeypatch.setattr("spookid.pictures.DPI", 20)
     for i, run in enumerate(RUNS[:2]):
         run.to_csv(tmp_path / f"{i}.csv")
     Path("swings.py").write_text(FILE)

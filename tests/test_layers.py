@@ -96,6 +96,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "rendering": (
         "folders",
+        "pictures",
         "schema",
         "summary",
         "plots",
@@ -182,7 +183,7 @@ MAY_KNOW = {
         "solvers.status",
     },
     "summary": {"kernels", "solution", "uncertainty", "weight_choice", "solvers.status"},
-    "plots": {"kernels", "solution", "uncertainty", "summary"},
+    "plots": {"kernels", "pictures", "solution", "uncertainty", "summary"},
     "influence_plot": {"kernels", "solution", "summary"},
     "schema": {"influence", "kernels", "mechanism", "solution", "uncertainty", "weight_choice", "solvers.status"},
     "weight_plot": {"solvers.status", "summary", "weight_choice"},

@@ -139,7 +139,7 @@ def test_only_free_parameters_have_a_profile() -> None:
 
 
 def test_the_folder_holds_what_the_profile_says(J: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_folder, "DPI", 20)
+    monkeypatch.setattr("spookid.pictures.DPI", 20)
     profile_folder.save(tmp_path / "out", [J])
     tree = json.loads((tmp_path / "out" / "profile.json").read_text())
     entry = tree["parameters"]["J"]
@@ -175,7 +175,7 @@ problem = Problem("swing", model, [run], [HingeAngle(hinge, signal="hinge")], st
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a problem and its recording."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(profile_folder, "DPI", 20)
+    monkeypatch.setattr("spookid.pictures.DPI", 20)
     problem().recordings[0].to_csv(tmp_path / "run.csv")
     Path("swing.py").write_text(FILE)
     return tmp_path

@@ -48,7 +48,7 @@ LONG = ("--over", "state_weight=1e3:1e4:8log")
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory with a problem file and its recording."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sweep_folder, "DPI", 20)
+    monkeypatch.setattr("spookid.pictures.DPI", 20)
     t = np.arange(41) * 0.02
     noise = 1e-3 * np.random.default_rng(0).normal(size=t.size)
     Recording(t, {"theta": np.cos(5.9 * t) * np.exp(-0.2 * t) + noise}, "run").to_csv(tmp_path / "run.csv")

@@ -209,7 +209,7 @@ def test_the_command_line_takes_auto_and_remarks_on_a_weight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("spookid.plots.DPI", 20)
+    monkeypatch.setattr("spookid.pictures.DPI", 20)
     problem().recordings[0].to_csv(tmp_path / "run.csv")
     Path("swing.py").write_text(FILE)
     assert main(["solve", "swing.py", "--state-weight", "auto", "--out", "auto"]) == 0
