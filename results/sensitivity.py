@@ -13,8 +13,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
 
 from spookid import Problem, Solution, Variational, load_problem, sweep
+from spookid.summary import labelled
 from spookid.sweep_points import Point, Sweep
 
 HERE = Path(__file__).parent
@@ -52,6 +55,9 @@ def column(
     panels: list[Axes], sweep: Sweep, axis: str, label: str, names: tuple[str, ...], only: str = "spook"
 ) -> None:
     """Estimates above, mean squared errors below, against one axis."""
+    for panel, name in zip(panels, names, strict=False):
+        if sweep.problem == "release":  # first, so that the axis reaches there
+            panel.axhline(TRUTH[name], color="0.5", lw=1.2, ls=":")
     steppers = sorted({str(p.values.get("stepper", only)) for p in sweep.points})
     for stepper in steppers:
         points = curves(sweep, axis, stepper) if len(steppers) > 1 else curves(sweep, axis, only)
@@ -75,15 +81,16 @@ def column(
         else:
             panels[-1].plot(x, [p.cost.state for p in points], **style | {"ls": "--"})
     for panel, name in zip(panels, names, strict=False):
-        panel.set_ylabel(f"{name} [{sweep.estimated.get(name, '')}]")
-        if name in TRUTH and sweep.problem == "release":
-            panel.axhline(TRUTH[name], color="0.5", lw=0.8, ls=":")
+        panel.set_ylabel(labelled(name, sweep.estimated.get(name, "")))
     panels[-1].set_ylabel("squared residuals\n(full: angles, dashed: impulses)", fontsize=8)
     panels[-1].set_yscale("log")
     panels[-1].set_xlabel(label)
     for panel in panels:
         panel.set_xscale("log")
         panel.grid(alpha=0.3)
+        if axis == "step":
+            panel.set_xticks(STEPS, [f"{step:g}" for step in STEPS])
+            panel.xaxis.set_minor_locator(NullLocator())
 
 
 def sheet(sweeps: list[tuple[Sweep, str, str]], names: tuple[str, ...], title: str) -> Figure:
@@ -96,7 +103,10 @@ def sheet(sweeps: list[tuple[Sweep, str, str]], names: tuple[str, ...], title: s
     handles = {
         label: handle for panel in axes[0] for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False)
+    handles["not converged"] = Line2D([], [], marker="x", ms=9, ls="", color="0.4")
+    if names == SHOWN["release"]:
+        handles["truth"] = Line2D([], [], ls=":", lw=1.2, color="0.5")
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
     figure.suptitle(title, fontsize=11)
     return figure
 
@@ -182,14 +192,14 @@ def figure_6() -> None:
     """Twin against the step and the compliance."""
     step = swept("release_step", "release", {**BOTH, "step": STEPS})
     soft = swept("release_compliance", "release", {"epsilon": COMPLIANCES})
-    title = "Twin (κ = 100; compliance at h = 10 ms; dotted: truth)"
+    title = "Twin (κ = 100; compliance at h = 10 ms)"
     save("6", sheet([(step, "step", STEP), (soft, "epsilon", COMPLIANCE)], SHOWN["release"], title), [step, soft])
 
 
 def figure_7() -> None:
     """Twin against the state weight."""
     weight = swept("release_weight", "release", {**BOTH, "state_weight": WEIGHTS["release"]})
-    save("7", sheet([(weight, "state_weight", WEIGHT)], SHOWN["release"], "Twin (h = 10 ms; dotted: truth)"), [weight])
+    save("7", sheet([(weight, "state_weight", WEIGHT)], SHOWN["release"], "Twin (h = 10 ms)"), [weight])
 
 
 def figure_g12() -> None:
