@@ -21,4 +21,4 @@ def save(figure: Figure, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(DPI)
-    FigureCanvasAgg(figure).print_png(path)
+    FigureCanvasAgg(figure).print_png(path)  # type: ignore[no-untyped-call]

@@ -15,7 +15,7 @@ from mechanisms import pendulum, twin
 from scipy import stats
 from solutions import solution as solved
 
-from spookid import Parameter, Problem, ProblemError, Recording, Status, Variational, crossvalidation_folder
+from spookid import Parameter, Problem, ProblemError, Recording, Status, Variational
 from spookid.agreement import agreement
 from spookid.cases import cases, same_recordings
 from spookid.cli import main

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from spookid import Problem, ProblemError, Recording, Sweep, load_problem, sweep, sweep_folder, sweep_plot, sweeping
+from spookid import Problem, ProblemError, Recording, Sweep, load_problem, sweep, sweep_plot, sweeping
 from spookid.axes import Axis, axes_of, axis, grid
 from spookid.cli import main
 from spookid.settings import Variant, digest
