@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from spookid.complementarity import bounded
-from spookid.complementarity.bounded import Bounded
+from spookid.complementarity.law import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.complementarity.status import Status
 from spookid.factor import Constant
 from spookid.kernels import Array, contiguous
@@ -119,7 +119,7 @@ class ExactStepper:
                 return Solved(self._next.copy(), unknowns, laws.modes, residual)
         raise ArithmeticError(residual if residual > 0 else float(np.max(np.abs(self._outputs[0][0, : self._n]))))
 
-    def _change(self, u: Array) -> tuple[Array, bounded.BoundedSolution]:
+    def _change(self, u: Array) -> tuple[Array, BoundedSolution]:
         """Change of (y, u) that solves the linearized equations and the laws."""
         n, m = self._n, self._m
         values, slopes, weights = self._outputs[0][0], self._outputs[1].T, self._outputs[2].T
@@ -127,11 +127,11 @@ class ExactStepper:
         solution = self._eliminate(slopes[:n, :n], np.column_stack([values[:n], slopes[:n, n:]]))
         free, follow = -solution[:, 0], -solution[:, 1:]
         if not m:
-            return free, bounded.NOTHING
+            return free, NOTHING
         slope = slopes[n:, n:] + slopes[n:, :n] @ follow
         start = values[n:] + slopes[n:, :n] @ free - slope @ u
         if self._dependent is None:
-            self._dependent = bounded.is_dependent(slope[:m])
+            self._dependent = is_dependent(slope[:m])
         problem = Bounded(
             R=slope[:m],
             rates=start[:m],

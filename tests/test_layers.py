@@ -29,9 +29,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "mechanics": ("body", "joints", "contacts", "friction", "model", "kinematics"),
     "complementarity": (
         "complementarity.status",
+        "complementarity.enumeration",
         "complementarity.lemke",
         "complementarity.linear",
         "complementarity.mixed",
+        "complementarity.law",
+        "complementarity.pieces",
         "complementarity.bounded",
     ),
     "time": (
@@ -150,7 +153,7 @@ DOORS = {
 
 MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "native", "manifold", "transcription"}
 
-COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "lemke", "linear")}
+COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "enumeration", "lemke", "linear", "law", "pieces")}
 
 MAY_KNOW = {
     "kernels": set(),
@@ -163,7 +166,7 @@ MAY_KNOW = {
     "transcription": {"factor", "kernels", "compiled", "native", "manifold"},
     **{
         f"complementarity.{name}": COMPLEMENTARITY | {"kernels"}
-        for name in ("status", "lemke", "linear", "mixed", "bounded")
+        for name in ("status", "enumeration", "lemke", "linear", "mixed", "law", "pieces", "bounded")
     },
     "recording": {"errors"},
     "sampling": {"errors", "recording"},
