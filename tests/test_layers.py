@@ -130,6 +130,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "sweeping",
         "sweep_command",
         "profile_command",
+        "simulate_command",
+        "audit_command",
         "crossvalidation_command",
         "commands",
         "cli",
