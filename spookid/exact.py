@@ -2,7 +2,8 @@
 
 At each iterate the equations F(y, u) = 0 of an ``ExactStep`` give y as an affine function of the reactions u; rates,
 bounds and loads follow, and ``complementarity.bounded`` finds u. SPOOK's equations are linear in (y, u), but for drag;
-the variational ones take a few rounds.
+the variational ones take a few rounds. Their matrix, the bilateral part of the mixed complementarity problem, is
+factorized as LDLᵀ with 1x1 and 2x2 pivots (Bunch and Kaufman) where it is symmetric, as in SPOOK, else as LU.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from spookid.complementarity.law import NOTHING, Bounded, BoundedSolution, is_de
 from spookid.complementarity.status import Status
 from spookid.factor import Constant
 from spookid.kernels import Array, contiguous
+from spookid.redundancy import has_redundant_rows, smallest
 from spookid.steppers.reactions import ExactStep
 
 _TOLERANCE = 1e-12
@@ -27,11 +29,7 @@ _TOLERANCE = 1e-12
 _ROUNDING = 1e-3
 """Corrections of up to a thousand times the tolerance may be rounding."""
 _MOST_ROUNDS = 60
-_SINGULAR = 1e-11
-"""Singular values below this share of the largest are zero."""
-_LOOSE = 1e-6
-"""Share of a velocity in an undetermined direction that is more than rounding."""
-_dgesv = get_lapack_funcs("gesv", dtype=np.float64)
+_dgesv, _dsysv = get_lapack_funcs(("gesv", "sysv"), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +58,7 @@ class ExactStepper:
         constants = list(constants)
         self._n, self._m, self._l = step.unknowns.numel(), step.reactions.numel(), step.loads.numel()
         self._velocities = step.x_next.numel() * 6 // 13
+        self._factorize = _dsysv if step.symmetric else _dgesv
         self._unilateral = np.array(step.unilateral, dtype=bool)
         both = ca.vertcat(step.unknowns, step.reactions)
         rows = ca.vertcat(step.equations, step.rates, step.constant, step.loads)
@@ -153,26 +152,12 @@ class ExactStepper:
         Raises:
             ArithmeticError: if anything is not finite.
         """
-        if not (np.isfinite(A).all() and np.isfinite(right).all()):
-            raise ArithmeticError(float("nan"))
         if self._redundant is None:
-            self._redundant = self._has_redundant_rows(A)
-        found = np.linalg.lstsq(A, right, rcond=_SINGULAR)[0] if self._redundant else _dgesv(A, right)[2]
+            self._redundant = has_redundant_rows(A, self._velocities)
+        found = smallest(A, right) if self._redundant else self._factorize(A, right)[2]
         if not np.isfinite(found).all():
             raise ArithmeticError(float("nan"))
         return np.asarray(found)
-
-    def _has_redundant_rows(self, A: Array) -> bool:
-        """True if impulses are undetermined.
-
-        Raises:
-            ArithmeticError: if a velocity is, as that of a body without inertia.
-        """
-        _, values, right = np.linalg.svd(A)
-        null = right[values < _SINGULAR * values[0]]
-        if np.max(np.abs(null[:, : self._velocities]), initial=0.0) > _LOOSE:
-            raise ArithmeticError(float("nan"))
-        return len(null) > 0
 
     def _small(self, change: Array, unknowns: Array) -> bool:
         """True if a change is at the rounding of positions in velocities, and at a harmless size in impulses."""

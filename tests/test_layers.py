@@ -70,7 +70,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.windows",
     ),
     "answers": ("uncertainty", "influence", "mechanism", "weight_choice", "solution"),
-    "motion": ("initialization", "simulation", "exact", "sensitivity"),
+    "motion": ("initialization", "redundancy", "simulation", "exact", "sensitivity"),
     "problem": (
         "problem",
         "priors",
