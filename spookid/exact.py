@@ -2,7 +2,8 @@
 
 At each iterate the equations F(y, u) = 0 of an ``ExactStep`` give y as an affine function of the reactions u; rates,
 bounds and loads follow, and ``complementarity.bounded`` finds u. SPOOK's equations are linear in (y, u), but for drag;
-the variational ones take a few rounds. Their matrix, the bilateral part of the mixed complementarity problem, is
+the variational ones take a few rounds. Of several solutions the first round takes the one nearest the last reactions,
+and the others stay with it. The equations' matrix, the bilateral part of the mixed complementarity problem, is
 factorized as LDLᵀ with 1x1 and 2x2 pivots (Bunch and Kaufman) where it is symmetric, as in SPOOK, else as LU.
 """
 
@@ -100,10 +101,10 @@ class ExactStepper:
         """The step from ``x`` with inputs ``u``, from a guess of (y, u); see ``step``."""
         self._inputs[0][:], self._inputs[1][:] = x, u
         last = residual = np.inf
-        for _ in range(_MOST_ROUNDS):
+        for repeated in range(_MOST_ROUNDS):
             self._inputs[2][:] = unknowns
             self._run()
-            change, laws = self._change(unknowns[self._n :])
+            change, laws = self._change(unknowns[self._n :], bounded.follow if repeated else bounded.solve)
             residual = laws.residual
             if laws.status is not Status.SOLVED or not np.all(np.isfinite(change)):
                 break
@@ -118,7 +119,7 @@ class ExactStepper:
                 return Solved(self._next.copy(), unknowns, laws.modes, residual)
         raise ArithmeticError(residual if residual > 0 else float(np.max(np.abs(self._outputs[0][0, : self._n]))))
 
-    def _change(self, u: Array) -> tuple[Array, BoundedSolution]:
+    def _change(self, u: Array, solve: Callable[[Bounded, Array], BoundedSolution]) -> tuple[Array, BoundedSolution]:
         """Change of (y, u) that solves the linearized equations and the laws."""
         n, m = self._n, self._m
         values, slopes, weights = self._outputs[0][0], self._outputs[1].T, self._outputs[2].T
@@ -142,7 +143,7 @@ class ExactStepper:
             unilateral=self._unilateral,
             dependent=self._dependent,
         )
-        found = bounded.solve(problem, u)
+        found = solve(problem, u)
         moved = found.u - u
         return np.concatenate([free + follow @ moved, moved]), found
 

@@ -31,22 +31,22 @@ _dgesv = get_lapack_funcs("gesv", dtype=np.float64)
 
 def solve(problem: Bounded, guess: Array) -> BoundedSolution:
     """The solution nearest ``guess``, (m,), as far as ``pieces`` says."""
-    newton = _Newton(problem)
-    found = _reached(problem, newton, guess)
+    found = follow(problem, guess)
     if found.status is Status.SOLVED and (found.u is guess or problem.dependent or pieces.is_unique(problem)):
         return found
     near = pieces.nearest(problem, guess)
     if near is None:
         return found
-    other = newton.solve(near)
+    other = _Newton(problem).solve(near)
     if other.status is not Status.SOLVED:
         return found
     nearer = pieces.distance(problem, other.u, guess) < (1 - _SAME) * pieces.distance(problem, found.u, guess)
     return other if nearer or found.status is not Status.SOLVED else found
 
 
-def _reached(problem: Bounded, newton: _Newton, guess: Array) -> BoundedSolution:
-    """What the methods find from ``guess``."""
+def follow(problem: Bounded, guess: Array) -> BoundedSolution:
+    """The solution that the methods reach from ``guess``, (m,), which is near the one that is sought."""
+    newton = _Newton(problem)
     found = newton.solve(guess)
     if found.status is Status.SOLVED or not np.isfinite(problem.rates).all():
         return found
