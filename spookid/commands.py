@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spookid import audit as time_steps
 from spookid import (
-    audit_plot,
+    audit_command,
     crossvalidation_command,
     export,
     profile_command,
     progress,
-    simulation_folder,
+    simulate_command,
     sweep_command,
     sweeping,
     terminal,
 )
 from spookid import axes as grids
 from spookid.assembly import assemble
-from spookid.comparison import Comparison, compare
 from spookid.errors import ProblemError
 from spookid.interruption import Interruption
 from spookid.loading import ProblemFile, is_folder_name, load_file
 from spookid.overview import describe
 from spookid.problem import AUTO, Problem
-from spookid.replay import Initial
 from spookid.settings import STEPPERS
-from spookid.solution import Solution
 from spookid.solvers.status import Iteration, Status
-from spookid.summary import number, quantity
 from spookid.weighting import remark
 
 RESULTS = Path("results")
@@ -127,60 +122,20 @@ def _solve(job: _Solve, arguments: Namespace, interruption: Interruption) -> Exi
 # --- simulate ---
 
 
-@dataclass(frozen=True, eq=False)
-class _Simulation:
-    problem: Problem
-    values: Mapping[str, float]
-    """Of every parameter."""
-    source: Path | None
-    """Result folder that they come from, if any."""
-    solution: Solution | None
-    """What is in it."""
-    folder: Path
-    label: str
-    """What messages call it."""
-
-
 def simulate(arguments: Namespace, interruption: Interruption) -> Exit:
     """Simulate each problem on each of its recordings, and write its simulation folder."""
     file = _load(arguments)
     folders = _folders(file, arguments.out)
 
-    def prepare(key: str) -> _Simulation:
-        simulation_folder.check_target(folders[key])
+    def prepare(key: str) -> simulate_command.Job:
+        problem, label = file.problems[key], key if file.several else file.problems[key].name
         source = _source(file, key, arguments.source)
-        solution = None if source is None else export.load(source)
-        problem = _changed(file.problems[key], arguments)
-        if solution is not None and arguments.step is None:
-            problem = problem.with_(step=solution.step)  # its estimates belong to its step
-        values = _values(problem, solution, source, dict(arguments.set))
-        label = key if file.several else problem.name
-        return _Simulation(problem, values, source, solution, folders[key], label)
+        return simulate_command.prepare(_changed(problem, arguments), arguments, source, folders[key], label)
 
-    return _each(file, prepare, lambda job: _simulate(job, arguments))
+    def work(job: simulate_command.Job) -> Exit:
+        return Exit.DONE if simulate_command.work(job, arguments) else Exit.NOT_CONVERGED
 
-
-def _simulate(job: _Simulation, arguments: Namespace) -> Exit:
-    comparisons = []
-    for index in range(max(len(job.problem.recordings), 1)):
-        names = [recording.name for recording in job.problem.recordings] or [job.label]
-        bar = progress.along(names[index], progress.wanted(arguments.quiet))
-        initial = _initial(job, index)
-        comparison = compare(job.problem, index, job.values, arguments.duration, initial, bar)
-        if not arguments.quiet:
-            terminal.say(_sentence(job, comparison))
-        comparisons.append(comparison)
-    source = None if job.source is None else str(job.source)
-    simulation_folder.save(job.folder, job.problem, job.values, source, comparisons)
-    if not arguments.quiet:
-        terminal.say(f"Written to {job.folder}")
-    failed = [comparison for comparison in comparisons if comparison.failure]
-    for comparison in failed:
-        terminal.complain(
-            f"{job.label}, {comparison.name}: {comparison.failure}; the {number(comparison.duration)} s before it are "
-            f"in {job.folder}"
-        )
-    return Exit.NOT_CONVERGED if failed else Exit.DONE
+    return _each(file, prepare, work)
 
 
 def _source(file: ProblemFile, key: str, directory: str | None) -> Path | None:
@@ -191,50 +146,7 @@ def _source(file: ProblemFile, key: str, directory: str | None) -> Path | None:
     return own if file.several and own.is_dir() else Path(directory)
 
 
-def _values(
-    problem: Problem, solution: Solution | None, source: Path | None, given: Mapping[str, float]
-) -> dict[str, float]:
-    """Value of every parameter: as given, else as estimated, else its guess."""
-    estimates = solution.values if solution is not None else {}
-    guess = problem.guess
-    if solution is not None and guess and guess.keys().isdisjoint(estimates):
-        raise ProblemError(f"{source} holds none of the parameters of {problem.name!r}; give a folder of its results")
-    return {name: given.get(name, estimates.get(name, guess[name])) for name in guess}
-
-
-def _initial(job: _Simulation, index: int) -> Initial:
-    """The first state that was estimated for the same stretch of motion, if there is one."""
-    if job.solution is None:
-        return None
-    trajectories: Iterable[Any] = job.solution.trajectories
-    if job.problem.recordings:
-        recording, slack = job.problem.recordings[index], 1e-6 * job.problem.step
-        trajectories = [t for t in trajectories if t.name == recording.name and abs(t.t[0] - recording.t[0]) <= slack]
-    first = next((t for t in trajectories if t.q.shape[1] == len(job.problem.model.bodies)), None)
-    return None if first is None else (first.q[0], first.v[0])
-
-
-def _sentence(job: _Simulation, comparison: Comparison) -> str:
-    sizes = zip(comparison.rms.items(), comparison.units, strict=True)
-    known = [f"{signal} {quantity(rms, unit)}" for (signal, rms), unit in sizes if rms == rms]
-    difference = f"; rms difference {', '.join(known)}" if known else ""
-    return (
-        f"{job.label}, {comparison.name}: simulated {number(comparison.duration, 6)} s in steps of "
-        f"{number(job.problem.step, 6)} s{difference}"
-    )
-
-
 # --- audit ---
-
-
-@dataclass(frozen=True, eq=False)
-class _Audit:
-    problem: Problem
-    folder: Path | None
-    label: str
-    """What messages call it."""
-    gap: str
-    """What parts it from the next one on the screen."""
 
 
 def audit(arguments: Namespace, interruption: Interruption) -> Exit:
@@ -242,46 +154,14 @@ def audit(arguments: Namespace, interruption: Interruption) -> Exit:
     file = _load(arguments)
     folders = {} if arguments.out is None else _folders(file, arguments.out)
 
-    def prepare(key: str) -> _Audit:
-        problem = _changed(file.problems[key], arguments)
-        if key in folders:
-            audit_plot.check_target(folders[key])
-        return _Audit(problem, folders.get(key), key if file.several else problem.name, "\n" if file.several else "")
+    def prepare(key: str) -> audit_command.Job:
+        problem, label = _changed(file.problems[key], arguments), key if file.several else file.problems[key].name
+        return audit_command.prepare(problem, folders.get(key), label, file.several)
 
-    return _each(file, prepare, lambda job: _audit(job, arguments, interruption))
+    def work(job: audit_command.Job) -> Exit:
+        return Exit.DONE if audit_command.work(job, arguments, interruption) else Exit.NOT_CONVERGED
 
-
-def _audit(job: _Audit, arguments: Namespace, interruption: Interruption) -> Exit:
-    limits = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
-
-    problem = job.problem
-
-    def fit(step: float) -> Solution:
-        nonlocal problem
-        label = f"{job.label}, step {number(step, 6)} s"
-        names = [parameter.name for parameter in job.problem.free]
-        with progress.SolverLine(label, names, progress.wanted(arguments.quiet)) as line:
-            solution = problem.solve(arguments.backend, callback=line.show, step=step, **limits)
-        problem = problem.with_(state_weight=solution.state_weight)  # the data choose it once
-        if interruption.asked:  # the solver took it for the end of its fit
-            raise KeyboardInterrupt
-        return solution
-
-    result = time_steps.audit(job.problem, fit)
-    written = ""
-    if job.folder is not None:
-        audit_plot.save(job.folder, result)
-        written = f"\n\nWritten to {job.folder}"
-    if not arguments.quiet:
-        terminal.say(f"{result.table()}{written}{job.gap}")
-    failed = [
-        f"{number(step, 6)} s ({status.value})"
-        for step, status in zip(result.steps, result.statuses, strict=True)
-        if status is not Status.CONVERGED
-    ]
-    if failed:
-        terminal.complain(f"{job.label} is not converged with the step {', '.join(failed)}")
-    return Exit.NOT_CONVERGED if failed else Exit.DONE
+    return _each(file, prepare, work)
 
 
 # --- profile ---

@@ -2,7 +2,9 @@
 
 At each iterate the equations F(y, u) = 0 of an ``ExactStep`` give y as an affine function of the reactions u; rates,
 bounds and loads follow, and ``complementarity.bounded`` finds u. SPOOK's equations are linear in (y, u), but for drag;
-the variational ones take a few rounds.
+the variational ones take a few rounds. Of several solutions the first round takes the one nearest the last reactions,
+and the others stay with it. The equations' matrix, the bilateral part of the mixed complementarity problem, is
+factorized as LDLᵀ with 1x1 and 2x2 pivots (Bunch and Kaufman) where it is symmetric, as in SPOOK, else as LU.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from spookid.complementarity import bounded
-from spookid.complementarity.bounded import Bounded
+from spookid.complementarity.law import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.complementarity.status import Status
 from spookid.factor import Constant
 from spookid.kernels import Array, contiguous
+from spookid.redundancy import has_redundant_rows, smallest
 from spookid.steppers.reactions import ExactStep
 
 _TOLERANCE = 1e-12
@@ -27,11 +30,7 @@ _TOLERANCE = 1e-12
 _ROUNDING = 1e-3
 """Corrections of up to a thousand times the tolerance may be rounding."""
 _MOST_ROUNDS = 60
-_SINGULAR = 1e-11
-"""Singular values below this share of the largest are zero."""
-_LOOSE = 1e-6
-"""Share of a velocity in an undetermined direction that is more than rounding."""
-_dgesv = get_lapack_funcs("gesv", dtype=np.float64)
+_dgesv, _dsysv = get_lapack_funcs(("gesv", "sysv"), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +59,7 @@ class ExactStepper:
         constants = list(constants)
         self._n, self._m, self._l = step.unknowns.numel(), step.reactions.numel(), step.loads.numel()
         self._velocities = step.x_next.numel() * 6 // 13
+        self._factorize = _dsysv if step.symmetric else _dgesv
         self._unilateral = np.array(step.unilateral, dtype=bool)
         both = ca.vertcat(step.unknowns, step.reactions)
         rows = ca.vertcat(step.equations, step.rates, step.constant, step.loads)
@@ -101,10 +101,10 @@ class ExactStepper:
         """The step from ``x`` with inputs ``u``, from a guess of (y, u); see ``step``."""
         self._inputs[0][:], self._inputs[1][:] = x, u
         last = residual = np.inf
-        for _ in range(_MOST_ROUNDS):
+        for repeated in range(_MOST_ROUNDS):
             self._inputs[2][:] = unknowns
             self._run()
-            change, laws = self._change(unknowns[self._n :])
+            change, laws = self._change(unknowns[self._n :], bounded.follow if repeated else bounded.solve)
             residual = laws.residual
             if laws.status is not Status.SOLVED or not np.all(np.isfinite(change)):
                 break
@@ -119,7 +119,7 @@ class ExactStepper:
                 return Solved(self._next.copy(), unknowns, laws.modes, residual)
         raise ArithmeticError(residual if residual > 0 else float(np.max(np.abs(self._outputs[0][0, : self._n]))))
 
-    def _change(self, u: Array) -> tuple[Array, bounded.BoundedSolution]:
+    def _change(self, u: Array, solve: Callable[[Bounded, Array], BoundedSolution]) -> tuple[Array, BoundedSolution]:
         """Change of (y, u) that solves the linearized equations and the laws."""
         n, m = self._n, self._m
         values, slopes, weights = self._outputs[0][0], self._outputs[1].T, self._outputs[2].T
@@ -127,11 +127,11 @@ class ExactStepper:
         solution = self._eliminate(slopes[:n, :n], np.column_stack([values[:n], slopes[:n, n:]]))
         free, follow = -solution[:, 0], -solution[:, 1:]
         if not m:
-            return free, bounded.NOTHING
+            return free, NOTHING
         slope = slopes[n:, n:] + slopes[n:, :n] @ follow
         start = values[n:] + slopes[n:, :n] @ free - slope @ u
         if self._dependent is None:
-            self._dependent = bounded.is_dependent(slope[:m])
+            self._dependent = is_dependent(slope[:m])
         problem = Bounded(
             R=slope[:m],
             rates=start[:m],
@@ -143,7 +143,7 @@ class ExactStepper:
             unilateral=self._unilateral,
             dependent=self._dependent,
         )
-        found = bounded.solve(problem, u)
+        found = solve(problem, u)
         moved = found.u - u
         return np.concatenate([free + follow @ moved, moved]), found
 
@@ -153,26 +153,12 @@ class ExactStepper:
         Raises:
             ArithmeticError: if anything is not finite.
         """
-        if not (np.isfinite(A).all() and np.isfinite(right).all()):
-            raise ArithmeticError(float("nan"))
         if self._redundant is None:
-            self._redundant = self._has_redundant_rows(A)
-        found = np.linalg.lstsq(A, right, rcond=_SINGULAR)[0] if self._redundant else _dgesv(A, right)[2]
+            self._redundant = has_redundant_rows(A, self._velocities)
+        found = smallest(A, right) if self._redundant else self._factorize(A, right)[2]
         if not np.isfinite(found).all():
             raise ArithmeticError(float("nan"))
         return np.asarray(found)
-
-    def _has_redundant_rows(self, A: Array) -> bool:
-        """True if impulses are undetermined.
-
-        Raises:
-            ArithmeticError: if a velocity is, as that of a body without inertia.
-        """
-        _, values, right = np.linalg.svd(A)
-        null = right[values < _SINGULAR * values[0]]
-        if np.max(np.abs(null[:, : self._velocities]), initial=0.0) > _LOOSE:
-            raise ArithmeticError(float("nan"))
-        return len(null) > 0
 
     def _small(self, change: Array, unknowns: Array) -> bool:
         """True if a change is at the rounding of positions in velocities, and at a harmless size in impulses."""

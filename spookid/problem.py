@@ -61,7 +61,8 @@ class Problem:
     stepper: Spook | Variational = field(default_factory=Spook)
     friction: str = "smooth"
     """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
-    and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt")."""
+    and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; a simulation solves each
+    step's complementarity problem exactly, so that it is the same with ``"mpcc"`` as with ``"exact"``)."""
     friction_width: float | None = None
     """Slip rate [rad/s] over which smooth dry friction turns from one sign to the other: a joint that sticks creeps at
     a fraction of it. By default each hinge has 1 % of the root mean square of its slip rate in the initial guess (and
@@ -255,7 +256,10 @@ class Problem:
         progress: Progress | None = None,
         **options: Any,
     ) -> Recording:
-        """Step the mechanism forward; see ``spookid.replay.simulate``. ``options`` are the problem's own settings."""
+        """Step the mechanism forward; see ``spookid.replay.simulate``. ``options`` are the problem's own settings.
+
+        With friction ``"mpcc"`` it steps as with ``"exact"``: the law is one, and only fits state it in two forms.
+        """
         from spookid.replay import simulate
 
         problem = self.with_(**options)

@@ -18,7 +18,7 @@ import casadi as ca
 import numpy as np
 from scipy.linalg import lstsq
 
-from spookid.complementarity.bounded import BACKWARD, FORWARD, STICKING
+from spookid.complementarity.law import BACKWARD, FORWARD, STICKING
 from spookid.exact import ExactStepper, Solved
 from spookid.factor import Constant
 from spookid.kernels import Array

@@ -12,6 +12,7 @@ from scipy.linalg import get_lapack_funcs
 
 from spookid.factor import Constant
 from spookid.kernels import Array, contiguous
+from spookid.redundancy import has_redundant_rows, smallest
 from spookid.steppers.impulses import ForwardStep
 
 Progress = Callable[[Iterable[int]], Iterable[int]]
@@ -23,10 +24,6 @@ _ROUNDING = 1e-3
 """Corrections of up to a thousand times the tolerance may be rounding."""
 _MAX_NEWTON = 60
 _SMALLEST_SHARE = 1e-10
-_SINGULAR = 1e-11
-"""Singular values below this share of the largest are zero."""
-_LOOSE = 1e-6
-"""Share of a velocity in an undetermined direction that is more than rounding."""
 _dgesv = get_lapack_funcs("gesv", dtype=np.float64)
 
 
@@ -114,22 +111,10 @@ class Stepper:
         if not (np.all(np.isfinite(here.equations)) and np.all(np.isfinite(here.jacobian))):
             return None
         if self._redundant is None:
-            self._redundant = self._has_redundant_rows(here.jacobian)
+            self._redundant = has_redundant_rows(here.jacobian, self._velocities)
         if self._redundant:
-            return np.asarray(np.linalg.lstsq(here.jacobian, -here.equations, rcond=_SINGULAR)[0])
+            return smallest(here.jacobian, -here.equations)
         return np.asarray(_dgesv(here.jacobian, -here.equations)[2])
-
-    def _has_redundant_rows(self, jacobian: Array) -> bool:
-        """True if impulses are undetermined.
-
-        Raises:
-            ArithmeticError: if a velocity is, as that of a body without inertia.
-        """
-        _, values, right = np.linalg.svd(jacobian)
-        null = right[values < _SINGULAR * values[0]]
-        if np.max(np.abs(null[:, : self._velocities]), initial=0.0) > _LOOSE:
-            raise ArithmeticError(float("nan"))
-        return len(null) > 0
 
     def _search(self, here: _Evaluation, unknowns: Array, delta: Array) -> tuple[Array, _Evaluation] | None:
         """Backtracking on the norm of the equations: smooth friction turns sharply where a joint comes to rest."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 
-from spookid.complementarity import bounded, linear
-from spookid.complementarity.bounded import BACKWARD, FORWARD, OPEN, STICKING, Bounded
+from spookid.complementarity import bounded, linear, pieces
+from spookid.complementarity.law import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution
 from spookid.complementarity.status import Status
 from spookid.kernels import Array
 
@@ -35,7 +38,7 @@ def draw(rng: np.random.Generator, load: float = 0.1) -> Bounded:
     return Bounded(R, 3 * rng.normal(size=m), follow, rng.normal(size=k), K, constant, W, unilateral)
 
 
-def check(p: Bounded, found: bounded.BoundedSolution) -> Array:
+def check(p: Bounded, found: BoundedSolution) -> Array:
     """Every clause of the law; returns the rates."""
     rates, limit = p.R @ found.u + p.rates, p.bound(found.u)
     close = 1e-8 * (1 + np.max(np.abs(found.u)))
@@ -114,6 +117,97 @@ def test_the_start_decides_between_several_solutions():
     p = one(0.1, 1.0, 0.0, load=1.0, follow=1.0, mu=2.0)
     ends = {round(float(bounded.solve(p, np.array([start])).u[0]), 9) for start in (-0.7, -2.1)}
     assert ends == {round(-2 / 3, 9), -2.0}
+
+
+def every(p: Bounded) -> list[Array]:
+    """Solutions of the law by one linear system for each mode of each reaction and each sign of each load."""
+    found: list[Array] = []
+    own = p.R.diagonal()
+    choices = [(STICKING, OPEN) if pushes else (STICKING, FORWARD, BACKWARD) for pushes in p.unilateral]
+    for modes in product(*choices):
+        for signs in product((-1.0, 1.0), repeat=len(p.loads)):
+            A, b = p.R / own[:, None], -p.rates / own
+            for i, mode in enumerate(modes):
+                if mode == STICKING:
+                    continue
+                A[i], b[i] = np.eye(len(own))[i], 0.0
+                if mode != OPEN:
+                    A[i] += mode * (p.K[i] + (p.W[i] * signs) @ p.loads)
+                    b[i] = -mode * (p.constant[i] + (p.W[i] * signs) @ p.loads_before)
+            u = np.linalg.solve(A, b)
+            limit = p.bound(u)
+            lower, upper = np.where(p.unilateral, 0, -limit), np.where(p.unilateral, np.inf, limit)
+            error = np.abs(u - np.clip(u - (p.R @ u + p.rates) / own, lower, upper)).max()
+            if error <= 1e-9 * np.abs(u).max() and not any(np.allclose(u, v, rtol=1e-7) for v in found):
+                found.append(u)
+    return found
+
+
+def test_of_several_solutions_the_nearest_to_the_last_reactions_is_taken():
+    rng, several, strayed = np.random.default_rng(8), 0, 0
+    for _ in range(250):
+        p = coupled(rng)
+        solutions = every(p)
+        if not solutions:
+            continue
+        last = solutions[int(rng.integers(len(solutions)))] + rng.normal(size=len(p.R))
+        last[p.unilateral] = np.maximum(last[p.unilateral], 0)
+        found = bounded.solve(p, last)
+        assert found.status is Status.SOLVED
+        check(p, found)
+        distances = [np.sqrt(p.R.diagonal() @ (u - last) ** 2) for u in solutions]
+        assert pieces.distance(p, found.u, last) <= (1 + 2e-6) * min(distances) + 1e-9
+        several += len(solutions) > 1
+        alone = bounded._Newton(p).solve(last)
+        strayed += alone.status is not Status.SOLVED or pieces.distance(p, alone.u, last) > 1.01 * min(distances)
+    assert several > 30
+    assert strayed > 5
+
+
+def coupled(rng: np.random.Generator) -> Bounded:
+    """Hinges with a load each and perhaps a contact with one tangent, whose friction strongly loads itself."""
+    f, a = ((1, 0), (2, 0), (1, 1), (0, 1))[int(rng.integers(4))]
+    m, k = f + 2 * a, f
+    root = rng.normal(size=(m, m + 2))
+    W, K, unilateral = np.zeros((m, k)), np.zeros((m, m)), np.arange(m) == (f if a else m)
+    for j in range(f):
+        W[j, j] = rng.uniform(0, 4)
+    K[m - 1, unilateral] = rng.uniform(0, 8)
+    constant = np.where(np.arange(m) < f, rng.uniform(0, 0.1, m), 0.0)
+    loads, before = rng.normal(size=(k, m)), rng.normal(size=k)
+    return Bounded(root @ root.T, 10 * rng.normal(size=m), loads, before, K, constant, W, unilateral)
+
+
+def test_what_is_called_unique_is():
+    rng, unique = np.random.default_rng(9), 0
+    for _ in range(150):
+        p = coupled(rng)
+        p = replace(p, W=0.1 * p.W, K=0.1 * p.K)
+        if pieces.is_unique(p):
+            unique += 1
+            assert len(every(p)) == 1
+    assert unique > 20
+    assert not pieces.is_unique(one(0.1, 1.0, 0.0, load=1.0, follow=1.0, mu=2.0))
+    assert not pieces.is_unique(one(-0.1, 1.0, 0.5))
+    assert not pieces.is_unique(one(-0.1, 1.0, 0.5, load=1.0, follow=0.1, mu=0.1))
+    coupling = replace(
+        coupled(rng), R=np.array([[1.0, 0.99, 0.99], [0.99, 1.0, 0.0], [0.99, 0.0, 1.0]]), loads=np.ones((1, 3))
+    )
+    assert not pieces.is_unique(replace(coupling, K=np.zeros((3, 3)), W=1e-9 * np.ones((3, 1))))
+    for K in (0.0, 1e-9):
+        split = replace(coupling, R=np.diag([1.0, 1e4, 1e-4]), K=K * np.ones((3, 3)), W=np.zeros((3, 1)))
+        assert pieces.is_unique(split)
+
+
+def test_a_law_of_too_many_pieces_takes_what_newton_reaches():
+    m = 10
+    p = Bounded(
+        np.eye(m), np.linspace(-2, 2, m), np.zeros((0, m)), np.zeros(0), 2 * np.ones((m, m)), np.ones(m),
+        np.zeros((m, 0)), np.zeros(m, dtype=bool),
+    )  # fmt: skip
+    assert not pieces.is_unique(p)
+    assert pieces.nearest(p, np.zeros(m)) is None
+    assert bounded.solve(p, np.zeros(m)).status is Status.SOLVED
 
 
 def test_mixed_problem_of_the_paper_is_the_closed_form():

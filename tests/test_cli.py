@@ -518,6 +518,18 @@ def test_simulate_with_values_and_a_duration(here, capsys):
     )
 
 
+def test_simulate_says_that_pairs_step_as_the_exact_law(here, capsys):
+    path = write(PENDULUM + 'problem = pendulum("swing", [run()], coulomb=0.05)\n')
+    motions = {}
+    for friction in ("mpcc", "exact", "smooth"):
+        assert main(["simulate", path, "--friction", friction, "--out", friction]) == 0
+        said = "steps of 0.01 s (friction 'mpcc' steps forward as 'exact' does); rms" in capsys.readouterr().out
+        assert said == (friction == "mpcc")
+        motions[friction] = Recording.from_csv(f"{friction}/run.csv").signal("theta")
+    np.testing.assert_array_equal(motions["mpcc"], motions["exact"])
+    assert np.abs(motions["mpcc"] - motions["smooth"]).max() > 1e-6
+
+
 def test_simulate_without_recordings(here, capsys, solved):
     path = write(BLIND)
     assert "Problem 'blind' has no recording; give a duration" in wrong(capsys, "simulate", path, "--out", "out")

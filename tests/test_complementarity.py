@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spookid.complementarity import lemke, linear, mixed
+from spookid.complementarity import enumeration, lemke, linear, mixed
 from spookid.complementarity.mixed import Mixed
-from spookid.complementarity.status import Status, residual
+from spookid.complementarity.status import Status, residual, scaling
 from spookid.kernels import Array
 
 KINDS = ("monotone", "integer", "low rank", "friction", "ill-scaled", "ill-scaled friction")
@@ -201,6 +201,47 @@ def test_the_guess_decides_between_several_solutions():
     M, q = np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([-1.0, -1.0])
     np.testing.assert_allclose(linear.solve(M, q, np.array([1.0, 0.0])).z, [1.0, 0.0])
     np.testing.assert_allclose(linear.solve(M, q, np.array([0.0, 1.0])).z, [0.0, 1.0])
+
+
+def test_of_several_solutions_the_nearest_to_the_guess_is_taken():
+    rng, several, far = np.random.default_rng(11), 0, 0
+    for _ in range(300):
+        n = int(rng.integers(1, 8))
+        rows, columns = 10.0 ** rng.uniform(-3, 3, (2, n))
+        # Entries of one size, so that the units that make M's columns comparable are those of ``columns``.
+        M = rows[:, None] * rng.choice([-1.0, 1.0], (n, n)) * rng.uniform(0.9, 1, (n, n)) / columns
+        z = columns * np.maximum(rng.normal(size=n), 0.0)
+        q = np.where(z > 0, 0.0, rows * rng.uniform(0, 2, n)) - M @ z
+        solutions = np.array(enumerated(M, q))
+        guess = columns * np.maximum(rng.normal(size=n), 0.0)
+        found = linear.solve(M, q, guess)
+        assert found.status is Status.SOLVED
+        distances = np.sort(np.linalg.norm((solutions - guess) / columns, axis=1))
+        reached = np.linalg.norm((found.z - guess) / columns)
+        assert np.abs(solutions - found.z).max(axis=1).min() <= 1e-6 * np.abs(found.z).max()
+        # The norm is the documented one to the spread of the entries, 10 %.
+        assert reached <= 1.2 * distances[0] + 1e-9
+        several += len(solutions) > 1 and distances[1] > 1.2 * distances[0]
+        far += any(np.linalg.norm((linear._reached(*start(M, q, guess)).z - guess) / columns) > 1.2 * distances[:1])
+    assert several > 100
+    assert far > 10
+
+
+def start(M: Array, q: Array, guess: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """Arguments of the search that compares nothing."""
+    rows, columns = scaling(M)
+    size = np.max(np.abs(rows * q))
+    return M, q, rows[:, None] * M * columns, rows * q / size, columns * size, guess
+
+
+def test_monotone_problems_and_large_ones_are_not_enumerated(monkeypatch):
+    monkeypatch.setattr(enumeration, "candidates", lambda *_: pytest.fail("enumerated"))
+    rng = np.random.default_rng(12)
+    for n, root in ((5, 1.0), (11, 0.0)):
+        square = rng.normal(size=(n, n))
+        M = root * square @ square.T + np.where(root, 0.1, 1.0) * np.triu(np.ones((n, n))) * 3
+        found = linear.solve(M, rng.normal(size=n), np.ones(n))
+        assert found.status is Status.SOLVED
 
 
 def test_the_residual_does_not_depend_on_units():

@@ -19,6 +19,7 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.relaxation import FischerBurmeister
 from spookid.solvers.status import Status
 from spookid.steppers.dry_friction import DryFriction
 from spookid.steppers.impulses import Settings, Slips
@@ -69,6 +70,87 @@ def test_pairs_hold_exactly_where_the_law_does(slip, z, sigma):
     a, b = np.split(ca.Function("r", [symbols], [factor.residual])([numbers[n] for n in names]).full()[:, 0], 2)
     assert min(a.min(), b.min()) >= -1e-12
     np.testing.assert_allclose(a * b, 0.0, atol=1e-12)
+
+
+class PairedSteps:
+    """Steps of two hinges whose friction obeys the pairs: impulses p = z L change the slips, s = s₀ + R p, R > 0.
+
+    Unknown are z and σ; the rows are the law's own pairs, relaxed as IPOPT is given them.
+    """
+
+    def __init__(self, count: int, rng: np.random.Generator) -> None:
+        model = furuta(shoulder={"coulomb": 0.5}, elbow={"dry": 0.3})
+        settings, law = Settings.of(model), DryFriction("mpcc")
+        before, R, loads, y = ca.SX.sym("before", 2), ca.SX.sym("R", 2, 2), ca.SX.sym("loads", 10), ca.SX.sym("y", 4)
+        bounds = law.bounds(model, settings, Slips(before, before, before, before), loads)
+        impulse = y[:2] * bounds
+        slip = before + R @ impulse
+        (factor,) = law.factors(model, settings, Slips(slip, slip, before, slip - before), y, {0: y})
+        given = ca.vertcat(before, ca.vec(R), loads, settings.slip_width, settings.step, settings.impulse_width)
+        outputs = [factor.residual, ca.jacobian(factor.residual, y), impulse, slip, bounds]
+        self._function = ca.Function("pairs", [y, given], [ca.densify(e) for e in outputs])
+        roots = rng.normal(size=(count, 2, 2))
+        matrices = 10.0 ** rng.uniform(-1, 2, (count, 1, 1)) * (roots @ roots.transpose(0, 2, 1) + 0.01 * np.eye(2))
+        widths, fixed = 10.0 ** rng.uniform(-3, 0, (count, 2)), np.tile([0.01, 1e-6], (count, 1))
+        slips = rng.normal(size=(count, 2)) * rng.integers(0, 2, (count, 2))
+        self.given = np.hstack([slips, matrices.reshape(count, 4), 0.1 * rng.normal(size=(count, 10)), widths, fixed])
+
+    def evaluate(self, y: Array, which: Array) -> list[Array]:
+        """Pairs (k, 8), their Jacobian (k, 4, 8), impulses, slips and bounds (k, 2)."""
+        pairs, slopes, impulse, slip, bound = (e.full().T for e in self._function(y.T, self.given[which].T))
+        return [pairs, slopes.reshape(len(y), 4, 8), impulse, slip, bound]
+
+    def rows(self, y: Array, which: Array, t: float) -> tuple[Array, Array]:
+        """The relaxed rows (k, 4) and their Jacobian (k, 4, 4)."""
+        pairs, slopes = self.evaluate(y, which)[:2]
+        jet = FischerBurmeister().rows(pairs[:, :4], pairs[:, 4:], t)
+        slope = jet.a[0][:, None] * slopes[:, :, :4] + jet.b[0][:, None] * slopes[:, :, 4:]
+        return jet.value[0], slope.transpose(0, 2, 1)
+
+    def solved(self) -> Array:
+        """(z, σ) of all steps, (k, 4), by Newton's method with a line search at one relaxation after another."""
+        y = np.tile([0.0, 0.0, 1.0, 1.0], (len(self.given), 1))
+        for t in FischerBurmeister().sequence:
+            left = np.arange(len(y))
+            value, slope = self.rows(y, left, t)
+            share = np.ones(len(y))
+            for _ in range(300):
+                worst = np.linalg.norm(value, axis=1)
+                on = (worst > 1e-11) & (share[left] > 1e-6)
+                left, value, slope, worst = left[on], value[on], slope[on], worst[on]
+                if not len(left):
+                    break
+                # A step that is refused is tried again at half its length in the next round.
+                there = y[left] - share[left, None] * np.linalg.solve(slope, value[:, :, None])[:, :, 0]
+                value_there, slope_there = self.rows(there, left, t)
+                better = np.linalg.norm(value_there, axis=1) <= (1 - 1e-4 * share[left]) * worst
+                y[left[better]], value[better], slope[better] = there[better], value_there[better], slope_there[better]
+                share[left] = np.where(better, 1.0, share[left] / 2)
+        return y
+
+
+def pairs_left_unsolved(count: int) -> int:
+    """How many of ``count`` random steps Newton's method did not solve; in no other may friction add energy."""
+    steps = PairedSteps(count, np.random.default_rng(0))
+    y, every = steps.solved(), np.arange(count)
+    solved = np.abs(steps.rows(y, every, FischerBurmeister().sequence[-1])[0]).max(axis=1) < 1e-9
+    impulse, slip, bound = steps.evaluate(y, every)[2:]
+    work = (impulse * slip)[solved]
+    # Of each hinge alone, against the unit of the rows: its bound times the width of slip.
+    assert np.max(work / (bound * steps.given[:, 16:18])[solved]) < 1e-12
+    sticks = np.abs(y[solved, :2]) < 0.99
+    assert 0.2 < sticks.mean() < 0.8
+    assert np.median(work[~sticks]) < -1e-4
+    return count - int(solved.sum())
+
+
+def test_pairs_never_add_energy():
+    assert pairs_left_unsolved(3000) <= 3
+
+
+@pytest.mark.study
+def test_pairs_never_add_energy_in_a_hundred_thousand_steps():
+    assert pairs_left_unsolved(100_000) <= 10
 
 
 def test_derivatives_of_the_box_rows_against_differences_also_at_the_edge():

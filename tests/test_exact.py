@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import Array, G, furuta, hub, pendulum
+from mechanisms import Array, G, furuta, hub, joint_state, pendulum, random_state
 from scipy.integrate import solve_ivp
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
@@ -16,6 +17,8 @@ from spookid import load_problem
 from spookid.body import GROUND, Body
 from spookid.contacts import Contact
 from spookid.errors import ProblemError
+from spookid.exact import ExactStepper
+from spookid.factor import Constant
 from spookid.model import Model, gravity
 from spookid.observations import HingeAngle, PointPosition
 from spookid.parameter import Parameter
@@ -137,30 +140,41 @@ def swing(c: float, angle: float, until: float) -> tuple[float, float]:
     return float(t), float(x[0])
 
 
-def errors(stepper: Spook | Variational, steps: tuple[float, ...]) -> Array:
-    """Of the last moving step's time, in steps, and of the angle, for each step."""
-    rest, angle = swing(0.05, 1.0, 20.0)
+def errors(stepper: Spook | Variational, c: float, start: float, steps: tuple[float, ...]) -> Array:
+    """Of the step from which on it rests, and of the angle [rad], for each step's length.
+
+    A recording tells only at its samples that nothing moves any more, and the exact motion is read in the same way: it
+    is at rest from the first sample after the event on.
+    """
+    rest, angle = swing(c, start, 20.0)
     found = []
     for step in steps:
-        run = problem(pendulum(coulomb=0.05, compliance=0), step, stepper=stepper)
-        run = run.simulate(duration=rest + 0.2, initial={"hinge": 1.0})
+        run = problem(pendulum(coulomb=c, compliance=0), step, stepper=stepper)
+        run = run.simulate(duration=rest + 0.2, initial={"hinge": start})
         last = np.flatnonzero(np.abs(np.diff(run.signals["hinge"])) > 1e-12)[-1] + 1
-        found.append([(run.t[last] - rest) / step, run.signals["hinge"][-1] - angle])
+        found.append([last - np.ceil(rest / step), run.signals["hinge"][-1] - angle])
     return np.array(found)
 
 
-def test_spook_stops_when_and_where_the_events_say_to_first_order():
-    found = errors(Spook(), (4e-3, 2e-3, 1e-3))
-    assert np.abs(found[:, 0]).max() <= 1
-    slopes = np.diff(np.log(np.abs(found[:, 1]))) / np.log(0.5)
-    np.testing.assert_allclose(slopes, 1, atol=0.1)
+@per_stepper
+@pytest.mark.parametrize(("c", "start"), [(0.05, 1.0), (0.1, 1.0), (0.2, 1.3)])
+def test_it_stops_when_and_where_the_events_say(stepper, c, start):
+    steps = (8e-3, 5e-3, 4e-3, 3e-3, 2e-3)
+    late, off = errors(stepper, c, start, steps).T
+    assert np.abs(late).max() <= 1
+    assert np.all(np.abs(off) <= 0.5 * np.array(steps))
+
+
+def test_spook_stops_where_the_events_say_to_first_order():
+    late, off = errors(Spook(), 0.05, 1.0, (4e-3, 2e-3, 1e-3)).T
+    assert np.abs(late).max() <= 1
+    np.testing.assert_allclose(np.diff(np.log(np.abs(off))) / np.log(0.5), 1, atol=0.1)
 
 
 def test_the_variational_step_stops_there_to_more_than_first_order():
-    found = errors(Variational(), (4e-3, 2e-3, 1e-3))
-    assert np.abs(found[:, 0]).max() <= 1.5
-    slopes = np.diff(np.log(np.abs(found[:, 1]))) / np.log(0.5)
-    assert slopes.min() > 1.5
+    late, off = errors(Variational(), 0.05, 1.0, (4e-3, 2e-3, 1e-3)).T
+    assert np.abs(late).max() <= 1
+    assert np.min(np.diff(np.log(np.abs(off))) / np.log(0.5)) > 1.5
 
 
 @per_stepper
@@ -298,6 +312,48 @@ def test_a_contact_lets_go():
     thrown = run.simulate(duration=0.1, initial=(np.array([[0, 0, 0, 1, 0, 0, 0]]), np.array([[1.0, 0, 3, 0, 0, 0]])))
     np.testing.assert_allclose(thrown.v[:, 0, 0], 1.0, atol=1e-14)
     np.testing.assert_allclose(thrown.v[:, 0, 2], 3 - G * thrown.t, atol=1e-13)
+
+
+# --- the bilateral part ---
+
+
+def bilateral(model: Model, stepper: Spook | Variational) -> Callable[[Array, Array, Array], Array]:
+    """∂F/∂y as a function of x, y and the reactions, with inputs of 1."""
+    settings = Settings.of(model)
+    step = stepper.exact(model, settings)
+    symbols = ca.vertcat(settings.step, settings.weight, settings.slip_width, settings.impulse_width)
+    slope = ca.Function("A", [step.x, step.unknowns, step.reactions, step.u, symbols],
+                        [ca.densify(ca.jacobian(step.equations, step.unknowns))])  # fmt: skip
+    numbers = [0.01, 1.0, *np.full(len(model.joints), 1e-3), 1e-6]
+    return lambda x, y, u: slope(x, y, u, np.ones(step.u.numel()), numbers).full()
+
+
+@per_stepper
+def test_the_bilateral_part_is_symmetric_where_it_is_factorized_as_such(stepper):
+    hinge = {"coulomb": 0.01, "viscous": 0.1, "drag": 0.2, "stiffness": 1.0, "compliance": 1e-5, "damping": 0.02}
+    model = furuta(shoulder={"dry": 1e-3, **hinge}, elbow=hinge, motor={"gain": 1.0, "shaft_inertia": 1e-3})
+    rng, A = np.random.default_rng(0), bilateral(model, stepper)
+    skew = 0.0
+    for _ in range(10):
+        q, v = random_state(model, rng)
+        found = A(np.concatenate([q, v]), rng.normal(size=22), rng.normal(size=2))
+        skew = max(skew, np.abs(found - found.T).max() / np.abs(found).max())
+    symmetric = stepper.exact(model, Settings.of(model)).symmetric
+    assert symmetric == isinstance(stepper, Spook)
+    assert skew < 1e-14 if symmetric else skew > 1e-3
+
+
+def test_both_factorizations_make_the_same_step():
+    model = furuta(shoulder={"dry": 1e-3, "drag": 0.01}, elbow={"coulomb": 0.01}, motor={"gain": 1.0})
+    settings, rng = Settings.of(model), np.random.default_rng(1)
+    step = Spook().exact(model, settings)
+    constants = [Constant(settings.step, 0.01), Constant(settings.weight, 1.0), Constant(settings.impulse_width, 1e-6),
+                 *(Constant(settings.slip_width[j], 1e-3) for j in range(2))]  # fmt: skip
+    steppers = [ExactStepper(s, constants) for s in (step, replace(step, symmetric=False))]
+    for _ in range(20):
+        x = np.concatenate(joint_state(model, rng.normal(size=2), rng.normal(size=2)))
+        by_ldl, by_lu = (s.solve(x, np.array([0.1]), s.guess(x)) for s in steppers)
+        np.testing.assert_allclose(by_ldl.unknowns, by_lu.unknowns, rtol=1e-9, atol=1e-12)
 
 
 # --- how it fails, and how fast it is ---

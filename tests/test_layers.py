@@ -29,9 +29,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "mechanics": ("body", "joints", "contacts", "friction", "model", "kinematics"),
     "complementarity": (
         "complementarity.status",
+        "complementarity.enumeration",
         "complementarity.lemke",
         "complementarity.linear",
         "complementarity.mixed",
+        "complementarity.law",
+        "complementarity.pieces",
         "complementarity.bounded",
     ),
     "time": (
@@ -67,7 +70,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.windows",
     ),
     "answers": ("uncertainty", "influence", "mechanism", "weight_choice", "solution"),
-    "motion": ("initialization", "simulation", "exact", "sensitivity"),
+    "motion": ("initialization", "redundancy", "simulation", "exact", "sensitivity"),
     "problem": (
         "problem",
         "priors",
@@ -128,6 +131,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "sweeping",
         "sweep_command",
         "profile_command",
+        "simulate_command",
+        "audit_command",
         "crossvalidation_command",
         "commands",
         "cli",
@@ -151,7 +156,7 @@ DOORS = {
 
 MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "native", "manifold", "transcription"}
 
-COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "lemke", "linear")}
+COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "enumeration", "lemke", "linear", "law", "pieces")}
 
 MAY_KNOW = {
     "kernels": set(),
@@ -164,7 +169,7 @@ MAY_KNOW = {
     "transcription": {"factor", "kernels", "compiled", "native", "manifold"},
     **{
         f"complementarity.{name}": COMPLEMENTARITY | {"kernels"}
-        for name in ("status", "lemke", "linear", "mixed", "bounded")
+        for name in ("status", "enumeration", "lemke", "linear", "mixed", "law", "pieces", "bounded")
     },
     "recording": {"errors"},
     "sampling": {"errors", "recording"},

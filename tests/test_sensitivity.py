@@ -13,7 +13,7 @@ from test_exact import per_stepper, problem
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
 from spookid.assembly import numbers
-from spookid.complementarity.bounded import FORWARD, STICKING
+from spookid.complementarity.law import FORWARD, STICKING
 from spookid.differentiation import motion_function, step_function
 from spookid.errors import ProblemError
 from spookid.exact import ExactStepper, Solved

@@ -1,15 +1,6 @@
-"""Impulses with bounds that depend on them: dry friction and unilateral constraints, once all else is eliminated.
+"""Reactions that obey the law of ``law``: Newton's method with a line search, and Lemke's method if it does not settle.
 
-Each reaction u_i acts along a rate r_i, and everything that it changes is affine in u (m reactions, l loads):
-
-    rates r = R u + r₀,      loads λ = Λ u + λ₀,      bounds L = max(0, K u + c + W|λ|), W ≥ 0.
-
-    friction:    −L_i ≤ u_i ≤ L_i,   u_i = −L_i where r_i > 0,   u_i = L_i where r_i < 0;
-    unilateral:  0 ≤ u_i ⟂ r_i ≥ 0.
-
-That is u = clip(u − ρ r, lower, upper) for any ρ > 0, one piecewise-linear equation a reaction. Newton's method with a
-line search solves it, and Lemke's method if that does not settle. Where the load makes several solutions possible,
-Newton's start decides: from the reaction of the step before it reaches the solution nearby.
+The law may have several solutions where bounds depend on the reactions; see ``pieces`` for the one that is taken.
 """
 
 from __future__ import annotations
@@ -19,10 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
-from spookid.complementarity import linear
+from spookid.complementarity import linear, pieces
+from spookid.complementarity.law import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution, own_response
 from spookid.complementarity.status import Mask, Status
 from spookid.kernels import Array
 
@@ -31,81 +22,30 @@ _SMALLEST_SHARE = 1e-4
 """Of a Newton step."""
 _ACCURATE = 1e-11
 """Largest error in the reactions, as a share of the largest bound or reaction."""
-_LOCKED = 1e-9
-"""Share of the largest R_ii that stands in for smaller ones: a reaction that cannot move its own rate."""
+_SAME = 1e-6
+"""Share of a distance in which two solutions do not differ."""
 _SINGULAR = 1e-11
 """Singular values below this share of the largest are zero."""
 _dgesv = get_lapack_funcs("gesv", dtype=np.float64)
 
 
-STICKING = 0
-"""Mode of friction inside its bounds, at rate 0, and of a unilateral constraint that pushes."""
-FORWARD = 1
-"""Mode of friction that slips at a positive rate, at its lower bound −L."""
-BACKWARD = -1
-"""Mode of friction that slips at a negative rate, at its upper bound L."""
-OPEN = 2
-"""Mode of a unilateral constraint without reaction."""
-
-
-@dataclass(frozen=True, eq=False)
-class Bounded:
-    """The arrays of the problem."""
-
-    R: Array
-    """(m, m), positive diagonal: what a reaction does to its own rate."""
-    rates: Array
-    """r₀, (m,)."""
-    loads: Array
-    """Λ, (l, m)."""
-    loads_before: Array
-    """λ₀, (l,)."""
-    K: Array
-    """(m, m)."""
-    constant: Array
-    """c, (m,)."""
-    W: Array
-    """(m, l)."""
-    unilateral: Mask
-    """Mask of the reactions that only push, (m,)."""
-    dependent: bool = False
-    """True if R is singular, as when more joints rub than can move: the reactions then change as little as they can."""
-
-    def bound(self, u: Array) -> Array:
-        """L(u), (m,)."""
-        return np.maximum(self.K @ u + self.constant + self.W @ np.abs(self.loads @ u + self.loads_before), 0.0)
-
-    def widening(self, u: Array) -> Array:
-        """∂L/∂u where L > 0, (m, m)."""
-        load = self.loads @ u + self.loads_before
-        return self.K + (self.W * np.where(load < 0, -1.0, 1.0)) @ self.loads
-
-
-@dataclass(frozen=True, eq=False)
-class BoundedSolution:
-    """What was found; only if ``status`` is SOLVED is it a solution."""
-
-    status: Status
-    u: Array
-    """(m,)."""
-    residual: float
-    """Largest error of u = clip(u − ρ r, lower, upper), ρ = 1/R_ii, in the unit of u."""
-    modes: NDArray[np.int_]
-    """STICKING, FORWARD, BACKWARD or OPEN for each reaction, (m,); at an edge that of sticking."""
-
-
-NOTHING = BoundedSolution(Status.SOLVED, np.zeros(0), 0.0, np.zeros(0, dtype=int))
-"""The solution of a problem without reactions."""
-
-
-def is_dependent(R: Array) -> bool:
-    """True if R, scaled by its diagonal, is singular."""
-    own = np.sqrt(np.maximum(np.abs(R.diagonal()), np.finfo(float).tiny))
-    return bool(np.linalg.matrix_rank(R / own[:, None] / own, tol=_SINGULAR) < len(R))
-
-
 def solve(problem: Bounded, guess: Array) -> BoundedSolution:
-    """Reactions near ``guess``, (m,)."""
+    """The solution nearest ``guess``, (m,), as far as ``pieces`` says."""
+    found = follow(problem, guess)
+    if found.status is Status.SOLVED and (found.u is guess or problem.dependent or pieces.is_unique(problem)):
+        return found
+    near = pieces.nearest(problem, guess)
+    if near is None:
+        return found
+    other = _Newton(problem).solve(near)
+    if other.status is not Status.SOLVED:
+        return found
+    nearer = pieces.distance(problem, other.u, guess) < (1 - _SAME) * pieces.distance(problem, found.u, guess)
+    return other if nearer or found.status is not Status.SOLVED else found
+
+
+def follow(problem: Bounded, guess: Array) -> BoundedSolution:
+    """The solution that the methods reach from ``guess``, (m,), which is near the one that is sought."""
     newton = _Newton(problem)
     found = newton.solve(guess)
     if found.status is Status.SOLVED or not np.isfinite(problem.rates).all():
@@ -143,8 +83,7 @@ class _Newton:
 
     def __init__(self, problem: Bounded) -> None:
         self._p = problem
-        own = np.abs(problem.R.diagonal())
-        own = np.maximum(own, _LOCKED * own.max() or 1.0)
+        own = own_response(problem.R)
         self._slope, self._offset = problem.R / own[:, None], problem.rates / own
         self._pushes = bool(problem.unilateral.any())
 

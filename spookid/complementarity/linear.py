@@ -1,4 +1,10 @@
-"""The linear complementarity problem: a quick active-set iteration first, Lemke's method if it does not settle."""
+"""The linear complementarity problem: a quick active-set iteration first, Lemke's method if it does not settle.
+
+Where there are several solutions and a guess is given, the last impulses for instance, problems of up to 10 rows take
+the one nearest the guess among those of all active sets, in the norm √Σ (z_i/d_i)² with d the column factors of
+``status.scaling``, so that units do not matter. Larger problems take the one that the quick iteration reaches from the
+guess, which usually is nearby, or the end of Lemke's path.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spookid.complementarity import lemke
+from spookid.complementarity import enumeration, lemke
 from spookid.complementarity.status import ACCURATE, Mask, Status, residual, scaling
 from spookid.kernels import Array
 
 _QUICK = 12
 """Active sets that the quick try visits."""
+_SAME = 1e-6
+"""Share of a distance in which two solutions do not differ."""
 _ROUNDING = 1e-13
 """Unknowns below this share of the largest, once scaled, are zero."""
 
@@ -30,24 +38,46 @@ class LinearSolution:
 
 
 def solve(M: Array, q: Array, guess: Array | None = None) -> LinearSolution:
-    """A solution of w = M z + q, 0 ≤ z ⟂ w ≥ 0.
-
-    Where there are several it is the one that the active sets reach from ``guess``, (n,), if they settle.
-    """
+    """A solution of w = M z + q, 0 ≤ z ⟂ w ≥ 0; if ``guess``, (n,), is given and n ≤ 10, the one nearest to it."""
     n = len(q)
     rows, columns = scaling(M)
     size = float(np.max(np.abs(rows * q), initial=0.0))
     if size == 0:
+        # Zero is the solution for q = 0, and the guess only a choice among its multiples.
         return LinearSolution(Status.SOLVED, np.zeros(n), 0.0, pivots=False)
     scaled, right = rows[:, None] * M * columns, rows * q / size
-    start = np.zeros(n) if guess is None else guess / columns / size
-    active = _settled(scaled, right, start)
+    found = _reached(M, q, scaled, right, columns * size, guess)
+    if n > enumeration.MOST_ROWS or guess is None or enumeration.is_monotone(scaled):
+        return found
+    return _nearest(M, q, scaled, right, columns * size, guess, found)
+
+
+def _nearest(
+    M: Array, q: Array, scaled: Array, right: Array, unit: Array, guess: Array, found: LinearSolution
+) -> LinearSolution:
+    """``found``, or the solution that is nearer to ``guess``."""
+    reach = np.linalg.norm((found.z - guess) / unit) if found.status is Status.SOLVED else np.inf
+    z, active = enumeration.candidates(scaled, right)
+    distances = np.linalg.norm(z - guess / unit, axis=1)
+    for i in np.argsort(distances):
+        if not distances[i] < (1 - _SAME) * reach:
+            break
+        other = unit * _on(scaled, right, active[i])
+        error = residual(M, q, other)
+        if error <= ACCURATE:
+            return LinearSolution(Status.SOLVED, other, error, pivots=False)
+    return found
+
+
+def _reached(M: Array, q: Array, scaled: Array, right: Array, unit: Array, guess: Array | None) -> LinearSolution:
+    """What the methods find from ``guess``."""
+    active = _settled(scaled, right, np.zeros(len(q)) if guess is None else guess / unit)
     if active is not None:
-        z = columns * size * _on(scaled, right, active)
+        z = unit * _on(scaled, right, active)
         error = residual(M, q, z)
         if error <= ACCURATE:
             return LinearSolution(Status.SOLVED, z, error, pivots=False)
-    return _by_lemke(M, q, scaled, right, columns * size)
+    return _by_lemke(M, q, scaled, right, unit)
 
 
 def _by_lemke(M: Array, q: Array, scaled: Array, right: Array, unit: Array) -> LinearSolution:

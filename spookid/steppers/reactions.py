@@ -52,6 +52,8 @@ class ExactStep:
     unilateral: tuple[bool, ...]
     """True for each reaction that only pushes."""
     x_next: ca.SX
+    symmetric: bool
+    """True if ∂F/∂y, the matrix of the bilateral part, is symmetric (and indefinite)."""
 
 
 class Reactions:

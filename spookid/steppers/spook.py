@@ -165,13 +165,14 @@ class Spook:
             u=step.u,
             unknowns=ca.vertcat(v_next, multipliers),
             reactions=reactions.symbol,
-            equations=ca.vertcat(impulse, step.constraint(v_next, multipliers)),
+            equations=ca.vertcat(impulse, -step.constraint(v_next, multipliers)),
             rates=reactions.rates(v_next, reactions.regularized(step.v, v_next)),
             constant=constant,
             weights=weights,
             loads=loads,
             unilateral=reactions.unilateral,
             x_next=ca.vertcat(model.configuration.retract(step.q, settings.step * v_next), v_next),
+            symmetric=True,
         )
 
     def forward_inputs(self, held: Array) -> Array:

@@ -186,6 +186,8 @@ class Variational:
             loads=loads,
             unilateral=reactions.unilateral,
             x_next=ca.vertcat(q_next, v_next),
+            # Joints hold at q₊ and push at q, and the gyroscopic impulse follows the midpoint velocity.
+            symmetric=False,
         )
 
     def forward_inputs(self, held: Array) -> Array:
