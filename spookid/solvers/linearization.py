@@ -82,11 +82,6 @@ class Linearization:
         ]
         return self.reduction.restore(self.problem.retract(self.point, steps, step.parameters))
 
-    @property
-    def freedom(self) -> int:
-        """Degrees of freedom of the residuals; unknowns that stand in no row take none."""
-        return self.reduction.freedom + sum(int(np.sum(values == 0)) for values in self.diagonals)
-
     @cached_property
     def gradient(self) -> Tangent:
         """Jᵀr, half the gradient of the cost."""
