@@ -156,8 +156,7 @@ class _Run:
             try:
                 with self._clock("factorize"):
                     solve = damped(here, damping, self.exact)
-                    step = solve.first()
-                    promised = here.promised(step, self.exact)
+                    step, promised = solve.first()
                 merit = self.reduction.merit(self.best.residuals)
                 self.best = replace(self.best, merit=merit)
             except NotPositiveDefiniteError:
@@ -190,7 +189,7 @@ class _Run:
         """True if the exact Hessian foretold the decrease better, or the linear model failed."""
         if not self.exact:
             return decrease < _POOR * promised
-        return abs(promised - decrease) < abs(here.promised(step) - decrease)
+        return abs(promised - decrease) < abs(promised + step.dot(here.bent(step)) - decrease)
 
     def _next(self, damping: float, ratio: float) -> float:
         """Damping of the next step, from the share of its promise that this one kept."""

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels import Array
+from spookid.solvers.elimination import Half
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import NotPositiveDefiniteError
 
@@ -62,26 +63,22 @@ class Saddle:
             raise NotPositiveDefiniteError(f"zero pivot {info}")
         self._border = border.reshape(self._steps * self._size, parameters)
         self._response = self._solved(self._border)
-
-    def reduction(self) -> Array:
+        self.taken = np.asarray(self._border.T @ self._response)
         """What the elimination takes from the parameters' corner, (n_p, n_p)."""
-        return np.asarray(self._border.T @ self._response)
 
-    def solved(self, gradient: Array, violations: Sequence[Array]) -> Array:
-        """K⁻¹ (g, b) for the states' gradient (N t,) and the hard rows' values, each (count, rows); (n,)."""
+    def half(self, gradient: Array, violations: Sequence[Array]) -> Half:
+        """For the states' gradient g (N t,) and the hard rows' values b, each (count, rows), with y = K⁻¹(g, b)."""
         right = np.zeros((self._steps, self._size))
         right[:, : self._tangent] = gradient.reshape(-1, self._tangent)
         for place, values in zip(self._places, violations, strict=True):
             right[: len(values), place] = values
-        return self._solved(right.reshape(-1, 1))[:, 0]
+        solved = self._solved(right.reshape(-1, 1))[:, 0]
+        return Half(solved, self._border.T @ solved, float(right.ravel() @ solved))
 
-    def reduced_gradient(self, solved: Array) -> Array:
-        """What the elimination takes from the parameters' gradient, (n_p,)."""
-        return np.asarray(self._border.T @ solved)
-
-    def step(self, solved: Array, parameters: Array) -> tuple[Array, list[Array]]:
+    def step(self, half: Half, parameters: Array) -> tuple[Array, list[Array]]:
         """The states' step (N t,) and the multipliers of each hard factor, (N, rows), for a step of the parameters."""
-        both = -(solved + self._response @ parameters).reshape(self._steps, self._size)
+        assert half.values is not None
+        both = -(half.values + self._response @ parameters).reshape(self._steps, self._size)
         return both[:, : self._tangent].ravel(), [both[:, place] for place in self._places]
 
     def _solved(self, right: Array) -> Array:
