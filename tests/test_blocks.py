@@ -67,8 +67,8 @@ def test_curvature_is_added_and_damping_is_that_of_the_plain_matrix():
 @pytest.mark.parametrize("value", [-1e3, 0.0, np.nan])
 def test_what_is_not_positive_definite_is_refused_at_the_same_place(value):
     whole = equations(7, 6, 2)
+    diagonal = whole.diagonal
     whole.band[3 * 6 + 4, 0] = value
-    diagonal = np.ones(len(whole.band))
     by = blocks(7)
     assert by is not None
     with pytest.raises(NotPositiveDefiniteError, match=f"leading minor {3 * 6 + 5}$"):
