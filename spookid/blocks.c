@@ -3,37 +3,6 @@
    A step's rows are kept as a panel of vectors: T for the step's own columns, T for those of the next step, B for the
    border. Rows are padded to a multiple of four, columns to whole vectors. */
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define LANES 8
-#define ROWS 4
-typedef double lanes __attribute__((vector_size(8 * LANES)));
-typedef long long size;
-
-#ifdef __AVX512F__
-#define GROUP 3
-#else
-#define GROUP 1
-#endif
-
-#define EXPORT __attribute__((visibility("default")))
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 4")
-
-static size vectors(size count) { return (count + LANES - 1) / LANES; }
-static size padded(size count) { return (count + ROWS - 1) / ROWS * ROWS; }
-
-/* sum -= left' right over `count` rows that are V vectors apart; four columns of left, w vectors of right. */
-INLINE void subtract(lanes (*sum)[GROUP], const int w, const double *left, const lanes *right, size count, size V) {
-  for (size r = 0; r < count; ++r, left += V * LANES, right += V) {
-    UNROLL for (int i = 0; i < ROWS; ++i) {
-      UNROLL for (int j = 0; j < w; ++j) sum[i][j] -= left[i] * right[j];
-    }
-  }
-}
-
 /* The upper triangle of four rows' Cholesky factor, and the inverse of its diagonal. */
 typedef struct {
   double inverse[ROWS], above[ROWS][ROWS];
@@ -60,8 +29,8 @@ INLINE void tile(lanes *at, const int w, size V, Product past, Product own, cons
   UNROLL for (int i = 0; i < ROWS; ++i) {
     UNROLL for (int j = 0; j < w; ++j) sum[i][j] = at[i * V + j];
   }
-  subtract(sum, w, past.left, past.right, past.count, V);
-  subtract(sum, w, own.left, own.right, own.count, V);
+  subtract(sum, w, past.left, V, past.right, V, past.count);
+  subtract(sum, w, own.left, V, own.right, V, own.count);
   if (u) solve(sum, w, u);
   UNROLL for (int i = 0; i < ROWS; ++i) {
     UNROLL for (int j = 0; j < w; ++j) at[i * V + j] = sum[i][j];
@@ -142,7 +111,7 @@ EXPORT size eliminate_along(size n, size t, size borders, const double *band, co
       lanes sum[ROWS][GROUP];
       for (size j = c / LANES; j < B; ++j, ++own.right) {
         for (int i = 0; i < ROWS; ++i) sum[i][0] = corner[(c + i) * B + j];
-        subtract(sum, 1, own.left, own.right, rows, V);
+        subtract(sum, 1, own.left, V, own.right, V, rows);
         for (int i = 0; i < ROWS; ++i) corner[(c + i) * B + j] = sum[i][0];
       }
     }

@@ -15,7 +15,7 @@ from spookid.kernels import Array
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import Half, eliminate
 from spookid.solvers.linearization import Linearization, Tangent
-from spookid.solvers.saddle import Saddle
+from spookid.solvers.saddle import saddle
 from spookid.solvers.structured import NotPositiveDefiniteError
 
 _PASSES, _SATISFIED = 6, 1e-8
@@ -114,20 +114,19 @@ class SaddleStep(_Step):
 
     def __init__(self, here: Linearization, damping: float) -> None:
         self._saddles = [
-            Saddle(rows, hard, damping * scales + (scales * (total == 0)), here.reduction.tangent)
-            for rows, hard, scales, total in zip(
-                here.rows, here.coupled, here.scales.states, here.diagonals, strict=True
+            saddle(chain, hard, damping * scales + (scales * (total == 0)))
+            for chain, hard, scales, total in zip(
+                here.chains, here.coupled, here.scales.states, here.diagonals, strict=True
             )
         ]
-        super().__init__(here, damping, here.corner, [saddle.taken for saddle in self._saddles])
+        super().__init__(here, damping, here.corner, [s.corner[:-1, :-1] for s in self._saddles])
 
     def first(self) -> tuple[Tangent, float]:
         """The step from here, and the decrease that it promises; the multipliers of the coupled rows are set to match.
 
         The merit's share of the rows themselves falls to nothing: Cδ = −c.
         """
-        gradient = self.here.gradient
-        halves = self._halves(gradient, self.here.violations(self.here.residuals))
+        gradient, halves = self.here.gradient, [s.own for s in self._saddles]
         step, multipliers = self._solve(gradient.parameters, halves)
         promised = self._promised(gradient.parameters, halves, step)
         self.here.reduction.shift_to(multipliers, self.here.coupled)
@@ -136,17 +135,15 @@ class SaddleStep(_Step):
     def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
         """The step corrected by the residuals found at its end."""
         gradient = self._remaining(step, residuals)
-        halves = self._halves(gradient, self.here.violations(residuals))
+        triples = zip(self._saddles, gradient.states, self.here.violations(residuals), strict=True)
+        halves = [s.half(g, b) for s, g, b in triples]
         return self._whole(step, self._solve(gradient.parameters, halves, step.parameters)[0])
-
-    def _halves(self, gradient: Tangent, violations: list[list[Array]]) -> list[Half]:
-        return [s.half(g, b) for s, g, b in zip(self._saddles, gradient.states, violations, strict=True)]
 
     def _solve(
         self, gradient: Array, halves: Sequence[Half], moved: Array | float = 0.0
     ) -> tuple[Tangent, list[list[Array]]]:
         parameters = self._parameters(gradient, halves, moved)
-        steps = [saddle.step(half, parameters) for saddle, half in zip(self._saddles, halves, strict=True)]
+        steps = [s.step(half, parameters) for s, half in zip(self._saddles, halves, strict=True)]
         return Tangent(tuple(states for states, _ in steps), parameters), [m for _, m in steps]
 
 
