@@ -25,6 +25,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "libraries",
         "compiled",
         "native",
+        "blocks",
     ),
     "mechanics": ("body", "joints", "contacts", "friction", "model", "kinematics"),
     "complementarity": (
@@ -52,6 +53,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.reduction",
         "solvers.products",
         "solvers.structured",
+        "solvers.elimination",
         "solvers.saddle",
         "solvers.bounded",
         "solvers.curvature",
@@ -154,7 +156,7 @@ DOORS = {
 }
 """Imports against the direction, inside a function or for types only: what users hold opens doors to later rooms."""
 
-MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "native", "manifold", "transcription"}
+MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "native", "blocks", "manifold", "transcription"}
 
 COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "enumeration", "lemke", "linear", "law", "pieces")}
 
@@ -166,6 +168,7 @@ MAY_KNOW = {
     "libraries": set(),
     "compiled": {"errors", "kernels", "compiler", "libraries"},
     "native": {"kernels", "compiled", "compiler"},
+    "blocks": {"kernels", "compiled", "compiler", "native"},
     "transcription": {"factor", "kernels", "compiled", "native", "manifold"},
     **{
         f"complementarity.{name}": COMPLEMENTARITY | {"kernels"}

@@ -15,11 +15,11 @@ from scipy.optimize import lsq_linear
 from spookid.factor import Factor, Group
 from spookid.manifold import Manifold
 from spookid.solvers.bounded import bounded_step
+from spookid.solvers.elimination import eliminate
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduction import Reduction, Rows
 from spookid.solvers.steps import damped, schur
 from spookid.solvers.structured import (
-    Elimination,
     NormalEquations,
     NotPositiveDefiniteError,
     assemble,
@@ -111,16 +111,17 @@ def test_elimination_is_the_schur_complement(blocks, parameters, damping):
     hessian, gradient = J.T @ J, J.T @ r
     states = hessian[:n, :n] + damping * np.diag(np.diag(hessian)[:n])
     border = hessian[:n, n:]
-    elimination = Elimination(assemble(blocks, STEPS, TANGENT, parameters), damping)
-    np.testing.assert_allclose(
-        elimination.reduction(), border.T @ np.linalg.solve(states, border), rtol=1e-8, atol=1e-10
-    )
-    half = elimination.half(gradient[:n, None])[:, 0]
-    expected = border.T @ np.linalg.solve(states, gradient[:n])
-    np.testing.assert_allclose(elimination.reduced_gradient(half), expected, rtol=1e-8, atol=1e-10)
+    elimination = eliminate(assemble(blocks, STEPS, TANGENT, parameters), damping)
+    whole = np.column_stack([border, gradient[:n]])
+    np.testing.assert_allclose(elimination.corner, whole.T @ np.linalg.solve(states, whole), rtol=1e-8, atol=1e-10)
     moved = np.linspace(-1, 1, parameters)
-    expected = -np.linalg.solve(states, gradient[:n] + border @ moved)
-    np.testing.assert_allclose(elimination.states(half, moved), expected, rtol=1e-8, atol=1e-10)
+    other = np.random.default_rng(5).normal(size=n)
+    for half, g in ((elimination.own, gradient[:n]), (elimination.half(other), other)):
+        solved = np.linalg.solve(states, g)
+        np.testing.assert_allclose(half.taken, border.T @ solved, rtol=1e-8, atol=1e-10)
+        assert half.square == pytest.approx(g @ solved, rel=1e-8)
+        expected = -np.linalg.solve(states, g + border @ moved)
+        np.testing.assert_allclose(elimination.states(half, moved), expected, rtol=1e-8, atol=1e-10)
 
 
 def test_states_that_move_nothing_stay_where_they_are():
@@ -128,10 +129,9 @@ def test_states_that_move_nothing_stay_where_they_are():
     for block in blocks:
         block.matrix[:, 0 : len(block.offsets) * TANGENT : TANGENT] = 0
     J, r = dense(blocks, 1)
-    elimination = Elimination(assemble(blocks, STEPS, TANGENT, 1), 0.0)
-    half = elimination.half((J.T @ r)[:-1, None])[:, 0]
+    elimination = eliminate(assemble(blocks, STEPS, TANGENT, 1), 0.0)
     still = np.arange(STEPS * TANGENT) % TANGENT == 0
-    moved = elimination.states(half, np.ones(1))
+    moved = elimination.states(elimination.own, np.ones(1))
     np.testing.assert_array_equal(moved[still], 0)
     expected = np.linalg.lstsq(J[:, :-1], -r - J[:, -1])[0]
     np.testing.assert_allclose(moved, expected, rtol=1e-8, atol=1e-10)
@@ -141,7 +141,7 @@ def test_an_indefinite_band_is_refused():
     band = np.zeros((2, 2))
     band[:, 0], band[0, 1] = 1.0, 2.0
     with pytest.raises(NotPositiveDefiniteError):
-        Elimination(NormalEquations(band, np.zeros((2, 2)), np.zeros((2, 2))), 0.0)
+        eliminate(NormalEquations(band, np.zeros((2, 2)), np.zeros((2, 2))), 0.0)
 
 
 # --- two chains and the damped, bounded step ---
@@ -204,11 +204,10 @@ def test_linearizations_are_dense_algebra(shape):
     scales = np.diag(hessian).copy()
     scales[states:] = np.maximum(scales[states:], r @ r)  # magnitudes are 1
     np.testing.assert_allclose(flat(here.scales), scales, rtol=1e-12)
-    step = damped(here, damping).first()
+    step, promised = damped(here, damping).first()
     expected = -np.linalg.solve(hessian + damping * np.diag(scales), gradient)
     np.testing.assert_allclose(flat(step), expected, rtol=1e-8, atol=1e-9)
-    promised = r @ r - np.sum((r + J @ expected) ** 2)
-    assert here.promised(step) == pytest.approx(promised, rel=1e-8)
+    assert promised == pytest.approx(r @ r - np.sum((r + J @ expected) ** 2), rel=1e-8)
     assert step.scaled_norm(here.scales) == pytest.approx(np.sqrt(scales @ expected**2), rel=1e-8)
 
 
@@ -229,7 +228,9 @@ def test_bounded_steps_minimise_the_damped_model_in_the_box(shape, lower, upper)
     here, J, r = linearization(shape, lower, upper)
     n = J.shape[1]
     damping = 1e-3
-    step = flat(damped(here, damping).first())
+    tangent, promised = damped(here, damping).first()
+    step = flat(tangent)
+    assert promised == pytest.approx(r @ r - np.sum((r + J @ step) ** 2), rel=1e-8)
     rows = np.vstack([J, np.diag(np.sqrt(damping * flat(here.scales)))])
     box = np.full(n, -np.inf), np.full(n, np.inf)
     box[0][-2:], box[1][-2:] = lower, upper

@@ -15,6 +15,8 @@ from spookid.model import tilted_gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
+from spookid.solvers.contraction import Contraction, linear
+from spookid.solvers.information import information
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
 from spookid.transcription import Chain, Point, Transcription
@@ -233,7 +235,8 @@ def test_hard_rows_hold_and_the_soft_ones_are_least(local, coupled, private):
     cost = np.sum((A @ exact + r[~is_hard]) ** 2)
     assert outcome.history[-1].total == pytest.approx(cost, rel=1e-6)
     assert np.abs(C @ found + r[is_hard]).max(initial=0) < 1e-6
-    np.testing.assert_allclose(outcome.information, 1 / np.linalg.inv(kkt)[J.shape[1] - 1, J.shape[1] - 1], rtol=1e-3)
+    matrix = information(transcription, outcome.point).matrix
+    np.testing.assert_allclose(matrix, 1 / np.linalg.inv(kkt)[J.shape[1] - 1, J.shape[1] - 1], rtol=1e-3)
 
 
 @pytest.mark.parametrize("private", [False, True])
@@ -242,7 +245,8 @@ def test_freedom_is_rows_less_what_they_determine(local, coupled, private):
     transcription = mixed(local, coupled, private)
     outcome = LevenbergMarquardt().solve(transcription, Point((np.ones((STEPS, 3)),), np.array([0.3])))
     # The push of the last step stands in no row: it is not determined and takes no freedom.
-    assert outcome.freedom == transcription.rows - (transcription.unknowns - 1)
+    contraction = Contraction(linear(transcription, outcome.point), np.zeros(1, dtype=bool))
+    assert contraction.freedom == transcription.rows - (transcription.unknowns - 1)
 
 
 def test_hard_rows_cost_nothing():

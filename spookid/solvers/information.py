@@ -24,12 +24,12 @@ _SHIFT = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """See the fields of ``Outcome`` of the same names."""
+    """What is known at a point."""
 
     matrix: Array
     """Schur complement of the states in JᵀWJ, hard rows held exactly, (n_p, n_p); NaN if it cannot be had."""
-    freedom: int
     redundant: int
+    """Hard rows of a step that follow from the others."""
 
 
 def information(problem: Transcription, point: Point) -> Information:
@@ -41,9 +41,9 @@ def information(problem: Transcription, point: Point) -> Information:
         chains = range(len(held.chains))
         here = Linearization(reduction, reduction.evaluate(point), [reduction.reduce(point, c) for c in chains])
         matrix = schur(here) if reduction.saddle or not reduction.coupled else _constrained(held, point)
-        return Information(matrix, here.freedom, reduction.redundant)
+        return Information(matrix, reduction.redundant)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError, KeyboardInterrupt):
-        return Information(np.full((n, n), np.nan), 0, 0)
+        return Information(np.full((n, n), np.nan), 0)
 
 
 def _constrained(problem: Transcription, point: Point) -> Array:

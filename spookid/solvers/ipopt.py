@@ -299,8 +299,6 @@ class _Run:
             detail,
             point,
             tuple(self.history),
-            known.matrix,
-            known.freedom,
             timing,
             known.redundant,
             self.program.pairs(self.last.z)[0],

@@ -31,12 +31,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from spookid.kernels import Array
-from spookid.solvers.information import information
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduction import Evaluation, Reduction
 from spookid.solvers.status import Iteration, Outcome, Status, Timing
-from spookid.solvers.steps import PenaltyStep, SaddleStep, damped, schur
+from spookid.solvers.steps import PenaltyStep, SaddleStep, damped
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.solvers.switching import Switching
 from spookid.transcription import Point, Transcription
@@ -111,9 +109,7 @@ class _Run:
             status, detail = Status.INTERRUPTED, f"after {max(len(self.history) - 1, 0)} iterations"
         elapsed = time.perf_counter() - began
         timing = Timing(elapsed, **self.spent)
-        information, freedom = self._information()
-        history, redundant = tuple(self.history), self.reduction.redundant
-        return Outcome(status, detail, self.best.point, history, information, freedom, timing, redundant)
+        return Outcome(status, detail, self.best.point, tuple(self.history), timing, self.reduction.redundant)
 
     def _iterate(self, start: Point) -> End:
         with self._clock("evaluate"):
@@ -160,8 +156,7 @@ class _Run:
             try:
                 with self._clock("factorize"):
                     solve = damped(here, damping, self.exact)
-                    step = solve.first()
-                    promised = here.promised(step, self.exact)
+                    step, promised = solve.first()
                 merit = self.reduction.merit(self.best.residuals)
                 self.best = replace(self.best, merit=merit)
             except NotPositiveDefiniteError:
@@ -194,7 +189,7 @@ class _Run:
         """True if the exact Hessian foretold the decrease better, or the linear model failed."""
         if not self.exact:
             return decrease < _POOR * promised
-        return abs(promised - decrease) < abs(here.promised(step) - decrease)
+        return abs(promised - decrease) < abs(promised + step.dot(here.bent(step)) - decrease)
 
     def _next(self, damping: float, ratio: float) -> float:
         """Damping of the next step, from the share of its promise that this one kept."""
@@ -239,18 +234,6 @@ class _Run:
             reduced = [self.reduction.reduce(self.best.point, c) for c in range(len(self.problem.chains))]
         with self._clock("factorize"):
             return Linearization(self.reduction, self.best, reduced)
-
-    def _information(self) -> tuple[Array, int]:
-        """Undamped Schur complement at the best point, NaN if it cannot be had, and the degrees of freedom."""
-        n = len(self.problem.names)
-        try:
-            if self.reduction.coupled and not self.reduction.saddle:
-                known = information(self.problem, self.best.point)
-                return known.matrix, known.freedom
-            here = self._linearize()
-            return schur(here), here.freedom
-        except (NotPositiveDefiniteError, KeyboardInterrupt):
-            return np.full((n, n), np.nan), 0
 
     def _move(self, here: Linearization, step: Tangent) -> Evaluation:
         with self._clock("evaluate"):

@@ -35,10 +35,15 @@ class Tangent:
         inner = sum(float(a @ b) for a, b in zip(self.states, other.states, strict=True))
         return inner + float(self.parameters @ other.parameters)
 
-    def minus(self, other: Tangent) -> Tangent:
-        """Difference."""
-        states = tuple(a - b for a, b in zip(self.states, other.states, strict=True))
-        return Tangent(states, self.parameters - other.parameters)
+    def plus(self, other: Tangent) -> Tangent:
+        """Sum."""
+        states = tuple(a + b for a, b in zip(self.states, other.states, strict=True))
+        return Tangent(states, self.parameters + other.parameters)
+
+    def stretched(self, scales: Tangent, factor: float) -> Tangent:
+        """Each number times its scale and a common factor."""
+        states = tuple(factor * s * a for a, s in zip(self.states, scales.states, strict=True))
+        return Tangent(states, factor * scales.parameters * self.parameters)
 
     def scaled_norm(self, scales: Tangent) -> float:
         """√Σ scales δ²."""
@@ -81,11 +86,6 @@ class Linearization:
             for s, basis in zip(step.states, self._bases, strict=True)
         ]
         return self.reduction.restore(self.problem.retract(self.point, steps, step.parameters))
-
-    @property
-    def freedom(self) -> int:
-        """Degrees of freedom of the residuals; unknowns that stand in no row take none."""
-        return self.reduction.freedom + sum(int(np.sum(values == 0)) for values in self.diagonals)
 
     @cached_property
     def gradient(self) -> Tangent:
@@ -130,11 +130,6 @@ class Linearization:
         states = tuple(g + force for g, (force, _) in zip(self.gradient.states, forces, strict=True))
         return Tangent(states, self.gradient.parameters + np.sum([p for _, p in forces], axis=0))
 
-    def hessian(self, step: Tangent) -> Tangent:
-        """JᵀJ times a step."""
-        products = [chain.apply(s, step.parameters) for chain, s in zip(self.chains, step.states, strict=True)]
-        return Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0))
-
     @cached_property
     def curvature(self) -> list[NormalEquations]:
         """S of each chain, so that JᵀJ + S is half the exact Hessian of the cost."""
@@ -153,17 +148,15 @@ class Linearization:
         ]
         return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
 
-    def violations(
-        self, residuals: list[list[Array]], step: Tangent | None = None, sign: float = 1.0
-    ) -> list[list[Array]]:
-        """√ρ(c + s ± Cδ) per chain and coupled factor, in the rows that are left; s only where a penalty holds them."""
+    def violations(self, residuals: list[list[Array]], step: Tangent | None = None) -> list[list[Array]]:
+        """√ρ(c + s + Cδ) per chain and coupled factor, in the rows that are left; s only where a penalty holds them."""
         values = []
         for c, chain in enumerate(self.coupled):
             found = [r for f, r in self._augmented(c, residuals) if f in self.reduction.coupled]
             reduced = [block.reduce(r) for block, r in zip(chain, found, strict=True)]
             if step is not None:
                 moves = [self._along(block, step, c) for block in chain]
-                reduced = [r + sign * move for r, move in zip(reduced, moves, strict=True)]
+                reduced = [r + move for r, move in zip(reduced, moves, strict=True)]
             values.append(reduced)
         return values
 
@@ -177,20 +170,10 @@ class Linearization:
     def _augmented(self, chain: int, residuals: list[list[Array]]) -> list[tuple[Factor, Array]]:
         return list(zip(self.reduction.kept, self.reduction.augmented(chain, residuals[chain]), strict=True))
 
-    def promised(self, step: Tangent, exact: bool = False) -> float:
-        """Decrease of the linearized merit along a step: −2gᵀδ − δᵀHδ, right for any bounds and damping.
-
-        With ``exact``, that of the merit to second order: H = JᵀJ + S.
-        """
-        promise = -2 * self.gradient.dot(step) - step.dot(self.hessian(step))
-        if self.reduction.saddle:  # its rows are satisfied at the end of the step: Cδ = −c
-            promise += self.reduction.constraint_merit(self.residuals)
-        return promise - self._bend(step) if exact else promise
-
-    def _bend(self, step: Tangent) -> float:
-        """δᵀSδ."""
+    def bent(self, step: Tangent) -> Tangent:
+        """S δ."""
         products = [chain.apply(s, step.parameters) for chain, s in zip(self.curvature, step.states, strict=True)]
-        return step.dot(Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0)))
+        return Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0))
 
     def optimality(self) -> float:
         """Largest cosine between the residual and a column of J; parameters that their gradient pushes against a bound

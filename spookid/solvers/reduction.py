@@ -218,15 +218,6 @@ class Reduction:
         parts = split(self._local_of(blocks), self._local_rank, self._native)
         return parts.null, -np.matmul(parts.inverse, slopes)
 
-    @property
-    def freedom(self) -> int:
-        """Degrees of freedom: rows with data, hard ones too, less the unknowns that they determine."""
-        chains = self.problem.chains
-        local = sum(chain.steps * len(f.rows) for chain in chains for f in self.local)
-        private = sum(f.count(chain.steps) * self._private_rank.get(f.name, 0) for chain in chains for f in self.kept)
-        unknowns = sum(chain.steps for chain in chains) * self.tangent + len(self.problem.names)
-        return self.problem.rows - local - private - unknowns
-
     def _scale(self, point: Point) -> float:
         """ρ that makes the coupled rows PENALTY times as stiff as the soft ones in the unknowns they share."""
         width = self.problem.manifold.tangent

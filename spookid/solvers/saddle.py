@@ -5,51 +5,145 @@ With H = JᵀJ + α D of the soft rows and hard rows A δ + b = 0, the states' s
     [H   Aᵀ] [δ]     [g]
     [A  −ε ] [ν] = − [b],
 
-ordered step by step, each step's multipliers behind its unknowns: a banded matrix, factorized with row exchanges, at a
-cost that is linear in the number of steps. Unlike a penalty it does not square the condition of A. The tiny ε lets
-rows be redundant.
+ordered step by step, each step's multipliers behind its unknowns, at a cost that is linear in the number of steps.
+Unlike a penalty it does not square the condition of A. The tiny ε lets rows be redundant. Where no row reaches beyond
+the next step and there is a compiler, steps are eliminated by blocks, several times faster than LAPACK's general band;
+there the multiplier of a row that others imply is zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
+from spookid.blocks import SaddleBlocks, blocks
 from spookid.kernels import Array
+from spookid.solvers.elimination import Half
 from spookid.solvers.reduction import Rows
-from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 _dgbtrf, _dgbtrs = get_lapack_funcs(("gbtrf", "gbtrs"), dtype=np.float64)
 _REDUNDANT = 1e-30
 """ε: what it leaves of a row, ε ν, must be far below rounding however large the multipliers."""
 
 
-class Saddle:
-    """Factors of one chain's saddle-point system with N steps of t unknowns, and the parameters as a border.
+class Saddle(Protocol):
+    """One chain's saddle-point system K, with the parameters as a border B of soft and hard rows."""
+
+    corner: Array
+    """What the elimination takes from the parameters' corner, (n_p + 1, n_p + 1)."""
+
+    @property
+    def own(self) -> Half:
+        """Of the rows' own gradient and values."""
+
+    def half(self, gradient: Array, violations: Sequence[Array]) -> Half:
+        """Of another gradient g (N t,) and values b of the hard rows, each (count, rows).
+
+        Its numbers are BᵀK⁻¹(g, b) and (g, b)ᵀK⁻¹(g, b).
+        """
+
+    def step(self, half: Half, parameters: Array) -> tuple[Array, list[Array]]:
+        """The states' step (N t,) and the multipliers of each hard factor, for a step of the parameters."""
+
+
+def saddle(equations: NormalEquations, hard: Sequence[Rows], damping: Array) -> Saddle:
+    """The saddle-point system of a chain.
 
     Args:
-        soft, hard: rows of the soft and of the hard factors.
+        equations: of the soft factors.
+        hard: rows of the hard factors.
         damping: α D, (N t,), and 1 for unknowns that stand in no row.
-        tangent: t.
 
     Raises:
         NotPositiveDefiniteError: if the system is singular.
     """
+    tangent = len(equations.band) // equations.steps
+    near = equations.band.shape[1] <= 2 * tangent and max(max(rows.offsets) for rows in hard) <= 1
+    if near and (by := blocks(equations.steps)) is not None:
+        return BlockSaddle(equations, hard, damping, by.saddle)
+    return BandSaddle(equations, hard, damping)
 
-    def __init__(self, soft: Sequence[Rows], hard: Sequence[Rows], damping: Array, tangent: int) -> None:
-        self._tangent, self._steps = tangent, len(damping) // tangent
+
+class BlockSaddle:
+    """By blocks; see ``saddle``."""
+
+    def __init__(self, equations: NormalEquations, hard: Sequence[Rows], damping: Array, by: SaddleBlocks) -> None:
+        self._by, self._steps = by, equations.steps
+        self._tangent = t = len(equations.band) // self._steps
+        self._counts = [(len(rows.matrix), rows.matrix.shape[2]) for rows in hard]
+        matrix = _merged(hard, t)
+        places = by.place(self._steps, t, matrix)
+        band = np.zeros((self._steps, t, 2 * t))
+        if equations.band.shape[1] == 2 * t:
+            band = np.ascontiguousarray(equations.band).reshape(band.shape)
+        else:
+            band[:, :, :t] = equations.band.reshape(self._steps, t, t)
+        self._factor, self.corner, failed = by.factorize(places, band, damping, equations.border, matrix)
+        if failed:
+            raise NotPositiveDefiniteError(f"no pivot in step {failed - 1}")
+
+    @property
+    def own(self) -> Half:
+        return Half(None, self.corner[:-1, -1], float(self.corner[-1, -1]))
+
+    def half(self, gradient: Array, violations: Sequence[Array]) -> Half:
+        places = self._factor.places
+        right, values = np.zeros((self._steps, places.most)), np.zeros(places.later.shape)
+        right[:, : self._tangent] = gradient.reshape(-1, self._tangent)
+        column = 0
+        for (count, m), given in zip(self._counts, violations, strict=True):
+            values[:count, column : column + m] = given
+            column += m
+        right.ravel()[places.where] = values[places.held]
+        solved, taken, square = self._by.forward(self._factor, right)
+        return Half(solved, taken[:-1], square)
+
+    def step(self, half: Half, parameters: Array) -> tuple[Array, list[Array]]:
+        places = self._factor.places
+        both = self._by.backward(self._factor, half.values, np.ascontiguousarray(parameters))
+        multipliers, column, parts = np.zeros(places.later.shape), 0, []
+        multipliers[places.held] = both.ravel()[places.where]
+        for count, m in self._counts:
+            parts.append(multipliers[:count, column : column + m])
+            column += m
+        return both[:, : self._tangent].ravel(), parts
+
+
+def _merged(hard: Sequence[Rows], tangent: int) -> Array:
+    """Transposed Jacobians of all hard factors, (count, 2 t + n_p + 1, rows)."""
+    if len(hard) == 1 and hard[0].offsets == (0, 1):
+        return np.ascontiguousarray(hard[0].matrix)
+    behind = hard[0].matrix.shape[1] - tangent * len(hard[0].offsets)
+    whole = np.zeros((max(len(r.matrix) for r in hard), 2 * tangent + behind, sum(r.matrix.shape[2] for r in hard)))
+    column = 0
+    for rows in hard:
+        count, _, m = rows.matrix.shape
+        part = whole[:count, :, column : column + m]
+        for i, offset in enumerate(rows.offsets):
+            part[:, offset * tangent :][:, :tangent] = rows.matrix[:, i * tangent : (i + 1) * tangent]
+        part[:, 2 * tangent :] = rows.matrix[:, len(rows.offsets) * tangent :]
+        column += m
+    return whole
+
+
+class BandSaddle:
+    """By LAPACK's general band; see ``saddle``."""
+
+    def __init__(self, equations: NormalEquations, hard: Sequence[Rows], damping: Array) -> None:
+        self._steps = equations.steps
+        self._tangent = tangent = len(equations.band) // self._steps
         sizes = [rows.matrix.shape[2] for rows in hard]
         self._places = [slice(tangent + sum(sizes[:i]), tangent + sum(sizes[: i + 1])) for i in range(len(sizes))]
         """Where in a step's block the multipliers of each hard factor stand."""
         self._size = tangent + sum(sizes)
-        reach = max(max(rows.offsets) for rows in (*soft, *hard))
-        parameters = hard[0].matrix.shape[1] - 1 - tangent * len(hard[0].offsets)
+        reach = max(equations.band.shape[1] // tangent - 1, *(max(rows.offsets) for rows in hard))
         lower = np.zeros((self._steps, reach + 1, self._size, self._size))
-        border = np.zeros((self._steps, self._size, parameters))
-        for rows in soft:
-            self._add_soft(lower, border, rows)
+        border = np.zeros((self._steps, self._size, equations.border.shape[1]))
+        self._add_soft(lower, border, equations)
         for rows, place in zip(hard, self._places, strict=True):
             self._add_hard(lower, border, rows, place)
         states = np.arange(tangent)
@@ -60,44 +154,40 @@ class Saddle:
         )
         if info != 0:
             raise NotPositiveDefiniteError(f"zero pivot {info}")
-        self._border = border.reshape(self._steps * self._size, parameters)
+        self._border = border.reshape(self._steps * self._size, -1)
         self._response = self._solved(self._border)
+        self.corner = np.asarray(self._border.T @ self._response)
 
-    def reduction(self) -> Array:
-        """What the elimination takes from the parameters' corner, (n_p, n_p)."""
-        return np.asarray(self._border.T @ self._response)
+    @property
+    def own(self) -> Half:
+        return Half(self._response[:, -1], self.corner[:-1, -1], float(self.corner[-1, -1]))
 
-    def solved(self, gradient: Array, violations: Sequence[Array]) -> Array:
-        """K⁻¹ (g, b) for the states' gradient (N t,) and the hard rows' values, each (count, rows); (n,)."""
+    def half(self, gradient: Array, violations: Sequence[Array]) -> Half:
         right = np.zeros((self._steps, self._size))
         right[:, : self._tangent] = gradient.reshape(-1, self._tangent)
         for place, values in zip(self._places, violations, strict=True):
             right[: len(values), place] = values
-        return self._solved(right.reshape(-1, 1))[:, 0]
+        solved = self._solved(right.reshape(-1, 1))[:, 0]
+        return Half(solved, self._border[:, :-1].T @ solved, float(right.ravel() @ solved))
 
-    def reduced_gradient(self, solved: Array) -> Array:
-        """What the elimination takes from the parameters' gradient, (n_p,)."""
-        return np.asarray(self._border.T @ solved)
-
-    def step(self, solved: Array, parameters: Array) -> tuple[Array, list[Array]]:
-        """The states' step (N t,) and the multipliers of each hard factor, (N, rows), for a step of the parameters."""
-        both = -(solved + self._response @ parameters).reshape(self._steps, self._size)
+    def step(self, half: Half, parameters: Array) -> tuple[Array, list[Array]]:
+        assert half.values is not None
+        both = -(half.values + self._response[:, :-1] @ parameters).reshape(self._steps, self._size)
         return both[:, : self._tangent].ravel(), [both[:, place] for place in self._places]
 
     def _solved(self, right: Array) -> Array:
-        if not right.shape[1]:
-            return np.zeros(right.shape)
         return np.asarray(_dgbtrs(self._factors, self._bandwidth, self._bandwidth, right, self._exchanges)[0])
 
-    def _add_soft(self, lower: Array, border: Array, rows: Rows) -> None:
+    def _add_soft(self, lower: Array, border: Array, equations: NormalEquations) -> None:
         """JᵀJ and its border; lower[k, d] is the block of rows in step k + d and columns in step k."""
-        t, products = self._tangent, np.matmul(rows.matrix[:, :-1], rows.matrix[:, :-1].transpose(0, 2, 1))
-        count = len(products)
-        for i, early in enumerate(rows.offsets):
-            border[early : early + count, :t] += products[:, i * t : (i + 1) * t, len(rows.offsets) * t :]
-            for j, late in enumerate(rows.offsets[i:], start=i):
-                block = products[:, j * t : (j + 1) * t, i * t : (i + 1) * t]
-                lower[early : early + count, late - early, :t, :t] += block
+        t = self._tangent
+        band = equations.band.reshape(self._steps, t, -1)
+        for i in range(t):
+            column = np.zeros((self._steps, band.shape[2]))
+            column[:, i:] = band[:, i, : band.shape[2] - i]
+            lower[:, : band.shape[2] // t, :t, i] += column.reshape(self._steps, -1, t)
+            lower[:, 0, i, i + 1 : t] += column[:, i + 1 : t]
+        border[:, :t] = equations.border.reshape(self._steps, t, -1)
 
     def _add_hard(self, lower: Array, border: Array, rows: Rows, place: slice) -> None:
         """A and its border; the multipliers of rows that reach over several steps stand in the first of them."""
@@ -107,7 +197,7 @@ class Saddle:
             lower[:count, offset, :t, place] = block
             if offset == 0:
                 lower[:count, 0, place, :t] = block.transpose(0, 2, 1)
-        border[:count, place] = rows.matrix[:, corner:-1].transpose(0, 2, 1)
+        border[:count, place] = rows.matrix[:, corner:].transpose(0, 2, 1)
         ends = np.arange(place.start, place.stop)
         absent = ~np.any(rows.matrix[:, :-1] != 0, axis=1)
         lower[:count, 0, ends, ends] = np.where(absent, -1.0, -_REDUNDANT)

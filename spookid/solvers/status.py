@@ -76,17 +76,13 @@ class Timing:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a solver returns: the best point it found, how it got there, and the information in the parameters there."""
+    """What a solver returns: the best point it found, and how it got there."""
 
     status: Status
     detail: str
     """Which test ended the iteration, with its number."""
     point: Point
     history: tuple[Iteration, ...]
-    information: Array
-    """Schur complement of the states in JᵀWJ at ``point``, (n_p, n_p)."""
-    freedom: int
-    """Degrees of freedom of the residuals: rows with data less unknowns, hard rows counted as rows."""
     timing: Timing
     redundant: int = 0
     """Hard rows of a step that follow from the others."""

@@ -1,6 +1,8 @@
 """The damped, bounded step of a linearized problem.
 
-The states are eliminated in time order; what is left of the step is a small bounded quadratic program.
+The states are eliminated in time order; what is left of the step is a small bounded quadratic program. A step δ is
+corrected by solving for what it lacks: at its end, where the residuals are r, the damped model's gradient is
+Jᵀr + α D δ, with S δ for the exact Hessian's share. Nothing is multiplied by JᵀJ, and no error of δ is carried on.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ import numpy as np
 
 from spookid.kernels import Array
 from spookid.solvers.bounded import bounded_step
+from spookid.solvers.elimination import Half, eliminate
 from spookid.solvers.linearization import Linearization, Tangent
-from spookid.solvers.saddle import Saddle
-from spookid.solvers.structured import Elimination, NotPositiveDefiniteError
+from spookid.solvers.saddle import saddle
+from spookid.solvers.structured import NotPositiveDefiniteError
 
 _PASSES, _SATISFIED = 6, 1e-8
 """Passes of the method of multipliers at the most, and the share of the coupled rows' first error that is enough."""
@@ -22,17 +25,37 @@ _PASSES, _SATISFIED = 6, 1e-8
 class _Step:
     """The parameters' part of a step: a small bounded quadratic program on the Schur complement of the states."""
 
-    def __init__(self, here: Linearization, damping: float, corner: Array, reductions: Sequence[Array]) -> None:
-        self.here = here
-        self.schur = np.asarray(corner[:-1, :-1] - np.sum(reductions, axis=0))
+    def __init__(self, here: Linearization, damping: float, corner: Array, taken: Sequence[Array]) -> None:
+        self.here, self._damping = here, damping
+        self.schur = np.asarray(corner[:-1, :-1] - np.sum(taken, axis=0))
         """Schur complement of the damped states, (n_p, n_p), the parameters undamped."""
         self._matrix = self.schur + damping * np.diag(here.scales.parameters)
         self._lower = here.problem.lower - here.point.parameters
         self._upper = here.problem.upper - here.point.parameters
 
-    def _parameters(self, gradient: Array, reductions: Sequence[Array]) -> Array:
-        reduced = gradient - np.sum(reductions, axis=0)
-        return bounded_step(self._matrix, reduced, self._lower, self._upper)
+    def _parameters(self, gradient: Array, halves: Sequence[Half], moved: Array | float = 0.0) -> Array:
+        """What the parameters move by, given their gradient and where they have moved to already."""
+        reduced = gradient - np.sum([half.taken for half in halves], axis=0)
+        return bounded_step(self._matrix, reduced, self._lower - moved, self._upper - moved)
+
+    def _promised(self, gradient: Array, halves: Sequence[Half], step: Tangent) -> float:
+        """Decrease of the linearized merit along a first step, −2gᵀδ − δᵀHδ: what eliminating the states takes from the
+        damped model, what the parameters do, and the damping's own share; right for any bounds."""
+        move = step.parameters
+        reduced = gradient - np.sum([half.taken for half in halves], axis=0)
+        damped = sum(half.square for half in halves) - float(move @ (2 * reduced + self._matrix @ move))
+        return damped + self._damping * step.scaled_norm(self.here.scales) ** 2
+
+    def _remaining(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
+        """Gradient of the damped model at the end of a step, where the residuals are as given."""
+        return self.here.pull_back(residuals).plus(step.stretched(self.here.scales, self._damping))
+
+    def _whole(self, step: Tangent, more: Tangent) -> Tangent:
+        """A step and its correction; parameters at the end of their box are there to the last digit."""
+        moved, parameters = step.parameters, more.parameters
+        whole = np.where(parameters <= self._lower - moved, self._lower, moved + parameters)
+        whole = np.where(parameters >= self._upper - moved, self._upper, whole)
+        return Tangent(step.plus(more).states, whole)
 
 
 class PenaltyStep(_Step):
@@ -45,32 +68,41 @@ class PenaltyStep(_Step):
     """
 
     def __init__(self, here: Linearization, damping: float, exact: bool = False) -> None:
+        self._exact = exact
         extra = here.curvature if exact else [None] * len(here.chains)
-        self._eliminations = [Elimination(chain, damping, s) for chain, s in zip(here.chains, extra, strict=True)]
+        self._eliminations = [eliminate(chain, damping, s) for chain, s in zip(here.chains, extra, strict=True)]
         corner = here.corner + sum(s.corner for s in extra if s is not None)
-        super().__init__(here, damping, corner, [e.reduction() for e in self._eliminations])
+        super().__init__(here, damping, corner, [e.corner[:-1, :-1] for e in self._eliminations])
 
-    def first(self) -> Tangent:
-        """The step from here. Coupled rows are satisfied to first order by the method of multipliers."""
-        step, first = self._solve(self.here.gradient), 0.0
+    def first(self) -> tuple[Tangent, float]:
+        """The step from here, and the decrease that it promises. Coupled rows are satisfied to first order by the
+        method of multipliers."""
+        halves, gradient = [e.own for e in self._eliminations], self.here.gradient
+        step, first = self._solve(gradient.parameters, halves), 0.0
         for _ in range(_PASSES if self.here.reduction.coupled else 0):
             error = self.here.reduction.shift_to(self.here.violations(self.here.residuals, step), self.here.coupled)
-            self.here.gradient = self.here.pull_back(self.here.residuals)
-            step = self._solve(self.here.gradient)
+            gradient = self.here.gradient = self.here.pull_back(self.here.residuals)
+            halves = self._halves(gradient)
+            step = self._solve(gradient.parameters, halves)
             first = max(first, error)
             if error <= _SATISFIED * first:
                 break
-        return step
+        return step, self._promised(gradient.parameters, halves, step)
 
     def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
         """The step corrected by the residuals found at its end."""
-        return self._solve(self.here.pull_back(residuals).minus(self.here.hessian(step)))
+        gradient = self._remaining(step, residuals)
+        if self._exact:
+            gradient = gradient.plus(self.here.bent(step))
+        return self._whole(step, self._solve(gradient.parameters, self._halves(gradient), step.parameters))
 
-    def _solve(self, gradient: Tangent) -> Tangent:
-        halves = [e.half(g[:, None])[:, 0] for e, g in zip(self._eliminations, gradient.states, strict=True)]
-        pairs = list(zip(self._eliminations, halves, strict=True))
-        parameters = self._parameters(gradient.parameters, [e.reduced_gradient(h) for e, h in pairs])
-        return Tangent(tuple(e.states(h, parameters) for e, h in pairs), parameters)
+    def _halves(self, gradient: Tangent) -> list[Half]:
+        return [e.half(g) for e, g in zip(self._eliminations, gradient.states, strict=True)]
+
+    def _solve(self, gradient: Array, halves: Sequence[Half], moved: Array | float = 0.0) -> Tangent:
+        parameters = self._parameters(gradient, halves, moved)
+        pairs = zip(self._eliminations, halves, strict=True)
+        return Tangent(tuple(e.states(half, parameters) for e, half in pairs), parameters)
 
 
 class SaddleStep(_Step):
@@ -82,29 +114,36 @@ class SaddleStep(_Step):
 
     def __init__(self, here: Linearization, damping: float) -> None:
         self._saddles = [
-            Saddle(rows, hard, damping * scales + (scales * (total == 0)), here.reduction.tangent)
-            for rows, hard, scales, total in zip(
-                here.rows, here.coupled, here.scales.states, here.diagonals, strict=True
+            saddle(chain, hard, damping * scales + (scales * (total == 0)))
+            for chain, hard, scales, total in zip(
+                here.chains, here.coupled, here.scales.states, here.diagonals, strict=True
             )
         ]
-        super().__init__(here, damping, here.corner, [saddle.reduction() for saddle in self._saddles])
+        super().__init__(here, damping, here.corner, [s.corner[:-1, :-1] for s in self._saddles])
 
-    def first(self) -> Tangent:
-        """The step from here, and the multipliers of the coupled rows set to match."""
-        step, multipliers = self._solve(self.here.gradient, self.here.violations(self.here.residuals))
+    def first(self) -> tuple[Tangent, float]:
+        """The step from here, and the decrease that it promises; the multipliers of the coupled rows are set to match.
+
+        The merit's share of the rows themselves falls to nothing: Cδ = −c.
+        """
+        gradient, halves = self.here.gradient, [s.own for s in self._saddles]
+        step, multipliers = self._solve(gradient.parameters, halves)
+        promised = self._promised(gradient.parameters, halves, step)
         self.here.reduction.shift_to(multipliers, self.here.coupled)
-        return step
+        return step, promised + self.here.reduction.constraint_merit(self.here.residuals)
 
     def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
         """The step corrected by the residuals found at its end."""
-        gradient = self.here.pull_back(residuals).minus(self.here.hessian(step))
-        return self._solve(gradient, self.here.violations(residuals, step, -1.0))[0]
+        gradient = self._remaining(step, residuals)
+        triples = zip(self._saddles, gradient.states, self.here.violations(residuals), strict=True)
+        halves = [s.half(g, b) for s, g, b in triples]
+        return self._whole(step, self._solve(gradient.parameters, halves, step.parameters)[0])
 
-    def _solve(self, gradient: Tangent, violations: list[list[Array]]) -> tuple[Tangent, list[list[Array]]]:
-        triples = zip(self._saddles, gradient.states, violations, strict=True)
-        pairs = [(saddle, saddle.solved(g, b)) for saddle, g, b in triples]
-        parameters = self._parameters(gradient.parameters, [s.reduced_gradient(y) for s, y in pairs])
-        steps = [saddle.step(y, parameters) for saddle, y in pairs]
+    def _solve(
+        self, gradient: Array, halves: Sequence[Half], moved: Array | float = 0.0
+    ) -> tuple[Tangent, list[list[Array]]]:
+        parameters = self._parameters(gradient, halves, moved)
+        steps = [s.step(half, parameters) for s, half in zip(self._saddles, halves, strict=True)]
         return Tangent(tuple(states for states, _ in steps), parameters), [m for _, m in steps]
 
 

@@ -1,7 +1,7 @@
 """Normal equations of a chain: banded in time order, with the parameters as a border.
 
-Unknowns are ordered step by step, so JᵀWJ of the states is banded; eliminating them by a banded Cholesky leaves a
-Schur complement in the few parameters. Work and memory are linear in the number of steps, and no loop runs over them.
+Unknowns are ordered step by step, so JᵀWJ of the states is banded. Work and memory are linear in the number of steps,
+and no loop runs over them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
+from scipy.linalg import get_blas_funcs
 
 from spookid.kernels import Array
-from spookid.native import address, routines
+from spookid.native import routines
 from spookid.solvers.products import add_products
 from spookid.solvers.reduction import Rows
 
-_dpbtrf, _dtbtrs = get_lapack_funcs(("pbtrf", "tbtrs"), dtype=np.float64)
 _dsbmv = get_blas_funcs("sbmv", dtype=np.float64)
 
 Run = tuple[int, int]
@@ -64,7 +63,7 @@ class NormalEquations:
         )
 
     def apply(self, states: Array, parameters: Array) -> tuple[Array, Array]:
-        """JᵀJ times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
+        """The matrix times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
         border = self.border[:, :-1]
         width = self.band.shape[1] - 1
         moved = _dsbmv(width, 1.0, self.band.T, states, lower=1) + border @ parameters
@@ -171,54 +170,6 @@ def pull_back(blocks: Sequence[Rows], residuals: Sequence[Array], steps: int, ta
             states[offset : offset + len(product)] += product[:, i * tangent : (i + 1) * tangent]
         parameters = parameters + product[:, len(offsets) * tangent :].sum(axis=0)
     return states.ravel(), np.asarray(parameters)
-
-
-class Elimination:
-    """A chain's states eliminated from its damped normal equations (JᵀJ + α D), or from (JᵀJ + S + α D).
-
-    Args:
-        equations: JᵀJ; its diagonal is D.
-        damping: α.
-        curvature: S, if any.
-
-    Raises:
-        NotPositiveDefiniteError: if the damped band has no Cholesky factor.
-    """
-
-    def __init__(self, equations: NormalEquations, damping: float, curvature: NormalEquations | None = None) -> None:
-        whole = equations if curvature is None else equations.plus(curvature)
-        band = whole.band.copy()
-        # An unknown that moves nothing stays where it is.
-        band[:, 0] = np.where(equations.diagonal == 0, 1.0, whole.band[:, 0] + damping * equations.diagonal)
-        # The transposed view is what LAPACK calls lower band storage, factorized in place.
-        self._steps = equations.steps
-        self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
-        if info != 0:
-            raise NotPositiveDefiniteError(f"leading minor {info}")
-        self._half = self.half(whole.border[:, :-1])
-
-    def half(self, right: Array) -> Array:
-        """L⁻¹ right, (N t, columns)."""
-        if not right.shape[1]:  # LAPACK's wrapper writes past an empty right-hand side
-            return np.zeros(right.shape)
-        if right.shape[1] > 1 and right.T.flags.c_contiguous and (by := routines(self._steps)) is not None:
-            out, width = np.empty(right.shape), self._factor.shape[0]
-            by.forward(len(right), width, address(self._factor), right.shape[1], address(right), address(out))
-            return out
-        return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L")[0])
-
-    def reduction(self) -> Array:
-        """What the elimination takes from the parameters' corner, (n_p, n_p)."""
-        return np.asarray(self._half.T @ self._half)
-
-    def reduced_gradient(self, half_gradient: Array) -> Array:
-        """What it takes from their gradient, given L⁻¹ of the states' gradient, (n_p,)."""
-        return np.asarray(self._half.T @ half_gradient)
-
-    def states(self, half_gradient: Array, parameters: Array) -> Array:
-        """The states' step (N t,) that belongs to a step of the parameters."""
-        right = -(half_gradient + self._half @ parameters)
-        return np.asarray(_dtbtrs(self._factor, right[:, None], uplo="L", trans="T")[0][:, 0])
 
 
 def diagonal(equations: NormalEquations) -> Array:

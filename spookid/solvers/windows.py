@@ -11,7 +11,8 @@ import numpy as np
 from spookid.factor import Group
 from spookid.kernels import Array
 from spookid.solvers.contraction import Contraction, Strip, added
-from spookid.solvers.structured import Elimination, NormalEquations, NotPositiveDefiniteError
+from spookid.solvers.elimination import eliminate
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 WINDOWS = 20
 """Stretches that a recording is cut into."""
@@ -77,8 +78,6 @@ def _without(whole: NormalEquations, strips: Sequence[Strip], first: int, last: 
 def _reduced(equations: NormalEquations) -> Array:
     """Schur complement of the states in the corner, gradient and all, (n_p + 1, n_p + 1); NaN if there is none."""
     try:
-        elimination = Elimination(equations, 0.0)
+        return np.asarray(equations.corner - eliminate(equations, 0.0).corner)
     except NotPositiveDefiniteError:
         return np.full_like(equations.corner, np.nan)
-    half = elimination.half(equations.border)
-    return np.asarray(equations.corner - half.T @ half)

@@ -1,0 +1,221 @@
+"""Block-tridiagonal systems in compiled C, where a compiler is at hand.
+
+LAPACK factorizes a band of a few dozen diagonals column by column; here the rows of a step are factorized together,
+with the border in the same sweep, at a third of the time. Positive definite matrices take Cholesky's factors
+(``blocks.c``); those with the multipliers of hard rows, LU with row exchanges within a step (``saddle.c``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.compiled import load, wanted
+from spookid.compiler import CompilationError
+from spookid.kernels import Array
+from spookid.native import address
+
+_SOURCES = ("vectors.h", "blocks.c", "saddle.c")
+Integers = NDArray[np.int64]
+
+_LANES, _ROWS = 8, 4
+"""Numbers in a vector, and rows that are factorized at once."""
+
+
+class Blocks:
+    """The functions of the C code."""
+
+    def __init__(self, loaded: ctypes.CDLL) -> None:
+        self.saddle = SaddleBlocks(loaded)
+        self._eliminate, self._forward, self._backward = (
+            getattr(loaded, name) for name in ("eliminate_along", "forward_blocks", "backward_blocks")
+        )
+        self._eliminate.restype = ctypes.c_longlong
+
+    def eliminate(self, band: Array, diagonal: Array, damping: float, border: Array) -> tuple[Array, Array, int]:
+        """Factors, and products through the inverse of the border with itself.
+
+        Args:
+            band: lower band of H, transposed, (N, t, 2 t), C-contiguous.
+            diagonal: D, (N t,): H + damping D is factorized, with 1 in the place of a diagonal that has D = 0.
+            damping: α.
+            border: (N t, m) in whole columns.
+
+        Returns:
+            Factors (N, rows, columns), all padded: per step the triangle, the rows of the next step, and L⁻¹ border.
+            The products, (m, m).
+            0, or the number of the first pivot that is not positive.
+        """
+        n, t, _ = band.shape
+        m = border.shape[1]
+        wide, high = -(-m // _LANES), -(-t // _LANES)
+        factor = _aligned((n, -(-t // _ROWS) * _ROWS, (2 * high + wide) * _LANES))
+        corner = _aligned((wide * _LANES, wide * _LANES))
+        corner[:] = 0.0
+        columns = np.ascontiguousarray(border.T)
+        failed = self._eliminate(
+            *_sizes(n, t, m),
+            *(address(band), address(diagonal), ctypes.c_double(damping), address(columns)),
+            *(address(factor), address(corner)),
+        )
+        return factor, _symmetric(corner[:m, :m]), int(failed)
+
+    def forward(self, factor: Array, m: int, right: Array) -> tuple[Array, Array]:
+        """y = L⁻¹ right, (N t,), and (L⁻¹ border)ᵀ y, (m,), for right (N, t), C-contiguous."""
+        n, t = right.shape
+        out, pulled = np.empty(n * t), np.empty(-(-m // _LANES) * _LANES)
+        self._forward(*_sizes(n, t, m), address(factor), address(right), address(out), address(pulled))
+        return out, pulled[:m]
+
+    def backward(self, factor: Array, t: int, half: Array | None, move: Array) -> Array:
+        """L⁻ᵀ of −(half + Y move), (N t,), with Y all columns of L⁻¹ border but the last, which is ``half`` if none is
+        given."""
+        n, m = len(factor), len(move) + 1
+        out = np.empty(n * t)
+        self._backward(*_sizes(n, t, m), address(factor), address(half), address(move), address(out))
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the multipliers of hard rows stand: with the later step that a row sees, else with the earlier."""
+
+    later: Integers
+    """Of each row, (count, m): 0 its own step, 1 the next, −1 nowhere, for the row is empty."""
+    slot: Integers
+    """Place in that step's block, (count, m)."""
+    rows: Integers
+    """Sizes of the blocks, (N,)."""
+    most: int
+    """Room for one."""
+    sizes: Integers
+    """As the C code takes them: N, t, m, columns, borders, most."""
+
+    @cached_property
+    def held(self) -> NDArray[np.bool_]:
+        """True for rows that have a multiplier, (count, m)."""
+        return self.later >= 0
+
+    @cached_property
+    def where(self) -> Integers:
+        """Places of the multipliers that stand anywhere, in arrays (N, most)."""
+        steps = np.arange(len(self.later))[:, None] + self.later
+        return np.asarray((steps * self.most + self.slot)[self.held])
+
+
+class SaddleBlocks:
+    """Symmetric indefinite systems K with hard rows; all arrays C-contiguous."""
+
+    def __init__(self, loaded: ctypes.CDLL) -> None:
+        self._place, self._factorize, self._forward, self._backward = (
+            getattr(loaded, name) for name in ("place_rows", "factorize_saddle", "forward_saddle", "backward_saddle")
+        )
+        self._factorize.restype = ctypes.c_longlong
+
+    def place(self, steps: int, tangent: int, hard: Array) -> Places:
+        """Places for the rows of ``hard``, transposed Jacobians (count, 2 t + n_p + 1, m)."""
+        count, columns, m = hard.shape
+        sizes = np.array([steps, tangent, m, columns, columns - 2 * tangent, 0], dtype=np.int64)
+        later, slot = np.empty((2, count, m), dtype=np.int64)
+        rows = np.empty(steps, dtype=np.int64)
+        self._place(address(sizes), *_sizes(count), *_addresses(hard, later, slot, rows))
+        sizes[-1] = -(-rows.max() // _ROWS) * _ROWS
+        return Places(later, slot, rows, int(sizes[-1]), sizes)
+
+    def factorize(
+        self, places: Places, band: Array, damping: Array, border: Array, hard: Array
+    ) -> tuple[SaddleFactor, Array, int]:
+        """Factors, products through the inverse of the border with itself, and 0 or the first step without a pivot.
+
+        Args:
+            places: of the hard rows.
+            band: lower band of the soft rows' matrix, transposed, (N, t, 2 t).
+            damping: added to its diagonal, (N t,).
+            border: of the soft rows, (N t, m) in whole columns.
+            hard: transposed Jacobians and values of the hard rows, (count, 2 t + n_p + 1, m).
+        """
+        steps, tangent, m, _, borders, most = places.sizes.tolist()
+        wide = -(-borders // _LANES)
+        across = -(-most // _LANES) + -(-(tangent + m) // _LANES) + wide
+        panels = _aligned((steps, most, across * _LANES))
+        order = np.empty((steps, most), dtype=np.intc)
+        corner = _aligned((wide * _LANES, wide * _LANES))
+        corner[:] = 0.0
+        columns = np.ascontiguousarray(border.T)
+        failed = self._factorize(
+            *(address(places.sizes), *_sizes(len(hard))),
+            *_addresses(band, damping, columns, hard, places.later, places.slot, places.rows),
+            *(address(panels), address(order), address(corner)),
+        )
+        if failed < 0:
+            raise MemoryError("factorize_saddle")
+        return SaddleFactor(places, panels, order), _symmetric(corner[:borders, :borders]), int(failed)
+
+    def forward(self, factor: SaddleFactor, right: Array) -> tuple[Array, Array, float]:
+        """A right-hand side (N, most) as ``backward`` takes it, borderᵀK⁻¹right, (m,), and rightᵀK⁻¹right."""
+        places, borders = factor.places, int(factor.places.sizes[4])
+        out, pulled, square = np.zeros(right.shape), np.empty(-(-borders // _LANES) * _LANES), np.empty(1)
+        known = _addresses(places.sizes, places.rows, factor.panels, factor.order)
+        self._forward(*known, *_addresses(right, out, pulled, square))
+        return out, pulled[:borders], float(square[0])
+
+    def backward(self, factor: SaddleFactor, half: Array | None, move: Array) -> Array:
+        """−K⁻¹(right + border move), (N, most), with all columns of the border but the last, which is the right-hand
+        side if ``half``, one that went ``forward``, is not given."""
+        places = factor.places
+        out = np.empty((len(factor.panels), places.most))
+        self._backward(*_addresses(places.sizes, places.rows, factor.panels, half, move, out))
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class SaddleFactor:
+    """What ``SaddleBlocks.factorize`` makes."""
+
+    places: Places
+    panels: Array
+    """(N, most, columns)."""
+    order: NDArray[np.intc]
+    """Exchanges of rows, (N, most)."""
+
+
+def blocks(steps: int) -> Blocks | None:
+    """The functions, None if there is no compiler, or if that is not wanted for so few steps."""
+    return _loaded(os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted(steps) else None
+
+
+@lru_cache(maxsize=4)
+def _loaded(_command: str, _path: str) -> Blocks | None:
+    try:
+        return Blocks(load("\n".join(Path(__file__).with_name(name).read_text("ascii") for name in _SOURCES)))
+    except (CompilationError, OSError):
+        return None
+
+
+def _sizes(*sizes: int) -> tuple[ctypes.c_longlong, ...]:
+    return tuple(ctypes.c_longlong(size) for size in sizes)
+
+
+def _addresses(*arrays: NDArray[Any] | None) -> list[ctypes.c_void_p]:
+    return [address(array) for array in arrays]
+
+
+def _symmetric(taken: Array) -> Array:
+    """Products of which the upper triangle was subtracted."""
+    upper = -np.triu(taken)
+    return np.asarray(upper + np.triu(upper, 1).T)
+
+
+def _aligned(shape: tuple[int, ...]) -> Array:
+    """Room that begins where a vector may."""
+    count = int(np.prod(shape))
+    room = np.empty(count + _LANES)
+    start = -room.ctypes.data % (_LANES * room.itemsize) // room.itemsize
+    return room[start : start + count].reshape(shape)

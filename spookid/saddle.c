@@ -1,0 +1,326 @@
+/* Symmetric indefinite block-tridiagonal systems with a border: the unknowns of a step and the multipliers of hard
+   rows; see blocks.py.
+
+   A hard row of steps k and k + 1 has its multiplier in the later step if it sees that step's unknowns, else in the
+   earlier one: what it holds there is what it is eliminated with. Each step's block K is factorized with row exchanges
+   of its own; X = K^-1 F with F the columns of the next step, and likewise for the border. A panel row holds K's
+   factors (S vectors), X (W vectors) and the border (B vectors); in the place of pivots stand their inverses. */
+
+typedef struct {
+  size n, t, m, columns, borders, most, S, W, B, V;
+} Sizes;
+
+static Sizes sizes(const size *given) {
+  size S = vectors(given[5]), W = vectors(given[1] + given[2]), B = vectors(given[4]);
+  return (Sizes){given[0], given[1], given[2], given[3], given[4], given[5], S, W, B, S + W + B};
+}
+
+/* Where the multipliers of hard rows (count, columns, m) stand: in their own step (0), in the next (1) or nowhere (-1),
+   and the place in that step's block; the sizes of the blocks (n). */
+EXPORT void place_rows(const size *given, size count, const double *hard, size *later, size *slot, size *rows) {
+  Sizes z = sizes(given);
+  for (size k = 0; k < z.n; ++k) rows[k] = z.t;
+  for (size k = 0; k < count; ++k, hard += z.columns * z.m)
+    for (int pass = 1; pass >= 0; --pass)  /* late rows first: they are the first of the next block */
+      for (size r = 0; r < z.m; ++r) {
+        size at = k * z.m + r, from = pass ? z.t : 0, stop = pass ? 2 * z.t : z.columns - 1;
+        if (pass) later[at] = -1;
+        if (later[at] >= 0) continue;
+        for (size c = from; c < stop && later[at] < 0; ++c)
+          if (hard[c * z.m + r] != 0.0) later[at] = pass, slot[at] = rows[k + pass]++;
+      }
+}
+
+INLINE void reduce(lanes (*sum)[GROUP], const int w, const double *left, const lanes *right, size count, size V) {
+  for (size r = 0; r < count; ++r, right += V) {
+    UNROLL for (int i = 0; i < ROWS; ++i) {
+      UNROLL for (int j = 0; j < w; ++j) sum[i][j] -= left[i * V * LANES + r] * right[j];
+    }
+  }
+}
+
+INLINE void strip(lanes *at, const int w, const double *left, const lanes *right, size count, size V) {
+  lanes sum[ROWS][GROUP];
+  UNROLL for (int i = 0; i < ROWS; ++i) {
+    UNROLL for (int j = 0; j < w; ++j) sum[i][j] = at[i * V + j];
+  }
+  reduce(sum, w, left, right, count, V);
+  UNROLL for (int i = 0; i < ROWS; ++i) {
+    UNROLL for (int j = 0; j < w; ++j) at[i * V + j] = sum[i][j];
+  }
+}
+
+/* Four rows of `wide` vectors less `count` entries of each row on the left times as many rows on the right. */
+static void strips(lanes *at, size wide, const double *left, const lanes *right, size count, size V) {
+  size c = 0;
+  for (; c + GROUP <= wide; c += GROUP) strip(at + c, GROUP, left, right + c, count, V);
+  for (; c < wide; ++c) strip(at + c, 1, left, right + c, count, V);
+}
+
+static void exchange(lanes *a, lanes *b, size count) {
+  for (size c = 0; c < count; ++c) {
+    lanes kept = a[c];
+    a[c] = b[c], b[c] = kept;
+  }
+}
+
+/* A pivot below this share of what stood in its column when all unknowns had been eliminated is rounding. */
+#define IMPLIED 1e-13
+
+/* Largest of each column from p to end in the rows from t on. */
+static void largest_of(const lanes *panel, size R, size V, size t, size p, size end, double *scale) {
+  for (size q = p; q < end; ++q) scale[q - p] = 0.0;
+  for (size i = t; i < R; ++i)
+    for (size q = p; q < end; ++q) scale[q - p] = fmax(scale[q - p], fabs(((double *)(panel + i * V))[q]));
+}
+
+/* The row from p on that has the least in columns from p to R. */
+static size emptiest(const lanes *panel, size R, size V, size p) {
+  size found = p;
+  double least = INFINITY;
+  for (size i = p; i < R; ++i) {
+    double largest = 0.0;
+    for (size c = p; c < R; ++c) largest = fmax(largest, fabs(((double *)(panel + i * V))[c]));
+    if (largest < least) least = largest, found = i;
+  }
+  return found;
+}
+
+/* Eight columns of a panel of R rows, all of whose vectors follow the exchanges; false if an unknown of the t first has
+   no pivot. A multiplier without one is that of a row that others imply: it is zero, and the emptiest row is left out. */
+static int columns_of(lanes *panel, size R, size V, size t, size c, size width, int *order) {
+  const size end = c * LANES + width, marked = c * LANES < t ? t : c * LANES;
+  double scale[LANES];
+  for (size p = c * LANES; p < end; ++p) {
+    if (p == marked) largest_of(panel, R, V, t, p, end, scale);
+    size best = p;
+    double largest = 0.0;
+    for (size i = p; i < R; ++i) {
+      double value = fabs(((double *)(panel + i * V))[p]);
+      if (value > largest) largest = value, best = i;
+    }
+    int implied = p >= t && !(largest > IMPLIED * scale[p - marked]);
+    if (!(largest > 0.0) && p < t) return 0;
+    if (implied) best = emptiest(panel, R, V, p);
+    order[p] = best;
+    if (best != p) exchange(panel + p * V, panel + best * V, V);
+    lanes row = panel[p * V + c];
+    double *pivot = (double *)(panel + p * V) + p;
+    for (size l = 0; l <= p - c * LANES; ++l) row[l] = 0.0;
+    *pivot = implied ? 0.0 : 1.0 / *pivot;
+    for (size i = p + 1; i < R; ++i) {
+      double *entry = (double *)(panel + i * V) + p, factor = *entry * *pivot;
+      panel[i * V + c] -= factor * row;
+      *entry = factor;
+    }
+  }
+  return 1;
+}
+
+/* LU of a panel's first R columns, and K^-1 times what stands behind its first S vectors. */
+static int solve_panel(lanes *panel, size R, size S, size V, size t, int *order) {
+  for (size c = 0; c * LANES < R; ++c) {
+    size begin = c * LANES, width = R - begin < LANES ? R - begin : LANES, right = c + 1;
+    if (!columns_of(panel, R, V, t, c, width, order)) return 0;
+    for (size r = 1; r < width; ++r) {
+      const double *left = (double *)(panel + (begin + r) * V) + begin;
+      for (size q = 0; q < r; ++q)
+        for (size v = right; v < V; ++v) panel[(begin + r) * V + v] -= left[q] * panel[(begin + q) * V + v];
+    }
+    for (size i = begin + width; i < R; i += ROWS)
+      strips(panel + i * V + right, V - right, (double *)(panel + i * V) + begin, panel + begin * V + right, width, V);
+  }
+  for (size c = vectors(R) - 1; c >= 0; --c) {
+    size begin = c * LANES, width = R - begin < LANES ? R - begin : LANES, end = begin + width;
+    for (size i = begin; i < end; i += ROWS)
+      strips(panel + i * V + S, V - S, (double *)(panel + i * V) + end, panel + end * V + S, R - end, V);
+    for (size r = end - 1; r >= begin; --r) {
+      const double *left = (double *)(panel + r * V);
+      for (size q = r + 1; q < end; ++q)
+        for (size v = S; v < V; ++v) panel[r * V + v] -= left[q] * panel[q * V + v];
+      for (size v = S; v < V; ++v) panel[r * V + v] *= left[r];
+    }
+  }
+  return 1;
+}
+
+/* One hard row's derivatives and value into a block: at q, by its columns from `from` on. */
+static void add_row(lanes *panel, Sizes z, size q, const double *hard, size r, size from) {
+  double *row = (double *)(panel + q * z.V), *border = row + (z.S + z.W) * LANES;
+  for (size i = 0; i < z.t; ++i) {
+    double value = hard[(from + i) * z.m + r];
+    row[i] += value;
+    ((double *)(panel + i * z.V))[q] += value;
+  }
+  for (size c = 0; c < z.borders; ++c) border[c] += hard[(2 * z.t + c) * z.m + r];
+}
+
+/* What the last step leaves, in the upper triangle of its columns, and the soft rows of this one. */
+static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *band, const double *damping,
+                     const double *border, const lanes *carry) {
+  for (size i = 0; i < reached; ++i) {
+    double *row = (double *)(panel + i * z.V);
+    const double *left = (double *)(carry + i * (z.W + z.B));
+    for (size j = i; j < reached; ++j) row[j] = ((double *)(panel + j * z.V))[i] = left[j];
+    memcpy(row + (z.S + z.W) * LANES, left + z.W * LANES, z.borders * sizeof(double));
+  }
+  for (size i = 0; i < z.t; ++i) {
+    double *row = (double *)(panel + i * z.V);
+    const double *from = band + (k * z.t + i) * 2 * z.t;
+    row[i] += from[0] + damping[k * z.t + i];
+    for (size j = i + 1; j < z.t; ++j) row[j] += from[j - i], ((double *)(panel + j * z.V))[i] += from[j - i];
+    memcpy(row + z.S * LANES, from + z.t - i, z.t * sizeof(double));
+    for (size c = 0; c < z.borders; ++c) row[(z.S + z.W) * LANES + c] += border[(c * z.n + k) * z.t + i];
+  }
+}
+
+/* to (four rows that are `apart` vectors apart) less left' right. */
+INLINE void gram(lanes *to, size apart, const int w, int fresh, const double *left, size U, const lanes *right, size V,
+                 size count) {
+  lanes sum[ROWS][GROUP];
+  UNROLL for (int i = 0; i < ROWS; ++i) {
+    UNROLL for (int j = 0; j < w; ++j) sum[i][j] = fresh ? ZERO : to[i * apart + j];
+  }
+  subtract(sum, w, left, U, right, V, count);
+  UNROLL for (int i = 0; i < ROWS; ++i) {
+    UNROLL for (int j = 0; j < w; ++j) to[i * apart + j] = sum[i][j];
+  }
+}
+
+/* The upper triangles of carry = -F' [X | border's] and of the corner, of which as much is taken; F and the border as
+   they were before. */
+static void leave(const lanes *before, const lanes *panel, Sizes z, size R, lanes *carry, lanes *corner) {
+  size wide = z.W + z.B, seen = padded(z.t);
+  for (size a = 0; a < z.W * LANES; a += ROWS) {
+    size c = a / LANES;
+    const double *left = (double *)before + a;
+    for (; c + GROUP <= wide; c += GROUP)
+      gram(carry + a * wide + c, wide, GROUP, 1, left, wide, panel + z.S + c, z.V, seen);
+    for (; c < wide; ++c) gram(carry + a * wide + c, wide, 1, 1, left, wide, panel + z.S + c, z.V, seen);
+  }
+  for (size a = 0; a < z.borders; a += ROWS)
+    for (size c = a / LANES; c < z.B; ++c)
+      gram(corner + a * z.B + c, z.B, 1, 0, (double *)(before + z.W) + a, wide, panel + z.S + z.W + c, z.V, R);
+}
+
+/* Factors (n, most, V) with row exchanges (n, most), and the border's products through the inverse, subtracted from the
+   upper half of a corner; 0, the number of the first step without a pivot, or -1 if there is no memory. */
+EXPORT size factorize_saddle(const size *given, size count, const double *band, const double *damping,
+                             const double *border, const double *hard, const size *later, const size *slot,
+                             const size *rows, lanes *factor, int *order, lanes *corner) {
+  Sizes z = sizes(given);
+  size wide = z.W + z.B, reached = 0;
+  lanes *carry = aligned_alloc(sizeof(lanes), (z.W * LANES + z.most) * wide * sizeof(lanes));
+  if (!carry) return -1;
+  lanes *before = carry + z.W * LANES * wide;
+  for (size k = 0; k < z.n; ++k) {
+    lanes *panel = factor + k * z.most * z.V;
+    size R = padded(rows[k]), next = 0;
+    memset(panel, 0, z.most * z.V * sizeof(lanes));
+    add_soft(panel, z, k, reached, band, damping, border, carry);
+    for (size i = rows[k]; i < R; ++i) ((double *)(panel + i * z.V))[i] = 1.0;
+    for (size r = 0; k && k <= count && r < z.m; ++r)
+      if (later[(k - 1) * z.m + r] == 1)
+        add_row(panel, z, slot[(k - 1) * z.m + r], hard + (k - 1) * z.columns * z.m, r, z.t);
+    for (size r = 0; k < count && r < z.m; ++r) {
+      const double *from = hard + k * z.columns * z.m;
+      size q = slot[k * z.m + r];
+      if (later[k * z.m + r] == 0) add_row(panel, z, q, from, r, 0);
+      if (later[k * z.m + r] != 1) continue;
+      ++next;
+      for (size i = 0; i < z.t; ++i) ((double *)(panel + i * z.V + z.S))[q] = from[i * z.m + r];
+    }
+    for (size i = 0; i < R; ++i) memcpy(before + i * wide, panel + i * z.V + z.S, wide * sizeof(lanes));
+    if (!solve_panel(panel, R, z.S, z.V, z.t, order + k * z.most)) {
+      free(carry);
+      return k + 1;
+    }
+    leave(before, panel, z, R, carry, corner);
+    reached = z.t + next;
+  }
+  free(carry);
+  return 0;
+}
+
+static double total(lanes sum) {
+  return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+}
+
+/* K^-1 x in place, by the factors of one step. */
+static void solve_step(const lanes *panel, size R, size S, size V, const int *order, lanes *x) {
+  double *at = (double *)x;
+  lanes done[S];
+  double *known = (double *)done;
+  for (size i = 0; i < R; ++i)
+    if (order[i] != i) {
+      double kept = at[i];
+      at[i] = at[order[i]], at[order[i]] = kept;
+    }
+  memset(done, 0, sizeof done);
+  for (size i = 0; i < R; ++i) {
+    lanes sum = ZERO;
+    for (size c = 0; c <= i / LANES; ++c) sum += panel[i * V + c] * done[c];
+    known[i] = at[i] - total(sum);
+  }
+  memset(x, 0, sizeof done);
+  for (size i = R - 1; i >= 0; --i) {
+    lanes sum = ZERO;
+    for (size c = i / LANES; c < S; ++c) sum += panel[i * V + c] * x[c];
+    at[i] = (known[i] - total(sum)) * ((double *)(panel + i * V))[i];
+  }
+}
+
+/* Of right-hand sides (n, most): what each step's block makes of its own, reduced (n, most), border' K^-1 right (B
+   vectors' numbers), and right' K^-1 right. */
+EXPORT void forward_saddle(const size *given, const size *rows, const lanes *factor, const int *order,
+                           const double *right, double *out, double *pulled, double *square) {
+  Sizes z = sizes(given);
+  lanes x[z.S], rest[z.W], sums[z.B];
+  double *at = (double *)x;
+  memset(rest, 0, sizeof rest);
+  memset(sums, 0, sizeof sums);
+  *square = 0.0;
+  for (size k = 0; k < z.n; ++k) {
+    const lanes *panel = factor + k * z.most * z.V;
+    memset(x, 0, sizeof x);
+    memcpy(x, rest, (rows[k] < z.W * LANES ? rows[k] : z.W * LANES) * sizeof(double));
+    memset(rest, 0, sizeof rest);
+    for (size i = 0; i < rows[k]; ++i) {
+      const lanes *row = panel + i * z.V + z.S;
+      double value = at[i] += right[k * z.most + i];
+      for (size c = 0; c < z.W; ++c) rest[c] -= value * row[c];
+      for (size c = 0; c < z.B; ++c) sums[c] += value * row[z.W + c];
+      out[k * z.most + i] = value;
+    }
+    solve_step(panel, padded(rows[k]), z.S, z.V, order + k * z.most, x);
+    for (size i = 0; i < rows[k]; ++i) {
+      *square += out[k * z.most + i] * at[i];
+      out[k * z.most + i] = at[i];
+    }
+  }
+  memcpy(pulled, sums, sizeof sums);
+}
+
+/* The solution (n, most) of -(right + border move), given what `forward_saddle` made of right, or nothing for the
+   border's last column. */
+EXPORT void backward_saddle(const size *given, const size *rows, const lanes *factor, const double *half,
+                            const double *move, double *out) {
+  Sizes z = sizes(given);
+  size wide = z.W + z.B;
+  lanes known[wide];
+  double *at = (double *)known;
+  memset(known, 0, sizeof known);
+  memcpy(at + z.W * LANES, move, (z.borders - 1) * sizeof(double));
+  at[z.W * LANES + z.borders - 1] = half ? 0.0 : 1.0;
+  for (size k = z.n - 1; k >= 0; --k) {
+    double *to = out + k * z.most;
+    for (size i = 0; i < z.most; ++i) {
+      const lanes *row = factor + (k * z.most + i) * z.V + z.S;
+      lanes sum = ZERO;
+      for (size c = 0; c < wide; ++c) sum += row[c] * known[c];
+      to[i] = i < rows[k] ? -total(sum) - (half ? half[k * z.most + i] : 0.0) : 0.0;
+    }
+    memset(known, 0, z.W * sizeof(lanes));
+    memcpy(known, to, (rows[k] < z.W * LANES ? rows[k] : z.W * LANES) * sizeof(double));
+  }
+}

@@ -1,0 +1,131 @@
+"""A chain's states eliminated from its damped normal equations: (JᵀJ + α D), or (JᵀJ + S + α D).
+
+With the Cholesky factor L of the states' part and the border B, the corner loses (L⁻¹B)ᵀ(L⁻¹B); the gradient is the
+border's last column. Steps that couple with the next alone are factorized by blocks if there is a compiler; LAPACK's
+banded Cholesky does everything else, and is faster where a step has very few unknowns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from spookid.blocks import Blocks, blocks
+from spookid.kernels import Array
+from spookid.native import address, routines
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
+
+_dpbtrf, _dtbtrs = get_lapack_funcs(("pbtrf", "tbtrs"), dtype=np.float64)
+
+_FEWEST_UNKNOWNS = 4
+"""Of a step, for blocks to be faster than a band."""
+
+
+@dataclass(frozen=True, eq=False)
+class Half:
+    """y = L⁻¹ g for a gradient g of the states."""
+
+    values: Array | None
+    """(N t,); None if it stands with the factor."""
+    taken: Array
+    """(L⁻¹B)ᵀ y, what the elimination takes from the parameters' gradient, (n_p,)."""
+    square: float
+    """|y|²."""
+
+
+class Elimination(Protocol):
+    """A chain's states eliminated."""
+
+    corner: Array
+    """What the elimination takes from the parameters' corner, (n_p + 1, n_p + 1)."""
+
+    @property
+    def own(self) -> Half:
+        """Of the equations' own gradient."""
+
+    def half(self, gradient: Array) -> Half:
+        """Of another gradient (N t,)."""
+
+    def states(self, half: Half, parameters: Array) -> Array:
+        """The states' step (N t,) that belongs to a step of the parameters."""
+
+
+def eliminate(equations: NormalEquations, damping: float, curvature: NormalEquations | None = None) -> Elimination:
+    """The states eliminated.
+
+    Args:
+        equations: JᵀJ; its diagonal is D.
+        damping: α.
+        curvature: S, if any.
+
+    Raises:
+        NotPositiveDefiniteError: if the damped band has no Cholesky factor.
+    """
+    whole = equations if curvature is None else equations.plus(curvature)
+    if equations.steps and (by := blocks(equations.steps)) is not None:
+        tangent = len(whole.band) // equations.steps
+        if tangent >= _FEWEST_UNKNOWNS and whole.band.shape[1] == 2 * tangent:
+            return BlockElimination(whole, equations.diagonal, damping, by)
+    return BandElimination(whole, equations.diagonal, damping)
+
+
+class BlockElimination:
+    """By blocks; see ``eliminate``."""
+
+    def __init__(self, whole: NormalEquations, diagonal: Array, damping: float, by: Blocks) -> None:
+        self._by, self._shape = by, (whole.steps, len(whole.band) // whole.steps)
+        band = np.ascontiguousarray(whole.band).reshape(*self._shape, -1)
+        self._factor, self.corner, failed = by.eliminate(band, diagonal, damping, whole.border)
+        if failed:
+            raise NotPositiveDefiniteError(f"leading minor {failed}")
+
+    @property
+    def own(self) -> Half:
+        return Half(None, self.corner[:-1, -1], float(self.corner[-1, -1]))
+
+    def half(self, gradient: Array) -> Half:
+        right = np.ascontiguousarray(gradient).reshape(self._shape)
+        values, products = self._by.forward(self._factor, len(self.corner), right)
+        return Half(values, products[:-1], float(values @ values))
+
+    def states(self, half: Half, parameters: Array) -> Array:
+        return self._by.backward(self._factor, self._shape[1], half.values, np.ascontiguousarray(parameters))
+
+
+class BandElimination:
+    """By LAPACK's banded Cholesky; see ``eliminate``."""
+
+    def __init__(self, whole: NormalEquations, diagonal: Array, damping: float) -> None:
+        band = whole.band.copy()
+        # An unknown that moves nothing stays where it is.
+        band[:, 0] = np.where(diagonal == 0, 1.0, whole.band[:, 0] + damping * diagonal)
+        # The transposed view is what LAPACK calls lower band storage, factorized in place.
+        self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
+        if info != 0:
+            raise NotPositiveDefiniteError(f"leading minor {info}")
+        self._border = self._forward(whole.border, whole.steps)
+        self.corner = np.asarray(self._border.T @ self._border)
+
+    @property
+    def own(self) -> Half:
+        return Half(self._border[:, -1], self.corner[:-1, -1], float(self.corner[-1, -1]))
+
+    def half(self, gradient: Array) -> Half:
+        values = np.asarray(_dtbtrs(self._factor, gradient[:, None], uplo="L")[0][:, 0])
+        return Half(values, self._border[:, :-1].T @ values, float(values @ values))
+
+    def states(self, half: Half, parameters: Array) -> Array:
+        assert half.values is not None
+        right = -(half.values + self._border[:, :-1] @ parameters)
+        return np.asarray(_dtbtrs(self._factor, right[:, None], uplo="L", trans="T")[0][:, 0])
+
+    def _forward(self, right: Array, steps: int) -> Array:
+        """L⁻¹ right, (N t, columns)."""
+        if right.shape[1] > 1 and right.T.flags.c_contiguous and (by := routines(steps)) is not None:
+            out, width = np.empty(right.shape), self._factor.shape[0]
+            by.forward(len(right), width, address(self._factor), right.shape[1], address(right), address(out))
+            return out
+        return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L")[0])

@@ -1,0 +1,35 @@
+/* What blocks.c and saddle.c have in common; see blocks.py. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 8
+#define ROWS 4
+typedef double lanes __attribute__((vector_size(8 * LANES)));
+typedef long long size;
+
+#ifdef __AVX512F__
+#define GROUP 3
+#else
+#define GROUP 1
+#endif
+
+#define EXPORT __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 4")
+
+static const lanes ZERO = {0};
+
+static size vectors(size count) { return (count + LANES - 1) / LANES; }
+static size padded(size count) { return (count + ROWS - 1) / ROWS * ROWS; }
+
+/* sum -= left' right over `count` rows that are U and V vectors apart; four columns of left, w vectors of right. */
+INLINE void subtract(lanes (*sum)[GROUP], const int w, const double *left, size U, const lanes *right, size V,
+                     size count) {
+  for (size r = 0; r < count; ++r, left += U * LANES, right += V) {
+    UNROLL for (int i = 0; i < ROWS; ++i) {
+      UNROLL for (int j = 0; j < w; ++j) sum[i][j] -= left[i] * right[j];
+    }
+  }
+}

@@ -1,0 +1,158 @@
+"""Elimination by blocks, with and without hard rows, against LAPACK's band, and which of them is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spookid.blocks import blocks
+from spookid.compiler import CompilationError, find
+from spookid.kernels import Array
+from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
+from spookid.solvers.reduction import Rows
+from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle, saddle
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
+
+ALPHA = 1e-3
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    try:
+        find()
+    except CompilationError:
+        pytest.skip("there is no C compiler")
+    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+
+
+def equations(steps: int, tangent: int, parameters: int, reach: int = 1) -> NormalEquations:
+    rng = np.random.default_rng(4)
+    shape = (steps - reach, (reach + 1) * tangent + parameters + 1, 2 * tangent)
+    matrix = rng.normal(size=shape) * 10 ** rng.uniform(-2, 2, size=(1, shape[1], 1))
+    matrix[:, [1, tangent + 1]] = 0.0  # an unknown that moves nothing
+    first = Rows((0,), rng.normal(size=(1, tangent + parameters + 1, tangent)), None)
+    return assemble([Rows(tuple(range(reach + 1)), matrix, None), first], steps, tangent, parameters)
+
+
+def close(found: Array, expected: Array) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * np.abs(expected).max(initial=0.0))
+
+
+@pytest.mark.parametrize(("tangent", "parameters"), [(4, 0), (5, 2), (8, 7), (11, 13), (24, 13), (26, 8)])
+def test_blocks_and_bands_give_the_same(tangent, parameters):
+    whole = equations(9, tangent, parameters)
+    found = eliminate(whole, ALPHA)
+    assert isinstance(found, BlockElimination)
+    expected = BandElimination(whole, whole.diagonal, ALPHA)
+    close(found.corner, expected.corner)
+    rng = np.random.default_rng(5)
+    other, move = rng.normal(size=len(whole.band)), rng.normal(size=parameters)
+    for one, two in ((found.own, expected.own), (found.half(other), expected.half(other))):
+        close(one.taken, two.taken)
+        assert one.square == pytest.approx(two.square, rel=1e-10)
+        step = found.states(one, move)
+        close(step, expected.states(two, move))
+    assert step[tangent + 1] == -other[tangent + 1]  # its diagonal is taken for 1
+
+
+def test_curvature_is_added_and_damping_is_that_of_the_plain_matrix():
+    whole, extra = equations(6, 5, 3), equations(6, 5, 3)
+    extra.band[:] *= 0.5
+    found = eliminate(whole, ALPHA, extra)
+    assert isinstance(found, BlockElimination)
+    expected = BandElimination(whole.plus(extra), whole.diagonal, ALPHA)
+    close(found.corner, expected.corner)
+    close(found.states(found.own, np.ones(3)), expected.states(expected.own, np.ones(3)))
+
+
+@pytest.mark.parametrize("value", [-1e3, 0.0, np.nan])
+def test_what_is_not_positive_definite_is_refused_at_the_same_place(value):
+    whole = equations(7, 6, 2)
+    diagonal = whole.diagonal
+    whole.band[3 * 6 + 4, 0] = value
+    by = blocks(7)
+    assert by is not None
+    with pytest.raises(NotPositiveDefiniteError, match=f"leading minor {3 * 6 + 5}$"):
+        BlockElimination(whole, diagonal, 0.0, by)
+    if np.isfinite(value):
+        with pytest.raises(NotPositiveDefiniteError, match=f"leading minor {3 * 6 + 5}$"):
+            BandElimination(whole, diagonal, 0.0)
+
+
+@pytest.mark.parametrize(("tangent", "reach"), [(3, 1), (5, 2)])
+def test_few_unknowns_and_wide_couplings_are_left_to_the_band(tangent, reach):
+    assert isinstance(eliminate(equations(8, tangent, 2, reach), ALPHA), BandElimination)
+
+
+def test_no_compiler_no_blocks(monkeypatch):
+    monkeypatch.setenv("SPOOKID_COMPILE", "off")
+    assert isinstance(eliminate(equations(8, 6, 2), ALPHA), BandElimination)
+
+
+# --- hard rows ---
+
+
+def hard_rows(steps: int, tangent: int, parameters: int) -> list[Rows]:
+    """Rows that see both steps, the next alone, their own alone, and ones that are there at some steps only."""
+    rng = np.random.default_rng(6)
+    linking = rng.normal(size=(steps - 1, 2 * tangent + parameters + 1, 4))
+    linking[:, :tangent, 1] = 0.0
+    linking[:, tangent : 2 * tangent, 2] = 0.0
+    linking[::3, :, 3] = 0.0
+    own = rng.normal(size=(steps, tangent + parameters + 1, 1))
+    own[1::2] = 0.0
+    return [Rows((0, 1), linking, None), Rows((0,), own, None)]
+
+
+def both(whole: NormalEquations, hard: list[Rows]) -> tuple[Saddle, Saddle]:
+    damping = ALPHA * whole.diagonal + (whole.diagonal == 0)
+    found = saddle(whole, hard, damping)
+    assert isinstance(found, BlockSaddle)
+    return found, BandSaddle(whole, hard, damping)
+
+
+@pytest.mark.parametrize("factors", [slice(0, 1), slice(0, 2), slice(1, 2)])
+@pytest.mark.parametrize(("tangent", "parameters"), [(5, 0), (9, 3), (16, 8)])
+def test_saddle_points_by_blocks_and_by_bands_are_the_same(tangent, parameters, factors):
+    steps = 10
+    hard = hard_rows(steps, tangent, parameters)[factors]
+    whole = equations(steps, tangent, parameters)
+    found, expected = both(whole, hard)
+    close(found.corner, expected.corner)
+    rng = np.random.default_rng(7)
+    g, move = rng.normal(size=len(whole.band)), rng.normal(size=parameters)
+    values = [np.where(np.any(r.matrix[:, :-1], axis=1), rng.normal(size=r.matrix[:, 0].shape), 0.0) for r in hard]
+    for one, two in ((found.own, expected.own), (found.half(g, values), expected.half(g, values))):
+        close(one.taken, two.taken)
+        assert one.square == pytest.approx(two.square, rel=1e-9)
+        (step, multipliers), (right, others) = found.step(one, move), expected.step(two, move)
+        close(step, right)
+        for a, b, rows in zip(multipliers, others, hard, strict=True):
+            close(a, np.where(np.any(rows.matrix[:, :-1], axis=1), b[: len(a)], 0.0))
+
+
+def test_saddle_points_of_steps_that_only_hard_rows_link():
+    steps, tangent = 8, 6
+    whole = equations(steps, tangent, 2, reach=0)
+    found, expected = both(whole, hard_rows(steps, tangent, 2)[:1])
+    close(found.corner, expected.corner)
+    close(found.step(found.own, np.ones(2))[0], expected.step(expected.own, np.ones(2))[0])
+
+
+def test_hard_rows_that_repeat_one_another_do_not_matter():
+    steps, tangent = 8, 7
+    hard = hard_rows(steps, tangent, 2)[:1]
+    again = [Rows((0, 1), np.concatenate([hard[0].matrix, hard[0].matrix[:, :, :2]], axis=2), None)]
+    whole = equations(steps, tangent, 2)
+    damping = ALPHA * whole.diagonal + (whole.diagonal == 0)
+    once, twice = saddle(whole, hard, damping), saddle(whole, again, damping)
+    np.testing.assert_allclose(twice.corner, once.corner, rtol=1e-6, atol=1e-8 * np.abs(once.corner).max())
+    one, two = once.step(once.own, np.ones(2))[0], twice.step(twice.own, np.ones(2))[0]
+    np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-7 * np.abs(one).max())
+
+
+def test_a_singular_saddle_point_is_refused():
+    whole = equations(6, 5, 1)
+    damping = np.zeros(len(whole.band))  # unknowns that move nothing are left without a pivot
+    with pytest.raises(NotPositiveDefiniteError, match="no pivot in step"):
+        saddle(whole, [Rows((0,), np.zeros((6, 7, 1)), None)], damping)
