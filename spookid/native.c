@@ -82,6 +82,16 @@ static void scatter(const lanes *x, double *out, size stride, size here, size co
     for (size i = 0; i < count; ++i) out[l * stride + i * step] = x[i][l];
 }
 
+/* Columns that T' takes to zero, of up to eight steps; x is room. */
+static void unreached(const lanes *T, const lanes *tau, size m, size k, lanes *x, double *null, size here) {
+  size left = m - k;
+  for (size c = 0; c < left; ++c) {
+    for (size i = 0; i < m; ++i) x[i] = ZERO + (i == k + c ? 1.0 : 0.0);
+    rotate(T, tau, m, k, x);
+    scatter(x, null + c, m * left, here, m, left);
+  }
+}
+
 /* Of T (m, k) at every step: columns that T' takes to zero (n, m, m - k) and, if asked for, (T')^+ (n, m, k). */
 EXPORT int split_along(size n, const double *a, size stride, size row, size column, size m, size k, double *null,
                        double *inverse) {
@@ -92,11 +102,7 @@ EXPORT int split_along(size n, const double *a, size stride, size row, size colu
     size here = n - s < LANES ? n - s : LANES;
     gather(T, a + s * stride, stride, here, m, k, row, column);
     factorize(T, tau, m, k);
-    for (size c = 0; c < left; ++c) {
-      for (size i = 0; i < m; ++i) x[i] = ZERO + (i == k + c ? 1.0 : 0.0);
-      rotate(T, tau, m, k, x);
-      scatter(x, null + s * m * left + c, m * left, here, m, left);
-    }
+    unreached(T, tau, m, k, x, null + s * m * left, here);
     for (size c = 0; inverse && c < k; ++c) {
       for (size i = 0; i < k; ++i) x[i] = ZERO + (i == c ? 1.0 : 0.0);
       shortest(T, tau, m, k, x);
@@ -125,46 +131,22 @@ EXPORT int solve_along(size n, const double *a, size stride, size row, size colu
   return 0;
 }
 
-/* Transposed Jacobians (n, columns, rows) times a complement (n, rows, kept) of their rows and the bases (visible,
-   tangent) and drags (visible, parameters) of their steps: (n, steps * tangent + parameters + 1, kept). */
-EXPORT int project_along(size n, const double *matrix, size columns, size rows, const double *complement, size kept,
-                         size steps, const size *offsets, size width, size visible, const size *seen,
-                         const double *basis, size tangent, const double *drag, size parameters, double *out) {
-  size across = steps * tangent + parameters + 1;
-  double *turned = malloc((rows * kept + visible * kept + 1) * sizeof(double)), *part = turned + rows * kept;
-  if (!turned) return 1;
-  for (size s = 0; s < n; ++s) {
-    const double *J = matrix + s * columns * rows;
-    double *to = out + s * across * kept, *border = to + steps * tangent * kept;
-    for (size i = 0; i < rows; ++i)
-      for (size q = 0; q < kept; ++q) turned[q * rows + i] = complement ? complement[(s * rows + i) * kept + q] : i == q;
-    for (size c = 0; c <= parameters; ++c)
-      for (size q = 0; q < kept; ++q) {
-        double sum = 0.0;
-        for (size i = 0; i < rows; ++i) sum += J[(steps * width + c) * rows + i] * turned[q * rows + i];
-        border[c * kept + q] = sum;
-      }
-    for (size o = 0; o < steps; ++o) {
-      const double *Z = basis + (s + offsets[o]) * visible * tangent;
-      const double *D = drag ? drag + (s + offsets[o]) * visible * parameters : 0;
-      for (size c = 0; c < visible; ++c)
-        for (size q = 0; q < kept; ++q) {
-          double sum = 0.0;
-          for (size i = 0; i < rows; ++i) sum += J[(o * width + seen[c]) * rows + i] * turned[q * rows + i];
-          part[c * kept + q] = sum;
-        }
-      for (size t = 0; t < tangent; ++t)
-        for (size q = 0; q < kept; ++q) {
-          double sum = 0.0;
-          for (size c = 0; c < visible; ++c) sum += Z[c * tangent + t] * part[c * kept + q];
-          to[(o * tangent + t) * kept + q] = sum;
-        }
-      for (size p = 0; D && p < parameters; ++p)
-        for (size q = 0; q < kept; ++q)
-          for (size c = 0; c < visible; ++c) border[p * kept + q] += D[c * parameters + p] * part[c * kept + q];
-    }
+/* Of T (m, k) at every step the nearest solution (n, k) of T y = b (n, m) and what T' takes to zero (n, m, m - k). */
+EXPORT int fit_along(size n, const double *a, size stride, size row, size column, size m, size k, const double *b,
+                     size b_stride, double *out, double *null) {
+  lanes *T = room(m * k + k + m), *tau = T + m * k, *x = tau + k;
+  size left = m - k;
+  if (!T) return 1;
+  for (size s = 0; s < n; s += LANES) {
+    size here = n - s < LANES ? n - s : LANES;
+    gather(T, a + s * stride, stride, here, m, k, row, column);
+    factorize(T, tau, m, k);
+    gather(x, b + s * b_stride, b_stride, here, m, 1, 1, 1);
+    nearest(T, tau, m, k, x);
+    scatter(x, out + s * k, k, here, k, 1);
+    unreached(T, tau, m, k, x, null + s * m * left, here);
   }
-  free(turned);
+  free(T);
   return 0;
 }
 

@@ -25,6 +25,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "libraries",
         "compiled",
         "native",
+        "derivatives",
     ),
     "mechanics": ("body", "joints", "contacts", "friction", "model", "kinematics"),
     "complementarity": (
@@ -46,6 +47,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "solvers": (
         "solvers.status",
         "solvers.batched",
+        "solvers.restoration",
         "solvers.reduction",
         "solvers.products",
         "solvers.structured",
@@ -148,7 +150,7 @@ DOORS = {
 }
 """Imports against the direction, inside a function or for types only: what users hold opens doors to later rooms."""
 
-MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "native", "manifold", "transcription"}
+MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "native", "derivatives", "manifold", "transcription"}
 
 COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "lemke", "linear")}
 
@@ -160,7 +162,8 @@ MAY_KNOW = {
     "libraries": set(),
     "compiled": {"errors", "kernels", "compiler", "libraries"},
     "native": {"kernels", "compiled", "compiler"},
-    "transcription": {"factor", "kernels", "compiled", "native", "manifold"},
+    "derivatives": {"compiled", "factor", "manifold"},
+    "transcription": {"factor", "kernels", "compiled", "derivatives", "manifold"},
     **{
         f"complementarity.{name}": COMPLEMENTARITY | {"kernels"}
         for name in ("status", "lemke", "linear", "mixed", "bounded")
