@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.compiled import Kernels, prepare
-from spookid.derivatives import Directions, Recipe, Seeds, augmented, projected, some
+from spookid.derivatives import Directions, Recipe, Seeds, augmented, is_linear, projected, some
 from spookid.factor import Constant, Factor, Group
 from spookid.kernels import Array, Kernel, contiguous
 from spookid.manifold import Manifold, gradient, jacobian
@@ -176,6 +176,12 @@ class Transcription:
     def drags(self) -> bool:
         """True if the parameters move the surface of the local hard rows."""
         return any(ca.jacobian_sparsity(f.residual, self._parameters).nnz() > 0 for f in self.local)
+
+    @cached_property
+    def linear(self) -> frozenset[str]:
+        """Names of the factors that are linear in their private unknowns."""
+        fixed = self._symbols, self._constants.tolist()
+        return frozenset(f.name for f in self.factors if f.private and is_linear(f, self.manifold, *fixed))
 
     @cached_property
     def _seed(self) -> list[bytes]:

@@ -100,6 +100,10 @@ class Reduction:
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
         self.saddle = few or any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
 
+    def prepare(self) -> None:
+        """Have all kernels ready that linearizing takes."""
+        _ = self.problem.jacobians if self.directions is None else self.problem.directional(self.directions)
+
     @property
     def _chains(self) -> range:
         return range(len(self.problem.chains))

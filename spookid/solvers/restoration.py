@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spookid.derivatives import is_linear
 from spookid.factor import Factor
 from spookid.kernels import Array
 from spookid.native import routines
@@ -49,8 +48,6 @@ class Restoration:
         self._problem = problem
         self._native = routines(sum(chain.steps for chain in problem.chains))
         self._private = [f for f in problem.factors if f.private and f not in problem.local]
-        numbers = problem.shared[1], problem.constants.tolist()
-        self._passes = {f.name: 1 if is_linear(f, problem.manifold, *numbers) else _REFITS for f in self._private}
         self.rank = self._rank(start, None) if problem.local else 0
         """Of the local hard rows of a step."""
         self.ranks = {f.name: self._rank(start, f) for f in self._private}
@@ -145,7 +142,8 @@ class Restoration:
         offset, columns = factor.private or (0, range(0))
         entries = [self._problem.manifold.coordinate(c) for c in columns]
         states = point.states[chain][offset:][part]
-        for _ in range(self._passes[factor.name]):
+        linear = factor.name in self._problem.linear
+        for _ in range(1 if linear else _REFITS):
             matrix = self._problem.linearize_private(factor, point, chain, part)
             jacobian, right = matrix[:, :-1].transpose(0, 2, 1), -matrix[:, -1] - shift
             move, complement = fit(jacobian, right, self.ranks[factor.name], self._native)
@@ -153,8 +151,7 @@ class Restoration:
             largest = float(np.max(np.abs(states[:, entries]), initial=_STILL))
             if np.max(np.abs(move), initial=0.0) < _STILL * largest:
                 return complement
-        # Nothing has changed where the unknowns enter linearly.
-        return complement if self._passes[factor.name] == 1 else self._complement(factor, point, chain, part)
+        return complement if linear else self._complement(factor, point, chain, part)
 
     def _complement(self, factor: Factor, point: Point, chain: int, part: slice) -> Array:
         """C of some steps of a factor."""
