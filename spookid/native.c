@@ -72,9 +72,11 @@ static void nearest(const lanes *T, const lanes *tau, size m, size k, lanes *x) 
 
 /* Entries of up to eight steps; the last step fills what is left. */
 static void gather(lanes *T, const double *a, size stride, size here, size m, size k, size row, size column) {
+  const double *from[LANES];
+  for (size l = 0; l < LANES; ++l) from[l] = a + (l < here ? l : here - 1) * stride;
   for (size i = 0; i < m; ++i)
     for (size j = 0; j < k; ++j)
-      for (size l = 0; l < LANES; ++l) T[i * k + j][l] = a[(l < here ? l : here - 1) * stride + i * row + j * column];
+      for (size l = 0; l < LANES; ++l) T[i * k + j][l] = from[l][i * row + j * column];
 }
 
 static void scatter(const lanes *x, double *out, size stride, size here, size count, size step) {
@@ -131,23 +133,117 @@ EXPORT int solve_along(size n, const double *a, size stride, size row, size colu
   return 0;
 }
 
-/* Of T (m, k) at every step the nearest solution (n, k) of T y = b (n, m) and what T' takes to zero (n, m, m - k). */
-EXPORT int fit_along(size n, const double *a, size stride, size row, size column, size m, size k, const double *b,
-                     size b_stride, double *out, double *null) {
-  lanes *T = room(m * k + k + m), *tau = T + m * k, *x = tau + k;
-  size left = m - k;
-  if (!T) return 1;
-  for (size s = 0; s < n; s += LANES) {
+/* A compiled kernel, and its arguments at the first step; at the next they stand stride numbers further on. */
+typedef int (*along)(size n, const double **first, const size *stride, double *out, size count);
+typedef struct {
+  along function;
+  size arguments, count;
+  const double **first, **here;
+  const size *stride;
+} kernel;
+
+/* The kernel at `here` steps from step s on, count numbers each. */
+static int evaluate(const kernel *f, size s, size here, double *out) {
+  for (size i = 0; i < f->arguments; ++i) f->here[i] = f->first[i] + s * f->stride[i];
+  return f->function(here, f->here, f->stride, out, f->count);
+}
+
+static double largest(const double *a, size stride, size here, size count) {
+  double found = 0.0;
+  for (size l = 0; l < here; ++l)
+    for (size i = 0; i < count; ++i)
+      if (!(fabs(a[l * stride + i]) <= found)) found = fabs(a[l * stride + i]);
+  return found;
+}
+
+/* States (n, ambient) moved onto a surface by Newton's method, eight at a time. The kernel `rows` gives transposed
+   Jacobians (wide, k), slopes to the parameters (parameters, k) and residuals (k); `move` takes states and steps
+   (tangent) in the seen columns. Left there: null (n, wide, wide - k) and drag (n, wide, parameters). */
+EXPORT int settle_along(size n, along rows, size arguments, const double **first, const size *stride, along move,
+                        double *states, size ambient, size tangent, const size *seen, size wide, size k,
+                        size parameters, size passes, const double *limits, double *null, double *drag) {
+  size count = (wide + parameters + 1) * k, left = wide - k;
+  lanes *T = room(wide * k + k + wide), *tau = T + wide * k, *x = tau + k;
+  double *J = calloc(LANES * (count + tangent + ambient), sizeof(double)), *steps = J + LANES * count;
+  const double **here_first = malloc((arguments + 1) * sizeof(double *));
+  kernel f = {rows, arguments, count, first, here_first, stride};
+  const size moved_stride[] = {ambient, tangent};
+  int failed = !T || !J || !here_first;
+  for (size s = 0; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
-    gather(T, a + s * stride, stride, here, m, k, row, column);
-    factorize(T, tau, m, k);
-    gather(x, b + s * b_stride, b_stride, here, m, 1, 1, 1);
-    nearest(T, tau, m, k, x);
-    scatter(x, out + s * k, k, here, k, 1);
+    double *at = states + s * ambient, *to = steps + LANES * tangent, *residual = J + count - k;
+    for (size pass = 0, last = 0;; ++pass) {
+      failed |= evaluate(&f, s, here, J);
+      gather(T, J, count, here, wide, k, k, 1);
+      factorize(T, tau, wide, k);
+      double error = largest(residual, count, here, k);
+      if (last || pass == passes || error <= limits[0] || !isfinite(error)) break;
+      gather(x, residual, count, here, k, 1, 1, 1);
+      for (size i = 0; i < k; ++i) x[i] = -x[i];
+      shortest(T, tau, wide, k, x);
+      for (size i = 0; i < wide; ++i)
+        for (size l = 0; l < here; ++l) steps[l * tangent + seen[i]] = x[i][l];
+      const double *given[] = {at, steps};
+      failed |= move(here, given, moved_stride, to, ambient);
+      for (size i = 0; i < here * ambient; ++i) at[i] = to[i];
+      last = error <= limits[1];
+    }
+    unreached(T, tau, wide, k, x, null + s * wide * left, here);
+    for (size c = 0; c < parameters; ++c) {
+      gather(x, J + (wide + c) * k, count, here, k, 1, 1, 1);
+      for (size i = 0; i < k; ++i) x[i] = -x[i];
+      shortest(T, tau, wide, k, x);
+      scatter(x, drag + s * wide * parameters + c, wide * parameters, here, wide, parameters);
+    }
+  }
+  free(here_first);
+  free(J);
+  free(T);
+  return failed;
+}
+
+/* Entries (k) of states (n, ambient) fitted by least squares, eight at a time. The kernel `rows` gives transposed
+   Jacobians (k, m) and residuals (m), to which `shift` (n, m) is added if there is one. More than one pass is for rows
+   that are not linear. Left there: null (n, m, m - k), what the entries do not reach. */
+EXPORT int fit_along(size n, along rows, size arguments, const double **first, const size *stride, double *states,
+                     size ambient, const size *entries, size m, size k, const double *shift, size passes,
+                     const double *still, double *null) {
+  size count = (k + 1) * m, left = m - k;
+  lanes *T = room(m * k + k + m), *tau = T + m * k, *x = tau + k;
+  double *J = malloc(LANES * count * sizeof(double));
+  const double **here_first = malloc((arguments + 1) * sizeof(double *));
+  kernel f = {rows, arguments, count, first, here_first, stride};
+  int failed = !T || !J || !here_first;
+  for (size s = 0; s < n && !failed; s += LANES) {
+    size here = n - s < LANES ? n - s : LANES;
+    double *at = states + s * ambient;
+    for (size pass = 0;; ++pass) {
+      double size_of_all = *still, size_of_move = 0.0;
+      failed |= evaluate(&f, s, here, J);
+      gather(T, J, count, here, m, k, 1, m);
+      factorize(T, tau, m, k);
+      if (pass == passes) break;
+      for (size i = 0; i < m; ++i)
+        for (size l = 0; l < LANES; ++l) {
+          size step = l < here ? l : here - 1;
+          x[i][l] = -J[step * count + k * m + i] - (shift ? shift[(s + step) * m + i] : 0.0);
+        }
+      nearest(T, tau, m, k, x);
+      for (size i = 0; i < k; ++i)
+        for (size l = 0; l < here; ++l) {
+          double *entry = at + l * ambient + entries[i];
+          *entry += x[i][l];
+          if (fabs(*entry) > size_of_all) size_of_all = fabs(*entry);
+          if (fabs(x[i][l]) > size_of_move) size_of_move = fabs(x[i][l]);
+        }
+      if (passes == 1 || !(size_of_move >= *still * size_of_all)) break;
+    }
     unreached(T, tau, m, k, x, null + s * m * left, here);
   }
+  free(here_first);
+  free(J);
   free(T);
-  return 0;
+  return failed;
 }
 
 /* Bits that are set where an entry of (n, count) differs from zero in any row, zeros of both signs alike. */

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from spookid.compiled import Kernels, prepare
 from spookid.derivatives import Directions, Recipe, Seeds, augmented, is_linear, projected, some
 from spookid.factor import Constant, Factor, Group
-from spookid.kernels import Array, Kernel, contiguous
+from spookid.kernels import Array, Call, Evaluate, Kernel, contiguous
 from spookid.manifold import Manifold, gradient, jacobian
 
 _RESIDUAL, _JACOBIAN, _PROJECTED = "residual_{}", "jacobian_{}", "projected_{}"
 _LOCAL, _PRIVATE = "local_{}", "private_{}"
 """Names of the kernels by the number of the factor."""
 _RETRACT = "retract"
-_ALL = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,23 +271,21 @@ class Transcription:
         room = np.empty((factor.count(self.chains[chain].steps), columns, len(factor.rows)))
         return Block(factor, chain, kernel(*self._arguments(factor, chain, point), room))
 
-    def linearize_local(self, factor: Factor, point: Point, chain: int, steps: slice = _ALL) -> Array:
-        """Transposed Jacobians of a local factor at some steps, (count, columns + 1, rows): the visible columns, the
-        parameters if they move the surface, and the residual."""
+    def local_rows(self, factor: Factor, point: Point, chain: int) -> Call:
+        """Transposed Jacobians of a local factor, (columns + 1, rows) at each step: the visible columns, the parameters
+        if they move the surface, and the residual."""
         columns = len(self.visible) + self.drags * len(self.names) + 1
-        return self._part(_LOCAL, factor, point, chain, steps, columns)
+        return self._call(_LOCAL, factor, point, chain, columns)
 
-    def linearize_private(self, factor: Factor, point: Point, chain: int, steps: slice = _ALL) -> Array:
-        """Transposed Jacobians in the private unknowns of a factor at some of its steps, and below them the residual,
-        (count, columns + 1, rows)."""
+    def private_rows(self, factor: Factor, point: Point, chain: int) -> Call:
+        """Transposed Jacobians of a factor in its private unknowns, and below them the residual, (columns + 1, rows) at
+        each step."""
         columns = 0 if factor.private is None else len(factor.private[1])
-        return self._part(_PRIVATE, factor, point, chain, steps, columns + 1)
+        return self._call(_PRIVATE, factor, point, chain, columns + 1)
 
-    def _part(self, name: str, factor: Factor, point: Point, chain: int, steps: slice, columns: int) -> Array:
+    def _call(self, name: str, factor: Factor, point: Point, chain: int, columns: int) -> Call:
         kernel = self.kernels.functions[name.format(self.factors.index(factor))]
-        stepwise, shared = self._arguments(factor, chain, point)
-        stepwise = [a[steps] for a in stepwise]
-        return kernel(stepwise, shared, np.empty((len(stepwise[0]), columns, len(factor.rows))))
+        return Call(kernel, *self._arguments(factor, chain, point), (columns, len(factor.rows)))
 
     def linearize_along(
         self,
@@ -367,7 +364,12 @@ class Transcription:
 
     def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, tangent)."""
-        return self.kernels.functions[_RETRACT]([states, contiguous(steps)], [], np.empty_like(states))
+        return self.mover([states, contiguous(steps)], [], np.empty_like(states))
+
+    @property
+    def mover(self) -> Evaluate:
+        """The kernel of ``moved``."""
+        return self.kernels.functions[_RETRACT]
 
     @property
     def unknowns(self) -> int:

@@ -105,19 +105,3 @@ def _solved(matrices: Array, right: Array, by: Routines) -> Array:
     solution = np.empty((n, columns))
     by.solve(n, address(matrices), step, *tall, int(wide), address(right), rows, address(solution))
     return solution
-
-
-def fit(matrices: Array, right: Array, rank: int, by: Routines | None = None) -> tuple[Array, Array]:
-    """Least-squares solution of A x = right and an orthonormal basis of what A does not reach, (n, rows, columns),
-    (n, rows) to (n, columns) and (n, rows, rows − rank)."""
-    n, rows, columns = matrices.shape
-    if by is None or not rank == columns <= rows or not (np.all(np.isfinite(matrices)) and np.all(np.isfinite(right))):
-        transposed = matrices.transpose(0, 2, 1)
-        return smallest_solution(matrices, right, rank, by), null_space(transposed, rank, by)
-    solution, null = np.empty((n, columns)), np.empty((n, rows, rows - columns))
-    (step, row, column), (right_step, _) = strides(matrices), strides(right)
-    by.fit(
-        *(n, address(matrices), step, row, column, rows, columns),
-        *(address(right), right_step, address(solution), address(null)),
-    )
-    return solution, null
