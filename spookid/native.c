@@ -204,10 +204,10 @@ EXPORT int settle_along(size n, along rows, size arguments, const double **first
 
 /* Entries (k) of states (n, ambient) fitted by least squares, eight at a time. The kernel `rows` gives transposed
    Jacobians (k, m) and residuals (m), to which `shift` (n, m) is added if there is one. More than one pass is for rows
-   that are not linear. Left there: null (n, m, m - k), what the entries do not reach. */
+   that are not linear. Left there: null (n, m, m - k), what the entries do not reach, and the residual (n, m). */
 EXPORT int fit_along(size n, along rows, size arguments, const double **first, const size *stride, double *states,
                      size ambient, const size *entries, size m, size k, const double *shift, size passes,
-                     const double *still, double *null) {
+                     const double *still, double *null, double *residual) {
   size count = (k + 1) * m, left = m - k;
   lanes *T = room(m * k + k + m), *tau = T + m * k, *x = tau + k;
   double *J = malloc(LANES * count * sizeof(double));
@@ -217,12 +217,14 @@ EXPORT int fit_along(size n, along rows, size arguments, const double **first, c
   for (size s = 0; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
     double *at = states + s * ambient;
+    int moved = 0;
     for (size pass = 0;; ++pass) {
       double size_of_all = *still, size_of_move = 0.0;
       failed |= evaluate(&f, s, here, J);
       gather(T, J, count, here, m, k, 1, m);
       factorize(T, tau, m, k);
-      if (pass == passes) break;
+      moved = pass < passes;
+      if (!moved) break;
       for (size i = 0; i < m; ++i)
         for (size l = 0; l < LANES; ++l) {
           size step = l < here ? l : here - 1;
@@ -237,6 +239,12 @@ EXPORT int fit_along(size n, along rows, size arguments, const double **first, c
           if (fabs(x[i][l]) > size_of_move) size_of_move = fabs(x[i][l]);
         }
       if (passes == 1 || !(size_of_move >= *still * size_of_all)) break;
+    }
+    for (size l = 0; l < here; ++l) {
+      double *r = residual + (s + l) * m;
+      for (size i = 0; i < m; ++i) r[i] = J[l * count + k * m + i];
+      for (size j = 0; moved && j < k; ++j)
+        for (size i = 0; i < m; ++i) r[i] += J[l * count + j * m + i] * x[j][l];
     }
     unreached(T, tau, m, k, x, null + s * m * left, here);
   }

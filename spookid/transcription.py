@@ -229,17 +229,18 @@ class Transcription:
         parameters = _ones(ca.jacobian_sparsity(factor.residual, self._parameters))
         return np.asarray(np.hstack([*steps, parameters]) > 0)
 
-    def residuals(self, point: Point) -> list[list[Array]]:
-        """Whitened residuals, per chain and factor, each (count, rows)."""
-        return [
-            [
-                self.kernels.functions[_RESIDUAL.format(i)](
-                    *self._arguments(f, c, point), np.empty((f.count(chain.steps), len(f.rows)))
-                )
-                for i, f in enumerate(self.factors)
-            ]
-            for c, chain in enumerate(self.chains)
-        ]
+    def residuals(self, point: Point, known: Sequence[Mapping[str, Array]] = ()) -> list[list[Array]]:
+        """Whitened residuals, per chain and factor, each (count, rows); ``known`` are those of some, by their names."""
+        found = []
+        for c in range(len(self.chains)):
+            there = known[c] if known else {}
+            found.append([there[f.name] if f.name in there else self._residual(f, c, point) for f in self.factors])
+        return found
+
+    def _residual(self, factor: Factor, chain: int, point: Point) -> Array:
+        kernel = self.kernels.functions[_RESIDUAL.format(self.factors.index(factor))]
+        room = np.empty((factor.count(self.chains[chain].steps), len(factor.rows)))
+        return kernel(*self._arguments(factor, chain, point), room)
 
     def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array]:
         """Slacks and values of a factor with a box law, each (count, m)."""

@@ -120,7 +120,8 @@ class Reduction:
 
     def evaluate(self, point: Point) -> Evaluation:
         """Residuals and merit."""
-        residuals = self.problem.residuals(point)
+        last, spaces = self._restored or (None, [])
+        residuals = self.problem.residuals(point, [space.residuals for space in spaces] if last is point else ())
         return Evaluation(point, self.problem.costs(residuals), residuals, self.merit(residuals))
 
     def merit(self, residuals: list[list[Array]]) -> float:

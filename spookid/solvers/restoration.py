@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.compiled import CompiledKernel
 from spookid.factor import Factor
-from spookid.kernels import Array
-from spookid.native import address, integers, routines
+from spookid.kernels import Array, Call
+from spookid.native import Routines, address, integers, routines
 from spookid.solvers.batched import null_space, rank, smallest_solution, split
 from spookid.transcription import Point, Transcription
 
@@ -41,6 +42,8 @@ class Space:
     """D: how the parameters pull a point along with the surface, (N, visible, n_p); None: they do not."""
     complements: Mapping[str, Array]
     """C: orthonormal residuals of a factor that its private unknowns cannot reach, (count, rows, rows left)."""
+    residuals: Mapping[str, Array]
+    """Those of the same factors, (count, rows)."""
 
 
 class Restoration:
@@ -72,7 +75,9 @@ class Restoration:
     def _space(self, point: Point, chain: int, held: Held | None) -> Space:
         """The steps are moved if it is given what is held."""
         basis, drag = self._surface(point, chain, 0 if held is None else _NEWTON)
-        return Space(basis, drag, {f.name: self._complement(f, point, chain, held) for f in self._private})
+        fits = {f.name: self._reached(f, point, chain, held) for f in self._private}
+        complements, residuals = ({name: both[i] for name, both in fits.items()} for i in range(2))
+        return Space(basis, drag, complements, residuals)
 
     def _rank(self, point: Point, private: Factor | None) -> int:
         """Largest rank of the local rows, or of a factor's private columns."""
@@ -88,8 +93,6 @@ class Restoration:
                 if largest == min(matrix.shape[1:]):
                     return largest
         return largest
-
-    # --- the surface ---
 
     def _surface(self, point: Point, chain: int, passes: int) -> tuple[Array | None, Array | None]:
         """Z and D of a chain, its steps moved onto the surface by so many steps of Newton's method at the most."""
@@ -150,58 +153,70 @@ class Restoration:
         blocks = [self._problem.local_rows(f, point, chain)(part) for f in self._problem.local]
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=2)
 
-    # --- private unknowns ---
-
-    def _complement(self, factor: Factor, point: Point, chain: int, held: Held | None) -> Array:
-        """C of a factor along a chain, its private unknowns fitted if it is given what is held."""
-        count, rows = factor.count(self._problem.chains[chain].steps), len(factor.rows)
+    def _reached(self, factor: Factor, point: Point, chain: int, held: Held | None) -> tuple[Array, Array]:
+        """C and the residual of a factor along a chain, its private unknowns fitted if it is given what is held."""
+        call = self._problem.private_rows(factor, point, chain)
+        (_, rows), rank, count = call.shape, self.ranks[factor.name], factor.count(self._problem.chains[chain].steps)
         shift = 0.0 if held is None else held(chain, factor)
         passes = 0 if held is None else 1 if factor.name in self._problem.linear else _REFITS
-        complement = np.empty((count, rows, rows - self.ranks[factor.name]))
+        complement, residual = np.empty((count, rows, rows - rank)), np.empty((count, rows))
+        offset, _ = factor.private or (0, range(0))
         for part in _parts(count):
-            some = None if isinstance(shift, float) else shift[part]
-            if not self._fitted(factor, point, chain, part, passes, some, complement[part]):
-                self._fit(factor, point, chain, part, passes, some, complement[part])
-        return complement
+            some = None if isinstance(shift, float) else np.ascontiguousarray(shift[part])
+            states, room = point.states[chain][offset:][part], (complement[part], residual[part])
+            fit = _Fit(call, part, states, self._entries[factor.name], rank, some, passes, *room)
+            if not fit.compiled(self._native):
+                fit.interpreted()
+        return complement, residual
 
-    def _fitted(
-        self, factor: Factor, point: Point, chain: int, part: slice, passes: int, shift: Array | None, room: Array
-    ) -> bool:
-        """Private unknowns of some steps fitted by compiled C; False if there is none, or if they cannot be told."""
-        call, by, rank = self._problem.private_rows(factor, point, chain), self._native, self.ranks[factor.name]
-        if by is None or not isinstance(call.kernel, CompiledKernel) or not rank == call.shape[0] - 1 <= call.shape[1]:
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Private unknowns of some steps, fitted by least squares."""
+
+    call: Call
+    """Of the rows in which they stand."""
+    steps: slice
+    states: Array
+    """Of the steps that hold them, (n, ambient); changed in place."""
+    entries: NDArray[np.int64]
+    """Their coordinates."""
+    rank: int
+    shift: Array | None
+    """Added to the rows, (n, rows)."""
+    passes: int
+    """At the most; none leaves the unknowns as they are."""
+    complement: Array
+    """Room for C, (n, rows, rows − rank)."""
+    residual: Array
+    """Room for the rows' residual, (n, rows)."""
+
+    def compiled(self, by: Routines | None) -> bool:
+        """By compiled C; False if there is none, or if the unknowns cannot be told apart."""
+        kernel, (columns, rows) = self.call.kernel, self.call.shape
+        if by is None or not isinstance(kernel, CompiledKernel) or not self.rank == columns - 1 <= rows:
             return False
-        states, entries = self._own(factor, point, chain, part), self._entries[factor.name]
-        shift = None if shift is None else np.ascontiguousarray(shift)
         by.fit(
-            *(len(states), call.kernel.function, *call.kernel.arguments(*call.at(part))),
-            *(address(states), self._problem.manifold.ambient, address(entries), len(factor.rows), rank),
-            *(address(shift), passes, address(_STILL), address(room)),
+            *(len(self.states), kernel.function, *kernel.arguments(*self.call.at(self.steps))),
+            *(address(self.states), self.states.shape[1], address(self.entries), rows, self.rank),
+            *(address(self.shift), self.passes, address(_STILL), address(self.complement), address(self.residual)),
         )
         return True
 
-    def _fit(
-        self, factor: Factor, point: Point, chain: int, part: slice, passes: int, shift: Array | None, room: Array
-    ) -> None:
-        """The same by NumPy."""
-        states, entries = self._own(factor, point, chain, part), self._entries[factor.name]
-        call, rank = self._problem.private_rows(factor, point, chain), self.ranks[factor.name]
-        matrix = call(part)
-        for _ in range(passes):
-            right = -matrix[:, -1] if shift is None else -matrix[:, -1] - shift
-            move = smallest_solution(_jacobian(matrix[:, :-1]), right, rank)
-            states[:, entries] += move
-            size = float(np.max(np.abs(states[:, entries]), initial=_STILL[0]))
-            if passes == 1 or not np.max(np.abs(move), initial=0.0) >= _STILL[0] * size:
+    def interpreted(self) -> None:
+        """By NumPy."""
+        matrix = self.call(self.steps)
+        move = np.zeros((len(matrix), len(self.entries)))
+        for _ in range(self.passes):
+            right = -matrix[:, -1] if self.shift is None else -matrix[:, -1] - self.shift
+            move = smallest_solution(_jacobian(matrix[:, :-1]), right, self.rank)
+            self.states[:, self.entries] += move
+            size = float(np.max(np.abs(self.states[:, self.entries]), initial=_STILL[0]))
+            if self.passes == 1 or not np.max(np.abs(move), initial=0.0) >= _STILL[0] * size:
                 break
-            matrix = call(part)
-        room[:] = null_space(matrix[:, :-1], rank)
-
-    @staticmethod
-    def _own(factor: Factor, point: Point, chain: int, part: slice) -> Array:
-        """States of the steps that hold a factor's private unknowns."""
-        offset, _ = factor.private or (0, range(0))
-        return point.states[chain][offset:][part]
+            matrix, move = self.call(self.steps), np.zeros_like(move)
+        self.complement[:] = null_space(matrix[:, :-1], self.rank)
+        self.residual[:] = matrix[:, -1] + np.matmul(move[:, None], matrix[:, :-1])[:, 0]
 
 
 def _jacobian(transposed: Array) -> Array:
