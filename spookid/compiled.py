@@ -45,6 +45,10 @@ int {name}_along(casadi_int n, const casadi_real** first, const casadi_int* stri
 """
 
 
+Arguments = tuple[int, "ctypes.Array[ctypes.c_void_p]", "ctypes.Array[ctypes.c_longlong]"]
+"""How many a compiled function has, where each is at the first step, and how much further on at the next."""
+
+
 @dataclass(frozen=True)
 class Signature:
     """What a compiled function takes from Python."""
@@ -87,10 +91,21 @@ class CompiledKernel:
         self._strides = (ctypes.c_longlong * len(sizes))(*strides)
         self._pointers = ctypes.c_void_p * len(sizes)
 
+    @property
+    def function(self) -> ctypes.c_void_p:
+        """Its address, for other compiled code."""
+        return ctypes.cast(self._along, ctypes.c_void_p)
+
+    def arguments(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> Arguments:
+        """The function's first arguments, for other compiled code."""
+        self._check(stepwise, shared)
+        pointers = self._pointers(*(a.ctypes.data for a in (*stepwise, *shared)))
+        return len(pointers), pointers, self._strides
+
     def __call__(self, stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> Array:
         """Evaluate into ``out`` and return it; see ``Kernel``. Several threads may do so at once."""
         n = out.shape[0]
-        self._check(stepwise, shared, out)
+        self._check([*stepwise, out], shared)
         for start in range(0, n, _CHUNK):
             stop = min(start + _CHUNK, n)
             arguments = [*(a[start:stop] for a in stepwise), *shared]
@@ -100,14 +115,14 @@ class CompiledKernel:
                 raise FloatingPointError(f"evaluating {self._signature.name} failed")
         return out
 
-    def _check(self, stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> None:
-        """Compiled code believes everything it is told."""
+    def _check(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> None:
+        """Compiled code believes everything it is told. A result may stand behind the stepwise arguments."""
         sizes, repeated = self._signature.sizes, self._signature.repeated
-        shapes = [(len(out), size) for size in sizes[:repeated]] + [(size,) for size in sizes[repeated:]]
-        arguments = [*stepwise, *shared]
-        if [a.shape for a in arguments] != shapes:
+        given = [a.shape for a in (*stepwise[:repeated], *shared)]
+        shapes = [(len(stepwise[-1]), size) for size in sizes[:repeated]] + [(size,) for size in sizes[repeated:]]
+        if given != shapes:
             raise ValueError(f"{self._signature.name} takes arrays of shapes {shapes}")
-        if not all(a.flags.c_contiguous and a.dtype == np.float64 for a in (*arguments, out)):
+        if not all(a.flags.c_contiguous and a.dtype == np.float64 for a in (*stepwise, *shared)):
             raise ValueError(f"{self._signature.name} takes C-contiguous arrays of float64")
 
 

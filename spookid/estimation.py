@@ -69,10 +69,11 @@ def _solve(
     began = time.perf_counter()
     assembly = assemble(problem)
     start = assembly.start if warm_start is None else _warm(assembly, warm_start, own)
-    compiling = assembly.transcription.kernels.seconds
+    solver.prepare(assembly.transcription, start)
+    compiling = assembly.transcription.compiling
     build = time.perf_counter() - began - compiling
     outcome = solver.solve(assembly.transcription, start, callback)
-    return _answer(assembly, outcome, build, backend)
+    return _answer(assembly, outcome, Times.of(outcome.timing, build, compiling), backend)
 
 
 def _counting(callback: Callback | None, done: int) -> Callback | None:
@@ -143,7 +144,7 @@ def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> Leven
     return kind(**options)
 
 
-def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) -> Solution:
+def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str) -> Solution:
     problem, transcription = assembly.problem, assembly.transcription
     knowledge = learn(assembly, outcome.point, at_bounds(transcription, outcome.point))
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
@@ -176,7 +177,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         complementarity_residual=complementarity(assembly, outcome.point),
         sticking=_sticking(problem, motion),
         size=_size(transcription),
-        times=Times.of(outcome.timing, build, kernels.seconds),
+        times=times,
         versions={
             "spookid": spookid.__version__,
             "casadi": ca.__version__,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import casadi as ca
@@ -65,6 +66,26 @@ class Kernel:
         mapped = self._function.map(f"{self._function.name()}_{size}", "serial", size, shared, [])
         buffer: tuple[ca.FunctionBuffer, Callable[[], None]] = mapped.buffer()
         return buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A kernel with its arguments along a chain."""
+
+    kernel: Evaluate
+    stepwise: Sequence[Array]
+    shared: Sequence[Array]
+    shape: tuple[int, int]
+    """Of one step's result: columns and rows."""
+
+    def __call__(self, steps: slice) -> Array:
+        """The result at some steps, (count, columns, rows)."""
+        stepwise, shared = self.at(steps)
+        return self.kernel(stepwise, shared, np.empty((len(stepwise[0]), *self.shape)))
+
+    def at(self, steps: slice) -> tuple[Sequence[Array], Sequence[Array]]:
+        """Stepwise arguments at some steps, and shared ones."""
+        return [a[steps] for a in self.stepwise], self.shared
 
 
 def contiguous(values: object) -> Array:

@@ -30,6 +30,21 @@ class Manifold:
         """Dimension of the tangent space."""
         return sum(size - (kind == "rotation") for kind, size in self.parts)
 
+    def coordinate(self, column: int) -> int:
+        """The coordinate that a tangent column moves, one of a flat part.
+
+        Raises:
+            ValueError: if it is one of a rotation.
+        """
+        point = step = 0
+        for kind, size in self.parts:
+            if step <= column < step + size - (kind == "rotation"):
+                if kind == "rotation":
+                    break
+                return point + column - step
+            point, step = point + size, step + size - (kind == "rotation")
+        raise ValueError(f"tangent column {column} moves no single coordinate")
+
     def retract(self, x: ca.SX, delta: ca.SX) -> ca.SX:
         """x ⊞ δ: addition for flat parts, e ⋆ exp(ψ) for rotations; (ambient,), (tangent,) to (ambient,)."""
         moved = []

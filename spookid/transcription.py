@@ -5,23 +5,25 @@ This is the narrow waist of the package. It knows no mechanics; solvers see noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.compiled import Kernels, Signature, prepare
+from spookid.compiled import Kernels, prepare
+from spookid.derivatives import Directions, Recipe, Seeds, augmented, is_linear, projected, some
 from spookid.factor import Constant, Factor, Group
-from spookid.kernels import Array, Kernel, contiguous
+from spookid.kernels import Array, Call, Evaluate, Kernel, contiguous
 from spookid.manifold import Manifold, gradient, jacobian
 
-_RESIDUAL, _JACOBIAN, _PRIVATE, _RETRACT = "residual_{}", "jacobian_{}", "private_{}", "retract"
-"""Names of the kernels; the first three by the number of the factor."""
-_ALL = slice(None)
+_RESIDUAL, _JACOBIAN, _PROJECTED = "residual_{}", "jacobian_{}", "projected_{}"
+_LOCAL, _PRIVATE = "local_{}", "private_{}"
+"""Names of the kernels by the number of the factor."""
+_RETRACT = "retract"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,82 +101,99 @@ class Transcription:
         self._given = tuple(constants)
         self._symbols = ca.vertcat(*(constant.symbol for constant in constants))
         self._constants = contiguous([constant.value for constant in constants])
-        self._derived: dict[str, ca.SX] = {}
+        self._directional: dict[Directions, Kernels] = {}
+        self._made: list[Kernels] = []
         self._curvatures: dict[str, Kernel] = {}
 
     @cached_property
     def kernels(self) -> Kernels:
-        """Compiled or loaded when they are first needed; factors that stand at one step are not worth a compiler."""
-        often = [i for i, f in enumerate(self.factors) if not f.first_only]
-        steps = sum(chain.steps for chain in self.chains)
-        prepared = prepare(self._signatures(often), self._seed(often), lambda: self._definitions(often), steps)
-        once = {}
+        """Residuals, and all that moves points; compiled or loaded when they are first needed."""
+        recipes = [self._recipe(_RESIDUAL, i, partial(getattr, f, "residual")) for i, f in enumerate(self.factors)]
         for i, factor in enumerate(self.factors):
-            if factor.first_only:
-                for name, result in ((_RESIDUAL, factor.residual), (_JACOBIAN, self._augmented(factor))):
-                    function = ca.Function(name.format(i), self._inputs(factor), [ca.densify(result)])
-                    once[name.format(i)] = Kernel(function, len(self._stepwise(factor)))
-        return replace(prepared, functions={**prepared.functions, **once})
-
-    def _augmented(self, factor: Factor) -> ca.SX:
-        """[∂r/∂δ of each step, ∂r/∂parameters, r], sparse (rows, columns + 1)."""
-        if factor.name not in self._derived:
-            steps = [jacobian(factor.residual, x, self.manifold) for x in factor.variables.values()]
-            parameters = ca.jacobian(factor.residual, self._parameters)
-            self._derived[factor.name] = ca.horzcat(*steps, parameters, factor.residual)
-        return self._derived[factor.name]
-
-    def _signatures(self, numbers: Sequence[int]) -> list[Signature]:
-        signatures = []
-        for name in (_RESIDUAL, _JACOBIAN):
-            for i in numbers:
-                sizes = tuple(symbol.numel() for symbol in self._inputs(self.factors[i]))
-                signatures.append(Signature(name.format(i), sizes, len(self._stepwise(self.factors[i]))))
-        signatures += [
-            replace(s, name=_PRIVATE.format(i))
-            for i, s in zip(numbers, signatures, strict=False)
-            if self.factors[i].private
-        ]
-        return [*signatures, Signature(_RETRACT, (self.manifold.ambient, self.manifold.tangent), 2)]
-
-    def _definitions(self, numbers: Sequence[int]) -> list[ca.Function]:
-        """What ``_signatures`` announces."""
-        functions = []
-        for name in (_RESIDUAL, _JACOBIAN):
-            for i in numbers:
-                factor = self.factors[i]
-                result = factor.residual if name is _RESIDUAL else self._augmented(factor)
-                functions.append(ca.Function(name.format(i), self._inputs(factor), [ca.cse(ca.densify(result))]))
-        for i in numbers:
-            if (private := self._private(self.factors[i])) is not None:
-                functions.append(ca.Function(_PRIVATE.format(i), self._inputs(self.factors[i]), [ca.cse(private)]))
-        return [*functions, self._move()]
-
-    def _private(self, factor: Factor) -> ca.SX | None:
-        """[∂r/∂(private unknowns), r], (rows, columns + 1)."""
-        if factor.private is None:
-            return None
-        offset, columns = factor.private
-        first = list(factor.variables).index(offset) * self.manifold.tangent
-        whole = self._augmented(factor)
-        return ca.densify(ca.horzcat(whole[:, first + columns.start : first + columns.stop], factor.residual))
-
-    def _seed(self, numbers: Sequence[int]) -> bytes:
-        """All that the definitions follow from, far quicker to have than the definitions themselves."""
-        factors = [(i, self.factors[i]) for i in numbers]
-        undifferentiated = [ca.Function(f"factor_{i}", self._inputs(f), [f.residual]) for i, f in factors]
-        x = ca.SX.sym("x", self.manifold.ambient)
-        basis = ca.Function("basis", [x], [self.manifold.basis(x)])
-        expressions = [f.serialize().encode() for f in (*undifferentiated, self._move(), basis)]
-        derivation = [Path(file).read_bytes() for file in (__file__, jacobian.__code__.co_filename)]
-        return b"\0".join([*expressions, *derivation])
-
-    def _move(self) -> ca.Function:
+            if factor in self.local:
+                border = self._parameters if self.drags else None
+                recipes.append(self._recipe(_LOCAL, i, partial(some, factor, self.manifold, 0, self.visible, border)))
+            if factor.private is not None:
+                recipes.append(self._recipe(_PRIVATE, i, partial(some, factor, self.manifold, *factor.private)))
         x, delta = ca.SX.sym("x", self.manifold.ambient), ca.SX.sym("delta", self.manifold.tangent)
-        return ca.Function(_RETRACT, [x, delta], [self.manifold.retract(x, delta)])
+        move = Recipe(_RETRACT, (x, delta), (), partial(self.manifold.retract, x, delta))
+        return self._prepared([*recipes, move], "points")
 
-    def _inputs(self, factor: Factor) -> list[ca.SX]:
-        return [*self._stepwise(factor), self._parameters, self._symbols]
+    @cached_property
+    def jacobians(self) -> Kernels:
+        """Residuals with their full Jacobians."""
+        recipes = [
+            self._recipe(_JACOBIAN, i, partial(augmented, f, self.manifold, self._parameters))
+            for i, f in enumerate(self.factors)
+        ]
+        return self._prepared(recipes, "jacobians")
+
+    def directional(self, directions: Directions) -> Kernels:
+        """Residuals with their Jacobians along ``directions`` of each step."""
+        if directions not in self._directional:
+            recipes = [self._projection(i, directions) for i, f in enumerate(self.factors) if f not in self.local]
+            self._directional[directions] = self._prepared(recipes, repr(directions))
+        return self._directional[directions]
+
+    @property
+    def compiling(self) -> float:
+        """Time spent so far on compiling kernels or loading them [s]."""
+        return sum(kernels.seconds for kernels in self._made)
+
+    def _prepared(self, recipes: Sequence[Recipe], purpose: str) -> Kernels:
+        """Factors that stand at one step are not worth a compiler."""
+        often, once = [r for r in recipes if not r.once], [r for r in recipes if r.once]
+        steps, seed = sum(chain.steps for chain in self.chains), b"\0".join([*self._seed, purpose.encode()])
+        made = prepare([r.signature for r in often], seed, lambda: [r.function() for r in often], steps)
+        self._made.append(made)
+        alone = {r.name: Kernel(r.function(), len(r.stepwise)) for r in once}
+        return replace(made, functions={**made.functions, **alone})
+
+    def _recipe(self, kind: str, number: int, result: Callable[[], ca.SX], seeds: Sequence[ca.SX] = ()) -> Recipe:
+        factor = self.factors[number]
+        stepwise = (*self._stepwise(factor), *seeds)
+        return Recipe(kind.format(number), stepwise, self.shared, result, factor.first_only)
+
+    def _projection(self, number: int, directions: Directions) -> Recipe:
+        factor = self.factors[number]
+        seeds = Seeds(factor, directions, len(self.names))
+        result = partial(projected, factor, self.manifold, self._parameters, directions, seeds)
+        return self._recipe(_PROJECTED, number, result, seeds.symbols)
+
+    @cached_property
+    def local(self) -> tuple[Factor, ...]:
+        """Hard factors of one step alone: a surface on which each step lies."""
+        return tuple(f for f in self.factors if f.hard and f.reach == 0 and not f.first_only)
+
+    @cached_property
+    def visible(self) -> tuple[int, ...]:
+        """Tangent columns of a step that are no factor's private unknowns."""
+        hidden = {c for f in self.factors if f.private for c in f.private[1]}
+        return tuple(c for c in range(self.manifold.tangent) if c not in hidden)
+
+    @cached_property
+    def drags(self) -> bool:
+        """True if the parameters move the surface of the local hard rows."""
+        return any(ca.jacobian_sparsity(f.residual, self._parameters).nnz() > 0 for f in self.local)
+
+    @cached_property
+    def linear(self) -> frozenset[str]:
+        """Names of the factors that are linear in their private unknowns."""
+        fixed = self._symbols, self._constants.tolist()
+        return frozenset(f.name for f in self.factors if f.private and is_linear(f, self.manifold, *fixed))
+
+    @cached_property
+    def _seed(self) -> list[bytes]:
+        """All that kernels follow from, far quicker to have than the kernels themselves."""
+        undifferentiated = [
+            ca.Function(f"factor_{i}", [*self._stepwise(f), *self.shared], [f.residual])
+            for i, f in enumerate(self.factors)
+        ]
+        x, delta = ca.SX.sym("x", self.manifold.ambient), ca.SX.sym("delta", self.manifold.tangent)
+        space = ca.Function("space", [x, delta], [self.manifold.retract(x, delta), self.manifold.basis(x)])
+        expressions = [f.serialize().encode() for f in (*undifferentiated, space)]
+        files = (__file__, jacobian.__code__.co_filename, augmented.__code__.co_filename)
+        return [*expressions, *(Path(file).read_bytes() for file in files)]
 
     @staticmethod
     def _stepwise(factor: Factor) -> list[ca.SX]:
@@ -210,17 +229,18 @@ class Transcription:
         parameters = _ones(ca.jacobian_sparsity(factor.residual, self._parameters))
         return np.asarray(np.hstack([*steps, parameters]) > 0)
 
-    def residuals(self, point: Point) -> list[list[Array]]:
-        """Whitened residuals, per chain and factor, each (count, rows)."""
-        return [
-            [
-                self.kernels.functions[_RESIDUAL.format(i)](
-                    *self._arguments(f, c, point), np.empty((f.count(chain.steps), len(f.rows)))
-                )
-                for i, f in enumerate(self.factors)
-            ]
-            for c, chain in enumerate(self.chains)
-        ]
+    def residuals(self, point: Point, known: Sequence[Mapping[str, Array]] = ()) -> list[list[Array]]:
+        """Whitened residuals, per chain and factor, each (count, rows); ``known`` are those of some, by their names."""
+        found = []
+        for c in range(len(self.chains)):
+            there = known[c] if known else {}
+            found.append([there[f.name] if f.name in there else self._residual(f, c, point) for f in self.factors])
+        return found
+
+    def _residual(self, factor: Factor, chain: int, point: Point) -> Array:
+        kernel = self.kernels.functions[_RESIDUAL.format(self.factors.index(factor))]
+        room = np.empty((factor.count(self.chains[chain].steps), len(factor.rows)))
+        return kernel(*self._arguments(factor, chain, point), room)
 
     def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array]:
         """Slacks and values of a factor with a box law, each (count, m)."""
@@ -245,27 +265,57 @@ class Transcription:
         """Residuals and exact tangent-space Jacobians of one chain, one block a factor."""
         return [self.linearize_factor(f, point, chain) for f in self.factors]
 
-    def linearize_factor(
-        self, factor: Factor, point: Point, chain: int, steps: slice = _ALL, room: Array | None = None
-    ) -> Block:
-        """One factor's residuals and exact tangent-space Jacobians along one chain, or at some of its steps.
+    def linearize_factor(self, factor: Factor, point: Point, chain: int) -> Block:
+        """One factor's residuals and exact tangent-space Jacobians along one chain."""
+        kernel = self.jacobians.functions[_JACOBIAN.format(self.factors.index(factor))]
+        columns = len(factor.variables) * self.manifold.tangent + len(self.names) + 1
+        room = np.empty((factor.count(self.chains[chain].steps), columns, len(factor.rows)))
+        return Block(factor, chain, kernel(*self._arguments(factor, chain, point), room))
 
-        ``room`` is what an earlier block was written to and may be written to again.
-        """
-        kernel = self.kernels.functions[_JACOBIAN.format(self.factors.index(factor))]
-        start, stop, _ = steps.indices(factor.count(self.chains[chain].steps))
-        stepwise, shared = self._arguments(factor, chain, point)
-        if room is None or len(room) < stop - start:
-            room = self._room(factor, stop - start)
-        return Block(factor, chain, kernel([a[start:stop] for a in stepwise], shared, room[: stop - start]))
+    def local_rows(self, factor: Factor, point: Point, chain: int) -> Call:
+        """Transposed Jacobians of a local factor, (columns + 1, rows) at each step: the visible columns, the parameters
+        if they move the surface, and the residual."""
+        columns = len(self.visible) + self.drags * len(self.names) + 1
+        return self._call(_LOCAL, factor, point, chain, columns)
 
-    def linearize_private(self, factor: Factor, point: Point, chain: int) -> Array:
-        """Transposed Jacobians in the private unknowns of one factor along one chain, and below them the residual,
-        (count, columns + 1, rows)."""
-        kernel = self.kernels.functions[_PRIVATE.format(self.factors.index(factor))]
-        stepwise, shared = self._arguments(factor, chain, point)
+    def private_rows(self, factor: Factor, point: Point, chain: int) -> Call:
+        """Transposed Jacobians of a factor in its private unknowns, and below them the residual, (columns + 1, rows) at
+        each step."""
         columns = 0 if factor.private is None else len(factor.private[1])
-        return kernel(stepwise, shared, np.empty((len(stepwise[0]), columns + 1, len(factor.rows))))
+        return self._call(_PRIVATE, factor, point, chain, columns + 1)
+
+    def _call(self, name: str, factor: Factor, point: Point, chain: int, columns: int) -> Call:
+        kernel = self.kernels.functions[name.format(self.factors.index(factor))]
+        return Call(kernel, *self._arguments(factor, chain, point), (columns, len(factor.rows)))
+
+    def linearize_along(
+        self,
+        factor: Factor,
+        point: Point,
+        chain: int,
+        directions: Directions,
+        basis: Array | None,
+        drag: Array | None,
+        complement: Array | None,
+    ) -> Array:
+        """One factor's residuals and Jacobians along given directions, (count, columns + 1, rows that are left): per
+        step the transposed Jacobian, unknowns of the steps in order of offset and parameters last, then the residual.
+
+        Args:
+            basis, drag: Z and D of every step of the chain, (N, visible, tangent) and (N, visible, n_p), or None.
+            complement: C at every step of the factor, (count, rows, rows that are left), or None.
+        """
+        kernel = self.directional(directions).functions[_PROJECTED.format(self.factors.index(factor))]
+        stepwise, shared = self._arguments(factor, chain, point)
+        count, rows = len(stepwise[0]), len(factor.rows) if complement is None else complement.shape[2]
+        for given in (basis, drag):
+            if given is not None:
+                flat = given.reshape(len(given), -1)
+                stepwise += [flat[offset : offset + count] for offset in factor.variables]
+        if complement is not None:
+            stepwise.append(complement.reshape(count, -1))
+        columns = len(factor.variables) * directions.tangent + len(self.names) + 1
+        return kernel(stepwise, shared, np.empty((count, columns, rows)))
 
     def curvature(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """Exact second derivatives of wᵀr along x ⊞ δ, (count, columns, columns), for weights w (count, rows).
@@ -288,10 +338,6 @@ class Transcription:
         # Moving a basis of rotations along another leaves a commutator, which is antisymmetric.
         return self._kernel(factor, (hessian + hessian.T) / 2, w)
 
-    def _room(self, factor: Factor, count: int) -> Array:
-        columns = len(factor.variables) * self.manifold.tangent + len(self.names) + 1
-        return np.empty((count, columns, len(factor.rows)))
-
     def _arguments(self, factor: Factor, chain: int, point: Point) -> tuple[list[Array], list[Array]]:
         count = factor.count(self.chains[chain].steps)
         states = [point.states[chain][offset : offset + count] for offset in factor.variables]
@@ -313,12 +359,18 @@ class Transcription:
 
     def retract(self, point: Point, steps: Sequence[Array], parameters: Array) -> Point:
         """The point moved by tangent steps (N, tangent) and a step (n_p,) of the parameters, kept in their bounds."""
-        states = tuple(
-            self.kernels.functions[_RETRACT]([x, contiguous(delta)], [], np.empty_like(x))
-            for x, delta in zip(point.states, steps, strict=True)
-        )
+        states = tuple(self.moved(x, delta) for x, delta in zip(point.states, steps, strict=True))
         moved = np.clip(point.parameters + parameters, self.lower, self.upper)
         return Point(states, moved, point.codes)
+
+    def moved(self, states: Array, steps: Array) -> Array:
+        """States (n, ambient) moved by tangent steps (n, tangent)."""
+        return self.mover([states, contiguous(steps)], [], np.empty_like(states))
+
+    @property
+    def mover(self) -> Evaluate:
+        """The kernel of ``moved``."""
+        return self.kernels.functions[_RETRACT]
 
     @property
     def unknowns(self) -> int:

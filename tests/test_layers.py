@@ -26,6 +26,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "compiled",
         "native",
         "blocks",
+        "derivatives",
     ),
     "mechanics": ("body", "joints", "contacts", "friction", "model", "kinematics"),
     "complementarity": (
@@ -50,6 +51,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "solvers": (
         "solvers.status",
         "solvers.batched",
+        "solvers.restoration",
         "solvers.reduction",
         "solvers.products",
         "solvers.structured",
@@ -156,7 +158,17 @@ DOORS = {
 }
 """Imports against the direction, inside a function or for types only: what users hold opens doors to later rooms."""
 
-MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "native", "blocks", "manifold", "transcription"}
+MECHANICS_FREE = {
+    "errors",
+    "factor",
+    "kernels",
+    "compiled",
+    "native",
+    "blocks",
+    "derivatives",
+    "manifold",
+    "transcription",
+}
 
 COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "enumeration", "lemke", "linear", "law", "pieces")}
 
@@ -169,7 +181,8 @@ MAY_KNOW = {
     "compiled": {"errors", "kernels", "compiler", "libraries"},
     "native": {"kernels", "compiled", "compiler"},
     "blocks": {"kernels", "compiled", "compiler", "native"},
-    "transcription": {"factor", "kernels", "compiled", "native", "manifold"},
+    "derivatives": {"compiled", "factor", "manifold"},
+    "transcription": {"factor", "kernels", "compiled", "derivatives", "manifold"},
     **{
         f"complementarity.{name}": COMPLEMENTARITY | {"kernels"}
         for name in ("status", "enumeration", "lemke", "linear", "mixed", "law", "pieces", "bounded")

@@ -82,6 +82,10 @@ class Ipopt:
             if (value := getattr(self, name)) not in known:
                 raise ProblemError(f"backend 'ipopt': {name} {value!r} is not known; choose from {', '.join(known)}")
 
+    def prepare(self, transcription: Transcription, start: Point) -> None:
+        """Have all kernels ready that ``solve`` takes from any start."""
+        _ = transcription.kernels, transcription.jacobians
+
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every iterate."""
         return _Run(self, transcription, start, callback or (lambda _: None)).run()

@@ -79,6 +79,10 @@ class LevenbergMarquardt:
     newton: bool = True
     """Take exact second derivatives where the linear model is poor; False never does."""
 
+    def prepare(self, transcription: Transcription, start: Point) -> None:
+        """Have all kernels ready that ``solve`` takes."""
+        Reduction(transcription, start).prepare()
+
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every accepted iterate."""
         return _Run(self, transcription, callback or (lambda _: None)).run(start)

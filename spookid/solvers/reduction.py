@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spookid.derivatives import Directions
 from spookid.factor import Factor, Group
 from spookid.kernels import Array
-from spookid.native import address, integers, routines
-from spookid.solvers.batched import null_space, rank, smallest_solution, split
-from spookid.transcription import Block, Point, Transcription
+from spookid.solvers.restoration import Restoration, Space
+from spookid.transcription import Point, Transcription
 
 PENALTY = 1e3
 """ρ makes the coupled rows this much stiffer than the soft ones at the start."""
@@ -34,11 +34,6 @@ or steps that are small."""
 _STIFF, _STIFFEST = 1e4, 1e18
 """ρ is raised so much for rows that take the place of multipliers. Where the equations of motion themselves are hard,
 slow errors in them cost next to nothing until they are this stiff; other rows lose to rounding much earlier."""
-_NEWTON = 20
-_ON_SURFACE = 1e-14
-_REFITS = 3
-_CHUNK = 128
-"""Steps whose full Jacobians are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,34 +76,33 @@ class Reduction:
 
     def __init__(self, problem: Transcription, start: Point) -> None:
         self.problem = problem
-        self.local = [f for f in problem.factors if f.hard and f.reach == 0 and not f.first_only]
+        self.local = list(problem.local)
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
         self.kept = [f for f in problem.factors if f not in self.local]
         self.private = {f.name: (f.private[0], np.array(f.private[1])) for f in problem.factors if f.private}
         """Factor name to (offset, tangent columns) of the unknowns that stand in that factor only."""
-        hidden = {c for _, columns in self.private.values() for c in columns}
-        self.columns = np.array([c for c in range(problem.manifold.tangent) if c not in hidden], dtype=int)
+        self.columns = np.array(problem.visible, dtype=int)
         """Tangent columns of a step that are not private."""
-        self._native = routines(sum(chain.steps for chain in problem.chains))
+        self._restoration = Restoration(problem, start)
+        self._restored: tuple[Point, list[Space]] | None = None
+        """The point that was restored last, and what is left to its steps."""
         self._shift = [
             {f.name: np.zeros((f.count(chain.steps), len(f.rows))) for f in self.coupled} for chain in problem.chains
         ]
         """s per chain and coupled factor."""
         self.saddle = False
         """True if the coupled rows are solved for together with their multipliers, not by a penalty."""
-        self._local_rank = max((rank(self._local(start, c)[0]) for c in self._chains), default=0)
-        self._private_rank = {
-            f.name: max((rank(self._private(f, start, c)[0]) for c in self._chains), default=0)
-            for f in self.kept
-            if f.name in self.private
-        }
-        self.tangent = len(self.columns) - self._local_rank
+        self.tangent = len(self.columns) - self._restoration.rank
         """Unknowns left of each step."""
         self.penalty = self._scale(start) if self.coupled else 0.0
         """ρ."""
-        rows = sum(len(f.rows) - self._private_rank.get(f.name, 0) for f in self.coupled)
+        rows = sum(len(f.rows) - self._restoration.ranks.get(f.name, 0) for f in self.coupled)
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
         self.saddle = few or any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
+
+    def prepare(self) -> None:
+        """Have all kernels ready that linearizing takes."""
+        _ = self.problem.jacobians if self.directions is None else self.problem.directional(self.directions)
 
     @property
     def _chains(self) -> range:
@@ -117,21 +111,17 @@ class Reduction:
     @property
     def redundant(self) -> int:
         """Local hard rows of a step that say what others say already."""
-        return sum(len(f.rows) for f in self.local) - self._local_rank
+        return sum(len(f.rows) for f in self.local) - self._restoration.rank
 
     def restore(self, point: Point) -> Point:
         """The point with its local hard rows satisfied and its private unknowns fitted."""
-        if self.local:
-            point = self._on_surface(point)
-        for _ in range(_REFITS if self.private else 0):
-            point, moved = self._refitted(point)
-            if moved:
-                break
-        return point
+        self._restored = self._restoration.restore(point, self._held)
+        return self._restored[0]
 
     def evaluate(self, point: Point) -> Evaluation:
         """Residuals and merit."""
-        residuals = self.problem.residuals(point)
+        last, spaces = self._restored or (None, [])
+        residuals = self.problem.residuals(point, [space.residuals for space in spaces] if last is point else ())
         return Evaluation(point, self.problem.costs(residuals), residuals, self.merit(residuals))
 
     def merit(self, residuals: list[list[Array]]) -> float:
@@ -187,7 +177,7 @@ class Reduction:
 
     def _held(self, chain: int, factor: Factor) -> Array | float:
         """s of a coupled factor as far as it stands in its rows: not where multipliers are solved for."""
-        return 0.0 if self.saddle else self._shift[chain][factor.name]
+        return 0.0 if self.saddle or factor not in self.coupled else self._shift[chain][factor.name]
 
     def constraint_merit(self, residuals: list[list[Array]]) -> float:
         """ρ Σ |c + s|² − ρ Σ |s|² of the coupled rows."""
@@ -204,19 +194,23 @@ class Reduction:
 
     def reduce(self, point: Point, chain: int) -> tuple[list[Rows], Array | None]:
         """The kept factors linearized in the unknowns that are left, and the basis (N, columns, tangent) of a step."""
-        basis, drag = self._surface(point, chain) if self.local else (None, None)
-        return [self._rows(f, point, chain, basis, drag) for f in self.kept], basis
+        space = self._spaces(point)[chain]
+        return [self._rows(f, point, chain, space) for f in self.kept], space.basis
 
-    def _surface(self, point: Point, chain: int) -> tuple[Array, Array | None]:
-        """Basis of the tangent space that local hard rows leave at each step, and how parameters drag it along,
-        (N, columns, n_p); None if they do not."""
-        blocks = [self.problem.linearize_factor(f, point, chain) for f in self.local]
-        width = self.problem.manifold.tangent
-        if not any(np.any(block.matrix[:, width:-1]) for block in blocks):
-            return null_space(self._local_of(blocks), self._local_rank, self._native), None
-        slopes = np.concatenate([b.matrix[:, width:-1].transpose(0, 2, 1) for b in blocks], axis=1)
-        parts = split(self._local_of(blocks), self._local_rank, self._native)
-        return parts.null, -np.matmul(parts.inverse, slopes)
+    def _spaces(self, point: Point) -> list[Space]:
+        if self._restored is None or self._restored[0] is not point:
+            self._restored = point, self._restoration.spaces(point)
+        return self._restored[1]
+
+    @cached_property
+    def directions(self) -> Directions | None:
+        """Of the linearizations; None if nothing is left out of a step."""
+        problem, ranks = self.problem, self._restoration.ranks
+        if not self.local and not ranks and len(self.columns) == problem.manifold.tangent:
+            return None
+        kept = tuple((f.name, len(f.rows) - ranks[f.name]) for f in self.kept if f.name in ranks)
+        based = bool(self.local)
+        return Directions(problem.visible, self.tangent, based, based and problem.drags, kept)
 
     def _scale(self, point: Point) -> float:
         """ρ that makes the coupled rows PENALTY times as stiff as the soft ones in the unknowns they share."""
@@ -237,125 +231,16 @@ class Reduction:
         full[:, self.columns] = moved
         return full
 
-    def _rows(self, factor: Factor, point: Point, chain: int, basis: Array | None, drag: Array | None) -> Rows:
-        offsets, count = tuple(factor.variables), factor.count(self.problem.chains[chain].steps)
-        private = factor.name in self.private
-        if basis is None and not private and len(self.columns) == self.problem.manifold.tangent:
-            return Rows(offsets, self._block(factor, point, chain, slice(0, count), None).matrix, None)
-        rows, chunk, room = len(factor.rows), min(_CHUNK, count), None
-        kept = rows - self._private_rank[factor.name] if private else rows
-        complement = np.empty((count, rows, kept)) if private else None
-        matrix = np.empty((count, len(offsets) * self.tangent + len(self.problem.names) + 1, kept))
-        for start in range(0, count, chunk):
-            part = slice(start, min(start + chunk, count))
-            block = self._block(factor, point, chain, part, room)
-            room = block.matrix if room is None else room
-            if complement is not None:
-                private_rows = self._private_of(block)
-                complement[part] = null_space(private_rows, self._private_rank[factor.name], self._native)
-            self._project(block, complement, basis, drag, part, matrix)
-        return Rows(offsets, matrix, complement)
-
-    def _block(self, factor: Factor, point: Point, chain: int, part: slice, room: Array | None) -> Block:
-        """Some steps of a kept factor, shifted and scaled if it is hard."""
-        block = self.problem.linearize_factor(factor, point, chain, part, room)
+    def _rows(self, factor: Factor, point: Point, chain: int, space: Space) -> Rows:
+        offsets, complement = tuple(factor.variables), space.complements.get(factor.name)
+        if self.directions is None:
+            matrix = self.problem.linearize_factor(factor, point, chain).matrix
+        else:
+            along = self.directions, space.basis, space.drag, complement
+            matrix = self.problem.linearize_along(factor, point, chain, *along)
+        rows = Rows(offsets, matrix, complement)
         if factor in self.coupled:
             held = self._held(chain, factor)
-            np.add(block.residual, held if isinstance(held, float) else held[part], out=block.residual)
-            np.multiply(block.matrix, np.sqrt(self.penalty), out=block.matrix)
-        return block
-
-    def _project(
-        self,
-        block: Block,
-        complement: Array | None,
-        basis: Array | None,
-        drag: Array | None,
-        part: slice,
-        out: Array,
-    ) -> None:
-        """Rows of some steps in the complement and in the unknowns that are left."""
-        offsets, width = tuple(block.factor.variables), self.problem.manifold.tangent
-        left = None if complement is None else complement[part]
-        moved = [slice(offset + part.start, offset + part.stop) for offset in offsets]
-        if self._native is not None and basis is not None:
-            seen, steps = integers(self.columns), integers([offset + part.start for offset in offsets])
-            kept, target = out.shape[2], out[part]
-            self._native.project(
-                *(len(block.matrix), address(block.matrix), *block.matrix.shape[1:], address(left), kept),
-                *(len(offsets), address(steps), width, len(seen), address(seen)),
-                *(address(basis), self.tangent, address(drag), len(self.problem.names), address(target)),
-            )
-            return
-        matrix = block.matrix if left is None else np.matmul(block.matrix, left)
-        border = matrix[:, len(offsets) * width :].copy()
-        for i, at in enumerate(moved):
-            columns = matrix[:, i * width + self.columns]
-            if drag is not None:
-                border[:, :-1] += np.matmul(drag[at].transpose(0, 2, 1), columns)
-            here = slice(i * self.tangent, (i + 1) * self.tangent)
-            out[part, here] = columns if basis is None else np.matmul(basis[at].transpose(0, 2, 1), columns)
-        out[part, len(offsets) * self.tangent :] = border
-
-    def _local(self, point: Point, chain: int) -> tuple[Array, Array]:
-        """Jacobian (N, rows, columns) and residual (N, rows) of the local hard rows."""
-        if not self.local:
-            return np.zeros((0, 0, 0)), np.zeros((0, 0))
-        blocks = [self.problem.linearize_factor(f, point, chain) for f in self.local]
-        return self._local_of(blocks), np.concatenate([block.residual for block in blocks], axis=1)
-
-    def _local_of(self, blocks: Sequence[Block]) -> Array:
-        parts = [block.matrix[:, _contiguous(self.columns)].transpose(0, 2, 1) for block in blocks]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-    def _private(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array]:
-        """Jacobian (count, rows, private columns) and residual, shifted if hard, of a factor with private unknowns."""
-        matrix = self.problem.linearize_private(factor, point, chain)
-        residual = matrix[:, -1]
-        if factor in self.coupled:
-            residual = residual + self._held(chain, factor)
-        return matrix[:, :-1].transpose(0, 2, 1), residual
-
-    def _private_of(self, block: Block) -> Array:
-        offset, columns = self.private[block.factor.name]
-        place = list(block.factor.variables).index(offset)
-        return block.matrix[:, _contiguous(place * self.problem.manifold.tangent + columns)]
-
-    def _on_surface(self, point: Point) -> Point:
-        """Newton's method on the local hard rows."""
-        for _ in range(_NEWTON):
-            steps, largest = [], 0.0
-            for c in self._chains:
-                jacobian, residual = self._local(point, c)
-                move = smallest_solution(jacobian, -residual, self._local_rank, self._native)
-                largest = max(largest, float(np.max(np.abs(residual), initial=0.0)))
-                full = np.zeros((len(move), self.problem.manifold.tangent))
-                full[:, self.columns] = move
-                steps.append(full)
-            if largest <= _ON_SURFACE or not np.isfinite(largest):
-                break
-            point = self.problem.retract(point, steps, np.zeros_like(point.parameters))
-            if largest <= 1e-8:
-                break
-        return point
-
-    def _refitted(self, point: Point) -> tuple[Point, bool]:
-        """Private unknowns by least squares; True if they stand still (after one pass if the factor is linear)."""
-        steps, largest = [np.zeros((chain.steps, self.problem.manifold.tangent)) for chain in self.problem.chains], 0.0
-        for factor in (f for f in self.kept if f.name in self.private):
-            offset, columns = self.private[factor.name]
-            for c in self._chains:
-                jacobian, residual = self._private(factor, point, c)
-                move = smallest_solution(jacobian, -residual, self._private_rank[factor.name], self._native)
-                steps[c][offset : offset + len(move), columns] = move
-                ambient = columns + self.problem.manifold.ambient - self.problem.manifold.tangent
-                size = 1e-12 + float(np.max(np.abs(point.states[c][:, ambient]), initial=0.0))
-                largest = max(largest, float(np.max(np.abs(move), initial=0.0)) / size)
-        return self.problem.retract(point, steps, np.zeros_like(point.parameters)), largest < 1e-12
-
-
-def _contiguous(columns: NDArray[np.int64]) -> slice | NDArray[np.int64]:
-    """The same columns as a slice if they follow one another: it copies nothing."""
-    if len(columns) and np.all(np.diff(columns) == 1):
-        return slice(int(columns[0]), int(columns[-1]) + 1)
-    return columns
+            matrix[:, -1] += held if isinstance(held, float) else rows.reduce(held)
+            matrix *= np.sqrt(self.penalty)
+        return rows

@@ -68,7 +68,7 @@ def fresh_cache() -> Iterator[None]:
 def set_up(problem: Problem) -> Assembly:
     """All that comes before the first iteration."""
     assembly = assemble(problem)
-    _ = assembly.transcription.kernels
+    LevenbergMarquardt().prepare(assembly.transcription, assembly.start)
     return assembly
 
 

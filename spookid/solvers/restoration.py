@@ -1,0 +1,228 @@
+"""Points put back to where they belong: on the surface of local hard rows, with private unknowns fitted.
+
+Finding the way back needs what linearizing there needs, so it is kept: the tangent space of the surface, how the
+parameters drag it along, and the residuals that private unknowns cannot reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.compiled import CompiledKernel
+from spookid.factor import Factor
+from spookid.kernels import Array, Call
+from spookid.native import Routines, address, integers, routines
+from spookid.solvers.batched import null_space, rank, smallest_solution, split
+from spookid.transcription import Point, Transcription
+
+_NEWTON = 20
+_LIMITS = np.array([1e-14, 1e-8])
+"""Largest residual of a point on the surface, and of one from which a step of Newton's method ends there."""
+_REFITS = 3
+_STILL = np.array([1e-12])
+"""Unknowns that move by a smaller share of their size stand still."""
+_CHUNK = 1024
+"""Steps that are put back at once, few enough for a processor's cache."""
+
+Held = Callable[[int, Factor], Array | float]
+"""What is added to the residual of a factor of one chain, (count, rows), before its private unknowns are fitted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """What is left to the steps of one chain."""
+
+    basis: Array | None
+    """Z: orthonormal tangent vectors of the surface, (N, visible, tangent); None: all of the visible columns."""
+    drag: Array | None
+    """D: how the parameters pull a point along with the surface, (N, visible, n_p); None: they do not."""
+    complements: Mapping[str, Array]
+    """C: orthonormal residuals of a factor that its private unknowns cannot reach, (count, rows, rows left)."""
+    residuals: Mapping[str, Array]
+    """Those of the same factors, (count, rows)."""
+
+
+class Restoration:
+    """The local hard rows and the private unknowns of a problem; ranks are those at ``start``."""
+
+    def __init__(self, problem: Transcription, start: Point) -> None:
+        self._problem = problem
+        self._native = routines(sum(chain.steps for chain in problem.chains))
+        self._private = [f for f in problem.factors if f.private and f not in problem.local]
+        self._wide, self._seen = len(problem.visible), integers(problem.visible)
+        self._entries = {
+            f.name: integers([problem.manifold.coordinate(c) for c in f.private[1]]) for f in self._private if f.private
+        }
+        """Factor name to the coordinates of its private unknowns."""
+        self.rank = self._rank(start, None) if problem.local else 0
+        """Of the local hard rows of a step."""
+        self.ranks = {f.name: self._rank(start, f) for f in self._private}
+        """Of each factor's private columns."""
+
+    def restore(self, point: Point, held: Held) -> tuple[Point, list[Space]]:
+        """The point put back, and what is left there to each chain."""
+        point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
+        return point, [self._space(point, c, held) for c in range(len(point.states))]
+
+    def spaces(self, point: Point) -> list[Space]:
+        """What is left to each chain at a point that stays where it is."""
+        return [self._space(point, c, None) for c in range(len(point.states))]
+
+    def _space(self, point: Point, chain: int, held: Held | None) -> Space:
+        """The steps are moved if it is given what is held."""
+        basis, drag = self._surface(point, chain, 0 if held is None else _NEWTON)
+        fits = {f.name: self._reached(f, point, chain, held) for f in self._private}
+        complements, residuals = ({name: both[i] for name, both in fits.items()} for i in range(2))
+        return Space(basis, drag, complements, residuals)
+
+    def _rank(self, point: Point, private: Factor | None) -> int:
+        """Largest rank of the local rows, or of a factor's private columns."""
+        largest = 0
+        for c, chain in enumerate(self._problem.chains):
+            count = chain.steps if private is None else private.count(chain.steps)
+            for part in (slice(0, min(1, count)), *_parts(count)):  # mostly the first step tells
+                if private is None:
+                    matrix = self._rows(point, c, part)[:, : self._wide]
+                else:
+                    matrix = self._problem.private_rows(private, point, c)(part)[:, :-1]
+                largest = max(largest, rank(matrix))
+                if largest == min(matrix.shape[1:]):
+                    return largest
+        return largest
+
+    def _surface(self, point: Point, chain: int, passes: int) -> tuple[Array | None, Array | None]:
+        """Z and D of a chain, its steps moved onto the surface by so many steps of Newton's method at the most."""
+        problem, count = self._problem, self._problem.chains[chain].steps
+        if not problem.local:
+            return None, None
+        basis = np.empty((count, self._wide, self._wide - self.rank))
+        drag = np.empty((count, self._wide, len(problem.names))) if problem.drags else None
+        for part in _parts(count):
+            room = basis[part], None if drag is None else drag[part]
+            if not self._settled(point, chain, part, passes, *room):
+                self._settle(point, chain, part, passes, *room)
+        return basis, drag
+
+    def _settled(self, point: Point, chain: int, part: slice, passes: int, basis: Array, drag: Array | None) -> bool:
+        """Some steps moved by compiled C; False if there is none, or if the rows depend on one another."""
+        problem, by, factor, move = self._problem, self._native, self._problem.local[0], self._problem.mover
+        call, rows = problem.local_rows(factor, point, chain), len(factor.rows)
+        if by is None or len(problem.local) > 1 or not self.rank == rows <= self._wide:
+            return False
+        if not (isinstance(call.kernel, CompiledKernel) and isinstance(move, CompiledKernel)):
+            return False
+        states, parameters = point.states[chain][part], len(problem.names) * problem.drags
+        by.settle(
+            *(len(states), call.kernel.function, *call.kernel.arguments(*call.at(part)), move.function),
+            *(address(states), problem.manifold.ambient, problem.manifold.tangent, address(self._seen)),
+            *(self._wide, rows, parameters, passes, address(_LIMITS), address(basis), address(drag)),
+        )
+        return True
+
+    def _settle(self, point: Point, chain: int, part: slice, passes: int, basis: Array, drag: Array | None) -> None:
+        """The same by NumPy."""
+        matrix = self._moved(point, chain, part, passes)
+        if drag is None:
+            basis[:] = null_space(_jacobian(matrix[:, : self._wide]), self.rank)
+            return
+        both = split(_jacobian(matrix[:, : self._wide]), self.rank)
+        basis[:] = both.null
+        np.matmul(both.inverse, -_jacobian(matrix[:, self._wide : -1]), out=drag)
+
+    def _moved(self, point: Point, chain: int, part: slice, passes: int) -> Array:
+        """Some steps moved onto the surface; the local rows there."""
+        problem, states = self._problem, point.states[chain]
+        matrix, largest = self._rows(point, chain, part), np.inf
+        for _ in range(passes):
+            near, largest = largest <= _LIMITS[1], float(np.max(np.abs(matrix[:, -1]), initial=0.0))
+            if near or largest <= _LIMITS[0] or not np.isfinite(largest):
+                break
+            steps = np.zeros((len(matrix), problem.manifold.tangent))
+            steps[:, self._seen] = smallest_solution(_jacobian(matrix[:, : self._wide]), -matrix[:, -1], self.rank)
+            states[part] = problem.moved(states[part], steps)
+            matrix = self._rows(point, chain, part)
+        return matrix
+
+    def _rows(self, point: Point, chain: int, part: slice) -> Array:
+        """Transposed Jacobians of all local rows at some steps, the parameters' if need be, and the residual,
+        (count, columns + 1, rows)."""
+        blocks = [self._problem.local_rows(f, point, chain)(part) for f in self._problem.local]
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=2)
+
+    def _reached(self, factor: Factor, point: Point, chain: int, held: Held | None) -> tuple[Array, Array]:
+        """C and the residual of a factor along a chain, its private unknowns fitted if it is given what is held."""
+        call = self._problem.private_rows(factor, point, chain)
+        (_, rows), rank, count = call.shape, self.ranks[factor.name], factor.count(self._problem.chains[chain].steps)
+        shift = 0.0 if held is None else held(chain, factor)
+        passes = 0 if held is None else 1 if factor.name in self._problem.linear else _REFITS
+        complement, residual = np.empty((count, rows, rows - rank)), np.empty((count, rows))
+        offset, _ = factor.private or (0, range(0))
+        for part in _parts(count):
+            some = None if isinstance(shift, float) else np.ascontiguousarray(shift[part])
+            states, room = point.states[chain][offset:][part], (complement[part], residual[part])
+            fit = _Fit(call, part, states, self._entries[factor.name], rank, some, passes, *room)
+            if not fit.compiled(self._native):
+                fit.interpreted()
+        return complement, residual
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Private unknowns of some steps, fitted by least squares."""
+
+    call: Call
+    """Of the rows in which they stand."""
+    steps: slice
+    states: Array
+    """Of the steps that hold them, (n, ambient); changed in place."""
+    entries: NDArray[np.int64]
+    """Their coordinates."""
+    rank: int
+    shift: Array | None
+    """Added to the rows, (n, rows)."""
+    passes: int
+    """At the most; none leaves the unknowns as they are."""
+    complement: Array
+    """Room for C, (n, rows, rows − rank)."""
+    residual: Array
+    """Room for the rows' residual, (n, rows)."""
+
+    def compiled(self, by: Routines | None) -> bool:
+        """By compiled C; False if there is none, or if the unknowns cannot be told apart."""
+        kernel, (columns, rows) = self.call.kernel, self.call.shape
+        if by is None or not isinstance(kernel, CompiledKernel) or not self.rank == columns - 1 <= rows:
+            return False
+        by.fit(
+            *(len(self.states), kernel.function, *kernel.arguments(*self.call.at(self.steps))),
+            *(address(self.states), self.states.shape[1], address(self.entries), rows, self.rank),
+            *(address(self.shift), self.passes, address(_STILL), address(self.complement), address(self.residual)),
+        )
+        return True
+
+    def interpreted(self) -> None:
+        """By NumPy."""
+        matrix = self.call(self.steps)
+        move = np.zeros((len(matrix), len(self.entries)))
+        for _ in range(self.passes):
+            right = -matrix[:, -1] if self.shift is None else -matrix[:, -1] - self.shift
+            move = smallest_solution(_jacobian(matrix[:, :-1]), right, self.rank)
+            self.states[:, self.entries] += move
+            size = float(np.max(np.abs(self.states[:, self.entries]), initial=_STILL[0]))
+            if self.passes == 1 or not np.max(np.abs(move), initial=0.0) >= _STILL[0] * size:
+                break
+            matrix, move = self.call(self.steps), np.zeros_like(move)
+        self.complement[:] = null_space(matrix[:, :-1], self.rank)
+        self.residual[:] = matrix[:, -1] + np.matmul(move[:, None], matrix[:, :-1])[:, 0]
+
+
+def _jacobian(transposed: Array) -> Array:
+    return transposed.transpose(0, 2, 1)
+
+
+def _parts(count: int) -> Iterator[slice]:
+    for start in range(0, count, _CHUNK):
+        yield slice(start, min(start + _CHUNK, count))
