@@ -111,6 +111,7 @@ def _add_solve(commands: argparse._SubParsersAction[_Parser]) -> None:
     _add_fit(parser)
     _add_settings(parser)
     parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps at the most")
+    parser.add_argument("--threads", type=_jobs, metavar="N", help="threads that share out the recordings (default: 1)")
     parser.add_argument("--out", metavar="DIR", help="folder of results (default: results/<name of the problem>)")
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
 

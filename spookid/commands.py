@@ -90,7 +90,8 @@ def solve(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def _solve(job: _Solve, arguments: Namespace, interruption: Interruption) -> Exit:
-    options = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
+    given = {"max_iterations": arguments.max_iterations, "threads": arguments.threads}
+    options = {name: value for name, value in given.items() if value is not None}
     names = [parameter.name for parameter in job.problem.free]
     try:
         with progress.SolverLine(job.label, names, progress.wanted(arguments.quiet)) as line:

@@ -49,7 +49,8 @@ def solve(
     rubs = any(joint.rubs for joint in problem.model.joints)
     if warm_start is not None or problem.friction == "smooth" or not rubs:
         return _solve(problem, backend, solver, callback, warm_start, problem.initial)
-    smooth = LevenbergMarquardt(max_iterations=solver.max_iterations)
+    threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
+    smooth = LevenbergMarquardt(max_iterations=solver.max_iterations, threads=threads)
     first = _solve(problem.with_(friction="smooth"), "lm", smooth, callback, None, {})
     if first.status is Status.INTERRUPTED:
         return replace(first, backend=backend, friction=problem.friction)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import Lock
 
 import casadi as ca
 import numpy as np
@@ -31,6 +32,7 @@ class Kernel:
         self._function = function
         self._repeated = repeated
         self._mapped = lru_cache(maxsize=8)(self._map)
+        self._lock = Lock()
 
     def __call__(self, stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> Array:
         """Evaluate into ``out`` and return it.
@@ -52,13 +54,15 @@ class Kernel:
         return out
 
     def _evaluate(self, size: int, arguments: Sequence[Array], out: Array) -> None:
-        buffer, evaluate = self._mapped(size)
-        for i, argument in enumerate(arguments):
-            if argument.size:
-                buffer.set_arg(i, argument.data)
-        buffer.set_res(0, out.data)
-        evaluate()
-        if buffer.ret():
+        with self._lock:  # a buffer serves one thread at a time
+            buffer, evaluate = self._mapped(size)
+            for i, argument in enumerate(arguments):
+                if argument.size:
+                    buffer.set_arg(i, argument.data)
+            buffer.set_res(0, out.data)
+            evaluate()
+            failed = buffer.ret()
+        if failed:
             raise FloatingPointError(f"evaluating {self._function.name()} failed")
 
     def _map(self, size: int) -> tuple[ca.FunctionBuffer, Callable[[], None]]:

@@ -19,6 +19,7 @@ from spookid.derivatives import Directions, Recipe, Seeds, augmented, is_linear,
 from spookid.factor import Constant, Factor, Group
 from spookid.kernels import Array, Call, Evaluate, Kernel, contiguous
 from spookid.manifold import Manifold, gradient, jacobian
+from spookid.team import ALONE, Team
 
 _RESIDUAL, _JACOBIAN, _PROJECTED = "residual_{}", "jacobian_{}", "projected_{}"
 _LOCAL, _PRIVATE = "local_{}", "private_{}"
@@ -229,13 +230,16 @@ class Transcription:
         parameters = _ones(ca.jacobian_sparsity(factor.residual, self._parameters))
         return np.asarray(np.hstack([*steps, parameters]) > 0)
 
-    def residuals(self, point: Point, known: Sequence[Mapping[str, Array]] = ()) -> list[list[Array]]:
+    def residuals(
+        self, point: Point, known: Sequence[Mapping[str, Array]] = (), team: Team = ALONE
+    ) -> list[list[Array]]:
         """Whitened residuals, per chain and factor, each (count, rows); ``known`` are those of some, by their names."""
-        found = []
-        for c in range(len(self.chains)):
+
+        def of(c: int) -> list[Array]:
             there = known[c] if known else {}
-            found.append([there[f.name] if f.name in there else self._residual(f, c, point) for f in self.factors])
-        return found
+            return [there[f.name] if f.name in there else self._residual(f, c, point) for f in self.factors]
+
+        return team.each(of, range(len(self.chains)))
 
     def _residual(self, factor: Factor, chain: int, point: Point) -> Array:
         kernel = self.kernels.functions[_RESIDUAL.format(self.factors.index(factor))]

@@ -20,6 +20,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "manifold",
         "factor",
         "kernels",
+        "team",
         "callbacks",
         "compiler",
         "libraries",
@@ -162,6 +163,7 @@ MECHANICS_FREE = {
     "errors",
     "factor",
     "kernels",
+    "team",
     "compiled",
     "native",
     "blocks",
@@ -174,6 +176,7 @@ COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "enumeration
 
 MAY_KNOW = {
     "kernels": set(),
+    "team": set(),
     "factor": set(),
     "manifold": {"rotations"},
     "compiler": set(),
@@ -182,7 +185,7 @@ MAY_KNOW = {
     "native": {"kernels", "compiled", "compiler"},
     "blocks": {"kernels", "compiled", "compiler", "native"},
     "derivatives": {"compiled", "factor", "manifold"},
-    "transcription": {"factor", "kernels", "compiled", "derivatives", "manifold"},
+    "transcription": {"factor", "kernels", "team", "compiled", "derivatives", "manifold"},
     **{
         f"complementarity.{name}": COMPLEMENTARITY | {"kernels"}
         for name in ("status", "enumeration", "lemke", "linear", "mixed", "law", "pieces", "bounded")

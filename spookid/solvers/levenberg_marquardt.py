@@ -31,12 +31,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from spookid.errors import ProblemError, shown
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduction import Evaluation, Reduction
 from spookid.solvers.status import Iteration, Outcome, Status, Timing
 from spookid.solvers.steps import PenaltyStep, SaddleStep, damped
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.solvers.switching import Switching
+from spookid.team import Team
 from spookid.transcription import Point, Transcription
 
 Callback = Callable[[Iteration], None]
@@ -78,6 +80,12 @@ class LevenbergMarquardt:
     """Corrections of a step at the most; 0 gives the plain method."""
     newton: bool = True
     """Take exact second derivatives where the linear model is poor; False never does."""
+    threads: int = 1
+    """Threads that share out the recordings; the answer is the same for any number of them."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.threads, int) or self.threads < 1:
+            raise ProblemError(f"threads is {shown(self.threads)}; give a whole number from 1 on")
 
     def prepare(self, transcription: Transcription, start: Point) -> None:
         """Have all kernels ready that ``solve`` takes."""
@@ -85,7 +93,8 @@ class LevenbergMarquardt:
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every accepted iterate."""
-        return _Run(self, transcription, callback or (lambda _: None)).run(start)
+        with Team(min(self.threads, len(transcription.chains))) as team:
+            return _Run(self, transcription, callback or (lambda _: None), team).run(start)
 
 
 @dataclass(eq=False)
@@ -93,6 +102,7 @@ class _Run:
     settings: LevenbergMarquardt
     problem: Transcription
     callback: Callback
+    team: Team
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
 
@@ -101,7 +111,8 @@ class _Run:
 
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
-        self.reduction = Reduction(self.problem, start)
+        self.reduction = Reduction(self.problem, start, self.team)
+        self.reduction.prepare()  # by one thread
         self.switching = Switching(self.reduction)
         start = self.switching.start(start)
         self.best = self.reduction.evaluate(start)
@@ -235,7 +246,8 @@ class _Run:
     def _linearize(self) -> Linearization:
         """At the best point."""
         with self._clock("evaluate"):
-            reduced = [self.reduction.reduce(self.best.point, c) for c in range(len(self.problem.chains))]
+            chains = range(len(self.problem.chains))
+            reduced = self.team.each(lambda c: self.reduction.reduce(self.best.point, c), chains)
         with self._clock("factorize"):
             return Linearization(self.reduction, self.best, reduced)
 

@@ -69,10 +69,10 @@ class Linearization:
         ]
         """Per chain the coupled hard rows."""
         self._bases = [basis for _, basis in reduced]
-        self.chains: list[NormalEquations] = [
-            assemble(rows, chain.steps, reduction.tangent, len(self.problem.names))
-            for rows, chain in zip(self.rows, self.problem.chains, strict=True)
-        ]
+        self.chains: list[NormalEquations] = reduction.team.each(
+            lambda c: assemble(self.rows[c], self.problem.chains[c].steps, reduction.tangent, len(self.problem.names)),
+            range(len(self.problem.chains)),
+        )
         self.corner = np.sum([chain.corner for chain in self.chains], axis=0)
         """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
 

@@ -24,6 +24,7 @@ from spookid.derivatives import Directions
 from spookid.factor import Factor, Group
 from spookid.kernels import Array
 from spookid.solvers.restoration import Restoration, Space
+from spookid.team import ALONE, Team
 from spookid.transcription import Point, Transcription
 
 PENALTY = 1e3
@@ -74,8 +75,8 @@ class Evaluation:
 class Reduction:
     """A transcription seen by a least-squares solver."""
 
-    def __init__(self, problem: Transcription, start: Point) -> None:
-        self.problem = problem
+    def __init__(self, problem: Transcription, start: Point, team: Team = ALONE) -> None:
+        self.problem, self.team = problem, team
         self.local = list(problem.local)
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
         self.kept = [f for f in problem.factors if f not in self.local]
@@ -83,7 +84,7 @@ class Reduction:
         """Factor name to (offset, tangent columns) of the unknowns that stand in that factor only."""
         self.columns = np.array(problem.visible, dtype=int)
         """Tangent columns of a step that are not private."""
-        self._restoration = Restoration(problem, start)
+        self._restoration = Restoration(problem, start, team)
         self._restored: tuple[Point, list[Space]] | None = None
         """The point that was restored last, and what is left to its steps."""
         self._shift = [
@@ -121,7 +122,9 @@ class Reduction:
     def evaluate(self, point: Point) -> Evaluation:
         """Residuals and merit."""
         last, spaces = self._restored or (None, [])
-        residuals = self.problem.residuals(point, [space.residuals for space in spaces] if last is point else ())
+        residuals = self.problem.residuals(
+            point, [space.residuals for space in spaces] if last is point else (), self.team
+        )
         return Evaluation(point, self.problem.costs(residuals), residuals, self.merit(residuals))
 
     def merit(self, residuals: list[list[Array]]) -> float:

@@ -17,6 +17,7 @@ from spookid.factor import Factor
 from spookid.kernels import Array, Call
 from spookid.native import Routines, address, integers, routines
 from spookid.solvers.batched import null_space, rank, smallest_solution, split
+from spookid.team import ALONE, Team
 from spookid.transcription import Point, Transcription
 
 _NEWTON = 20
@@ -49,8 +50,8 @@ class Space:
 class Restoration:
     """The local hard rows and the private unknowns of a problem; ranks are those at ``start``."""
 
-    def __init__(self, problem: Transcription, start: Point) -> None:
-        self._problem = problem
+    def __init__(self, problem: Transcription, start: Point, team: Team = ALONE) -> None:
+        self._problem, self._team = problem, team
         self._native = routines(sum(chain.steps for chain in problem.chains))
         self._private = [f for f in problem.factors if f.private and f not in problem.local]
         self._wide, self._seen = len(problem.visible), integers(problem.visible)
@@ -66,11 +67,11 @@ class Restoration:
     def restore(self, point: Point, held: Held) -> tuple[Point, list[Space]]:
         """The point put back, and what is left there to each chain."""
         point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
-        return point, [self._space(point, c, held) for c in range(len(point.states))]
+        return point, self._team.each(lambda c: self._space(point, c, held), range(len(point.states)))
 
     def spaces(self, point: Point) -> list[Space]:
         """What is left to each chain at a point that stays where it is."""
-        return [self._space(point, c, None) for c in range(len(point.states))]
+        return self._team.each(lambda c: self._space(point, c, None), range(len(point.states)))
 
     def _space(self, point: Point, chain: int, held: Held | None) -> Space:
         """The steps are moved if it is given what is held."""

@@ -70,7 +70,9 @@ class PenaltyStep(_Step):
     def __init__(self, here: Linearization, damping: float, exact: bool = False) -> None:
         self._exact = exact
         extra = here.curvature if exact else [None] * len(here.chains)
-        self._eliminations = [eliminate(chain, damping, s) for chain, s in zip(here.chains, extra, strict=True)]
+        self._eliminations = here.reduction.team.each(
+            lambda pair: eliminate(pair[0], damping, pair[1]), zip(here.chains, extra, strict=True)
+        )
         corner = here.corner + sum(s.corner for s in extra if s is not None)
         super().__init__(here, damping, corner, [e.corner[:-1, :-1] for e in self._eliminations])
 
@@ -97,12 +99,14 @@ class PenaltyStep(_Step):
         return self._whole(step, self._solve(gradient.parameters, self._halves(gradient), step.parameters))
 
     def _halves(self, gradient: Tangent) -> list[Half]:
-        return [e.half(g) for e, g in zip(self._eliminations, gradient.states, strict=True)]
+        pairs = zip(self._eliminations, gradient.states, strict=True)
+        return self.here.reduction.team.each(lambda pair: pair[0].half(pair[1]), pairs)
 
     def _solve(self, gradient: Array, halves: Sequence[Half], moved: Array | float = 0.0) -> Tangent:
         parameters = self._parameters(gradient, halves, moved)
         pairs = zip(self._eliminations, halves, strict=True)
-        return Tangent(tuple(e.states(half, parameters) for e, half in pairs), parameters)
+        states = self.here.reduction.team.each(lambda pair: pair[0].states(pair[1], parameters), pairs)
+        return Tangent(tuple(states), parameters)
 
 
 class SaddleStep(_Step):

@@ -9,7 +9,7 @@ import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +136,20 @@ def _listed(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
+def recordings(bench: Bench) -> Iterator[Row]:
+    """Four recordings at once, by one thread and by two."""
+    for name in ("SPOOK", "rigid Variational"):
+        alone = furuta(STEPPERS[name], bench.steps, 13)
+        assembly = set_up(alone.with_(recordings=[replace(alone.recordings[0], name=f"{k}") for k in range(4)]))
+        first = None
+        for threads in (1, 2):
+            solver = LevenbergMarquardt(threads=threads)
+            spent = seconds(lambda a=assembly, s=solver: s.solve(a.transcription, a.start), bench.repeats, bench.clock)
+            first = first or spent
+            note = f"{spent / first:.2f} times that of one thread"
+            yield Row(f"{name}, 13 parameters, 4 recordings, {threads} threads: solve", 1e3 * spent, "ms", note=note)
+
+
 def scaling(bench: Bench, largest: int) -> Iterator[Row]:
     """Time of a step and an iteration of the single pendulum, and the memory that a step takes."""
     for name, limit in (("rigid Variational", "≤ 8 kB"), ("SPOOK", "≤ 24 kB")):
@@ -192,5 +206,6 @@ def everything(bench: Bench, largest: int) -> Iterator[Row]:
     yield Row(f"floor: dpbtrf, n = 24 x {bench.steps}, 47 subdiagonals", 1e3 * floor, "ms", 1.0)
     yield from fits(bench, floor)
     yield from shooting(bench)
+    yield from recordings(bench)
     yield from scaling(bench, largest)
     yield from commands(bench)

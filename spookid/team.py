@@ -1,0 +1,38 @@
+"""Threads that share out work on several recordings. Compiled kernels and factorizations run side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Team:
+    """So many threads, or none beside the caller's for one; a context manager.
+
+    What is done, and the order in which results are put together, does not depend on the number of threads.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        self._pool = ThreadPoolExecutor(threads, "spookid") if threads > 1 else None
+
+    def each(self, work: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        """The results of work on each item, in their order; raises what the first of them in order raised."""
+        return list(map(work, items) if self._pool is None else self._pool.map(work, items))
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+ALONE = Team()
+"""The caller's own thread."""

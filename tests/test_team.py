@@ -1,0 +1,73 @@
+"""Several recordings at once: the same answer for any number of threads, and work that is really shared out."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+from mechanisms import pendulum, twin
+
+from spookid.errors import ProblemError
+from spookid.parameter import Parameter
+from spookid.problem import Problem
+from spookid.solvers.status import Status
+from spookid.steppers.spook import Spook
+from spookid.steppers.variational import Variational
+from spookid.team import ALONE, Team
+
+
+def test_two_threads_work_at_the_same_time() -> None:
+    met = threading.Barrier(2, timeout=20)
+    with Team(2) as team:
+        assert sorted(team.each(lambda _: met.wait(), range(2))) == [0, 1]
+
+
+def test_results_come_in_order_and_errors_come_through() -> None:
+    with Team(3) as team:
+        assert team.each(lambda k: k * k, range(20)) == [k * k for k in range(20)]
+        with pytest.raises(ZeroDivisionError):
+            team.each(lambda k: 1 / k, range(3))
+    assert ALONE.each(str, range(3)) == ["0", "1", "2"]
+
+
+STEPPERS = {"spook": Spook(), "lifted": Spook(multipliers="lifted"), "rigid": Variational()}
+
+
+def swings(stepper: Spook | Variational) -> Problem:
+    """Three recordings of different lengths."""
+    J, b = Parameter("J", 0.003, lower=0), Parameter("b", 1e-3, lower=0)
+    model = pendulum(inertia=J, viscous=b, compliance=1e-4, damping=0.02)
+    made = [
+        twin(
+            model,
+            {"J": 0.005, "b": 2e-3},
+            initial={"hinge": 1.0 + k},
+            duration=1.0 + 0.2 * k,
+            noise=1e-3,
+            seed=k,
+            step=0.01,
+            stepper=stepper,
+            state_weight=100.0,
+        )
+        for k in range(3)
+    ]
+    recordings = [replace(problem.recordings[0], name=f"swing {k}") for k, problem in enumerate(made)]
+    return made[0].with_(recordings=recordings)
+
+
+@pytest.mark.parametrize("compiled", ["on", "off"])
+@pytest.mark.parametrize("stepper", STEPPERS)
+def test_the_answer_is_the_same_for_any_number_of_threads(stepper, compiled, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("SPOOKID_COMPILE", compiled)
+    problem = swings(STEPPERS[stepper])
+    one, three = problem.solve(threads=1), problem.solve(threads=3)
+    assert one.status is Status.CONVERGED
+    assert three.iterations == one.iterations
+    for name in ("J", "b"):
+        assert three[name].estimate == one[name].estimate
+        assert three[name].std_err == pytest.approx(one[name].std_err, rel=1e-10)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2"])
+def test_threads_that_are_no_number_are_refused(threads) -> None:
+    with pytest.raises(ProblemError, match=r"threads is .*; give a whole number from 1 on"):
+        swings(Variational()).solve(threads=threads)
