@@ -31,6 +31,8 @@ PENALTY = 1e3
 _FEW_ROWS, _SMALL = 0.25, 16
 """A saddle-point solve costs 4 (1 + m/t)³ times the penalty's for m rows and t unknowns a step: worth it for few rows,
 or steps that are small."""
+_SAMPLES, _INDEPENDENT = 10, 1e-6
+"""Steps that are looked at for rows that others imply, and the least share of the largest singular value."""
 _STIFF, _STIFFEST = 1e4, 1e18
 """ρ is raised so much for rows that take the place of multipliers. Where the equations of motion themselves are hard,
 slow errors in them cost next to nothing until they are this stiff; other rows lose to rounding much earlier."""
@@ -108,11 +110,26 @@ class Reduction:
         """ρ."""
         rows = sum(len(f.rows) - self._private_rank.get(f.name, 0) for f in self.coupled)
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
-        self.saddle = few or any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
+        switching = any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
+        self.saddle = few or switching or (rows > 0 and self._linked(start))
 
     @property
     def _chains(self) -> range:
         return range(len(self.problem.chains))
+
+    def _linked(self, point: Point) -> bool:
+        """True if no factor reaches beyond the next step and the coupled rows are independent in the unknowns there, so
+        that blocks of one step each suffice to solve for their multipliers."""
+        if any(f.reach > 1 for f in self.kept) or self.private or any(f.reach == 0 for f in self.coupled):
+            return False
+        for c in self._chains:
+            blocks = [self.problem.linearize_factor(f, point, c) for f in self.coupled]
+            later = slice(self.problem.manifold.tangent, 2 * self.problem.manifold.tangent)
+            whole = np.concatenate([b.matrix[:, later].transpose(0, 2, 1) for b in blocks], axis=1)
+            values = np.linalg.svd(whole[:: max(len(whole) // _SAMPLES, 1)], compute_uv=False)
+            if not np.all(values[:, -1] > _INDEPENDENT * values[:, 0]):
+                return False
+        return True
 
     @property
     def redundant(self) -> int:
