@@ -96,7 +96,7 @@ class Places:
     most: int
     """Room for one."""
     linked: Integers
-    """Unknowns of a step that see the step before, and zeros behind them, (t,)."""
+    """Unknowns of a step that soft rows couple with the step before, ascending."""
     sizes: Integers
     """As the C code takes them: N, t, m, columns, borders, most, and how many unknowns are linked."""
 
@@ -116,18 +116,17 @@ class SaddleBlocks:
     """Symmetric indefinite systems K with hard rows; all arrays C-contiguous."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
-        names = ("place_rows", "linked_unknowns", "factorize_saddle", "forward_saddle", "backward_saddle")
-        self._place, self._link, self._factorize, self._forward, self._backward = (getattr(loaded, n) for n in names)
-        self._factorize.restype = self._link.restype = ctypes.c_longlong
+        names = ("place_rows", "factorize_saddle", "forward_saddle", "backward_saddle")
+        self._place, self._factorize, self._forward, self._backward = (getattr(loaded, name) for name in names)
+        self._factorize.restype = ctypes.c_longlong
 
-    def place(self, band: Array, hard: Array) -> Places:
-        """Places for the rows of ``hard``, transposed Jacobians (count, 2 t + n_p + 1, m), with the soft rows' ``band``
-        as in ``factorize``."""
-        (steps, tangent, _), (count, columns, m) = band.shape, hard.shape
+    def place(self, steps: int, tangent: int, hard: Array, linked: Integers) -> Places:
+        """Places for the rows of ``hard``, transposed Jacobians (count, 2 t + n_p + 1, m), where soft rows couple the
+        ``linked`` unknowns of a step with the step before."""
+        count, columns, m = hard.shape
         later, slot = np.empty((2, count, m), dtype=np.int64)
-        rows, linked = np.empty(steps, dtype=np.int64), np.zeros(tangent, dtype=np.int64)
-        links = self._link(*_sizes(steps, tangent), *_addresses(band, linked))
-        sizes = np.array([steps, tangent, m, columns, columns - 2 * tangent, 0, links], dtype=np.int64)
+        rows = np.empty(steps, dtype=np.int64)
+        sizes = np.array([steps, tangent, m, columns, columns - 2 * tangent, 0, len(linked)], dtype=np.int64)
         self._place(address(sizes), *_sizes(count), *_addresses(hard, later, slot, rows))
         sizes[5] = -(-rows.max() // _ROWS) * _ROWS
         return Places(later, slot, rows, int(sizes[5]), linked, sizes)

@@ -32,20 +32,6 @@ EXPORT void place_rows(const size *given, size count, const double *hard, size *
       }
 }
 
-/* Which unknowns of a next step a band (n, t, 2 t) couples with the one before, in order; their number. */
-EXPORT size linked_unknowns(size n, size t, const double *band, size *linked) {
-  unsigned long long seen[t];
-  size count = 0;
-  memset(seen, 0, sizeof seen);
-  for (size row = 0; row < n * t; ++row, band += 2 * t) {
-    const unsigned long long *bits = (const unsigned long long *)(band + t - row % t);
-    for (size j = 0; j < t; ++j) seen[j] |= bits[j] << 1;  /* zeros of both signs alike */
-  }
-  for (size j = 0; j < t; ++j)
-    if (seen[j]) linked[count++] = j;
-  return count;
-}
-
 /* The place in a step's block of column c of the step before. */
 static size place_of(Sizes z, const size *linked, size c) { return c < z.links ? linked[c] : z.t + c - z.links; }
 
@@ -182,15 +168,17 @@ static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *
     const double *left = (double *)(carry + a * (z.W + z.B));
     for (size c = a; c < reached; ++c) {
       size j = place_of(z, linked, c);
-      row[j] = ((double *)(panel + j * z.V))[i] = left[c];
+      row[j] = left[c];
+      if (j >= z.t) ((double *)(panel + j * z.V))[i] = left[c];
     }
     memcpy(row + (z.S + z.W) * LANES, left + z.W * LANES, z.borders * sizeof(double));
   }
   for (size i = 0; i < z.t; ++i) {
     double *row = (double *)(panel + i * z.V);
     const double *from = band + (k * z.t + i) * 2 * z.t;
-    row[i] += from[0] + damping[k * z.t + i];
-    for (size j = i + 1; j < z.t; ++j) row[j] += from[j - i], ((double *)(panel + j * z.V))[i] += from[j - i];
+    row[i] += damping[k * z.t + i];
+    for (size j = i; j < z.t; ++j) row[j] += from[j - i];
+    for (size j = 0; j < i; ++j) row[j] = ((double *)(panel + j * z.V))[i];
     for (size c = 0; c < z.links; ++c) row[z.S * LANES + c] = from[z.t - i + linked[c]];
     for (size c = 0; c < z.borders; ++c) row[(z.S + z.W) * LANES + c] += border[(c * z.n + k) * z.t + i];
   }

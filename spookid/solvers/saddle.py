@@ -21,6 +21,7 @@ from scipy.linalg import get_lapack_funcs
 
 from spookid.blocks import SaddleBlocks, blocks
 from spookid.kernels import Array
+from spookid.native import integers
 from spookid.solvers.elimination import Half
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
@@ -81,7 +82,7 @@ class BlockSaddle:
             band = np.ascontiguousarray(equations.band).reshape(band.shape)
         else:
             band[:, :, :t] = equations.band.reshape(self._steps, t, t)
-        places = by.place(band, matrix)
+        places = by.place(self._steps, t, matrix, integers(equations.linked))
         self._factor, self.corner, failed = by.factorize(places, band, damping, equations.border, matrix)
         if failed:
             raise NotPositiveDefiniteError(f"no pivot in step {failed - 1}")
