@@ -121,27 +121,28 @@ static int columns_of(lanes *panel, size R, size V, size t, size c, size width, 
   return 1;
 }
 
+INLINE void row_less(lanes *row, double factor, const lanes *other, size from, size V) {
+  for (size v = from; v < V; ++v) row[v] -= factor * other[v];
+}
+
 /* LU of a panel's first R columns, and K^-1 times what stands behind its first S vectors. */
 static int solve_panel(lanes *panel, size R, size S, size V, size t, int *order) {
   for (size c = 0; c * LANES < R; ++c) {
     size begin = c * LANES, width = R - begin < LANES ? R - begin : LANES, right = c + 1;
     if (!columns_of(panel, R, V, t, c, width, order)) return 0;
-    for (size r = 1; r < width; ++r) {
-      const double *left = (double *)(panel + (begin + r) * V) + begin;
-      for (size q = 0; q < r; ++q)
-        for (size v = right; v < V; ++v) panel[(begin + r) * V + v] -= left[q] * panel[(begin + q) * V + v];
+    for (size i = begin; i < R; i += ROWS) {
+      size done = i - begin < width ? i - begin : width;
+      strips(panel + i * V + right, V - right, (double *)(panel + i * V) + begin, panel + begin * V + right, done, V);
+      for (size r = i + 1; r < i + ROWS && r < begin + width; ++r)
+        for (size q = i; q < r; ++q) row_less(panel + r * V, ((double *)(panel + r * V))[q], panel + q * V, right, V);
     }
-    for (size i = begin + width; i < R; i += ROWS)
-      strips(panel + i * V + right, V - right, (double *)(panel + i * V) + begin, panel + begin * V + right, width, V);
   }
-  for (size c = vectors(R) - 1; c >= 0; --c) {
-    size begin = c * LANES, width = R - begin < LANES ? R - begin : LANES, end = begin + width;
-    for (size i = begin; i < end; i += ROWS)
-      strips(panel + i * V + S, V - S, (double *)(panel + i * V) + end, panel + end * V + S, R - end, V);
-    for (size r = end - 1; r >= begin; --r) {
+  for (size i = R - ROWS; i >= 0; i -= ROWS) {
+    size end = i + ROWS;
+    strips(panel + i * V + S, V - S, (double *)(panel + i * V) + end, panel + end * V + S, R - end, V);
+    for (size r = end - 1; r >= i; --r) {
       const double *left = (double *)(panel + r * V);
-      for (size q = r + 1; q < end; ++q)
-        for (size v = S; v < V; ++v) panel[r * V + v] -= left[q] * panel[q * V + v];
+      for (size q = r + 1; q < end; ++q) row_less(panel + r * V, left[q], panel + q * V, S, V);
       for (size v = S; v < V; ++v) panel[r * V + v] *= left[r];
     }
   }
@@ -179,7 +180,11 @@ static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *
     row[i] += damping[k * z.t + i];
     for (size j = i; j < z.t; ++j) row[j] += from[j - i];
     for (size j = 0; j < i; ++j) row[j] = ((double *)(panel + j * z.V))[i];
-    for (size c = 0; c < z.links; ++c) row[z.S * LANES + c] = from[z.t - i + linked[c]];
+    const double *next = from + z.t - i;
+    if (z.links && linked[z.links - 1] == z.links - 1)  /* the first ones, all of them */
+      memcpy(row + z.S * LANES, next, z.links * sizeof(double));
+    else
+      for (size c = 0; c < z.links; ++c) row[z.S * LANES + c] = next[linked[c]];
     for (size c = 0; c < z.borders; ++c) row[(z.S + z.W) * LANES + c] += border[(c * z.n + k) * z.t + i];
   }
 }
