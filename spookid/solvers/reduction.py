@@ -27,7 +27,9 @@ from spookid.solvers.batched import null_space, rank, smallest_solution, split
 from spookid.transcription import Block, Point, Transcription
 
 PENALTY = 1e3
-"""ρ makes the coupled rows this much stiffer than the soft ones at the start."""
+"""ρ makes the coupled rows this much stiffer than the soft ones at the start, where a penalty holds them. Where their
+multipliers are solved for they are as stiff: ρ then only weighs them in the merit, and a large one would have steps
+follow the rows at the expense of the cost."""
 _FEW_ROWS, _SMALL = 0.25, 16
 """A saddle-point solve costs 4 (1 + m/t)³ times the penalty's for m rows and t unknowns a step: worth it for few rows,
 or steps that are small."""
@@ -106,12 +108,14 @@ class Reduction:
         }
         self.tangent = len(self.columns) - self._local_rank
         """Unknowns left of each step."""
-        self.penalty = self._scale(start) if self.coupled else 0.0
+        self.penalty = PENALTY * self._balance(start) if self.coupled else 0.0
         """ρ."""
         rows = sum(len(f.rows) - self._private_rank.get(f.name, 0) for f in self.coupled)
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
         switching = any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
         self.saddle = few or switching or (rows > 0 and self._linked(start))
+        if self.saddle:
+            self.penalty /= PENALTY
 
     @property
     def _chains(self) -> range:
@@ -181,7 +185,7 @@ class Reduction:
     def stiffen(self) -> None:
         """Turn the coupled rows into stiff soft ones, for those who look at a linearization without multipliers."""
         soft = any(f.group is Group.STATE and not f.first_only for f in self.kept if f not in self.coupled)
-        self.penalty *= _STIFF if soft else _STIFFEST
+        self.penalty *= (_STIFF if soft else _STIFFEST) * (PENALTY if self.saddle else 1.0)
         self.saddle = False
 
     def forces(self, chain: int) -> list[Array]:
@@ -235,8 +239,8 @@ class Reduction:
         parts = split(self._local_of(blocks), self._local_rank, self._native)
         return parts.null, -np.matmul(parts.inverse, slopes)
 
-    def _scale(self, point: Point) -> float:
-        """ρ that makes the coupled rows PENALTY times as stiff as the soft ones in the unknowns they share."""
+    def _balance(self, point: Point) -> float:
+        """ρ that makes the coupled rows as stiff as the soft ones in the unknowns they share."""
         width = self.problem.manifold.tangent
         soft, hard = np.zeros(width), np.zeros(width)
         for c in self._chains:
@@ -245,7 +249,7 @@ class Reduction:
                 if block.factor not in self.local:
                     target = hard if block.factor in self.coupled else soft
                     target += squares.reshape(-1, width).sum(axis=0)
-        return PENALTY * float(soft @ hard / (hard @ hard))
+        return float(soft @ hard / (hard @ hard))
 
     def expand(self, step: Array, basis: Array | None) -> Array:
         """Tangent step (N, all columns) of a step (N, tangent) of the unknowns that are left; private ones stay."""
