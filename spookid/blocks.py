@@ -95,8 +95,10 @@ class Places:
     """Sizes of the blocks, (N,)."""
     most: int
     """Room for one."""
+    linked: Integers
+    """Unknowns of a step that soft rows couple with the step before, ascending."""
     sizes: Integers
-    """As the C code takes them: N, t, m, columns, borders, most."""
+    """As the C code takes them: N, t, m, columns, borders, most, and how many unknowns are linked."""
 
     @cached_property
     def held(self) -> NDArray[np.bool_]:
@@ -114,20 +116,20 @@ class SaddleBlocks:
     """Symmetric indefinite systems K with hard rows; all arrays C-contiguous."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
-        self._place, self._factorize, self._forward, self._backward = (
-            getattr(loaded, name) for name in ("place_rows", "factorize_saddle", "forward_saddle", "backward_saddle")
-        )
+        names = ("place_rows", "factorize_saddle", "forward_saddle", "backward_saddle")
+        self._place, self._factorize, self._forward, self._backward = (getattr(loaded, name) for name in names)
         self._factorize.restype = ctypes.c_longlong
 
-    def place(self, steps: int, tangent: int, hard: Array) -> Places:
-        """Places for the rows of ``hard``, transposed Jacobians (count, 2 t + n_p + 1, m)."""
+    def place(self, steps: int, tangent: int, hard: Array, linked: Integers) -> Places:
+        """Places for the rows of ``hard``, transposed Jacobians (count, 2 t + n_p + 1, m), where soft rows couple the
+        ``linked`` unknowns of a step with the step before."""
         count, columns, m = hard.shape
-        sizes = np.array([steps, tangent, m, columns, columns - 2 * tangent, 0], dtype=np.int64)
         later, slot = np.empty((2, count, m), dtype=np.int64)
         rows = np.empty(steps, dtype=np.int64)
+        sizes = np.array([steps, tangent, m, columns, columns - 2 * tangent, 0, len(linked)], dtype=np.int64)
         self._place(address(sizes), *_sizes(count), *_addresses(hard, later, slot, rows))
-        sizes[-1] = -(-rows.max() // _ROWS) * _ROWS
-        return Places(later, slot, rows, int(sizes[-1]), sizes)
+        sizes[5] = -(-rows.max() // _ROWS) * _ROWS
+        return Places(later, slot, rows, int(sizes[5]), linked, sizes)
 
     def factorize(
         self, places: Places, band: Array, damping: Array, border: Array, hard: Array
@@ -141,9 +143,9 @@ class SaddleBlocks:
             border: of the soft rows, (N t, m) in whole columns.
             hard: transposed Jacobians and values of the hard rows, (count, 2 t + n_p + 1, m).
         """
-        steps, tangent, m, _, borders, most = places.sizes.tolist()
+        steps, _, m, _, borders, most, links = places.sizes.tolist()
         wide = -(-borders // _LANES)
-        across = -(-most // _LANES) + -(-(tangent + m) // _LANES) + wide
+        across = -(-most // _LANES) + -(-(links + m) // _LANES) + wide
         panels = _aligned((steps, most, across * _LANES))
         order = np.empty((steps, most), dtype=np.intc)
         corner = _aligned((wide * _LANES, wide * _LANES))
@@ -151,7 +153,7 @@ class SaddleBlocks:
         columns = np.ascontiguousarray(border.T)
         failed = self._factorize(
             *(address(places.sizes), *_sizes(len(hard))),
-            *_addresses(band, damping, columns, hard, places.later, places.slot, places.rows),
+            *_addresses(band, damping, columns, hard, places.later, places.slot, places.rows, places.linked),
             *(address(panels), address(order), address(corner)),
         )
         if failed < 0:
@@ -162,7 +164,7 @@ class SaddleBlocks:
         """A right-hand side (N, most) as ``backward`` takes it, borderᵀK⁻¹right, (m,), and rightᵀK⁻¹right."""
         places, borders = factor.places, int(factor.places.sizes[4])
         out, pulled, square = np.zeros(right.shape), np.empty(-(-borders // _LANES) * _LANES), np.empty(1)
-        known = _addresses(places.sizes, places.rows, factor.panels, factor.order)
+        known = _addresses(places.sizes, places.rows, places.linked, factor.panels, factor.order)
         self._forward(*known, *_addresses(right, out, pulled, square))
         return out, pulled[:borders], float(square[0])
 
@@ -171,7 +173,7 @@ class SaddleBlocks:
         side if ``half``, one that went ``forward``, is not given."""
         places = factor.places
         out = np.empty((len(factor.panels), places.most))
-        self._backward(*_addresses(places.sizes, places.rows, factor.panels, half, move, out))
+        self._backward(*_addresses(places.sizes, places.rows, places.linked, factor.panels, half, move, out))
         return out
 
 

@@ -4,15 +4,16 @@
    A hard row of steps k and k + 1 has its multiplier in the later step if it sees that step's unknowns, else in the
    earlier one: what it holds there is what it is eliminated with. Each step's block K is factorized with row exchanges
    of its own; X = K^-1 F with F the columns of the next step, and likewise for the border. A panel row holds K's
-   factors (S vectors), X (W vectors) and the border (B vectors); in the place of pivots stand their inverses. */
+   factors (S vectors), X (W vectors) and the border (B vectors); in the place of pivots stand their inverses. F and X
+   have columns for the `linked` unknowns of the next step that see this one, and for its multipliers behind them. */
 
 typedef struct {
-  size n, t, m, columns, borders, most, S, W, B, V;
+  size n, t, m, columns, borders, most, links, S, W, B, V;
 } Sizes;
 
 static Sizes sizes(const size *given) {
-  size S = vectors(given[5]), W = vectors(given[1] + given[2]), B = vectors(given[4]);
-  return (Sizes){given[0], given[1], given[2], given[3], given[4], given[5], S, W, B, S + W + B};
+  size S = vectors(given[5]), W = vectors(given[6] + given[2]), B = vectors(given[4]);
+  return (Sizes){given[0], given[1], given[2], given[3], given[4], given[5], given[6], S, W, B, S + W + B};
 }
 
 /* Where the multipliers of hard rows (count, columns, m) stand: in their own step (0), in the next (1) or nowhere (-1),
@@ -30,6 +31,9 @@ EXPORT void place_rows(const size *given, size count, const double *hard, size *
           if (hard[c * z.m + r] != 0.0) later[at] = pass, slot[at] = rows[k + pass]++;
       }
 }
+
+/* The place in a step's block of column c of the step before. */
+static size place_of(Sizes z, const size *linked, size c) { return c < z.links ? linked[c] : z.t + c - z.links; }
 
 INLINE void reduce(lanes (*sum)[GROUP], const int w, const double *left, const lanes *right, size count, size V) {
   for (size r = 0; r < count; ++r, right += V) {
@@ -90,15 +94,12 @@ static size emptiest(const lanes *panel, size R, size V, size p) {
    no pivot. A multiplier without one is that of a row that others imply: it is zero, and the emptiest row is left out. */
 static int columns_of(lanes *panel, size R, size V, size t, size c, size width, int *order) {
   const size end = c * LANES + width, marked = c * LANES < t ? t : c * LANES;
-  double scale[LANES];
+  double scale[LANES], largest = 0.0, value;
+  size best = c * LANES;
+  for (size i = best; i < R; ++i)
+    if ((value = fabs(((double *)(panel + i * V + c))[0])) > largest) largest = value, best = i;
   for (size p = c * LANES; p < end; ++p) {
     if (p == marked) largest_of(panel, R, V, t, p, end, scale);
-    size best = p;
-    double largest = 0.0;
-    for (size i = p; i < R; ++i) {
-      double value = fabs(((double *)(panel + i * V))[p]);
-      if (value > largest) largest = value, best = i;
-    }
     int implied = p >= t && !(largest > IMPLIED * scale[p - marked]);
     if (!(largest > 0.0) && p < t) return 0;
     if (implied) best = emptiest(panel, R, V, p);
@@ -108,13 +109,20 @@ static int columns_of(lanes *panel, size R, size V, size t, size c, size width, 
     double *pivot = (double *)(panel + p * V) + p;
     for (size l = 0; l <= p - c * LANES; ++l) row[l] = 0.0;
     *pivot = implied ? 0.0 : 1.0 / *pivot;
+    double inverse = *pivot;
+    largest = 0.0, best = p + 1;
     for (size i = p + 1; i < R; ++i) {
-      double *entry = (double *)(panel + i * V) + p, factor = *entry * *pivot;
+      double *entry = (double *)(panel + i * V) + p, factor = *entry * inverse;
       panel[i * V + c] -= factor * row;
       *entry = factor;
+      if (p + 1 < end && (value = fabs(entry[1])) > largest) largest = value, best = i;  /* the next pivot */
     }
   }
   return 1;
+}
+
+INLINE void row_less(lanes *row, double factor, const lanes *other, size from, size V) {
+  for (size v = from; v < V; ++v) row[v] -= factor * other[v];
 }
 
 /* LU of a panel's first R columns, and K^-1 times what stands behind its first S vectors. */
@@ -122,22 +130,19 @@ static int solve_panel(lanes *panel, size R, size S, size V, size t, int *order)
   for (size c = 0; c * LANES < R; ++c) {
     size begin = c * LANES, width = R - begin < LANES ? R - begin : LANES, right = c + 1;
     if (!columns_of(panel, R, V, t, c, width, order)) return 0;
-    for (size r = 1; r < width; ++r) {
-      const double *left = (double *)(panel + (begin + r) * V) + begin;
-      for (size q = 0; q < r; ++q)
-        for (size v = right; v < V; ++v) panel[(begin + r) * V + v] -= left[q] * panel[(begin + q) * V + v];
+    for (size i = begin; i < R; i += ROWS) {
+      size done = i - begin < width ? i - begin : width;
+      strips(panel + i * V + right, V - right, (double *)(panel + i * V) + begin, panel + begin * V + right, done, V);
+      for (size r = i + 1; r < i + ROWS && r < begin + width; ++r)
+        for (size q = i; q < r; ++q) row_less(panel + r * V, ((double *)(panel + r * V))[q], panel + q * V, right, V);
     }
-    for (size i = begin + width; i < R; i += ROWS)
-      strips(panel + i * V + right, V - right, (double *)(panel + i * V) + begin, panel + begin * V + right, width, V);
   }
-  for (size c = vectors(R) - 1; c >= 0; --c) {
-    size begin = c * LANES, width = R - begin < LANES ? R - begin : LANES, end = begin + width;
-    for (size i = begin; i < end; i += ROWS)
-      strips(panel + i * V + S, V - S, (double *)(panel + i * V) + end, panel + end * V + S, R - end, V);
-    for (size r = end - 1; r >= begin; --r) {
+  for (size i = R - ROWS; i >= 0; i -= ROWS) {
+    size end = i + ROWS;
+    strips(panel + i * V + S, V - S, (double *)(panel + i * V) + end, panel + end * V + S, R - end, V);
+    for (size r = end - 1; r >= i; --r) {
       const double *left = (double *)(panel + r * V);
-      for (size q = r + 1; q < end; ++q)
-        for (size v = S; v < V; ++v) panel[r * V + v] -= left[q] * panel[q * V + v];
+      for (size q = r + 1; q < end; ++q) row_less(panel + r * V, left[q], panel + q * V, S, V);
       for (size v = S; v < V; ++v) panel[r * V + v] *= left[r];
     }
   }
@@ -157,19 +162,29 @@ static void add_row(lanes *panel, Sizes z, size q, const double *hard, size r, s
 
 /* What the last step leaves, in the upper triangle of its columns, and the soft rows of this one. */
 static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *band, const double *damping,
-                     const double *border, const lanes *carry) {
-  for (size i = 0; i < reached; ++i) {
+                     const double *border, const size *linked, const lanes *carry) {
+  for (size a = 0; a < reached; ++a) {
+    size i = place_of(z, linked, a);
     double *row = (double *)(panel + i * z.V);
-    const double *left = (double *)(carry + i * (z.W + z.B));
-    for (size j = i; j < reached; ++j) row[j] = ((double *)(panel + j * z.V))[i] = left[j];
+    const double *left = (double *)(carry + a * (z.W + z.B));
+    for (size c = a; c < reached; ++c) {
+      size j = place_of(z, linked, c);
+      row[j] = left[c];
+      if (j >= z.t) ((double *)(panel + j * z.V))[i] = left[c];
+    }
     memcpy(row + (z.S + z.W) * LANES, left + z.W * LANES, z.borders * sizeof(double));
   }
   for (size i = 0; i < z.t; ++i) {
     double *row = (double *)(panel + i * z.V);
     const double *from = band + (k * z.t + i) * 2 * z.t;
-    row[i] += from[0] + damping[k * z.t + i];
-    for (size j = i + 1; j < z.t; ++j) row[j] += from[j - i], ((double *)(panel + j * z.V))[i] += from[j - i];
-    memcpy(row + z.S * LANES, from + z.t - i, z.t * sizeof(double));
+    row[i] += damping[k * z.t + i];
+    for (size j = i; j < z.t; ++j) row[j] += from[j - i];
+    for (size j = 0; j < i; ++j) row[j] = ((double *)(panel + j * z.V))[i];
+    const double *next = from + z.t - i;
+    if (z.links && linked[z.links - 1] == z.links - 1)  /* the first ones, all of them */
+      memcpy(row + z.S * LANES, next, z.links * sizeof(double));
+    else
+      for (size c = 0; c < z.links; ++c) row[z.S * LANES + c] = next[linked[c]];
     for (size c = 0; c < z.borders; ++c) row[(z.S + z.W) * LANES + c] += border[(c * z.n + k) * z.t + i];
   }
 }
@@ -207,7 +222,7 @@ static void leave(const lanes *before, const lanes *panel, Sizes z, size R, lane
    upper half of a corner; 0, the number of the first step without a pivot, or -1 if there is no memory. */
 EXPORT size factorize_saddle(const size *given, size count, const double *band, const double *damping,
                              const double *border, const double *hard, const size *later, const size *slot,
-                             const size *rows, lanes *factor, int *order, lanes *corner) {
+                             const size *rows, const size *linked, lanes *factor, int *order, lanes *corner) {
   Sizes z = sizes(given);
   size wide = z.W + z.B, reached = 0;
   lanes *carry = aligned_alloc(sizeof(lanes), (z.W * LANES + z.most) * wide * sizeof(lanes));
@@ -217,7 +232,7 @@ EXPORT size factorize_saddle(const size *given, size count, const double *band, 
     lanes *panel = factor + k * z.most * z.V;
     size R = padded(rows[k]), next = 0;
     memset(panel, 0, z.most * z.V * sizeof(lanes));
-    add_soft(panel, z, k, reached, band, damping, border, carry);
+    add_soft(panel, z, k, reached, band, damping, border, linked, carry);
     for (size i = rows[k]; i < R; ++i) ((double *)(panel + i * z.V))[i] = 1.0;
     for (size r = 0; k && k <= count && r < z.m; ++r)
       if (later[(k - 1) * z.m + r] == 1)
@@ -228,7 +243,7 @@ EXPORT size factorize_saddle(const size *given, size count, const double *band, 
       if (later[k * z.m + r] == 0) add_row(panel, z, q, from, r, 0);
       if (later[k * z.m + r] != 1) continue;
       ++next;
-      for (size i = 0; i < z.t; ++i) ((double *)(panel + i * z.V + z.S))[q] = from[i * z.m + r];
+      for (size i = 0; i < z.t; ++i) ((double *)(panel + i * z.V + z.S))[z.links + q - z.t] = from[i * z.m + r];
     }
     for (size i = 0; i < R; ++i) memcpy(before + i * wide, panel + i * z.V + z.S, wide * sizeof(lanes));
     if (!solve_panel(panel, R, z.S, z.V, z.t, order + k * z.most)) {
@@ -236,7 +251,7 @@ EXPORT size factorize_saddle(const size *given, size count, const double *band, 
       return k + 1;
     }
     leave(before, panel, z, R, carry, corner);
-    reached = z.t + next;
+    reached = z.links + next;
   }
   free(carry);
   return 0;
@@ -272,8 +287,8 @@ static void solve_step(const lanes *panel, size R, size S, size V, const int *or
 
 /* Of right-hand sides (n, most): what each step's block makes of its own, reduced (n, most), border' K^-1 right (B
    vectors' numbers), and right' K^-1 right. */
-EXPORT void forward_saddle(const size *given, const size *rows, const lanes *factor, const int *order,
-                           const double *right, double *out, double *pulled, double *square) {
+EXPORT void forward_saddle(const size *given, const size *rows, const size *linked, const lanes *factor,
+                           const int *order, const double *right, double *out, double *pulled, double *square) {
   Sizes z = sizes(given);
   lanes x[z.S], rest[z.W], sums[z.B];
   double *at = (double *)x;
@@ -283,7 +298,8 @@ EXPORT void forward_saddle(const size *given, const size *rows, const lanes *fac
   for (size k = 0; k < z.n; ++k) {
     const lanes *panel = factor + k * z.most * z.V;
     memset(x, 0, sizeof x);
-    memcpy(x, rest, (rows[k] < z.W * LANES ? rows[k] : z.W * LANES) * sizeof(double));
+    for (size c = 0; c < z.links + z.m; ++c)
+      if (place_of(z, linked, c) < rows[k]) at[place_of(z, linked, c)] = ((double *)rest)[c];
     memset(rest, 0, sizeof rest);
     for (size i = 0; i < rows[k]; ++i) {
       const lanes *row = panel + i * z.V + z.S;
@@ -303,8 +319,8 @@ EXPORT void forward_saddle(const size *given, const size *rows, const lanes *fac
 
 /* The solution (n, most) of -(right + border move), given what `forward_saddle` made of right, or nothing for the
    border's last column. */
-EXPORT void backward_saddle(const size *given, const size *rows, const lanes *factor, const double *half,
-                            const double *move, double *out) {
+EXPORT void backward_saddle(const size *given, const size *rows, const size *linked, const lanes *factor,
+                            const double *half, const double *move, double *out) {
   Sizes z = sizes(given);
   size wide = z.W + z.B;
   lanes known[wide];
@@ -321,6 +337,7 @@ EXPORT void backward_saddle(const size *given, const size *rows, const lanes *fa
       to[i] = i < rows[k] ? -total(sum) - (half ? half[k * z.most + i] : 0.0) : 0.0;
     }
     memset(known, 0, z.W * sizeof(lanes));
-    memcpy(known, to, (rows[k] < z.W * LANES ? rows[k] : z.W * LANES) * sizeof(double));
+    for (size c = 0; c < z.links + z.m; ++c)
+      if (place_of(z, linked, c) < rows[k]) at[c] = to[place_of(z, linked, c)];
   }
 }

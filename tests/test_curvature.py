@@ -104,7 +104,7 @@ def test_the_promise_is_the_merit_to_second_order(local, coupled, private):
     }
     plain, bend = bends(here, direction)
     assert plain + bend == pytest.approx(second(values, step) / 2, rel=1e-5)
-    assert abs(bend) > 1e-2 * plain
+    assert abs(bend) > 1e-3 * plain
 
 
 def test_the_promise_of_rigid_joints_with_friction():

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mechanisms import Array, mechanics
+from mechanisms import Array, mechanics, pendulum, twin
 
+from spookid.assembly import assemble
 from spookid.body import GROUND, Body
 from spookid.errors import ProblemError
 from spookid.joints import Hinge, Motor
@@ -19,6 +20,7 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solution import Solution, Trajectory
+from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
@@ -187,6 +189,16 @@ def test_a_recording_closes_the_loop_at_the_start():
     run = swinging.simulate(TRUTH, duration=0.2)
     assert violations(KNOWN, run)[0] < 1e-10
     assert run.signals["rocker"][0] == pytest.approx(driven().signals["rocker"][0], abs=3e-3)
+
+
+@pytest.mark.parametrize("open_chain", [True, False])
+def test_multipliers_are_solved_for_where_rows_are_independent(open_chain):
+    if open_chain:
+        swinging = twin(pendulum(compliance=1e-6), {}, initial={"hinge": 1.0}, noise=1e-3, duration=0.1)
+    else:
+        swinging = problem(unknown(compliance=1e-6), step=2e-3, recordings=[noisy()])
+    ready = assemble(swinging.with_(stepper=Spook(multipliers="lifted")))
+    assert Reduction(ready.transcription, ready.start).saddle == open_chain
 
 
 def test_one_angle_closes_the_loop_when_a_simulation_starts():

@@ -20,6 +20,7 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solution import Solution
+from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
@@ -262,6 +263,16 @@ def test_lifted_estimates_do_not_depend_on_the_compliance():
     assert all(s.status is Status.CONVERGED for s in fits)
     for fit in fits[:2]:
         assert fit.values == pytest.approx(fits[2].values, rel=1e-3)
+
+
+def test_lifted_estimates_are_those_of_a_penalty(monkeypatch):
+    settings = {"duration": 1.0, "hinge": {"compliance": 1e-6}, "stepper": LIFTED}
+    found = release(0.01, **settings)
+    monkeypatch.setattr(Reduction, "_linked", lambda *_: False)
+    expected = release(0.01, **settings)
+    assert found.status is expected.status is Status.CONVERGED
+    assert found.iterations <= expected.iterations
+    assert found.values == pytest.approx(expected.values, rel=1e-6)
 
 
 # --- sensors ---

@@ -33,20 +33,25 @@ class _Plan:
     border: Integers
     corner: Integers
     """Places of the sums, those of the corner in its lower triangle and above."""
+    seen: tuple[int, ...]
+    """Places of the states' columns that are not zero, from the first unknown of a step on."""
 
 
-def add_products(by: Routines, block: Rows, band: Array, border: Array, corner: Array) -> bool:
-    """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner;
-    False, and nothing is added, if it has too many products to gain by it."""
+def add_products(by: Routines, block: Rows, band: Array, border: Array, corner: Array) -> tuple[int, ...] | None:
+    """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner.
+
+    The places of its columns, from the first unknown of their step on; None, and nothing is added, if it has too many
+    products to gain by it.
+    """
     matrix = block.matrix
     steps, tangent, width = band.shape
     if not (matrix.flags.c_contiguous and len(matrix)):
-        return False
+        return None
     seen = np.zeros(matrix[0].size, dtype=np.uint64)
     by.pattern(len(matrix), address(matrix), seen.size, address(seen))
     plan = _plan((seen != 0).tobytes(), matrix.shape[1:], block.offsets, tangent, width, steps)
     if plan is None:
-        return False
+        return None
     sums = np.zeros(len(plan.corner))
     by.products(
         *(len(matrix), address(matrix), seen.size, len(plan.entries), address(plan.entries)),
@@ -59,7 +64,7 @@ def add_products(by: Routines, block: Rows, band: Array, border: Array, corner: 
     corner[rows, columns] += sums
     apart = rows != columns
     corner[columns[apart], rows[apart]] += sums[apart]
-    return True
+    return plan.seen
 
 
 @lru_cache(maxsize=64)
@@ -90,6 +95,7 @@ def _plan(
         place[a] * width + place[b] - place[a],
         place[c] + (d - states) * steps * tangent,
         (e - states) * size + f - states,
+        tuple(place[alive[:states].any(axis=1)].tolist()),
     )
 
 

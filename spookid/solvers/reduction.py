@@ -28,10 +28,14 @@ from spookid.team import ALONE, Team
 from spookid.transcription import Point, Transcription
 
 PENALTY = 1e3
-"""ρ makes the coupled rows this much stiffer than the soft ones at the start."""
+"""ρ makes the coupled rows this much stiffer than the soft ones at the start, where a penalty holds them. Where their
+multipliers are solved for they are as stiff: ρ then only weighs them in the merit, and a large one would have steps
+follow the rows at the expense of the cost."""
 _FEW_ROWS, _SMALL = 0.25, 16
 """A saddle-point solve costs 4 (1 + m/t)³ times the penalty's for m rows and t unknowns a step: worth it for few rows,
 or steps that are small."""
+_SAMPLES, _INDEPENDENT = 10, 1e-6
+"""Steps that are looked at for rows that others imply, and the least share of the largest singular value."""
 _STIFF, _STIFFEST = 1e4, 1e18
 """ρ is raised so much for rows that take the place of multipliers. Where the equations of motion themselves are hard,
 slow errors in them cost next to nothing until they are this stiff; other rows lose to rounding much earlier."""
@@ -95,11 +99,14 @@ class Reduction:
         """True if the coupled rows are solved for together with their multipliers, not by a penalty."""
         self.tangent = len(self.columns) - self._restoration.rank
         """Unknowns left of each step."""
-        self.penalty = self._scale(start) if self.coupled else 0.0
+        self.penalty = PENALTY * self._balance(start) if self.coupled else 0.0
         """ρ."""
         rows = sum(len(f.rows) - self._restoration.ranks.get(f.name, 0) for f in self.coupled)
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
-        self.saddle = few or any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
+        switching = any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
+        self.saddle = few or switching or (rows > 0 and self._linked(start))
+        if self.saddle:
+            self.penalty /= PENALTY
 
     def prepare(self) -> None:
         """Have all kernels ready that linearizing takes."""
@@ -108,6 +115,20 @@ class Reduction:
     @property
     def _chains(self) -> range:
         return range(len(self.problem.chains))
+
+    def _linked(self, point: Point) -> bool:
+        """True if no factor reaches beyond the next step and the coupled rows are independent in the unknowns there, so
+        that blocks of one step each suffice to solve for their multipliers."""
+        if any(f.reach > 1 for f in self.kept) or self.private or any(f.reach == 0 for f in self.coupled):
+            return False
+        for c in self._chains:
+            blocks = [self.problem.linearize_factor(f, point, c) for f in self.coupled]
+            later = slice(self.problem.manifold.tangent, 2 * self.problem.manifold.tangent)
+            whole = np.concatenate([b.matrix[:, later].transpose(0, 2, 1) for b in blocks], axis=1)
+            values = np.linalg.svd(whole[:: max(len(whole) // _SAMPLES, 1)], compute_uv=False)
+            if not np.all(values[:, -1] > _INDEPENDENT * values[:, 0]):
+                return False
+        return True
 
     @property
     def redundant(self) -> int:
@@ -157,7 +178,7 @@ class Reduction:
     def stiffen(self) -> None:
         """Turn the coupled rows into stiff soft ones, for those who look at a linearization without multipliers."""
         soft = any(f.group is Group.STATE and not f.first_only for f in self.kept if f not in self.coupled)
-        self.penalty *= _STIFF if soft else _STIFFEST
+        self.penalty *= (_STIFF if soft else _STIFFEST) * (PENALTY if self.saddle else 1.0)
         self.saddle = False
 
     def forces(self, chain: int) -> list[Array]:
@@ -215,8 +236,8 @@ class Reduction:
         based = bool(self.local)
         return Directions(problem.visible, self.tangent, based, based and problem.drags, kept)
 
-    def _scale(self, point: Point) -> float:
-        """ρ that makes the coupled rows PENALTY times as stiff as the soft ones in the unknowns they share."""
+    def _balance(self, point: Point) -> float:
+        """ρ that makes the coupled rows as stiff as the soft ones in the unknowns they share."""
         width = self.problem.manifold.tangent
         soft, hard = np.zeros(width), np.zeros(width)
         for c in self._chains:
@@ -225,7 +246,7 @@ class Reduction:
                 if block.factor not in self.local:
                     target = hard if block.factor in self.coupled else soft
                     target += squares.reshape(-1, width).sum(axis=0)
-        return PENALTY * float(soft @ hard / (hard @ hard))
+        return float(soft @ hard / (hard @ hard))
 
     def expand(self, step: Array, basis: Array | None) -> Array:
         """Tangent step (N, all columns) of a step (N, tangent) of the unknowns that are left; private ones stay."""

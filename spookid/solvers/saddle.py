@@ -21,6 +21,7 @@ from scipy.linalg import get_lapack_funcs
 
 from spookid.blocks import SaddleBlocks, blocks
 from spookid.kernels import Array
+from spookid.native import integers
 from spookid.solvers.elimination import Half
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
@@ -76,12 +77,12 @@ class BlockSaddle:
         self._tangent = t = len(equations.band) // self._steps
         self._counts = [(len(rows.matrix), rows.matrix.shape[2]) for rows in hard]
         matrix = _merged(hard, t)
-        places = by.place(self._steps, t, matrix)
         band = np.zeros((self._steps, t, 2 * t))
         if equations.band.shape[1] == 2 * t:
             band = np.ascontiguousarray(equations.band).reshape(band.shape)
         else:
             band[:, :, :t] = equations.band.reshape(self._steps, t, t)
+        places = by.place(self._steps, t, matrix, integers(equations.linked))
         self._factor, self.corner, failed = by.factorize(places, band, damping, equations.border, matrix)
         if failed:
             raise NotPositiveDefiniteError(f"no pivot in step {failed - 1}")

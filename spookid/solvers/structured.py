@@ -45,6 +45,8 @@ class NormalEquations:
     """The parameters' part, their gradient in the last row and column, the cost in the corner, (n_p + 1, n_p + 1)."""
     steps: int = 0
     """N; 0 if it is not known, and compiled routines are not worth while."""
+    linked: tuple[int, ...] = ()
+    """Unknowns of a step that stand in a factor with the step before, as far as rows were assembled, ascending."""
 
     @cached_property
     def diagonal(self) -> Array:
@@ -74,19 +76,22 @@ def assemble(blocks: Sequence[Rows], steps: int, tangent: int, parameters: int) 
     """Normal equations of one chain from its linearized factors."""
     reach = max(max(block.offsets) for block in blocks)
     sums = _Sums.of(steps, tangent, reach, parameters)
-    by = routines(steps)
+    by, linked = routines(steps), set[int]()
     for block in blocks:
-        if by is not None and add_products(by, block, sums.band, sums.border, sums.corner):
+        seen = None if by is None else add_products(by, block, sums.band, sums.border, sums.corner)
+        if seen is not None:
+            linked.update(seen)
             continue
         matrix, columns = _seen(block.matrix, parameters)
         places = [block.offsets[c // tangent] * tangent + c % tangent for c in columns]
+        linked.update(places)
         runs = _runs(places)
         room = np.empty((min(_CHUNK, len(matrix)), matrix.shape[1], matrix.shape[1]))
         for start in range(0, len(matrix), _CHUNK):
             part = matrix[start : start + _CHUNK]
             # One array and its own transpose: NumPy takes BLAS's symmetric product, half the work.
             sums.add(np.matmul(part, part.transpose(0, 2, 1), out=room[: len(part)]), places, runs, start)
-    return sums.equations()
+    return sums.equations(tuple(sorted(place - tangent for place in linked if tangent <= place < 2 * tangent)))
 
 
 def gather(
@@ -129,11 +134,12 @@ class _Sums:
         corner = np.zeros((parameters + 1, parameters + 1))
         return cls(np.zeros((steps, tangent, (reach + 1) * tangent)), border, corner)
 
-    def equations(self) -> NormalEquations:
+    def equations(self, linked: tuple[int, ...] = ()) -> NormalEquations:
         """The sums so far."""
         unknowns = self.band.shape[0] * self.band.shape[1]
         border = self.border.transpose(2, 0, 1).reshape(-1, unknowns).T
-        return NormalEquations(self.band.reshape(unknowns, self.band.shape[2]), border, self.corner, len(self.band))
+        band = self.band.reshape(unknowns, self.band.shape[2])
+        return NormalEquations(band, border, self.corner, len(self.band), linked)
 
     def add(self, products: Array, places: Sequence[int], runs: Sequence[Run], step: int) -> None:
         """Add a factor's products (count, columns + 1, columns + 1) at ``step`` and after.
