@@ -122,7 +122,8 @@ class Reduction:
         """Residuals and merit."""
         last, spaces = self._restored or (None, [])
         residuals = self.problem.residuals(point, [space.residuals for space in spaces] if last is point else ())
-        return Evaluation(point, self.problem.costs(residuals), residuals, self.merit(residuals))
+        costs = self.problem.costs(residuals)
+        return Evaluation(point, costs, residuals, sum(costs.values()) + self.constraint_merit(residuals))
 
     def merit(self, residuals: list[list[Array]]) -> float:
         """Cost Σ r² + ρ Σ |c + s|² − ρ Σ |s|² of raw residuals."""
