@@ -65,7 +65,8 @@ class Restoration:
 
     def restore(self, point: Point, held: Held) -> tuple[Point, list[Space]]:
         """The point put back, and what is left there to each chain."""
-        point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
+        if self._problem.local or self._private:
+            point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
         return point, [self._space(point, c, held) for c in range(len(point.states))]
 
     def spaces(self, point: Point) -> list[Space]:
