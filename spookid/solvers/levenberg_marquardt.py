@@ -105,7 +105,8 @@ class _Run:
     team: Team
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
-
+    best: Evaluation = field(init=False)
+    """The last point that was accepted."""
     exact: bool = False
     """True while steps are those of the exact Hessian."""
 
@@ -115,7 +116,6 @@ class _Run:
         self.reduction.prepare()  # by one thread
         self.switching = Switching(self.reduction)
         start = self.switching.start(start)
-        self.best = self.reduction.evaluate(start)
         try:
             status, detail = self._iterate(start)
         except KeyboardInterrupt:

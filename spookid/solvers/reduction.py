@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.derivatives import Directions
 from spookid.factor import Factor, Group
@@ -76,6 +77,17 @@ class Evaluation:
         return sum(self.costs.values())
 
 
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """A point, what is left to its steps, and what has been linearized there."""
+
+    point: Point
+    spaces: list[Space]
+    """Per chain."""
+    rows: dict[tuple[int, str], Rows]
+    """By chain and name of the factor."""
+
+
 class Reduction:
     """A transcription seen by a least-squares solver."""
 
@@ -89,8 +101,8 @@ class Reduction:
         self.columns = np.array(problem.visible, dtype=int)
         """Tangent columns of a step that are not private."""
         self._restoration = Restoration(problem, start, team)
-        self._restored: tuple[Point, list[Space]] | None = None
-        """The point that was restored last, and what is left to its steps."""
+        self._place: _Place | None = None
+        """The point that was looked at last."""
         self._shift = [
             {f.name: np.zeros((f.count(chain.steps), len(f.rows))) for f in self.coupled} for chain in problem.chains
         ]
@@ -137,16 +149,30 @@ class Reduction:
 
     def restore(self, point: Point) -> Point:
         """The point with its local hard rows satisfied and its private unknowns fitted."""
-        self._restored = self._restoration.restore(point, self._held)
-        return self._restored[0]
+        self._place = _Place(*self._restoration.restore(point, self._held), {})
+        return self._place.point
 
     def evaluate(self, point: Point) -> Evaluation:
         """Residuals and merit."""
-        last, spaces = self._restored or (None, [])
-        residuals = self.problem.residuals(
-            point, [space.residuals for space in spaces] if last is point else (), self.team
-        )
-        return Evaluation(point, self.problem.costs(residuals), residuals, self.merit(residuals))
+        residuals = self.problem.residuals(point, self._known(point), self.team)
+        costs = self.problem.costs(residuals)
+        return Evaluation(point, costs, residuals, sum(costs.values()) + self.constraint_merit(residuals))
+
+    def _known(self, point: Point) -> list[dict[str, Array]]:
+        """Residuals at a restored point, per chain by the name of their factor: those that restoring has found out, and
+        others that linearizing gives at hardly more than their own price, for most points are linearized at."""
+        place = self._place
+        if self.directions is None or place is None or place.point is not point:
+            return []
+        cheap = [f for f in self.kept if not (f.name in self.private or f in self.coupled or f.first_only)]
+
+        def of(c: int) -> dict[str, Array]:
+            for factor in cheap:
+                place.rows[c, factor.name] = self._rows(factor, point, c, place.spaces[c])
+            rows = {name: rows.matrix[:, -1] for (chain, name), rows in list(place.rows.items()) if chain == c}
+            return {**place.spaces[c].residuals, **rows}
+
+        return self.team.each(of, self._chains)
 
     def merit(self, residuals: list[list[Array]]) -> float:
         """Cost Σ r² + ρ Σ |c + s|² − ρ Σ |s|² of raw residuals."""
@@ -218,13 +244,11 @@ class Reduction:
 
     def reduce(self, point: Point, chain: int) -> tuple[list[Rows], Array | None]:
         """The kept factors linearized in the unknowns that are left, and the basis (N, columns, tangent) of a step."""
-        space = self._spaces(point)[chain]
-        return [self._rows(f, point, chain, space) for f in self.kept], space.basis
-
-    def _spaces(self, point: Point) -> list[Space]:
-        if self._restored is None or self._restored[0] is not point:
-            self._restored = point, self._restoration.spaces(point)
-        return self._restored[1]
+        if self._place is None or self._place.point is not point:
+            self._place = _Place(point, self._restoration.spaces(point), {})
+        space, there = self._place.spaces[chain], self._place.rows
+        rows = [there.get((chain, f.name)) or self._rows(f, point, chain, space) for f in self.kept]
+        return rows, space.basis
 
     @cached_property
     def directions(self) -> Directions | None:
@@ -252,7 +276,7 @@ class Reduction:
         """Tangent step (N, all columns) of a step (N, tangent) of the unknowns that are left; private ones stay."""
         moved = step if basis is None else np.matmul(basis, step[:, :, None])[:, :, 0]
         full = np.zeros((len(step), self.problem.manifold.tangent))
-        full[:, self.columns] = moved
+        full[:, _contiguous(self.columns)] = moved
         return full
 
     def _rows(self, factor: Factor, point: Point, chain: int, space: Space) -> Rows:
@@ -268,3 +292,10 @@ class Reduction:
             matrix[:, -1] += held if isinstance(held, float) else rows.reduce(held)
             matrix *= np.sqrt(self.penalty)
         return rows
+
+
+def _contiguous(columns: NDArray[np.int64]) -> slice | NDArray[np.int64]:
+    """The same columns as a slice if they follow one another: it copies nothing."""
+    if len(columns) and np.all(np.diff(columns) == 1):
+        return slice(int(columns[0]), int(columns[-1]) + 1)
+    return columns

@@ -66,7 +66,8 @@ class Restoration:
 
     def restore(self, point: Point, held: Held) -> tuple[Point, list[Space]]:
         """The point put back, and what is left there to each chain."""
-        point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
+        if self._problem.local or self._private:
+            point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
         return point, self._team.each(lambda c: self._space(point, c, held), range(len(point.states)))
 
     def spaces(self, point: Point) -> list[Space]:
