@@ -14,6 +14,7 @@ import spookid
 from spookid.assembly import Assembly, assemble, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
+from spookid.joints import ROWS
 from spookid.knowledge import at_bounds, learn
 from spookid.outlining import mechanism
 from spookid.parameter import Parameter, substitute
@@ -22,12 +23,14 @@ from spookid.responses import influence
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
-from spookid.solvers.status import Outcome, Status
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.trajectories import complementarity, trajectories
 from spookid.transcription import Point, Transcription
 from spookid.uncertainty import Sensitivities
 
 SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
+_VERSIONS = {"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__}
 
 
 def solve(
@@ -69,10 +72,22 @@ def _solve(
     began = time.perf_counter()
     assembly = assemble(problem)
     start = assembly.start if warm_start is None else _warm(assembly, warm_start, own)
+    _check_freedom(assembly, start)
     compiling = assembly.transcription.kernels.seconds
     build = time.perf_counter() - began - compiling
     outcome = solver.solve(assembly.transcription, start, callback)
     return _answer(assembly, outcome, build, backend)
+
+
+def _check_freedom(assembly: Assembly, start: Point) -> None:
+    """Refuse a mechanism that cannot move."""
+    problem, model = assembly.problem, assembly.problem.model
+    if ROWS * len(model.joints) < model.configuration.tangent or Reduction(assembly.transcription, start).tangent:
+        return
+    raise ProblemError(
+        f"{problem.place}: Problem {problem.name!r}: the joints {', '.join(joint.name for joint in model.joints)} are "
+        "rigid in this stepper and leave nothing that could move; take one away, or use Spook(), whose joints give way"
+    )
 
 
 def _counting(callback: Callback | None, done: int) -> Callback | None:
@@ -160,16 +175,7 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         status=outcome.status,
         detail=outcome.detail,
         cost=_cost(outcome.history[-1].costs),
-        history=tuple(
-            Step(
-                i.iteration,
-                _cost(i.costs),
-                i.damping,
-                i.step_norm,
-                dict(zip(transcription.names, i.parameters.tolist(), strict=True)),
-            )
-            for i in outcome.history
-        ),
+        history=tuple(_step(iteration, transcription.names) for iteration in outcome.history),
         parameters={p.name: _estimate(p, problem, values[p.name], knowledge.sensitivities) for p in problem.parameters},
         sensitivities=knowledge.sensitivities,
         influence=influence(assembly, outcome.point, knowledge, motion),
@@ -177,16 +183,16 @@ def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) ->
         sticking=_sticking(problem, motion),
         size=_size(transcription),
         times=Times.of(outcome.timing, build, kernels.seconds),
-        versions={
-            "spookid": spookid.__version__,
-            "casadi": ca.__version__,
-            "numpy": np.__version__,
-            "kernels": kernels.how,
-        },
+        versions={**_VERSIONS, "kernels": kernels.how},
         trajectories=motion,
         notices=tuple(dict.fromkeys(notices)),
         mechanism=mechanism(problem, values),
     )
+
+
+def _step(iteration: Iteration, names: Sequence[str]) -> Step:
+    parameters = dict(zip(names, iteration.parameters.tolist(), strict=True))
+    return Step(iteration.iteration, _cost(iteration.costs), iteration.damping, iteration.step_norm, parameters)
 
 
 def _cost(costs: Mapping[Group, float]) -> Cost:
