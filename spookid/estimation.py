@@ -18,13 +18,14 @@ from spookid.joints import ROWS
 from spookid.knowledge import at_bounds, learn
 from spookid.outlining import mechanism
 from spookid.parameter import Parameter, substitute
-from spookid.problem import BACKENDS, Problem
+from spookid.problem import BACKENDS, STATE_WEIGHT, Problem
 from spookid.responses import influence
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.steppers.variational import Variational
 from spookid.trajectories import complementarity, trajectories
 from spookid.transcription import Point, Transcription
 from spookid.uncertainty import Sensitivities
@@ -42,22 +43,55 @@ def solve(
 ) -> Solution:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``.
 
-    Friction that sticks is first smoothed, by Levenberg–Marquardt: noise in the data says little about who sticks when,
-    the smooth motion much. Both parts count as one solve, and as iterations of it.
+    Friction that sticks is approached in stages, each of which starts where the last has ended (``_stages``). Together
+    they count as one solve, and as iterations of it.
     """
     if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
-    rubs = any(joint.rubs for joint in problem.model.joints)
-    if warm_start is not None or problem.friction == "smooth" or not rubs:
+    if warm_start is not None or problem.friction == "smooth" or not any(j.rubs for j in problem.model.joints):
         return _solve(problem, backend, solver, callback, warm_start, problem.initial)
-    smooth = LevenbergMarquardt(max_iterations=solver.max_iterations)
-    first = _solve(problem.with_(friction="smooth"), "lm", smooth, callback, None, {})
-    if first.status is Status.INTERRUPTED:
-        return replace(first, backend=backend, friction=problem.friction)
-    second = _solve(problem, backend, solver, _counting(callback, first.iterations), first, {})
-    return _joined(first, second)
+    problem.stepper.check_model(problem.model)
+    before = LevenbergMarquardt(max_iterations=solver.max_iterations)
+    found: Solution | None = None
+    for stage in _stages(problem):
+        found = _continued(stage, "lm", before, callback, found)
+        if found.status is Status.INTERRUPTED:
+            return replace(
+                found,
+                backend=backend,
+                stepper=problem.stepper.name,
+                friction=problem.friction,
+                state_weight=problem.weight,
+            )
+    return _continued(problem, backend, solver, callback, found)
+
+
+def _stages(problem: Problem) -> list[Problem]:
+    """What is solved before a problem with friction that sticks.
+
+    First friction is smoothed: noise in the data says little about who sticks when, the smooth motion much. Joints are
+    rigid then: stiff ones, or multipliers that start from nothing, only make it harder. Where the dynamics are to be
+    hard a motion that sticks at the wrong time is far off at all later ones, so with exact friction they are soft once.
+    """
+    soft = problem if np.isfinite(problem.weight) else problem.with_(state_weight=STATE_WEIGHT)
+    width = None if problem.friction == "exact" else problem.friction_width
+    smooth = soft.with_(friction="smooth", stepper=Variational(), friction_width=width)
+    return [smooth, soft] if soft is not problem and problem.friction == "exact" else [smooth]
+
+
+def _continued(
+    problem: Problem,
+    backend: str,
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+    found: Solution | None,
+) -> Solution:
+    """The next stage after ``found``, if any, with the history and the times of both."""
+    if found is None:
+        return _solve(problem, backend, solver, callback, None, {})
+    return _joined(found, _solve(problem, backend, solver, _counting(callback, found.iterations), found, {}))
 
 
 def _solve(
