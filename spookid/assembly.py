@@ -25,6 +25,8 @@ from spookid.transcription import Chain, Point, Transcription
 
 WIDTH_SHARE = 0.01
 """Default friction width of a hinge as a share of the root mean square of its slip rate."""
+SWITCHING_SHARE = 0.1
+"""Scale of the slips of exact friction, as a share of the same."""
 WIDTH_AT_REST = 0.01
 """Default friction width where no motion is known [rad/s]."""
 IMPULSE_SHARE = 1e-3
@@ -128,14 +130,18 @@ def unknowns(problem: Problem, evidence: Evidence, widths: Array, states: Array)
 
 
 def slip_widths(problem: Problem, evidence: tuple[Evidence, ...]) -> Array:
-    """Friction width of each hinge, (n_j,) [rad/s]; see ``Problem.friction_width``."""
-    n = len(problem.model.joints)
-    if problem.friction_width is not None:
+    """Friction width of each hinge, (n_j,) [rad/s]; see ``Problem.friction_width``.
+
+    Exact friction has none, only a scale that weighs slips against ratios where a solver switches between sticking and
+    slipping: too small a one takes the noise of a slip that sticks for a slip.
+    """
+    n, exact = len(problem.model.joints), problem.friction == "exact"
+    if problem.friction_width is not None and not exact:
         return np.full(n, problem.friction_width)
     if not evidence:
         return np.full(n, WIDTH_AT_REST)
     rates = np.vstack([np.diff(e.guess.angles, axis=0) / e.grid.step for e in evidence])
-    share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
+    share = (SWITCHING_SHARE if exact else WIDTH_SHARE) * np.sqrt(np.mean(rates**2, axis=0))
     return np.where(share > 0, share, WIDTH_AT_REST)
 
 

@@ -14,20 +14,24 @@ import spookid
 from spookid.assembly import Assembly, assemble, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
+from spookid.joints import ROWS
 from spookid.knowledge import at_bounds, learn
 from spookid.outlining import mechanism
 from spookid.parameter import Parameter, substitute
-from spookid.problem import BACKENDS, Problem
+from spookid.problem import BACKENDS, STATE_WEIGHT, Problem
 from spookid.responses import influence
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
-from spookid.solvers.status import Outcome, Status
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.steppers.variational import Variational
 from spookid.trajectories import complementarity, trajectories
 from spookid.transcription import Point, Transcription
 from spookid.uncertainty import Sensitivities
 
 SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
+_VERSIONS = {"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__}
 
 
 def solve(
@@ -39,23 +43,56 @@ def solve(
 ) -> Solution:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``.
 
-    Friction that sticks is first smoothed, by Levenberg–Marquardt: noise in the data says little about who sticks when,
-    the smooth motion much. Both parts count as one solve, and as iterations of it.
+    Friction that sticks is approached in stages, each of which starts where the last has ended (``_stages``). Together
+    they count as one solve, and as iterations of it.
     """
     if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
-    rubs = any(joint.rubs for joint in problem.model.joints)
-    if warm_start is not None or problem.friction == "smooth" or not rubs:
+    if warm_start is not None or problem.friction == "smooth" or not any(j.rubs for j in problem.model.joints):
         return _solve(problem, backend, solver, callback, warm_start, problem.initial)
+    problem.stepper.check_model(problem.model)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
-    smooth = LevenbergMarquardt(max_iterations=solver.max_iterations, threads=threads)
-    first = _solve(problem.with_(friction="smooth"), "lm", smooth, callback, None, {})
-    if first.status is Status.INTERRUPTED:
-        return replace(first, backend=backend, friction=problem.friction)
-    second = _solve(problem, backend, solver, _counting(callback, first.iterations), first, {})
-    return _joined(first, second)
+    before = LevenbergMarquardt(max_iterations=solver.max_iterations, threads=threads)
+    found: Solution | None = None
+    for stage in _stages(problem):
+        found = _continued(stage, "lm", before, callback, found)
+        if found.status is Status.INTERRUPTED:
+            return replace(
+                found,
+                backend=backend,
+                stepper=problem.stepper.name,
+                friction=problem.friction,
+                state_weight=problem.weight,
+            )
+    return _continued(problem, backend, solver, callback, found)
+
+
+def _stages(problem: Problem) -> list[Problem]:
+    """What is solved before a problem with friction that sticks.
+
+    First friction is smoothed: noise in the data says little about who sticks when, the smooth motion much. Joints are
+    rigid then: stiff ones, or multipliers that start from nothing, only make it harder. Where the dynamics are to be
+    hard a motion that sticks at the wrong time is far off at all later ones, so with exact friction they are soft once.
+    """
+    soft = problem if np.isfinite(problem.weight) else problem.with_(state_weight=STATE_WEIGHT)
+    width = None if problem.friction == "exact" else problem.friction_width
+    smooth = soft.with_(friction="smooth", stepper=Variational(), friction_width=width)
+    return [smooth, soft] if soft is not problem and problem.friction == "exact" else [smooth]
+
+
+def _continued(
+    problem: Problem,
+    backend: str,
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+    found: Solution | None,
+) -> Solution:
+    """The next stage after ``found``, if any, with the history and the times of both."""
+    if found is None:
+        return _solve(problem, backend, solver, callback, None, {})
+    return _joined(found, _solve(problem, backend, solver, _counting(callback, found.iterations), found, {}))
 
 
 def _solve(
@@ -70,11 +107,23 @@ def _solve(
     began = time.perf_counter()
     assembly = assemble(problem)
     start = assembly.start if warm_start is None else _warm(assembly, warm_start, own)
+    _check_freedom(assembly, start)
     solver.prepare(assembly.transcription, start)
     compiling = assembly.transcription.compiling
     build = time.perf_counter() - began - compiling
     outcome = solver.solve(assembly.transcription, start, callback)
     return _answer(assembly, outcome, Times.of(outcome.timing, build, compiling), backend)
+
+
+def _check_freedom(assembly: Assembly, start: Point) -> None:
+    """Refuse a mechanism that cannot move."""
+    problem, model = assembly.problem, assembly.problem.model
+    if ROWS * len(model.joints) < model.configuration.tangent or Reduction(assembly.transcription, start).tangent:
+        return
+    raise ProblemError(
+        f"{problem.place}: Problem {problem.name!r}: the joints {', '.join(joint.name for joint in model.joints)} are "
+        "rigid in this stepper and leave nothing that could move; take one away, or use Spook(), whose joints give way"
+    )
 
 
 def _counting(callback: Callback | None, done: int) -> Callback | None:
@@ -162,16 +211,7 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str) ->
         status=outcome.status,
         detail=outcome.detail,
         cost=_cost(outcome.history[-1].costs),
-        history=tuple(
-            Step(
-                i.iteration,
-                _cost(i.costs),
-                i.damping,
-                i.step_norm,
-                dict(zip(transcription.names, i.parameters.tolist(), strict=True)),
-            )
-            for i in outcome.history
-        ),
+        history=tuple(_step(iteration, transcription.names) for iteration in outcome.history),
         parameters={p.name: _estimate(p, problem, values[p.name], knowledge.sensitivities) for p in problem.parameters},
         sensitivities=knowledge.sensitivities,
         influence=influence(assembly, outcome.point, knowledge, motion),
@@ -179,16 +219,16 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str) ->
         sticking=_sticking(problem, motion),
         size=_size(transcription),
         times=times,
-        versions={
-            "spookid": spookid.__version__,
-            "casadi": ca.__version__,
-            "numpy": np.__version__,
-            "kernels": kernels.how,
-        },
+        versions={**_VERSIONS, "kernels": kernels.how},
         trajectories=motion,
         notices=tuple(dict.fromkeys(notices)),
         mechanism=mechanism(problem, values),
     )
+
+
+def _step(iteration: Iteration, names: Sequence[str]) -> Step:
+    parameters = dict(zip(names, iteration.parameters.tolist(), strict=True))
+    return Step(iteration.iteration, _cost(iteration.costs), iteration.damping, iteration.step_norm, parameters)
 
 
 def _cost(costs: Mapping[Group, float]) -> Cost:

@@ -14,7 +14,7 @@ from spookid.assembly import assemble
 from spookid.body import GROUND, Body
 from spookid.errors import ProblemError
 from spookid.joints import Hinge, Motor
-from spookid.model import Model
+from spookid.model import Model, gravity
 from spookid.observations import HingeAngle, PointPosition
 from spookid.parameter import Parameter
 from spookid.problem import Problem
@@ -168,6 +168,22 @@ def test_linkages_are_identified(signals):
         assert not found.at_bound
     assert sum(notice.startswith("3 constraint rows") for notice in solution.notices) == 1
     assert violations(KNOWN, solution.trajectories[0]).max() < 1e-12
+
+
+@pytest.mark.parametrize("backend", ["lm", "ipopt"])
+def test_a_mechanism_that_cannot_move_is_refused(backend):
+    rod = Body("rod", mass=Parameter("m", 0.5, lower=0.1), inertia=(1e-4, 0.01, 0.01))
+    axes = [{"x": (0, 1, 0), "y": (0, 0, -1)}, {"x": (0, 1, 0), "y": (1, 0, 0)}]
+    ends = [
+        Hinge(name, GROUND.frame(at=(0, 0, -at), **axes[0]), rod.frame(at=(at - 0.2, 0, 0), **axes[1]))
+        for name, at in (("upper", 0.0), ("lower", 0.4))
+    ]
+    run = Recording(np.arange(20) * 0.01, {"angle": 1e-3 * np.sin(np.arange(20))})
+    sensors = [HingeAngle(ends[0], "angle")]
+    problem = Problem("rigid", Model([rod], ends, gravity=gravity(9.82)), [run], sensors, stepper=Variational())
+    with pytest.raises(ProblemError, match=r"test_loops.py:\d+: .*upper, lower are rigid .* use Spook\(\)"):
+        problem.solve(backend=backend)
+    assert np.isfinite(problem.solve(stepper=Spook(multipliers="lifted"), max_iterations=5).cost.total)
 
 
 # --- soft joints ---
