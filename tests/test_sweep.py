@@ -490,6 +490,14 @@ def test_lines_over_one_axis() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["95 % interval", "not converged", "failed"]
 
 
+@pytest.mark.parametrize(("first", "fewest", "most"), [(0.01, 0, 0), (1.0, 10, 99)])
+def test_wide_logarithmic_axes_have_marks_at_powers_of_ten_only(first: float, fewest: int, most: int) -> None:
+    (figure,) = sweep_plot.figures(made((Axis("state_weight", tuple(np.geomspace(first, 100.0, 5).tolist())),)))
+    axis = panels(figure)["J [kg m²]"].xaxis
+    assert fewest <= len(axis.get_minorticklocs()) <= most
+    assert {0.1 if fewest == 0 else 1.0, 10.0} <= set(np.round(axis.get_majorticklocs(), 9))
+
+
 def test_a_line_for_each_value_of_the_second_axis_and_a_figure_for_each_of_the_third() -> None:
     (figure,) = sweep_plot.figures(made((NUMBERS, WORDS)))
     assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == [
