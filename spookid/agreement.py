@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from spookid.kernels import Array
 from spookid.solution import Solution
@@ -120,6 +120,8 @@ def _covariance(solution: Solution, names: Sequence[str]) -> Array:
 
 
 def _test(statistic: float, freedom: int) -> Test:
+    from scipy import stats  # a third of a second to load, and only this needs it
+
     logarithm = float(stats.chi2.logsf(statistic, freedom))
     if not math.isfinite(logarithm):  # beyond the range of the tail function
         return Test(statistic, freedom, math.sqrt(max(statistic - freedom, 0.0)))

@@ -200,11 +200,18 @@ def sweep(arguments: Namespace, interruption: Interruption) -> Exit:
 
     def work(job: sweep_command.Job) -> Exit:
         try:
-            return Exit.NOT_CONVERGED if sweep_command.work(job, arguments).unsettled else Exit.DONE
+            return Exit.NOT_CONVERGED if sweep_command.work(job, arguments, executor).unsettled else Exit.DONE
         except KeyboardInterrupt:
             return Exit.INTERRUPTED
 
-    return _each(file, prepare, work)
+    try:
+        with sweep_command.crew(arguments, file.several) as executor:
+            end = _each(file, prepare, work)
+            if end is Exit.INTERRUPTED:
+                raise KeyboardInterrupt  # so that the workers do not finish what they are at
+            return end
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
 
 
 # --- crossvalidate ---

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import signal as scipy_signal
 
 from spookid.errors import ProblemError
 from spookid.recording import FloatArray, Recording
@@ -174,6 +173,8 @@ def _low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     """Zero-phase low-pass of equidistant values; `rate` and `cutoff` in Hz."""
     if cutoff >= rate / 2:
         return values
+    from scipy import signal as scipy_signal  # half a second to load, and only who makes an initial guess needs it
+
     # SciPy pads by a few samples only; the filter remembers about a period of its cutoff frequency.
     padding = math.ceil(min(_PADDING * rate / cutoff, len(values) - 1))
     sections = scipy_signal.butter(2, max(cutoff, _LOWEST * rate), fs=rate, output="sos")

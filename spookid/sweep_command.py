@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 
 from spookid import progress, sweep_folder, sweep_table, sweeping, terminal
 from spookid.axes import Axis, Choice
 from spookid.cluster import connected
 from spookid.settings import Variant
 from spookid.sweep_points import Point, Sweep
+from spookid.workers import lasting, processors
+
+Crew: TypeAlias = Callable[[], Executor | None]
+"""Gives the executor of a sweep; None leaves it to the sweep."""
 
 _SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff", "stepper", "backend", "max_iterations")
 
@@ -44,7 +50,7 @@ def variant(arguments: Namespace, names: Mapping[str, float]) -> Variant:
     )
 
 
-def work(job: Job, arguments: Namespace) -> Sweep:
+def work(job: Job, arguments: Namespace, executor: Crew) -> Sweep:
     """Run it, and say how it ended.
 
     Raises:
@@ -53,16 +59,13 @@ def work(job: Job, arguments: Namespace) -> Sweep:
     known: list[Point] = []
     total = _size(job.plan.axes)
     try:
-        with (
-            progress.counting(job.label, total, progress.wanted(arguments.quiet)) as count,
-            _executor(arguments) as pool,
-        ):
+        with progress.counting(job.label, total, progress.wanted(arguments.quiet)) as count:
 
             def seen(point: Point, before: bool) -> None:
                 known.append(point)
                 count(before)
 
-            result = sweeping.run(job.plan, job.folder, jobs=arguments.jobs, executor=pool, seen=seen)
+            result = sweeping.run(job.plan, job.folder, jobs=arguments.jobs, executor=executor(), seen=seen)
     except KeyboardInterrupt:
         kept = sum(point.status is not None for point in known)
         terminal.complain(
@@ -89,10 +92,18 @@ def _size(axes: tuple[Axis, ...]) -> int:
 
 
 @contextmanager
-def _executor(arguments: Namespace) -> Iterator[Executor | None]:
-    """That of the cluster, if one was named."""
-    if arguments.scheduler is None:
-        yield None
-        return
-    with connected(arguments.scheduler) as pool:
-        yield pool
+def crew(arguments: Namespace, several: bool) -> Iterator[Crew]:
+    """What gives the executor of each sweep: that of the cluster if one was named, processes that several sweeps share.
+
+    Raises:
+        KeyboardInterrupt: if the block does; then what the processes do is cut off.
+    """
+    jobs = arguments.jobs or processors()
+    if arguments.scheduler is not None:
+        with ExitStack() as stack:
+            yield lru_cache(lambda: stack.enter_context(connected(arguments.scheduler)))
+    elif several and jobs > 1:
+        with lasting(jobs) as pool:
+            yield pool
+    else:
+        yield lambda: None

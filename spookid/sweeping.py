@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -131,17 +131,18 @@ def _points(
     for point in known.values():
         seen(point, True)
     missing = {i: values for i, values in enumerate(everything) if i not in known}
-    for i, point in _solved(plan, missing, jobs, executor):
-        if store is not None:
-            store.put(point)
-        known[i] = point
-        seen(point, False)
+    with closing(_solved(plan, missing, jobs, executor)) as solved:  # workers end at once if this does
+        for i, point in solved:
+            if store is not None:
+                store.put(point)
+            known[i] = point
+            seen(point, False)
     return tuple(known[i] for i in range(len(everything)))
 
 
 def _solved(
     plan: Plan, missing: Mapping[int, Mapping[str, Choice]], jobs: int | None, executor: Executor | None
-) -> Iterator[tuple[int, Point]]:
+) -> Generator[tuple[int, Point], None, None]:
     """Numbers and points, as they come."""
     workers = min(jobs or processors(), len(missing))
     if plan.path is None or (executor is None and workers <= 1):

@@ -9,9 +9,9 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -37,6 +37,28 @@ def processes(jobs: int) -> Iterator[Executor]:
                 child.terminate()
             raise
         pool.shutdown()
+
+
+@contextmanager
+def lasting(jobs: int) -> Iterator[Callable[[], Executor]]:
+    """What gives an executor of ``jobs`` processes: at every call the same, or another once one of them has died."""
+    with ExitStack() as stack:
+        made: list[Executor] = []
+
+        def current() -> Executor:
+            if not (made and _whole(made[-1])):
+                made.append(stack.enter_context(processes(jobs)))
+            return made[-1]
+
+        yield current
+
+
+def _whole(pool: Executor) -> bool:
+    try:
+        pool.submit(int)
+    except BrokenExecutor:
+        return False
+    return True
 
 
 def begin() -> None:

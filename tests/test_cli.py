@@ -166,6 +166,16 @@ def test_help_and_version_do_not_load_casadi():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
+def test_commands_load_a_problem_without_what_only_fits_need():
+    code = (
+        "import sys, spookid.commands, spookid.sweeping\n"
+        "spookid.load_problem('problems/furuta_release.py')\n"
+        "slow = {'scipy.signal', 'scipy.stats', 'matplotlib'} & set(sys.modules)\n"
+        "assert not slow, slow\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
 def test_module_runs_as_the_command():
     done = subprocess.run([sys.executable, "-m", "spookid", "--version"], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"spookid {spookid.__version__}\n")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import math
+import multiprocessing
+import os
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from spookid.solution import Cost, Estimate
 from spookid.solvers.status import Status
 from spookid.sweep_points import Point, failed, solve_point
 from spookid.sweep_table import comma_separated, table
+from spookid.workers import lasting
 
 FILE = '''"""A pendulum."""
 from pathlib import Path
@@ -370,6 +373,39 @@ def test_several_problems_have_a_folder_each(here: Path) -> None:
     assert [document(f"out/{key}")["problem"] for key in "ab"] == ["swing", "again"]
 
 
+def test_several_problems_share_the_workers(here: Path) -> None:
+    (here / "swing.py").write_text(TWO + 'open(f"loaded-{__import__(\'os\').getpid()}", "w").close()\n')
+    assert main(["sweep", "swing.py", "--over", "step=0.02,0.04", "--jobs", "2", "--out", "out", "--quiet"]) == 0
+    workers = {path.name for path in here.glob("loaded-*")} - {f"loaded-{os.getpid()}"}
+    assert 1 <= len(workers) <= 2
+    assert main(["sweep", "swing.py", "--over", "step=0.02,0.04", "--jobs", "1", "--out", "one", "--quiet"]) == 0
+    for key in "ab":
+        assert Path(f"out/{key}/sweep.csv").read_text() == Path(f"one/{key}/sweep.csv").read_text()
+
+
+def test_workers_that_died_are_replaced_by_others() -> None:
+    with lasting(1) as current:
+        first = current()
+        assert current() is first
+        with pytest.raises(BrokenExecutor):
+            first.submit(os._exit, 1).result(timeout=60)
+        assert current().submit(abs, -3).result(timeout=60) == 3
+
+
+def test_workers_do_not_outlive_a_sweep_that_its_caller_ends(here: Path) -> None:
+    def seen(point: Point, known: bool) -> None:
+        raise RuntimeError("enough")
+
+    before = set(multiprocessing.active_children())
+    with pytest.raises(RuntimeError, match="enough") as caught:
+        sweep("swing.py", {"state_weight": [1e3, 1e4, 1e5, 1e6]}, jobs=2, seen=seen)
+    running = set(multiprocessing.active_children()) - before
+    for child in running:
+        child.join(timeout=1)
+    assert not any(child.is_alive() for child in running)
+    assert caught.tb is not None  # whose frames are alive still
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -427,6 +463,20 @@ def test_a_sweep_that_is_cut_off_goes_on_and_gives_the_same_table(here: Path, nu
     assert Path("cut/sweep.csv").read_text() == Path("whole/sweep.csv").read_text()
     assert Path("cut/sweep.txt").read_text() == Path("whole/sweep.txt").read_text()
     assert document("cut")["complete"]
+
+
+def test_an_interrupt_ends_the_sweeps_of_all_problems(here: Path) -> None:
+    (here / "swing.py").write_text(TWO + 'open(f"loaded-{__import__(\'os\').getpid()}", "w").close()\n')
+    running = command("--out", "cut", "--jobs", "2")
+    wait_for_points("cut/a", 1)
+    workers = {int(path.name.partition("-")[2]) for path in here.glob("loaded-*")} - {running.pid}
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert "of 8 points of a are in cut/a" in err
+    assert "not started: b" in err
+    assert workers
+    assert not any(alive(pid) for pid in workers)
 
 
 def test_workers_do_not_outlive_a_sweep_that_is_killed(here: Path) -> None:
@@ -488,6 +538,14 @@ def test_lines_over_one_axis() -> None:
     assert [line.get_xdata().tolist() for line in J.lines if line.get_marker() == "x"] == [[1.0]]
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["95 % interval", "not converged", "failed"]
+
+
+@pytest.mark.parametrize(("first", "fewest", "most"), [(0.01, 0, 0), (1.0, 10, 99)])
+def test_wide_logarithmic_axes_have_marks_at_powers_of_ten_only(first: float, fewest: int, most: int) -> None:
+    (figure,) = sweep_plot.figures(made((Axis("state_weight", tuple(np.geomspace(first, 100.0, 5).tolist())),)))
+    axis = panels(figure)["J [kg m²]"].xaxis
+    assert fewest <= len(axis.get_minorticklocs()) <= most
+    assert {0.1 if fewest == 0 else 1.0, 10.0} <= set(np.round(axis.get_majorticklocs(), 9))
 
 
 def test_a_line_for_each_value_of_the_second_axis_and_a_figure_for_each_of_the_third() -> None:
