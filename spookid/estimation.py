@@ -11,6 +11,7 @@ import casadi as ca
 import numpy as np
 
 import spookid
+from spookid import weight_check
 from spookid.assembly import Assembly, assemble, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
@@ -36,11 +37,15 @@ def solve(
     options: Mapping[str, Any],
     callback: Callback | None,
     warm_start: Solution | None = None,
+    doubtful: bool = True,
 ) -> Solution:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``.
 
     Friction that sticks is first smoothed, by Levenberg–Marquardt: noise in the data says little about who sticks when,
     the smooth motion much. Both parts count as one solve, and as iterations of it.
+
+    Args:
+        doubtful: True if the state weight is to be checked (``weight_check``).
     """
     if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
@@ -48,12 +53,12 @@ def solve(
     _check_law(problem, backend)
     rubs = any(joint.rubs for joint in problem.model.joints)
     if warm_start is not None or problem.friction == "smooth" or not rubs:
-        return _solve(problem, backend, solver, callback, warm_start, problem.initial)
+        return _solve(problem, backend, solver, callback, warm_start, problem.initial, doubtful)
     smooth = LevenbergMarquardt(max_iterations=solver.max_iterations)
-    first = _solve(problem.with_(friction="smooth"), "lm", smooth, callback, None, {})
+    first = _solve(problem.with_(friction="smooth"), "lm", smooth, callback, None, {}, False)
     if first.status is Status.INTERRUPTED:
         return replace(first, backend=backend, friction=problem.friction)
-    second = _solve(problem, backend, solver, _counting(callback, first.iterations), first, {})
+    second = _solve(problem, backend, solver, _counting(callback, first.iterations), first, {}, doubtful)
     return _joined(first, second)
 
 
@@ -64,6 +69,7 @@ def _solve(
     callback: Callback | None,
     warm_start: Solution | None,
     own: Mapping[str, float],
+    doubtful: bool,
 ) -> Solution:
     """One solve, from a solution if there is one but for the guesses ``own``."""
     began = time.perf_counter()
@@ -72,7 +78,7 @@ def _solve(
     compiling = assembly.transcription.kernels.seconds
     build = time.perf_counter() - began - compiling
     outcome = solver.solve(assembly.transcription, start, callback)
-    return _answer(assembly, outcome, build, backend)
+    return _answer(assembly, outcome, build, backend, doubtful)
 
 
 def _counting(callback: Callback | None, done: int) -> Callback | None:
@@ -143,13 +149,16 @@ def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> Leven
     return kind(**options)
 
 
-def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str) -> Solution:
+def _answer(assembly: Assembly, outcome: Outcome, build: float, backend: str, doubtful: bool) -> Solution:
     problem, transcription = assembly.problem, assembly.transcription
-    knowledge = learn(assembly, outcome.point, at_bounds(transcription, outcome.point))
+    held = at_bounds(transcription, outcome.point)
+    knowledge = learn(assembly, outcome.point, held)
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels
     notices = [*assembly.notices, *filter(None, [kernels.notice]), *_redundant(outcome), *_unphysical(problem, values)]
     notices += knowledge.notices
+    if doubtful and outcome.status is Status.CONVERGED:
+        notices += weight_check.notices(assembly, outcome.point, held, knowledge, motion)
     return Solution(
         problem=problem.name,
         backend=backend,

@@ -20,6 +20,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "manifold",
         "factor",
         "kernels",
+        "horizons",
         "callbacks",
         "compiler",
         "libraries",
@@ -64,6 +65,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.ipopt",
         "solvers.contraction",
         "solvers.variances",
+        "solvers.prediction",
         "solvers.windows",
     ),
     "answers": ("uncertainty", "influence", "mechanism", "weight_choice", "solution"),
@@ -72,9 +74,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "problem",
         "priors",
         "assembly",
+        "periods",
         "trajectories",
         "advice",
         "knowledge",
+        "weight_check",
         "responses",
         "outlining",
         "estimation",
@@ -148,7 +152,7 @@ DOORS = {
 }
 """Imports against the direction, inside a function or for types only: what users hold opens doors to later rooms."""
 
-MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "native", "manifold", "transcription"}
+MECHANICS_FREE = {"errors", "factor", "kernels", "compiled", "native", "manifold", "transcription", "horizons"}
 
 COMPLEMENTARITY = {f"complementarity.{name}" for name in ("status", "lemke", "linear")}
 
@@ -186,6 +190,7 @@ MAY_KNOW = {
     "influence_plot": {"kernels", "solution", "summary"},
     "schema": {"influence", "kernels", "mechanism", "solution", "uncertainty", "weight_choice", "solvers.status"},
     "weight_plot": {"solvers.status", "summary", "weight_choice"},
+    "horizons": {"kernels"},
     **{name: MECHANICS_FREE | {s for s in ROOMS["solvers"] if s != name} for name in ROOMS["solvers"]},
 }
 """Modules that are kept ignorant on purpose, and all they may import: the narrow waist, solvers, data and results."""
