@@ -26,10 +26,9 @@ from spookid.errors import ProblemError
 from spookid.interruption import Interruption
 from spookid.loading import ProblemFile, is_folder_name, load_file
 from spookid.overview import describe
-from spookid.problem import AUTO, Problem
+from spookid.problem import Problem
 from spookid.settings import STEPPERS
 from spookid.solvers.status import Iteration, Status
-from spookid.weighting import remark
 
 RESULTS = Path("results")
 """Where results go unless the user says otherwise."""
@@ -101,8 +100,6 @@ def _solve(job: _Solve, arguments: Namespace, interruption: Interruption) -> Exi
                 interruption.checkpoint()
 
             solution = job.problem.solve(arguments.backend, callback=callback, **options)
-        if job.problem.state_weight != AUTO and (notice := remark(job.problem, solution)):
-            solution = replace(solution, notices=(*solution.notices, notice))
         solution.save(job.folder)
     finally:
         interruption.kept()

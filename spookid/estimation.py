@@ -11,6 +11,7 @@ import casadi as ca
 import numpy as np
 
 import spookid
+from spookid import weight_check
 from spookid.assembly import Assembly, assemble, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
@@ -40,24 +41,28 @@ def solve(
     options: Mapping[str, Any],
     callback: Callback | None,
     warm_start: Solution | None = None,
+    doubtful: bool = True,
 ) -> Solution:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``.
 
     Friction that sticks is approached in stages, each of which starts where the last has ended (``_stages``). Together
     they count as one solve, and as iterations of it.
+
+    Args:
+        doubtful: True if the state weight is to be checked (``weight_check``).
     """
     if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
     if warm_start is not None or problem.friction == "smooth" or not any(j.rubs for j in problem.model.joints):
-        return _solve(problem, backend, solver, callback, warm_start, problem.initial)
+        return _solve(problem, backend, solver, callback, warm_start, problem.initial, doubtful)
     problem.stepper.check_model(problem.model)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
     before = LevenbergMarquardt(max_iterations=solver.max_iterations, threads=threads)
     found: Solution | None = None
     for stage in _stages(problem):
-        found = _continued(stage, "lm", before, callback, found)
+        found = _continued(stage, "lm", before, callback, found, False)
         if found.status is Status.INTERRUPTED:
             return replace(
                 found,
@@ -66,7 +71,7 @@ def solve(
                 friction=problem.friction,
                 state_weight=problem.weight,
             )
-    return _continued(problem, backend, solver, callback, found)
+    return _continued(problem, backend, solver, callback, found, doubtful)
 
 
 def _stages(problem: Problem) -> list[Problem]:
@@ -88,11 +93,13 @@ def _continued(
     solver: LevenbergMarquardt | Ipopt,
     callback: Callback | None,
     found: Solution | None,
+    doubtful: bool,
 ) -> Solution:
     """The next stage after ``found``, if any, with the history and the times of both."""
     if found is None:
-        return _solve(problem, backend, solver, callback, None, {})
-    return _joined(found, _solve(problem, backend, solver, _counting(callback, found.iterations), found, {}))
+        return _solve(problem, backend, solver, callback, None, {}, doubtful)
+    counting = _counting(callback, found.iterations)
+    return _joined(found, _solve(problem, backend, solver, counting, found, {}, doubtful))
 
 
 def _solve(
@@ -102,6 +109,7 @@ def _solve(
     callback: Callback | None,
     warm_start: Solution | None,
     own: Mapping[str, float],
+    doubtful: bool,
 ) -> Solution:
     """One solve, from a solution if there is one but for the guesses ``own``."""
     began = time.perf_counter()
@@ -112,7 +120,7 @@ def _solve(
     compiling = assembly.transcription.compiling
     build = time.perf_counter() - began - compiling
     outcome = solver.solve(assembly.transcription, start, callback)
-    return _answer(assembly, outcome, Times.of(outcome.timing, build, compiling), backend)
+    return _answer(assembly, outcome, Times.of(outcome.timing, build, compiling), backend, doubtful)
 
 
 def _check_freedom(assembly: Assembly, start: Point) -> None:
@@ -194,13 +202,16 @@ def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> Leven
     return kind(**options)
 
 
-def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str) -> Solution:
+def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, doubtful: bool) -> Solution:
     problem, transcription = assembly.problem, assembly.transcription
-    knowledge = learn(assembly, outcome.point, at_bounds(transcription, outcome.point))
+    held = at_bounds(transcription, outcome.point)
+    knowledge = learn(assembly, outcome.point, held)
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels
     notices = [*assembly.notices, *filter(None, [kernels.notice]), *_redundant(outcome), *_unphysical(problem, values)]
     notices += knowledge.notices
+    if doubtful and outcome.status is Status.CONVERGED:
+        notices += weight_check.notices(assembly, outcome.point, held, knowledge, motion)
     return Solution(
         problem=problem.name,
         backend=backend,

@@ -280,8 +280,8 @@ def _weight(choice: WeightChoice | None) -> list[str]:
     ]
     meaning = (
         f"Chosen by {choice.criterion}: estimates and states of each fit are simulated over windows of "
-        f"{quantity(choice.window, 's')}; of the weights within {100 * (TOLERANCE - 1):.0f} % of the least error the "
-        "smallest is taken."
+        f"{quantity(choice.window, 's')}, in which each doubling of the horizon counts the same; of the neighbouring "
+        f"weights within {100 * (TOLERANCE - 1):.0f} % of the least error the smallest is taken."
     )
     return ["State weight", *_table([header, *rows], right=(0, 1, 2)), *_wrapped(meaning)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import takewhile
 
 from spookid.solvers.status import Status
 
@@ -18,7 +19,7 @@ class WeightTrial:
     weight: float
     """κ."""
     error: float
-    """Of the open-loop prediction, in units of σ (see ``spookid.open_loop``); infinite if a simulation failed."""
+    """Score of the open-loop prediction in units of σ (see ``spookid.open_loop``); infinite if a simulation failed."""
     state_share: float
     """Share of the cost that the impulse residuals have."""
     status: Status
@@ -31,7 +32,7 @@ class WeightChoice:
     criterion: str
     """Its name."""
     window: float
-    """How long each prediction lasts [s]."""
+    """How long the longest prediction lasts [s]."""
     curve: tuple[WeightTrial, ...]
     """In the order of the weights."""
 
@@ -39,10 +40,11 @@ class WeightChoice:
     def best(self) -> WeightTrial:
         """The chosen one.
 
-        Of those that are as good, the smallest: it leaves the states most freedom to take up what the model lacks. Fits
-        that did not converge count only if none did.
+        Of those that are as good as the best and next to it or to one another, the smallest: it leaves the states most
+        freedom to take up what the model lacks. Fits that did not converge count only if none did.
         """
         converged = [trial for trial in self.curve if trial.status is Status.CONVERGED]
         trials = [trial for trial in converged if math.isfinite(trial.error)] or converged or list(self.curve)
-        least = min(trial.error for trial in trials)
-        return min((t for t in trials if t.error <= TOLERANCE * least), key=lambda trial: trial.weight)
+        best = min(trials, key=lambda trial: trial.error)
+        down = (trial for trial in reversed(trials) if trial.weight <= best.weight)
+        return [*takewhile(lambda trial: trial.error <= TOLERANCE * best.error, down)][-1]
