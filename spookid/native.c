@@ -6,6 +6,7 @@
 #define LANES 8
 typedef double lanes __attribute__((vector_size(8 * LANES)));
 typedef long long masks __attribute__((vector_size(8 * LANES)));
+typedef unsigned long long words __attribute__((vector_size(8 * LANES), aligned(8)));
 typedef long long size;
 
 #define EXPORT __attribute__((visibility("default")))
@@ -257,8 +258,11 @@ EXPORT int fit_along(size n, along rows, size arguments, const double **first, c
 /* Bits that are set where an entry of (n, count) differs from zero in any row, zeros of both signs alike. */
 EXPORT int pattern_along(size n, const double *matrix, size count, unsigned long long *seen) {
   const unsigned long long *bits = (const unsigned long long *)matrix;
-  for (size s = 0; s < n; ++s, bits += count)
-    for (size i = 0; i < count; ++i) seen[i] |= bits[i] << 1;
+  for (size s = 0; s < n; ++s, bits += count) {
+    size i = 0;
+    for (; i + LANES <= count; i += LANES) *(words *)(seen + i) |= *(const words *)(bits + i) << 1;
+    for (; i < count; ++i) seen[i] |= bits[i] << 1;
+  }
   return 0;
 }
 

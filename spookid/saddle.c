@@ -160,6 +160,12 @@ static void add_row(lanes *panel, Sizes z, size q, const double *hard, size r, s
   for (size c = 0; c < z.borders; ++c) border[c] += hard[(2 * z.t + c) * z.m + r];
 }
 
+INLINE void add(double *to, const double *from, size count) {
+  size j = 0;
+  for (; j + LANES <= count; j += LANES) *(loose *)(to + j) += *(const loose *)(from + j);
+  for (; j < count; ++j) to[j] += from[j];
+}
+
 /* What the last step leaves, in the upper triangle of its columns, and the soft rows of this one. */
 static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *band, const double *damping,
                      const double *border, const size *linked, const lanes *carry) {
@@ -167,10 +173,10 @@ static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *
     size i = place_of(z, linked, a);
     double *row = (double *)(panel + i * z.V);
     const double *left = (double *)(carry + a * (z.W + z.B));
-    for (size c = a; c < reached; ++c) {
-      size j = place_of(z, linked, c);
-      row[j] = left[c];
-      if (j >= z.t) ((double *)(panel + j * z.V))[i] = left[c];
+    for (size c = a; c < z.links; ++c) row[linked[c]] = left[c];
+    for (size c = a < z.links ? z.links : a; c < reached; ++c) {
+      size j = z.t + c - z.links;
+      row[j] = ((double *)(panel + j * z.V))[i] = left[c];
     }
     memcpy(row + (z.S + z.W) * LANES, left + z.W * LANES, z.borders * sizeof(double));
   }
@@ -178,7 +184,7 @@ static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *
     double *row = (double *)(panel + i * z.V);
     const double *from = band + (k * z.t + i) * 2 * z.t;
     row[i] += damping[k * z.t + i];
-    for (size j = i; j < z.t; ++j) row[j] += from[j - i];
+    add(row + i, from, z.t - i);
     for (size j = 0; j < i; ++j) row[j] = ((double *)(panel + j * z.V))[i];
     const double *next = from + z.t - i;
     if (z.links && linked[z.links - 1] == z.links - 1)  /* the first ones, all of them */

@@ -7,6 +7,7 @@
 #define LANES 8
 #define ROWS 4
 typedef double lanes __attribute__((vector_size(8 * LANES)));
+typedef double loose __attribute__((vector_size(8 * LANES), aligned(8)));
 typedef long long size;
 
 #ifdef __AVX512F__

@@ -10,6 +10,8 @@ Three things happen between a Transcription and a solver of least-squares proble
 - *Coupled* hard rows c = 0 link several steps. They enter as rows √ρ (c + s) of an augmented Lagrangian: ρ is a penalty
   and ρ s are their multipliers. Each step solves the linearized problem with Cδ = −c to round-off by the method of
   multipliers, s ← s + c + Cδ, which costs a back-substitution a pass; with those s the merit falls along the step.
+  Where rows are few, or link neighbouring steps alone and are independent, their multipliers are solved for instead,
+  together with the step (``saddle``).
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ PENALTY = 1e3
 multipliers are solved for they are as stiff: ρ then only weighs them in the merit, and a large one would have steps
 follow the rows at the expense of the cost."""
 _FEW_ROWS, _SMALL = 0.25, 16
-"""A saddle-point solve costs 4 (1 + m/t)³ times the penalty's for m rows and t unknowns a step: worth it for few rows,
-or steps that are small."""
+"""Where rows reach beyond the next step a saddle-point solve costs 4 (1 + m/t)³ times the penalty's for m rows and t
+unknowns a step: worth it for few rows, or steps that are small."""
 _SAMPLES, _INDEPENDENT = 10, 1e-6
 """Steps that are looked at for rows that others imply, and the least share of the largest singular value."""
 _STIFF, _STIFFEST = 1e4, 1e18
