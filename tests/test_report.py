@@ -217,6 +217,21 @@ def test_colours_of_correlations() -> None:
     assert red > green > blue
 
 
+def test_correlations_of_many_parameters_fit_on_paper() -> None:
+    s = solution()
+    names = tuple(f"stiffness_{i}" for i in range(24))
+    many = replace(s, sensitivities=replace(s.sensitivities, names=names, covariance=np.eye(24), weak=()))
+    html = report.page({"a": many}, {"a": "today"})
+    (style,) = Page(html).values("table", "style")
+    assert style == "--columns: 24; --longest: 12"
+    found = re.search(r"calc\((\S+)pt / \((\S+) \* var\(--columns\) \+ (\S+) \* var\(--longest\) \+ 1\)\)", html)
+    assert found is not None
+    width, column, letter = map(float, found.groups())
+    size = width / (24 * column + 12 * letter + 1)  # [pt]
+    assert size * (24 * (5 * 0.42 + 0.5) + 12 * 0.65) < 180 / 25.4 * 72  # cells "-0.12", and the first names, on A4
+    assert size > 5
+
+
 def drawn(parts: Mechanism, figure: Figure) -> dict[str, tuple[float, float]]:
     """Where the names of bodies and hinges stand."""
     (panel,) = figure.axes
