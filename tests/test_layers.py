@@ -100,6 +100,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "rendering": (
         "folders",
         "schema",
+        "schema_reading",
         "summary",
         "plots",
         "influence_plot",
@@ -189,7 +190,17 @@ MAY_KNOW = {
     "summary": {"kernels", "solution", "uncertainty", "weight_choice", "solvers.status"},
     "plots": {"kernels", "solution", "uncertainty", "summary"},
     "influence_plot": {"kernels", "solution", "summary"},
-    "schema": {"influence", "kernels", "mechanism", "solution", "uncertainty", "weight_choice", "solvers.status"},
+    "schema": {"solution", "uncertainty", "weight_choice"},
+    "schema_reading": {
+        "influence",
+        "kernels",
+        "mechanism",
+        "schema",
+        "solution",
+        "uncertainty",
+        "weight_choice",
+        "solvers.status",
+    },
     "weight_plot": {"solvers.status", "summary", "weight_choice"},
     **{name: MECHANICS_FREE | {s for s in ROOMS["solvers"] if s != name} for name in ROOMS["solvers"]},
 }
