@@ -89,14 +89,8 @@ def compare(
         raise ProblemError(
             f"{problem.place}: Problem {problem.name!r} has no observations; a simulation would have nothing to show"
         )
-    bodies, failure = len(problem.model.bodies), ""
-    try:
-        # A motion that runs away overflows before its step fails, and that says it all.
-        with np.errstate(over="ignore", invalid="ignore"):
-            motion = problem.simulate(values, duration, initial, recording=index, progress=progress)
-        states = np.hstack([np.asarray(motion.q).reshape(-1, 7 * bodies), np.asarray(motion.v).reshape(-1, 6 * bodies)])
-    except StepFailedError as error:
-        states, failure = _finite(error.states), str(error)
+    states, failure = _simulated(problem, index, values, duration, initial, progress)
+    bodies = len(problem.model.bodies)
     measured = problem.recordings[index] if problem.recordings else None
     steps = Grid(float(measured.t[0]) if measured else 0.0, problem.step, len(states))
     return Comparison(
@@ -112,6 +106,26 @@ def compare(
         predicted=_predicted(problem, states, values),
         failure=failure,
     )
+
+
+def _simulated(
+    problem: Problem,
+    index: int,
+    values: Mapping[str, float],
+    duration: float | None,
+    initial: Initial,
+    progress: Progress,
+) -> tuple[Array, str]:
+    """States (N, 13 n_b), and why there are no more of them, empty if there is no reason."""
+    bodies = len(problem.model.bodies)
+    try:
+        # A motion that runs away overflows before its step fails, and that says it all.
+        with np.errstate(over="ignore", invalid="ignore"):
+            motion = problem.simulate(values, duration, initial, recording=index, progress=progress)
+    except StepFailedError as error:
+        return _finite(error.states), str(error)
+    q, v = np.asarray(motion.q), np.asarray(motion.v)
+    return np.hstack([q.reshape(-1, 7 * bodies), v.reshape(-1, 6 * bodies)]), ""
 
 
 def _finite(states: Array) -> Array:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid import folders, pictures, schema
+from spookid import folders, pictures, schema, schema_reading
 from spookid.errors import ProblemError
 from spookid.solution import Solution
 from spookid.summary import summarize
@@ -58,15 +58,15 @@ def load(directory: FilePath) -> Solution:
     folder = Path(directory)
     tree = _tree(folder / MARKER)
     with _reading(folder / MARKER):
-        recordings, identifiability = schema.recordings_of(tree), schema.identifiability_of(tree)
+        recordings, identifiability = schema_reading.recordings_of(tree), schema_reading.identifiability_of(tree)
     with _reading(folder / _TRAJECTORY) as path:
-        trajectories = schema.trajectories_of(recordings, _arrays(path))
+        trajectories = schema_reading.trajectories_of(recordings, _arrays(path))
     with _reading(folder / _SENSITIVITIES) as path:
         arrays = _arrays(path)
-        knowledge = schema.sensitivities_of(identifiability, arrays)
-        influence = schema.influence_of(recordings, arrays)
+        knowledge = schema_reading.sensitivities_of(identifiability, arrays)
+        influence = schema_reading.influence_of(recordings, arrays)
     with _reading(folder / MARKER):
-        return schema.solution_of(tree, knowledge, influence, trajectories)
+        return schema_reading.solution_of(tree, knowledge, influence, trajectories)
 
 
 def _write(solution: Solution, folder: Path) -> None:
@@ -96,7 +96,7 @@ def _tree(path: Path) -> schema.Tree:
             raise TypeError("it holds no object")
         number = tree["schema"]
         if number == schema.SCHEMA:
-            return schema.restored(tree)
+            return schema_reading.restored(tree)
     raise ProblemError(
         f"{path} has schema {number!r} and this version of spookid reads {schema.SCHEMA}; solve the problem again"
     )

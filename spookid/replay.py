@@ -63,6 +63,8 @@ def simulate(
         ProblemError: for unknown names, a shape that does not fit, or no duration.
         StepFailedError: if a step has no solution.
     """
+    if initial is None and isinstance(parameters, Solution):
+        initial = parameters
     values = _values(problem, parameters)
     problem = problem.with_(initial={**problem.initial, **values}, fixed=[p.name for p in problem.parameters])
     if not (0 <= recording < max(len(problem.recordings), 1)):
@@ -71,22 +73,23 @@ def simulate(
     measured = evidence[recording] if evidence else None
     steps = step_grid(problem, duration, measured.grid if measured else None)
     u = step_inputs(problem, inputs or (measured.recording if measured else None), steps)
-    if initial is None and isinstance(parameters, Solution):
-        initial = parameters
-    if initial is None and measured is not None:
-        start = measured.guess.states[0]
-    else:
-        start = _start(problem, initial, recording)
+    start = measured.guess.states[0] if measured and initial is None else _start(problem, initial, recording)
     settings = Settings.of(problem.model)
     constants = numbers(problem, settings, slip_widths(problem, evidence))
-    stepper = forward_stepper(problem, settings, constants)
+    states = _marched(problem, forward_stepper(problem, settings, constants), start, u, progress)
+    return _recording(problem, steps, states, u, constants, measured.recording.name if measured else problem.name)
+
+
+def _marched(
+    problem: Problem, stepper: Stepper | ExactStepper, start: Array, u: Array, progress: Progress | None
+) -> Array:
+    """States at the steps, (N, 13 n_b)."""
     try:
         marched = march(stepper, contiguous(start), problem.stepper.forward_inputs(u), progress)
     except StepFailedError as error:
         error.states = problem.stepper.recorded(problem.model, error.states, problem.step)
         raise
-    states = problem.stepper.recorded(problem.model, marched, problem.step)
-    return _recording(problem, steps, states, u, constants, measured.recording.name if measured else problem.name)
+    return problem.stepper.recorded(problem.model, marched, problem.step)
 
 
 def forward_stepper(problem: Problem, settings: Settings, constants: tuple[Constant, ...]) -> Stepper | ExactStepper:
