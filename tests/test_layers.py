@@ -42,7 +42,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "steppers.spook",
         "steppers.variational",
     ),
-    "evidence": ("recording", "sampling", "_registry", "datasets", "observations"),
+    "evidence": ("recording", "sampling", "_registry", "pickled", "_conversion", "datasets", "observations"),
     "transcription": ("transcription",),
     "solvers": (
         "solvers.status",
@@ -170,6 +170,7 @@ MAY_KNOW = {
         for name in ("status", "lemke", "linear", "mixed", "bounded")
     },
     "recording": {"errors"},
+    "pickled": {"errors"},
     "sampling": {"errors", "recording"},
     "uncertainty": {"kernels"},
     "influence": {"kernels"},

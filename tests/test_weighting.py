@@ -20,7 +20,6 @@ from spookid import (
     Problem,
     ProblemError,
     Recording,
-    Spook,
     Status,
     Variational,
     load,
