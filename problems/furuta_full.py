@@ -1,8 +1,8 @@
 """A measured swing-up of a Furuta pendulum (Quanser Qube) with every parameter of the paper's Table 4, and the cable.
 
-The data (spookid.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points. The
-summary says what one recording cannot tell: the arm never turns about its own horizontal axes, so nothing is learnt of
-J_Axx and J_Ayy. `problems/furuta_swingup.py` leaves out what cannot be known.
+The data (spookid.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points, or
+downloaded. The summary says what one recording cannot tell: the arm never turns about its own horizontal axes, so
+nothing is learnt of J_Axx and J_Ayy. `problems/furuta_swingup.py` leaves out what cannot be known.
 """
 
 from spookid import (

@@ -1,8 +1,9 @@
 """Five measured swing-ups of a Furuta pendulum (Quanser Qube), up to where balancing starts.
 
-The data (spookid.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points. Masses
-and lengths are the manufacturer's, which fixes m l and g; the inertias, the motor, friction and the spring of the
-encoder's cable are estimated. The motor's voltage acts through its back-EMF as viscous friction of the arm.
+The data (spookid.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points, or
+downloaded. Masses and lengths are the manufacturer's, which fixes m l and g; the inertias, the motor, friction and the
+spring of the encoder's cable are estimated. The motor's voltage acts through its back-EMF as viscous friction of the
+arm.
 """
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Variational, gravity

@@ -13,15 +13,16 @@ class File:
     name: str
     """File name in the data set's folder."""
     source: str
-    """Path of the file, or of the file that it was converted from, in the source repository. A pickle's path is put
-    together from the folder and the time stamp that its conversion recorded; nothing is fetched from it."""
+    """Path of the file, or of the file that it is converted from, in the source repository."""
     sha256: str
     """SHA-256 of the file that spookid reads, 64 hexadecimal digits."""
     source_format: Literal["text", "pickle", "matlab", "topics"] = "text"
-    """``"text"`` is read as published. The others, a Python pickle, MATLAB cells and a table of interleaved ROS topics,
-    are read only as an npz that someone converted from the source."""
+    """``"text"`` is read as published, a Python pickle converted to an npz without executing it. The others, MATLAB
+    cells and a table of interleaved ROS topics, are read only as an npz that someone converted from the source."""
     arrays: tuple[str, ...] = ()
     """Names of the arrays in the npz, in the order of the archive; empty if it has those of its data set."""
+    arrays_sha256: str = ""
+    """Digest of the arrays (``_conversion.digest``) of a file that spookid converts."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,9 @@ def _swing(number: str, sha256: str) -> File:
     return File(name, f"software/modelling/experiment/damping_coefficient/{name}", sha256)
 
 
-def _rollout(name: str, folder: str, stamp: str, sha256: str) -> File:
+def _rollout(name: str, folder: str, stamp: str, sha256: str, arrays_sha256: str) -> File:
     source = f"Pyrado/data/perma/evaluation/{folder}/rollout_real_{stamp}.pkl"
-    return File(f"{name}.npz", source, sha256, source_format="pickle")
+    return File(f"{name}.npz", source, sha256, source_format="pickle", arrays_sha256=arrays_sha256)
 
 
 def _cells(name: str, folder: str, sha256: str) -> File:
@@ -107,54 +108,63 @@ _QUBE = Dataset(
             _CHIRP_NEG,
             "2021-04-14_18-56-57",
             "c9a57cd63c504c27bad4bfaaaa3f543d1d511c7d9e719126763b0300aeba557c",
+            "c73819425dc1e6294a5fcc4ed6ee28ad4f8343fbc8a025f0d4ec29ed4f7aac66",
         ),
         _rollout(
             "chirp_neg_2",
             _CHIRP_NEG,
             "2021-04-14_18-57-37",
             "2dd4f64f0b93f1a6ef88b089cdbdaaf32c552d1183533aec115569387b217701",
+            "863b714a2336a180513178a94e844daac1e9415c8d3fd62895d4277729751ffc",
         ),
         _rollout(
             "chirp_pos_1",
             _CHIRP_POS,
             "2021-04-14_18-52-33",
             "0f156a11d154d145f70d44afc03f69f32043b878fbb0c6ee7dec2316989483ac",
+            "2a034d772fef72238ad8b7a37a5db57b78ce5dbb2972360135e4d6e5508bddfd",
         ),
         _rollout(
             "chirp_pos_2",
             _CHIRP_POS,
             "2021-04-14_18-53-40",
             "d362556e00c4a444d9b92ef0ba9c21d79568b71df5035dfdf907fba8c663f8f4",
+            "165e3e3e3808a01d751527c2819c6028e7f5a1d3119a786225ad20ab4c52ea52",
         ),
         _rollout(
             "swingup_250hz_1",
             _SWINGUP_250,
             "2021-05-25_17-11-26",
             "a44fa8c2f896780479c8ac6494697296f529c6debc5dcb1d834099cc9c72d0ff",
+            "d60076ffc2641d483b9ebf04dfefa95f980c5aff115cc2706edb917bb3d8a2c1",
         ),
         _rollout(
             "swingup_250hz_2",
             _SWINGUP_250,
             "2021-05-25_17-21-46",
             "2b2c235cb95f0edddb460b3e1ee623b8d93f9409a37459fcf087b99b69b1a5d5",
+            "488163ba8f4ae4efc9d7d2eedd885bc542ddc0b2fd6478db5f7f38dd25f7942c",
         ),
         _rollout(
             "swingup_500hz_1",
             _SWINGUP_500,
             "2021-06-11_12-09-08",
             "c7a7727fb25bfd19cc64c92da11b8a79419f12a3fd2810809abc9c32380e6ad7",
+            "5b10528a3d7082da2ca655b247848b09aecf224a819c528554671c83d8ba50dd",
         ),
         _rollout(
             "swingup_500hz_2",
             _SWINGUP_500,
             "2021-06-11_12-10-11",
             "5ee114e7b37194adf06c4ddf5d6f73b24c23de9a1fc93ea19a0a3fadb5161936",
+            "41e8600bc7da3c7ef16852892cae96e5af0710baf916819dffa89a07952be5d3",
         ),
         _rollout(
             "swingup_500hz_3",
             _SWINGUP_500,
             "2021-06-11_12-10-51",
             "e94a049e64c4a3738a9b8a80f51fd7576d554caf6377189a04b1b4b3306b7176",
+            "22f39e4bc8ae99d62b304e5fb55090c606f151b8d3fc16a0b58fbd20eb2945ff",
         ),
     ),
     arrays=("t", "theta", "alpha", "theta_dot", "alpha_dot", "u_cmd", "u_applied"),

@@ -2,13 +2,16 @@
 
 With the environment variable ``SPOOKID_DATA`` set, files are read from ``$SPOOKID_DATA/<dataset>/<file>``; without
 it they are downloaded from their source repository into the user's cache. Either way only a file with the
-registered SHA-256 is read. Needs the extra ``spookid[data]``.
+registered SHA-256 is read. Pickled sources are never unpickled, which could execute code: their arrays are taken out by
+``pickled``, and are kept only if they are the registered ones. Needs the extra ``spookid[data]``.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import tempfile
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from spookid import _conversion
 from spookid._registry import DATASETS, Dataset, File
 from spookid.errors import ProblemError
 from spookid.recording import Recording
@@ -40,7 +44,6 @@ _MULTIARM = "multiarm-pendulum"
 _ODRIVE = "furuta-odrive"
 
 _UNREAD = {
-    "pickle": "a Python pickle, which can execute code and which spookid does not read",
     "matlab": "a MATLAB file that holds the record in pieces, which spookid does not read",
     "topics": "a table of interleaved ROS topics, which spookid does not read",
 }
@@ -77,8 +80,12 @@ def info(dataset: str) -> Dataset:
 def path(dataset: str, filename: str) -> Path:
     """Local path of a file whose content has the registered SHA-256.
 
-    Raises `ProblemError` for an unknown name, a missing or altered file, a failed download, a file that its source
-    publishes only as a pickle when SPOOKID_DATA is not set, and when pooch is not installed.
+    A pickled source is converted to an npz, whose arrays have the registered digest (another version of the packing
+    library may give the file another SHA-256). This was tried with pickles of the same shape, but not against the
+    source itself.
+
+    Raises `ProblemError` for an unknown name, a missing or altered file, a failed download, a source that cannot be
+    read when SPOOKID_DATA is not set, and when pooch is not installed.
     """
     source = info(dataset)
     file = next((file for file in source.files if file.name == filename), None)
@@ -89,17 +96,16 @@ def path(dataset: str, filename: str) -> Path:
     if folder:
         return _local(Path(folder).expanduser(), source, file)
     if file.source_format in _UNREAD:
-        # Unpickling executes code that the file chooses, so such a source is not even fetched.
         raise ProblemError(
             f"{dataset}/{filename} cannot be downloaded, for its source is {_UNREAD[file.source_format]}; "
             f"set SPOOKID_DATA to a folder that holds it, {_converted(source, file)}"
         )
-    return _download(source, file)
+    return _converted_download(source, file) if file.source_format == "pickle" else _download(source, file)
 
 
 def _local(folder: Path, dataset: Dataset, file: File) -> Path:
     place = folder / dataset.name / file.name
-    if file.source_format in _UNREAD:
+    if file.source_format != "text":
         remedy = f"point SPOOKID_DATA at a folder that holds {dataset.name}/{file.name}, {_converted(dataset, file)}"
     else:
         remedy = f"copy it from {dataset.url(file)}, or unset SPOOKID_DATA to download it"
@@ -115,11 +121,56 @@ def _local(folder: Path, dataset: Dataset, file: File) -> Path:
 
 
 def _download(dataset: Dataset, file: File) -> Path:
+    return _retrieved(dataset, file, f"sha256:{file.sha256}", file.name, _cache(dataset))
+
+
+def _converted_download(dataset: Dataset, file: File) -> Path:
+    """The npz in the cache, made from its source if it is not there; what is there is checked again."""
+    place, what = _cache(dataset) / file.name, f"{dataset.name}/{file.name}"
+    if place.is_file() and _digest(place) == file.arrays_sha256:
+        return place
+    with tempfile.TemporaryDirectory() as folder:
+        source = _retrieved(dataset, file, None, "source.pkl", Path(folder))
+        content = source.read_bytes()
+    arrays = _conversion.rollout(content, f"the source of {what}, {dataset.url(file)},")
+    if tuple(arrays) != dataset.contents(file) or _conversion.digest(arrays) != file.arrays_sha256:
+        raise ProblemError(
+            f"{what} as converted from {dataset.url(file)} does not hold the registered arrays; set SPOOKID_DATA to a "
+            f"folder that holds {what}"
+        )
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+            whole = Path(folder) / file.name
+            np.savez_compressed(whole, **arrays)  # type: ignore[arg-type]
+            whole.replace(place)
+    except OSError as error:
+        raise ProblemError(
+            f"{place} cannot be written ({error.strerror or error}); make room there, or set SPOOKID_DATA to a folder "
+            f"that holds {what}"
+        ) from error
+    return place
+
+
+def _digest(place: Path) -> str:
+    """Of the arrays in an npz; empty if it is none."""
+    try:
+        with np.load(place, allow_pickle=False) as archive:
+            return _conversion.digest({name: archive[name] for name in archive.files})
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return ""
+
+
+def _cache(dataset: Dataset) -> Path:
+    return Path(_pooch().os_cache("spookid")) / dataset.name
+
+
+def _retrieved(dataset: Dataset, file: File, known_hash: str | None, name: str, folder: Path) -> Path:
+    """The source of a file, downloaded into a folder under a name."""
     pooch = _pooch()
     what, url = f"{dataset.name}/{file.name}", dataset.url(file)
     try:
-        cache = Path(pooch.os_cache("spookid")) / dataset.name
-        return Path(pooch.retrieve(url, known_hash=f"sha256:{file.sha256}", fname=file.name, path=cache))
+        return Path(pooch.retrieve(url, known_hash=known_hash, fname=name, path=folder))
     except OSError as error:  # errors of requests and of the disk alike
         raise ProblemError(
             f"{what} could not be downloaded from {url} ({type(error).__name__}); "

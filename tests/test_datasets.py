@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import pickle
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
-from spookid import datasets
+from spookid import _conversion, datasets
 from spookid.datasets import before_balancing, furuta_odrive, furuta_qube, multiarm_single, pendulum_free_swing
 from spookid.errors import ProblemError
 from spookid.recording import Recording
@@ -164,13 +168,118 @@ def test_registered_content_is_found(folder: Path, monkeypatch: pytest.MonkeyPat
 # --- downloads ---
 
 
-def test_pickled_source_is_never_downloaded(online: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pooch.retrieve", lambda *args, **kwargs: pytest.fail("downloaded a pickle"))
-    for name in SWINGUPS + CHIRPS:
-        with pytest.raises(ProblemError, match=r"pickle, which can execute code.*set SPOOKID_DATA") as caught:
-            furuta_qube(name)
-        assert f"{QUBE}/{name}.npz" in str(caught.value)
-        _assert_one_sentence(str(caught.value))
+class StepSequence:
+    """A rollout as its pickle shows it: a class that only the pickler knows."""
+
+    __module__ = "pyrado.sampling.step_sequence"
+
+
+@pytest.fixture
+def rollout(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes]:
+    """Pickles a rollout of given arrays."""
+    module = ModuleType(StepSequence.__module__)
+    monkeypatch.setattr(module, "StepSequence", StepSequence, raising=False)
+    for name in ("pyrado", "pyrado.sampling", module.__name__):
+        monkeypatch.setitem(sys.modules, name, module)
+
+    def pickled(protocol: int = 4, **arrays: np.ndarray) -> bytes:
+        made = StepSequence()
+        made.__dict__.update(rollout_info={"env_name": "qq-su", "set": {1, 2}}, _data_names=["states"], continuous=True)
+        made.states = np.stack([arrays[k] for k in ("theta", "alpha", "theta_dot", "alpha_dot")], axis=1)
+        made.actions, made.actions_applied = (arrays[k][:, None].astype("f4") for k in ("u_cmd", "u_applied"))
+        made.time, made.rewards = arrays["t"], np.ones(len(arrays["u_cmd"]), dtype=np.float32)
+        return pickle.dumps(made, protocol)
+
+    return pickled
+
+
+def _made() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    sizes = dict.fromkeys(("t", "theta", "alpha", "theta_dot", "alpha_dot"), 6) | {"u_cmd": 5, "u_applied": 5}
+    return {name: rng.normal(size=size).astype("f4").astype("f8") for name, size in sizes.items()}
+
+
+def _publish(monkeypatch: pytest.MonkeyPatch, cache: Path, content: bytes, digest: str, name: str = "made.npz") -> None:
+    """The Qube's data set with one file whose source has this content, through the real pooch."""
+    qube = datasets.info(QUBE)
+    file = datasets.File(name, "evaluation/+1.5V/made.pkl", "0" * 64, "pickle", arrays_sha256=digest)
+    monkeypatch.setitem(datasets.DATASETS, QUBE, replace(qube, files=(file,)))
+    monkeypatch.setattr("pooch.os_cache", lambda project: cache / project)
+    monkeypatch.setattr("requests.get", lambda *args, **kwargs: _Response(content))
+
+
+class _Response:
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.headers = {"content-length": str(len(content))}
+
+    def raise_for_status(self) -> None:
+        pass
+
+    def iter_content(self, chunk_size: int) -> list[bytes]:
+        return [self.content]
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_pickled_source_is_converted_once(
+    protocol: int, online: None, rollout: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = _made()
+    _publish(monkeypatch, tmp_path, rollout(protocol, **made), _conversion.digest(made))
+    place = datasets.path(QUBE, "made.npz")
+    assert place == tmp_path / "spookid" / QUBE / "made.npz"
+    with np.load(place, allow_pickle=False) as archive:
+        assert tuple(archive.files) == datasets.info(QUBE).arrays
+        assert all(np.array_equal(archive[name], made[name]) for name in made)
+    assert [p.name for p in place.parent.iterdir()] == ["made.npz"]
+    monkeypatch.setattr("pooch.retrieve", lambda *args, **kwargs: pytest.fail("downloaded again"))
+    assert datasets.path(QUBE, "made.npz") == place
+
+
+def test_other_arrays_than_the_registered_are_refused(
+    online: None, rollout: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = _made()
+    _publish(monkeypatch, tmp_path, rollout(**made), _conversion.digest({**made, "alpha": made["alpha"] + 1e-9}))
+    with pytest.raises(ProblemError, match=r"does not hold the registered arrays.*set SPOOKID_DATA") as caught:
+        datasets.path(QUBE, "made.npz")
+    _assert_one_sentence(str(caught.value).replace(datasets.info(QUBE).repository, ""))
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_an_altered_conversion_is_made_again(
+    online: None, rollout: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = _made()
+    _publish(monkeypatch, tmp_path, rollout(**made), _conversion.digest(made))
+    place = datasets.path(QUBE, "made.npz")
+    for content in (b"no archive", place.read_bytes()[:-30]):
+        place.write_bytes(content)
+        assert datasets.path(QUBE, "made.npz") == place
+        assert np.array_equal(np.load(place)["alpha"], made["alpha"])
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>", pickle.dumps([1, 2]), pickle.dumps({"states": np.ones((3, 4))})])
+def test_a_source_that_is_no_rollout_is_refused(
+    content: bytes, online: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _publish(monkeypatch, tmp_path, content, "")
+    with pytest.raises(ProblemError, match=f"the source of {QUBE}/made.npz"):
+        datasets.path(QUBE, "made.npz")
+
+
+@pytest.mark.measured
+@needs_qube
+@pytest.mark.parametrize("name", SWINGUPS + CHIRPS)
+def test_measured_arrays_survive_the_conversion(name: str, rollout: Any) -> None:
+    file = next(file for file in datasets.info(QUBE).files if file.name == f"{name}.npz")
+    with np.load(datasets.path(QUBE, file.name), allow_pickle=False) as archive:
+        arrays = {key: archive[key] for key in archive.files}
+    assert _conversion.digest(arrays) == file.arrays_sha256
+    assert _conversion.digest(_conversion.rollout(rollout(**arrays), name)) == file.arrays_sha256
 
 
 @pytest.mark.parametrize(
@@ -230,19 +339,9 @@ def test_network_failure_has_a_remedy(online: None, monkeypatch: pytest.MonkeyPa
 
 
 def test_download_with_another_hash_is_refused(online: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    class Response:
-        headers = {"content-length": "5"}  # noqa: RUF012
-
-        def raise_for_status(self) -> None:
-            pass
-
-        def iter_content(self, chunk_size: int) -> list[bytes]:
-            return [b"hello"]
-
-        def close(self) -> None:
-            pass
-
-    assert "does not have the registered SHA-256" in _fetch(monkeypatch, tmp_path, lambda *args, **kwargs: Response())
+    assert "does not have the registered SHA-256" in _fetch(
+        monkeypatch, tmp_path, lambda *args, **kwargs: _Response(b"hello")
+    )
 
 
 def test_without_pooch(online: None, monkeypatch: pytest.MonkeyPatch) -> None:

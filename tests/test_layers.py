@@ -48,7 +48,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "steppers.spook",
         "steppers.variational",
     ),
-    "evidence": ("recording", "sampling", "_registry", "datasets", "observations"),
+    "evidence": ("recording", "sampling", "_registry", "pickled", "_conversion", "datasets", "observations"),
     "transcription": ("transcription",),
     "solvers": (
         "solvers.status",
@@ -197,6 +197,7 @@ MAY_KNOW = {
         for name in ("status", "enumeration", "lemke", "linear", "mixed", "law", "pieces", "bounded")
     },
     "recording": {"errors"},
+    "pickled": {"errors"},
     "sampling": {"errors", "recording"},
     "uncertainty": {"kernels"},
     "influence": {"kernels"},
