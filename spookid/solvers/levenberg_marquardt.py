@@ -132,6 +132,7 @@ class _Run:
             damping, end = self._descend(here, damping)
             if end is not None:
                 return end
+            del here  # its memory is for the next
 
     def _stationary(self, here: Linearization) -> End | None:
         """The gradient test."""
@@ -168,11 +169,13 @@ class _Run:
                 self.exact = False
                 continue
             if not np.isfinite(promised):
+                del solve
                 damping *= 4
                 continue
             if promised <= noise and damping <= self.settings.newton_damping and self._feasible():
                 return damping, (Status.CONVERGED, "the promised decrease is at round-off")
             trial = self._corrected(here, solve, step, promised)
+            del solve  # another factor may take its place
             decrease = merit - trial.merit
             if np.isfinite(trial.merit) and decrease > _ACCEPT * promised - noise:
                 length = step.scaled_norm(here.scales)

@@ -56,11 +56,17 @@ class NormalEquations:
         """The states' half gradient Jᵀr, (N t,)."""
         return self.border[:, -1]
 
-    def plus(self, other: NormalEquations) -> NormalEquations:
-        """Sum of two matrices of the same chain."""
-        return NormalEquations(
-            self.band + other.band, self.border + other.border, self.corner + other.corner, self.steps
-        )
+    def copy(self) -> NormalEquations:
+        """The same in other arrays."""
+        return NormalEquations(self.band.copy(), self.border.copy(order="K"), self.corner.copy(), self.steps)
+
+    def plus(self, other: NormalEquations, overwrite: bool = False) -> NormalEquations:
+        """Sum of two matrices of the same chain; it takes the place of the first if that may be overwritten."""
+        whole = self if overwrite else self.copy()
+        for name in ("band", "border", "corner"):
+            part = getattr(whole, name)
+            np.add(part, getattr(other, name), out=part)
+        return whole
 
     def apply(self, states: Array, parameters: Array) -> tuple[Array, Array]:
         """The matrix times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
