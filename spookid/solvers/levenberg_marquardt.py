@@ -238,7 +238,7 @@ class _Run:
     def _linearize(self) -> Linearization:
         """At the best point."""
         with self._clock("evaluate"):
-            reduced = [self.reduction.reduce(self.best.point, c) for c in range(len(self.problem.chains))]
+            reduced = [self.reduction.linearize(self.best.point, c) for c in range(len(self.problem.chains))]
         with self._clock("factorize"):
             return Linearization(self.reduction, self.best, reduced)
 

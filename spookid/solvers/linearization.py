@@ -11,7 +11,7 @@ import numpy as np
 from spookid.factor import Factor
 from spookid.kernels import Array
 from spookid.solvers.curvature import curvature
-from spookid.solvers.reduction import Evaluation, Reduction, Rows
+from spookid.solvers.reduction import Evaluation, Reduction, Rows, Stream
 from spookid.solvers.structured import (
     NormalEquations,
     assemble,
@@ -55,7 +55,10 @@ class Linearization:
     """Rows and normal equations at an evaluated point, in the unknowns that the reduction leaves."""
 
     def __init__(
-        self, reduction: Reduction, here: Evaluation, reduced: Sequence[tuple[list[Rows], Array | None]]
+        self,
+        reduction: Reduction,
+        here: Evaluation,
+        reduced: Sequence[tuple[Sequence[Rows | Stream], Array | None]],
     ) -> None:
         self.reduction, self.problem = reduction, reduction.problem
         self.point, self.residuals = here.point, here.residuals
@@ -64,7 +67,11 @@ class Linearization:
         ]
         """Per chain the rows in the normal equations: soft ones, and coupled ones that a penalty holds."""
         self.coupled = [
-            [rows for f, rows in zip(reduction.kept, kept, strict=True) if f in reduction.coupled]
+            [
+                rows
+                for rows, f in zip(kept, reduction.kept, strict=True)
+                if isinstance(rows, Rows) and f in reduction.coupled
+            ]
             for kept, _ in reduced
         ]
         """Per chain the coupled hard rows."""
