@@ -1,7 +1,8 @@
 /* Cholesky of a block-tridiagonal matrix with a border, and substitutions with its factor; see blocks.py.
 
-   A step's rows are kept as a panel of vectors: T for the step's own columns, T for those of the next step, B for the
-   border. Rows are padded to a multiple of four, columns to whole vectors. */
+   A step's rows are worked on as a panel of vectors: T for the step's own columns, T for those of the next step, B for
+   the border. Rows are padded to a multiple of four, columns to whole vectors. What is done goes back to where the
+   matrix was, so that a factor needs no room of its own. */
 
 /* The upper triangle of four rows' Cholesky factor, and the inverse of its diagonal. */
 typedef struct {
@@ -81,14 +82,27 @@ static void fill(lanes *panel, size n, size t, size borders, size k, const doubl
   for (size i = t; i < padded(t); ++i) ((double *)(panel + i * V))[i] = 1.0;
 }
 
-/* Factors (n, rows, V) of H + damping D, and the border's products with itself through the inverse, subtracted from the
-   upper half of a corner (B vectors' numbers, B); 0, or the number of the first pivot that is not positive. */
-EXPORT size eliminate_along(size n, size t, size borders, const double *band, const double *diagonal,
-                            double damping, const double *border, lanes *factor, lanes *corner) {
+/* The rows of one step's factor, put where those of the matrix were. */
+static void keep(const lanes *panel, size n, size t, size borders, size k, double *band, double *border) {
+  size T = vectors(t), V = 2 * T + vectors(borders);
+  for (size i = 0; i < t; ++i) {
+    const double *row = (const double *)(panel + i * V);
+    double *to = band + (k * t + i) * 2 * t;
+    memcpy(to, row + i, (t - i) * sizeof(double));
+    memcpy(to + t - i, row + T * LANES, t * sizeof(double));
+    for (size c = 0; c < borders; ++c) border[(c * n + k) * t + i] = row[2 * T * LANES + c];
+  }
+}
+
+/* The factor of H + damping D in the place of its band, with the inverse of the diagonal, and L^-1 border in the place
+   of the border; the border's products with itself through the inverse, subtracted from the upper half of a corner
+   (B vectors' numbers, B). 0, or the number of the first pivot that is not positive. `room` is for two panels. */
+EXPORT size eliminate_along(size n, size t, size borders, double *band, const double *diagonal, double damping,
+                            double *border, lanes *room, lanes *corner) {
   size T = vectors(t), B = vectors(borders), V = 2 * T + B, rows = padded(t), whole = rows * V;
   Product none = {0, 0, 0};
   for (size k = 0; k < n; ++k) {
-    lanes *panel = factor + k * whole, *last = panel - whole;
+    lanes *panel = room + k % 2 * whole, *last = room + (k + 1) % 2 * whole;
     fill(panel, n, t, borders, k, band, diagonal, damping, border);
     for (size i = 0; i < rows; i += ROWS) {
       lanes *at = panel + i * V;
@@ -115,51 +129,67 @@ EXPORT size eliminate_along(size n, size t, size borders, const double *band, co
         for (int i = 0; i < ROWS; ++i) corner[(c + i) * B + j] = sum[i][0];
       }
     }
+    keep(panel, n, t, borders, k, band, border);
   }
   return 0;
 }
 
-/* y = L^-1 right, (n, t), and Y'y, (B vectors' numbers). */
-EXPORT void forward_blocks(size n, size t, size borders, const lanes *factor, const double *right, double *out,
-                           double *pulled) {
-  size T = vectors(t), B = vectors(borders), V = 2 * T + B, rows = padded(t);
-  lanes rest[2 * T], sums[B];
-  double *now = (double *)rest;
-  memset(rest, 0, sizeof rest);
-  memset(sums, 0, sizeof sums);
-  for (size k = 0; k < n; ++k, factor += rows * V) {
-    memcpy(rest, rest + T, T * sizeof(lanes));
-    memset(rest + T, 0, T * sizeof(lanes));
-    for (size i = 0; i < t; ++i) now[i] += right[k * t + i];
-    for (size i = 0; i < t; ++i) {
-      const lanes *row = factor + i * V;
-      double y = out[k * t + i] = now[i] * ((const double *)row)[i];
-      for (size c = i / LANES; c < 2 * T; ++c) rest[c] -= y * row[c];
-      for (size c = 0; c < B; ++c) sums[c] += y * row[2 * T + c];
-    }
-  }
-  memcpy(pulled, sums, sizeof sums);
+INLINE lanes load(const double *from) {
+  lanes values;
+  memcpy(&values, from, sizeof values);
+  return values;
 }
 
-/* x (n, t) of L' x = -(half + Y move); half (n, t), or the border's last column if it is not given. */
-EXPORT void backward_blocks(size n, size t, size borders, const lanes *factor, const double *half, const double *move,
-                            double *out) {
-  size T = vectors(t), V = 2 * T + vectors(borders), rows = padded(t);
-  lanes known[V];
-  double *now = (double *)known;
-  memset(known, 0, sizeof known);
-  memcpy(now + 2 * T * LANES, move, (borders - 1) * sizeof(double));
-  now[2 * T * LANES + borders - 1] = half ? 0.0 : 1.0;
-  for (size k = n - 1; k >= 0; --k) {
-    memcpy(known + T, known, T * sizeof(lanes));
-    memset(known, 0, T * sizeof(lanes));
-    for (size i = t - 1; i >= 0; --i) {
-      const lanes *row = factor + (k * rows + i) * V;
-      lanes sum = row[V - 1] * known[V - 1];
-      for (size c = i / LANES; c < V - 1; ++c) sum += row[c] * known[c];
-      double total = ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
-      if (half) total += half[k * t + i];
-      out[k * t + i] = now[i] = -total * ((const double *)row)[i];
+INLINE double dot(const double *a, const double *b, size count) {
+  lanes sum = ZERO;
+  size i = 0;
+  for (; i + LANES <= count; i += LANES) sum += load(a + i) * load(b + i);
+  double rest = total(sum);
+  for (; i < count; ++i) rest += a[i] * b[i];
+  return rest;
+}
+
+/* to -= factor from */
+INLINE void take(double *to, double factor, const double *from, size count) {
+  size i = 0;
+  for (; i + LANES <= count; i += LANES) {
+    lanes left = load(to + i) - factor * load(from + i);
+    memcpy(to + i, &left, sizeof left);
+  }
+  for (; i < count; ++i) to[i] -= factor * from[i];
+}
+
+/* y = L^-1 right, (n, t), and Y'y, (borders), with Y = L^-1 border. */
+EXPORT void forward_blocks(size n, size t, size borders, const double *factor, const double *border,
+                           const double *right, double *out, double *pulled) {
+  double rest[2 * t];
+  memset(rest, 0, sizeof rest);
+  memset(pulled, 0, borders * sizeof(double));
+  for (size k = 0; k < n; ++k, right += t, out += t) {
+    memcpy(rest, rest + t, t * sizeof(double));
+    memset(rest + t, 0, t * sizeof(double));
+    for (size i = 0; i < t; ++i, factor += 2 * t) {
+      out[i] = (rest[i] + right[i]) * factor[0];
+      take(rest + i + 1, out[i], factor + 1, 2 * t - i - 1);
     }
+    for (size c = 0; c < borders; ++c) pulled[c] += dot(out, border + (c * n + k) * t, t);
+  }
+}
+
+/* x (n, t) of L' x = -(half + Y move); half (n, t), or the last column of Y if it is not given. */
+EXPORT void backward_blocks(size n, size t, size borders, const double *factor, const double *border,
+                            const double *half, const double *move, double *out) {
+  double known[2 * t];
+  memset(known, 0, sizeof known);
+  if (!half) half = border + (borders - 1) * n * t;
+  for (size k = n - 1; k >= 0; --k) {
+    memcpy(known + t, known, t * sizeof(double));
+    for (size i = 0; i < t; ++i) known[i] = -half[k * t + i];
+    for (size c = 0; c < borders - 1; ++c) take(known, move[c], border + (c * n + k) * t, t);
+    for (size i = t - 1; i >= 0; --i) {
+      const double *row = factor + (k * t + i) * 2 * t;
+      known[i] = (known[i] - dot(row + 1, known + i + 1, 2 * t - i - 1)) * row[0];
+    }
+    memcpy(out + k * t, known, t * sizeof(double));
   }
 }

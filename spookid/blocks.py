@@ -39,47 +39,46 @@ class Blocks:
         )
         self._eliminate.restype = ctypes.c_longlong
 
-    def eliminate(self, band: Array, diagonal: Array, damping: float, border: Array) -> tuple[Array, Array, int]:
-        """Factors, and products through the inverse of the border with itself.
+    def eliminate(self, band: Array, diagonal: Array, damping: float, border: Array) -> tuple[Array, int]:
+        """Factorize in place: the factor L stands where the band was, L⁻¹ border where the border was.
 
         Args:
             band: lower band of H, transposed, (N, t, 2 t), C-contiguous.
             diagonal: D, (N t,): H + damping D is factorized, with 1 in the place of a diagonal that has D = 0.
             damping: α.
-            border: (N t, m) in whole columns.
+            border: (m, N t), C-contiguous.
 
         Returns:
-            Factors (N, rows, columns), all padded: per step the triangle, the rows of the next step, and L⁻¹ border.
-            The products, (m, m).
+            Products through the inverse of the border with itself, (m, m).
             0, or the number of the first pivot that is not positive.
         """
         n, t, _ = band.shape
-        m = border.shape[1]
+        m = len(border)
         wide, high = -(-m // _LANES), -(-t // _LANES)
-        factor = _aligned((n, -(-t // _ROWS) * _ROWS, (2 * high + wide) * _LANES))
+        room = _aligned((2, -(-t // _ROWS) * _ROWS, (2 * high + wide) * _LANES))
         corner = _aligned((wide * _LANES, wide * _LANES))
         corner[:] = 0.0
-        columns = np.ascontiguousarray(border.T)
         failed = self._eliminate(
             *_sizes(n, t, m),
-            *(address(band), address(diagonal), ctypes.c_double(damping), address(columns)),
-            *(address(factor), address(corner)),
+            *(address(band), address(diagonal), ctypes.c_double(damping), address(border)),
+            *(address(room), address(corner)),
         )
-        return factor, _symmetric(corner[:m, :m]), int(failed)
+        return _symmetric(corner[:m, :m]), int(failed)
 
-    def forward(self, factor: Array, m: int, right: Array) -> tuple[Array, Array]:
-        """y = L⁻¹ right, (N t,), and (L⁻¹ border)ᵀ y, (m,), for right (N, t), C-contiguous."""
-        n, t = right.shape
-        out, pulled = np.empty(n * t), np.empty(-(-m // _LANES) * _LANES)
-        self._forward(*_sizes(n, t, m), address(factor), address(right), address(out), address(pulled))
-        return out, pulled[:m]
+    def forward(self, factor: Array, border: Array, right: Array) -> tuple[Array, Array]:
+        """y = L⁻¹ right, (N t,), and (L⁻¹ border)ᵀ y, (m,), for right (N t,), C-contiguous; with what ``eliminate``
+        left of band and border."""
+        n, t, _ = factor.shape
+        out, pulled = np.empty(n * t), np.empty(len(border))
+        self._forward(*_sizes(n, t, len(border)), *_addresses(factor, border, right, out, pulled))
+        return out, pulled
 
-    def backward(self, factor: Array, t: int, half: Array | None, move: Array) -> Array:
+    def backward(self, factor: Array, border: Array, half: Array | None, move: Array) -> Array:
         """L⁻ᵀ of −(half + Y move), (N t,), with Y all columns of L⁻¹ border but the last, which is ``half`` if none is
         given."""
-        n, m = len(factor), len(move) + 1
+        n, t, _ = factor.shape
         out = np.empty(n * t)
-        self._backward(*_sizes(n, t, m), address(factor), address(half), address(move), address(out))
+        self._backward(*_sizes(n, t, len(border)), *_addresses(factor, border, half, move, out))
         return out
 
 

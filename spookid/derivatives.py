@@ -9,7 +9,7 @@ import casadi as ca
 
 from spookid.compiled import Signature
 from spookid.factor import Factor
-from spookid.manifold import Manifold, jacobian
+from spookid.manifold import Manifold, gradient, jacobian
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,13 @@ def augmented(factor: Factor, manifold: Manifold, parameters: ca.SX) -> ca.SX:
     """[∂r/∂δ of each step, ∂r/∂parameters, r], sparse (rows, columns + 1)."""
     steps = [jacobian(factor.residual, x, manifold) for x in factor.variables.values()]
     return ca.horzcat(*steps, ca.jacobian(factor.residual, parameters), factor.residual)
+
+
+def pulled_back(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: ca.SX) -> ca.SX:
+    """The gradient of wᵀr in δ of each step and the parameters, (columns,), by reverse mode."""
+    sum_of_rows = ca.dot(weights, factor.residual)
+    steps = [gradient(sum_of_rows, x, manifold) for x in factor.variables.values()]
+    return ca.vertcat(*steps, ca.gradient(sum_of_rows, parameters))
 
 
 def some(

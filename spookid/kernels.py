@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -86,6 +86,18 @@ class Call:
         """The result at some steps, (count, columns, rows)."""
         stepwise, shared = self.at(steps)
         return self.kernel(stepwise, shared, np.empty((len(stepwise[0]), *self.shape)))
+
+    def parts(self, start: int) -> Iterator[tuple[int, Array]]:
+        """The results from a step on, a few steps at a time: the first's number and (count, columns, rows), in a room
+        that is used again."""
+        n = len(self.stepwise[0])
+        size = min(CHUNK, n)
+        room = np.empty((size, *self.shape))
+        while start < n:
+            first = min(start, n - size)  # the last part overlaps the one before, as in ``Kernel``
+            self.kernel(*self.at(slice(first, first + size)), room)
+            yield start, room[start - first :]
+            start = first + size
 
     def at(self, steps: slice) -> tuple[Sequence[Array], Sequence[Array]]:
         """Stepwise arguments at some steps, and shared ones."""

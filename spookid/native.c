@@ -255,17 +255,6 @@ EXPORT int fit_along(size n, along rows, size arguments, const double **first, c
   return failed;
 }
 
-/* Bits that are set where an entry of (n, count) differs from zero in any row, zeros of both signs alike. */
-EXPORT int pattern_along(size n, const double *matrix, size count, unsigned long long *seen) {
-  const unsigned long long *bits = (const unsigned long long *)matrix;
-  for (size s = 0; s < n; ++s, bits += count) {
-    size i = 0;
-    for (; i + LANES <= count; i += LANES) *(words *)(seen + i) |= *(const words *)(bits + i) << 1;
-    for (; i < count; ++i) seen[i] |= bits[i] << 1;
-  }
-  return 0;
-}
-
 /* L^-1 times right-hand sides, given in whole columns, (n, columns); L lower triangular, stored as (n, width) with
    entry [j][d] for row j + d and column j. Sums for the rows to come wait in a ring. */
 EXPORT int forward_along(size n, size width, const double *L, size columns, const double *right, double *out) {
@@ -298,22 +287,43 @@ EXPORT int forward_along(size n, size width, const double *L, size columns, cons
   return 0;
 }
 
-/* Sums of products of entries of (n, count), added to bands and borders step by step, and to corners over all. */
-EXPORT int products_along(size n, const double *matrix, size count, size entries, const int *entry, const int *first,
-                          const int *left, const int *right, size bands, const size *band_at, double *band,
-                          size band_stride, size borders, const size *border_at, double *border, size border_stride,
-                          size corners, double *corner) {
-  lanes *values = room(entries + corners), *sums = values + entries;
-  size targets = bands + borders + corners;
-  if (!values) return 1;
-  for (size t = 0; t < corners; ++t) sums[t] = ZERO;
-  for (size s = 0; s < n; s += LANES) {
+/* True if an entry of J (n, count) that was zero so far is not; it is then set in `seen`. Zeros of both signs are alike. */
+static int grown(const double *J, size n, size count, unsigned long long *seen) {
+  const unsigned long long *bits = (const unsigned long long *)J;
+  unsigned long long found = 0;
+  for (size s = 0; s < n; ++s)
+    for (size i = 0; i < count; ++i) found |= (bits[s * count + i] << 1) & ~seen[i];
+  if (!found) return 0;
+  for (size s = 0; s < n; ++s)
+    for (size i = 0; i < count; ++i)
+      if (bits[s * count + i] << 1) seen[i] = ~0ULL;
+  return 1;
+}
+
+/* Sums of products of entries of transposed Jacobians (n, count), added to bands and borders step by step, and to
+   corners over all. The kernel `rows` gives the Jacobians eight at a time if there is one; else they are in `matrix`.
+   Where an entry differs from zero that is not `seen` it all ends: `done` is the number of steps before. */
+EXPORT int products_along(size n, along rows, size arguments, const double **first, const size *stride,
+                          const double *matrix, size count, unsigned long long *seen, size entries, const int *entry,
+                          const int *begin, const int *left, const int *right, size bands, const size *band_at,
+                          double *band, size band_stride, size borders, const size *border_at, double *border,
+                          size border_stride, size corners, double *corner, size *done) {
+  lanes *values = room(entries + corners + (rows ? count : 0)), *sums = values + entries;
+  const double **here_first = malloc((arguments + 1) * sizeof(double *));
+  kernel f = {rows, arguments, count, first, here_first, stride};
+  size targets = bands + borders + corners, s = 0;
+  int failed = !values || !here_first;
+  for (size t = 0; t < corners && !failed; ++t) sums[t] = ZERO;
+  for (; s < n && !failed; s += LANES) {
     size here = n - s < LANES ? n - s : LANES;
+    const double *J = rows ? (double *)(sums + corners) : matrix + s * count;
+    if (rows && (failed = evaluate(&f, s, here, (double *)J))) break;
+    if (grown(J, here, count, seen)) break;
     for (size l = 0; l < LANES; ++l)
-      for (size e = 0; e < entries; ++e) values[e][l] = l < here ? matrix[(s + l) * count + entry[e]] : 0.0;
+      for (size e = 0; e < entries; ++e) values[e][l] = l < here ? J[l * count + entry[e]] : 0.0;
     for (size t = 0; t < targets; ++t) {
       lanes sum = ZERO;
-      for (int p = first[t]; p < first[t + 1]; ++p) sum += values[left[p]] * values[right[p]];
+      for (int p = begin[t]; p < begin[t + 1]; ++p) sum += values[left[p]] * values[right[p]];
       if (t < bands) {
         for (size l = 0; l < here; ++l) band[band_at[t] + (s + l) * band_stride] += sum[l];
       } else if (t < bands + borders) {
@@ -323,8 +333,10 @@ EXPORT int products_along(size n, const double *matrix, size count, size entries
       }
     }
   }
-  for (size t = 0; t < corners; ++t)
+  *done = s < n ? s : n;
+  for (size t = 0; t < corners && !failed; ++t)
     for (int l = 0; l < LANES; ++l) corner[t] += sums[t][l];
+  free(here_first);
   free(values);
-  return 0;
+  return failed;
 }

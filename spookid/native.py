@@ -23,7 +23,7 @@ from spookid.kernels import Array
 Routine = Callable[..., None]
 
 _SOURCE = Path(__file__).with_name("native.c")
-_NAMES = ("split_along", "solve_along", "settle_along", "fit_along", "pattern_along", "products_along", "forward_along")
+_NAMES = ("split_along", "solve_along", "settle_along", "fit_along", "products_along", "forward_along")
 
 
 class Routines:
@@ -31,7 +31,7 @@ class Routines:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         found = (_routine(loaded, name) for name in _NAMES)
-        self.split, self.solve, self.settle, self.fit, self.pattern, self.products, self.forward = found
+        self.split, self.solve, self.settle, self.fit, self.products, self.forward = found
 
 
 def routines(steps: int) -> Routines | None:

@@ -263,10 +263,6 @@ EXPORT size factorize_saddle(const size *given, size count, const double *band, 
   return 0;
 }
 
-static double total(lanes sum) {
-  return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
-}
-
 /* K^-1 x in place, by the factors of one step. */
 static void solve_step(const lanes *panel, size R, size S, size V, const int *order, lanes *x) {
   double *at = (double *)x;

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.compiled import Kernels, prepare
-from spookid.derivatives import Directions, Recipe, Seeds, augmented, is_linear, projected, some
+from spookid.derivatives import Directions, Recipe, Seeds, augmented, is_linear, projected, pulled_back, some
 from spookid.factor import Constant, Factor, Group
 from spookid.kernels import Array, Call, Evaluate, Kernel, contiguous
-from spookid.manifold import Manifold, gradient, jacobian
+from spookid.manifold import Manifold, jacobian
 from spookid.team import ALONE, Team
 
-_RESIDUAL, _JACOBIAN, _PROJECTED = "residual_{}", "jacobian_{}", "projected_{}"
+_RESIDUAL, _JACOBIAN, _PROJECTED, _ADJOINT = "residual_{}", "jacobian_{}", "projected_{}", "adjoint_{}"
 _LOCAL, _PRIVATE = "local_{}", "private_{}"
 """Names of the kernels by the number of the factor."""
 _RETRACT = "retract"
@@ -128,6 +128,17 @@ class Transcription:
             for i, f in enumerate(self.factors)
         ]
         return self._prepared(recipes, "jacobians")
+
+    @cached_property
+    def adjoints(self) -> Kernels:
+        """Gradients of weighted sums of soft residuals."""
+        recipes = []
+        for i, factor in enumerate(self.factors):
+            if not (factor.hard or factor.pairs):
+                weights = ca.SX.sym("w", len(factor.rows))
+                result = partial(pulled_back, factor, self.manifold, self._parameters, weights)
+                recipes.append(self._recipe(_ADJOINT, i, result, [weights]))
+        return self._prepared(recipes, "adjoints")
 
     def directional(self, directions: Directions) -> Kernels:
         """Residuals with their Jacobians along ``directions`` of each step."""
@@ -271,10 +282,24 @@ class Transcription:
 
     def linearize_factor(self, factor: Factor, point: Point, chain: int) -> Block:
         """One factor's residuals and exact tangent-space Jacobians along one chain."""
+        return Block(factor, chain, self.jacobian(factor, point, chain)(slice(None)))
+
+    def jacobian(self, factor: Factor, point: Point, chain: int) -> Call:
+        """What gives ``Block.matrix``, at any steps."""
         kernel = self.jacobians.functions[_JACOBIAN.format(self.factors.index(factor))]
-        columns = len(factor.variables) * self.manifold.tangent + len(self.names) + 1
-        room = np.empty((factor.count(self.chains[chain].steps), columns, len(factor.rows)))
-        return Block(factor, chain, kernel(*self._arguments(factor, chain, point), room))
+        shape = self._columns(factor) + 1, len(factor.rows)
+        return Call(kernel, *self._arguments(factor, chain, point), shape)
+
+    def pull_back(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
+        """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J; columns as in
+        ``Block.matrix``."""
+        kernel = self.adjoints.functions[_ADJOINT.format(self.factors.index(factor))]
+        stepwise, shared = self._arguments(factor, chain, point)
+        return kernel([*stepwise, contiguous(weights)], shared, np.empty((len(weights), self._columns(factor))))
+
+    def _columns(self, factor: Factor) -> int:
+        """Tangent columns of all its steps, and the parameters."""
+        return len(factor.variables) * self.manifold.tangent + len(self.names)
 
     def local_rows(self, factor: Factor, point: Point, chain: int) -> Call:
         """Transposed Jacobians of a local factor, (columns + 1, rows) at each step: the visible columns, the parameters
@@ -329,16 +354,15 @@ class Transcription:
         if factor.name not in self._curvatures:
             self._curvatures[factor.name] = self._curvature_kernel(factor)
         stepwise, shared = self._arguments(factor, chain, point)
-        columns = len(factor.variables) * self.manifold.tangent + len(self.names)
+        columns = self._columns(factor)
         room = np.empty((len(weights), columns, columns))
         return self._curvatures[factor.name]([*stepwise, contiguous(weights)], shared, room)
 
     def _curvature_kernel(self, factor: Factor) -> Kernel:
         w = ca.SX.sym("w", len(factor.rows))
-        total = ca.dot(w, factor.residual)
-        steps = factor.variables.values()
-        slope = ca.vertcat(*(gradient(total, x, self.manifold) for x in steps), ca.gradient(total, self._parameters))
-        hessian = ca.horzcat(*(jacobian(slope, x, self.manifold) for x in steps), ca.jacobian(slope, self._parameters))
+        slope = pulled_back(factor, self.manifold, self._parameters, w)
+        steps = [jacobian(slope, x, self.manifold) for x in factor.variables.values()]
+        hessian = ca.horzcat(*steps, ca.jacobian(slope, self._parameters))
         # Moving a basis of rotations along another leaves a commutator, which is antisymmetric.
         return self._kernel(factor, (hessian + hessian.T) / 2, w)
 

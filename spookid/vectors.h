@@ -34,3 +34,7 @@ INLINE void subtract(lanes (*sum)[GROUP], const int w, const double *left, size 
     }
   }
 }
+
+INLINE double total(lanes sum) {
+  return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+}

@@ -65,6 +65,19 @@ def test_curvature_is_added_and_damping_is_that_of_the_plain_matrix():
     close(found.states(found.own, np.ones(3)), expected.states(expected.own, np.ones(3)))
 
 
+@pytest.mark.parametrize("extra", [None, equations(6, 5, 3)])
+def test_equations_are_overwritten_only_if_they_may_be(extra):
+    whole = equations(6, 5, 3)
+    before = whole.copy()
+    kept = eliminate(whole, ALPHA, extra)
+    for name in ("band", "border", "corner"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(before, name))
+    taken = eliminate(whole, ALPHA, extra, overwrite=True)
+    np.testing.assert_array_equal(taken.corner, kept.corner)
+    np.testing.assert_array_equal(taken.states(taken.own, np.ones(3)), kept.states(kept.own, np.ones(3)))
+    assert not np.array_equal(whole.band, before.band)
+
+
 @pytest.mark.parametrize("value", [-1e3, 0.0, np.nan])
 def test_what_is_not_positive_definite_is_refused_at_the_same_place(value):
     whole = equations(7, 6, 2)
@@ -73,7 +86,7 @@ def test_what_is_not_positive_definite_is_refused_at_the_same_place(value):
     by = blocks(7)
     assert by is not None
     with pytest.raises(NotPositiveDefiniteError, match=f"leading minor {3 * 6 + 5}$"):
-        BlockElimination(whole, diagonal, 0.0, by)
+        BlockElimination(whole.copy(), diagonal, 0.0, by)
     if np.isfinite(value):
         with pytest.raises(NotPositiveDefiniteError, match=f"leading minor {3 * 6 + 5}$"):
             BandElimination(whole, diagonal, 0.0)

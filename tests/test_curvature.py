@@ -78,7 +78,7 @@ def bent(local: bool, coupled: bool, private: bool) -> Transcription:
 
 def bends(here: Linearization, step: Tangent) -> tuple[float, float]:
     """δᵀJᵀJδ and δᵀSδ."""
-    products = [chain.apply(s, step.parameters) for chain, s in zip(here.chains, step.states, strict=True)]
+    products = [here.equations(c).apply(s, step.parameters) for c, s in enumerate(step.states)]
     plain = sum(float(s @ a) for s, (a, _) in zip(step.states, products, strict=True))
     plain += step.parameters @ np.sum([b for _, b in products], axis=0)
     return plain, step.dot(here.bent(step))

@@ -218,7 +218,7 @@ def test_what_pushes_against_a_bound_is_no_reason_to_go_on(lower, upper):
     cosines = np.abs(gradient) / (np.linalg.norm(J, axis=0) * np.linalg.norm(r))
     pushed = np.zeros(len(gradient), dtype=bool)
     pushed[-2:] = gradient[-2:] > 0 if lower == 0 else gradient[-2:] < 0
-    here.chains[0].gradient[:], here.chains[1].gradient[:] = 0, 0  # leave the parameters alone in the comparison
+    here.gradient.states[0][:], here.gradient.states[1][:] = 0, 0  # leave the parameters alone in the comparison
     assert here.optimality() == pytest.approx(np.where(pushed, 0, cosines)[-2:].max(), rel=1e-10)
 
 

@@ -53,32 +53,38 @@ class Elimination(Protocol):
         """The states' step (N t,) that belongs to a step of the parameters."""
 
 
-def eliminate(equations: NormalEquations, damping: float, curvature: NormalEquations | None = None) -> Elimination:
+def eliminate(
+    equations: NormalEquations, damping: float, curvature: NormalEquations | None = None, overwrite: bool = False
+) -> Elimination:
     """The states eliminated.
 
     Args:
         equations: JᵀJ; its diagonal is D.
         damping: α.
         curvature: S, if any.
+        overwrite: True if the equations are not needed any more; a factor may then take their place.
 
     Raises:
         NotPositiveDefiniteError: if the damped band has no Cholesky factor.
     """
-    whole = equations if curvature is None else equations.plus(curvature)
+    diagonal = equations.diagonal
+    whole = equations if curvature is None else equations.plus(curvature, overwrite)
     if equations.steps and (by := blocks(equations.steps)) is not None:
         tangent = len(whole.band) // equations.steps
         if tangent >= _FEWEST_UNKNOWNS and whole.band.shape[1] == 2 * tangent:
-            return BlockElimination(whole, equations.diagonal, damping, by)
-    return BandElimination(whole, equations.diagonal, damping)
+            kept = overwrite or curvature is not None
+            return BlockElimination(whole if kept else whole.copy(), diagonal, damping, by)
+    return BandElimination(whole, diagonal, damping)
 
 
 class BlockElimination:
-    """By blocks; see ``eliminate``."""
+    """By blocks, in the place of the equations; see ``eliminate``."""
 
     def __init__(self, whole: NormalEquations, diagonal: Array, damping: float, by: Blocks) -> None:
-        self._by, self._shape = by, (whole.steps, len(whole.band) // whole.steps)
-        band = np.ascontiguousarray(whole.band).reshape(*self._shape, -1)
-        self._factor, self.corner, failed = by.eliminate(band, diagonal, damping, whole.border)
+        self._by, steps = by, whole.steps
+        self._factor = np.ascontiguousarray(whole.band).reshape(steps, len(whole.band) // steps, -1)
+        self._border = np.ascontiguousarray(whole.border.T)
+        self.corner, failed = by.eliminate(self._factor, diagonal, damping, self._border)
         if failed:
             raise NotPositiveDefiniteError(f"leading minor {failed}")
 
@@ -87,12 +93,11 @@ class BlockElimination:
         return Half(None, self.corner[:-1, -1], float(self.corner[-1, -1]))
 
     def half(self, gradient: Array) -> Half:
-        right = np.ascontiguousarray(gradient).reshape(self._shape)
-        values, products = self._by.forward(self._factor, len(self.corner), right)
+        values, products = self._by.forward(self._factor, self._border, np.ascontiguousarray(gradient))
         return Half(values, products[:-1], float(values @ values))
 
     def states(self, half: Half, parameters: Array) -> Array:
-        return self._by.backward(self._factor, self._shape[1], half.values, np.ascontiguousarray(parameters))
+        return self._by.backward(self._factor, self._border, half.values, np.ascontiguousarray(parameters))
 
 
 class BandElimination:

@@ -39,7 +39,7 @@ def information(problem: Transcription, point: Point) -> Information:
     try:
         reduction = Reduction(held, point)
         chains = range(len(held.chains))
-        here = Linearization(reduction, reduction.evaluate(point), [reduction.reduce(point, c) for c in chains])
+        here = Linearization(reduction, reduction.evaluate(point), [reduction.linearize(point, c) for c in chains])
         matrix = schur(here) if reduction.saddle or not reduction.coupled else _constrained(held, point)
         return Information(matrix, reduction.redundant)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError, KeyboardInterrupt):

@@ -143,6 +143,7 @@ class _Run:
             damping, end = self._descend(here, damping)
             if end is not None:
                 return end
+            del here  # its memory is for the next
 
     def _stationary(self, here: Linearization) -> End | None:
         """The gradient test."""
@@ -179,11 +180,13 @@ class _Run:
                 self.exact = False
                 continue
             if not np.isfinite(promised):
+                del solve
                 damping *= 4
                 continue
             if promised <= noise and damping <= self.settings.newton_damping and self._feasible():
                 return damping, (Status.CONVERGED, "the promised decrease is at round-off")
             trial = self._corrected(here, solve, step, promised)
+            del solve  # another factor may take its place
             decrease = merit - trial.merit
             if np.isfinite(trial.merit) and decrease > _ACCEPT * promised - noise:
                 length = step.scaled_norm(here.scales)
@@ -247,7 +250,7 @@ class _Run:
         """At the best point."""
         with self._clock("evaluate"):
             chains = range(len(self.problem.chains))
-            reduced = self.team.each(lambda c: self.reduction.reduce(self.best.point, c), chains)
+            reduced = self.team.each(lambda c: self.reduction.linearize(self.best.point, c), chains)
         with self._clock("factorize"):
             return Linearization(self.reduction, self.best, reduced)
 

@@ -11,7 +11,7 @@ import numpy as np
 from spookid.factor import Factor
 from spookid.kernels import Array
 from spookid.solvers.curvature import curvature
-from spookid.solvers.reduction import Evaluation, Reduction, Rows
+from spookid.solvers.reduction import Evaluation, Reduction, Rows, Stream
 from spookid.solvers.structured import (
     NormalEquations,
     assemble,
@@ -55,7 +55,10 @@ class Linearization:
     """Rows and normal equations at an evaluated point, in the unknowns that the reduction leaves."""
 
     def __init__(
-        self, reduction: Reduction, here: Evaluation, reduced: Sequence[tuple[list[Rows], Array | None]]
+        self,
+        reduction: Reduction,
+        here: Evaluation,
+        reduced: Sequence[tuple[Sequence[Rows | Stream], Array | None]],
     ) -> None:
         self.reduction, self.problem = reduction, reduction.problem
         self.point, self.residuals = here.point, here.residuals
@@ -64,17 +67,34 @@ class Linearization:
         ]
         """Per chain the rows in the normal equations: soft ones, and coupled ones that a penalty holds."""
         self.coupled = [
-            [rows for f, rows in zip(reduction.kept, kept, strict=True) if f in reduction.coupled]
+            [
+                rows
+                for rows, f in zip(kept, reduction.kept, strict=True)
+                if isinstance(rows, Rows) and f in reduction.coupled
+            ]
             for kept, _ in reduced
         ]
         """Per chain the coupled hard rows."""
         self._bases = [basis for _, basis in reduced]
-        self.chains: list[NormalEquations] = reduction.team.each(
-            lambda c: assemble(self.rows[c], self.problem.chains[c].steps, reduction.tangent, len(self.problem.names)),
-            range(len(self.problem.chains)),
-        )
-        self.corner = np.sum([chain.corner for chain in self.chains], axis=0)
+        equations = reduction.team.each(self._assembled, range(len(self.rows)))
+        self._equations: list[NormalEquations | None] = [*equations]
+        self.corner = np.sum([chain.corner for chain in equations], axis=0)
         """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
+        self.gradient = Tangent(tuple(chain.gradient.copy() for chain in equations), self.corner[:-1, -1])
+        """Jᵀr, half the gradient of the cost."""
+        self._diagonals = [chain.diagonal for chain in equations]
+
+    def equations(self, chain: int, taken: bool = False) -> NormalEquations:
+        """JᵀJ of one chain. If it is ``taken``, whoever asks may overwrite it, and it is made anew for the next."""
+        here = self._equations[chain]
+        if here is None:
+            here = self._assembled(chain)
+        self._equations[chain] = None if taken else here
+        return here
+
+    def _assembled(self, chain: int) -> NormalEquations:
+        steps, names = self.problem.chains[chain].steps, self.problem.names
+        return assemble(self.rows[chain], steps, self.reduction.tangent, len(names))
 
     def _soft(self, factor: Factor) -> bool:
         return not (self.reduction.saddle and factor in self.reduction.coupled)
@@ -88,18 +108,13 @@ class Linearization:
         return self.reduction.restore(self.problem.retract(self.point, steps, step.parameters))
 
     @cached_property
-    def gradient(self) -> Tangent:
-        """Jᵀr, half the gradient of the cost."""
-        return Tangent(tuple(chain.gradient for chain in self.chains), self.corner[:-1, -1])
-
-    @cached_property
     def diagonals(self) -> list[Array]:
         """Per chain the diagonal of JᵀJ of all rows, hard ones with their penalty, (N t,)."""
         if not self.reduction.saddle:
-            return [chain.diagonal for chain in self.chains]
+            return self._diagonals
         t, diagonals = self.reduction.tangent, []
-        for chain, rows in zip(self.chains, self.coupled, strict=True):
-            squares = chain.diagonal.reshape(-1, t).copy()
+        for diagonal, rows in zip(self._diagonals, self.coupled, strict=True):
+            squares = diagonal.reshape(-1, t).copy()
             for block in rows:
                 for i, offset in enumerate(block.offsets):
                     part = block.matrix[:, i * t : (i + 1) * t]

@@ -1,4 +1,8 @@
-"""JᵀJ of one factor by compiled C, straight into the band: only products of entries that are not zero at every step."""
+"""JᵀJ of one factor by compiled C, straight into the band: only products of entries that are not zero at every step.
+
+Entries are taken for zero until they are not; the plan is then drawn up anew for the steps to come. Jacobians that are
+not kept are evaluated on the way, eight steps at a time, and never leave the processor's cache.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from spookid.compiled import CompiledKernel
 from spookid.kernels import Array
 from spookid.native import Routines, address
-from spookid.solvers.reduction import Rows
+from spookid.solvers.reduction import Rows, Stream
 
 Integers = NDArray[np.int64]
 
 _MOST = 40_000
 """Products of a step; where there are more, dense products of a tuned library are as fast."""
+_LONGEST = 65536
+"""Steps of one call, so that an interruption is not held up for long."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,39 +44,62 @@ class _Plan:
     """Places of the states' columns that are not zero, from the first unknown of a step on."""
 
 
-def add_products(by: Routines, block: Rows, band: Array, border: Array, corner: Array) -> tuple[int, ...] | None:
-    """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner.
+def add_products(
+    by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array
+) -> tuple[int, tuple[int, ...]]:
+    """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner; at
+    all its steps, or at those before there are too many products to gain by it.
 
-    The places of its columns, from the first unknown of their step on; None, and nothing is added, if it has too many
-    products to gain by it.
+    How many steps, and the places of its columns there, from the first unknown of their step on.
     """
-    matrix = block.matrix
-    steps, tangent, width = band.shape
-    if not (matrix.flags.c_contiguous and len(matrix)):
-        return None
-    seen = np.zeros(matrix[0].size, dtype=np.uint64)
-    by.pattern(len(matrix), address(matrix), seen.size, address(seen))
-    plan = _plan((seen != 0).tobytes(), matrix.shape[1:], block.offsets, tangent, width, steps)
-    if plan is None:
-        return None
-    sums = np.zeros(len(plan.corner))
-    by.products(
-        *(len(matrix), address(matrix), seen.size, len(plan.entries), address(plan.entries)),
-        *(address(plan.first), address(plan.left), address(plan.right)),
-        *(len(plan.band), address(plan.band), address(band), tangent * width),
-        *(len(plan.border), address(plan.border), address(border), tangent),
-        *(len(plan.corner), address(sums)),
+    tangent, width = band.shape[1:]
+    places: tuple[int, ...] = ()
+    count, *shape = (
+        (len(block.jacobian.stepwise[0]), *block.jacobian.shape) if isinstance(block, Stream) else block.matrix.shape
     )
-    rows, columns = np.divmod(plan.corner, len(corner))
+    seen, reached, done = np.zeros(shape[0] * shape[1], dtype=np.uint64), np.zeros(1, dtype=np.int64), 0
+    while done < count:
+        part = slice(done, min(done + _LONGEST, count))
+        plan = _plan((seen != 0).tobytes(), (shape[0], shape[1]), block.offsets, tangent, width, border.strides[2] // 8)
+        given = _given(block, part)
+        if plan is None or given is None:
+            break
+        sums = np.zeros(len(plan.corner))
+        by.products(
+            *(part.stop - done, *given, seen.size, address(seen), len(plan.entries), address(plan.entries)),
+            *(address(plan.first), address(plan.left), address(plan.right)),
+            *(len(plan.band), address(plan.band), address(band[part]), tangent * width),
+            *(len(plan.border), address(plan.border), address(border[part]), tangent),
+            *(len(plan.corner), address(sums), address(reached)),
+        )
+        _add(sums, plan.corner, corner)
+        done, places = done + int(reached[0]), plan.seen
+    return done, places
+
+
+def _given(block: Rows | Stream, part: slice) -> tuple[object, ...] | None:
+    """As compiled C takes transposed Jacobians: the kernel that gives them with its arguments, or else their place;
+    None if they cannot be had there."""
+    if isinstance(block, Rows):
+        matrix = block.matrix[part]
+        return (address(None), 0, address(None), address(None), address(matrix)) if matrix.flags.c_contiguous else None
+    kernel = block.jacobian.kernel
+    if not isinstance(kernel, CompiledKernel):
+        return None
+    return kernel.function, *kernel.arguments(*block.jacobian.at(part)), address(None)
+
+
+def _add(sums: Array, places: Integers, corner: Array) -> None:
+    """Add sums of the lower triangle to a symmetric corner."""
+    rows, columns = np.divmod(places, len(corner))
     corner[rows, columns] += sums
     apart = rows != columns
     corner[columns[apart], rows[apart]] += sums[apart]
-    return plan.seen
 
 
 @lru_cache(maxsize=64)
 def _plan(
-    seen: bytes, shape: tuple[int, int], offsets: tuple[int, ...], tangent: int, width: int, steps: int
+    seen: bytes, shape: tuple[int, int], offsets: tuple[int, ...], tangent: int, width: int, unknowns: int
 ) -> _Plan | None:
     """The plan for a pattern of nonzeros (columns + 1, rows); None if there are too many products."""
     alive = np.frombuffer(seen, dtype=np.bool_).reshape(shape)
@@ -93,7 +123,7 @@ def _plan(
         np.concatenate([part[2] for part in parts]).astype(np.int32),
         np.concatenate([part[3] for part in parts]).astype(np.int32),
         place[a] * width + place[b] - place[a],
-        place[c] + (d - states) * steps * tangent,
+        place[c] + (d - states) * unknowns,
         (e - states) * size + f - states,
         tuple(place[alive[:states].any(axis=1)].tolist()),
     )

@@ -16,16 +16,16 @@ Three things happen between a Transcription and a solver of least-squares proble
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.derivatives import Directions
 from spookid.factor import Factor, Group
-from spookid.kernels import Array
+from spookid.kernels import Array, Call
 from spookid.solvers.restoration import Restoration, Space
 from spookid.team import ALONE, Team
 from spookid.transcription import Point, Transcription
@@ -59,6 +59,31 @@ class Rows:
         if self.complement is None:
             return residual
         return np.asarray(np.matmul(residual[:, None, :], self.complement)[:, 0])
+
+    def parts(self, start: int) -> Iterator[tuple[int, Array]]:
+        """The matrix from a step on, if any is left, with that step's number."""
+        if start < len(self.matrix):
+            yield start, self.matrix[start:]
+
+    def pull_back(self, residual: Array) -> Array:
+        """Jᵀr at each step, (count, columns), for a residual (count, all rows)."""
+        return np.asarray(np.matmul(self.matrix[:, :-1, :], self.reduce(residual)[:, :, None])[:, :, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The same of a factor that keeps all its rows and columns, computed whenever it is asked for and never kept."""
+
+    offsets: tuple[int, ...]
+    jacobian: Call
+    """What gives the matrix of ``Rows`` at any steps."""
+    pull_back: Callable[[Array], Array]
+    """As that of ``Rows``."""
+
+    def parts(self, start: int) -> Iterator[tuple[int, Array]]:
+        """The matrix from a step on, a few steps at a time, with the first one's number; it is overwritten by the
+        next."""
+        return self.jacobian.parts(start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +149,10 @@ class Reduction:
 
     def prepare(self) -> None:
         """Have all kernels ready that linearizing takes."""
-        _ = self.problem.jacobians if self.directions is None else self.problem.directional(self.directions)
+        if self.directions is None:
+            _ = self.problem.jacobians, self.problem.adjoints
+        else:
+            self.problem.directional(self.directions)
 
     @property
     def _chains(self) -> range:
@@ -246,11 +274,31 @@ class Reduction:
 
     def reduce(self, point: Point, chain: int) -> tuple[list[Rows], Array | None]:
         """The kept factors linearized in the unknowns that are left, and the basis (N, columns, tangent) of a step."""
+        space = self._spaces(point)[chain]
+        return [self._taken(f, point, chain, space) for f in self.kept], space.basis
+
+    def linearize(self, point: Point, chain: int) -> tuple[list[Rows | Stream], Array | None]:
+        """The same, but factors that keep all their rows and columns are streams."""
+        space = self._spaces(point)[chain]
+        rows: list[Rows | Stream] = []
+        for factor in self.kept:
+            whole = self.directions is None and factor not in self.coupled
+            rows.append(self._stream(factor, point, chain) if whole else self._taken(factor, point, chain, space))
+        return rows, space.basis
+
+    def _taken(self, factor: Factor, point: Point, chain: int, space: Space) -> Rows:
+        """Rows that evaluating has found out, or new ones."""
+        there = {} if self._place is None else self._place.rows
+        return there.get((chain, factor.name)) or self._rows(factor, point, chain, space)
+
+    def _stream(self, factor: Factor, point: Point, chain: int) -> Stream:
+        call = self.problem.jacobian(factor, point, chain)
+        return Stream(tuple(factor.variables), call, partial(self.problem.pull_back, factor, point, chain))
+
+    def _spaces(self, point: Point) -> list[Space]:
         if self._place is None or self._place.point is not point:
             self._place = _Place(point, self._restoration.spaces(point), {})
-        space, there = self._place.spaces[chain], self._place.rows
-        rows = [there.get((chain, f.name)) or self._rows(f, point, chain, space) for f in self.kept]
-        return rows, space.basis
+        return self._place.spaces
 
     @cached_property
     def directions(self) -> Directions | None:

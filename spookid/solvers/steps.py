@@ -69,9 +69,9 @@ class PenaltyStep(_Step):
 
     def __init__(self, here: Linearization, damping: float, exact: bool = False) -> None:
         self._exact = exact
-        extra = here.curvature if exact else [None] * len(here.chains)
+        extra = here.curvature if exact else [None] * len(here.rows)
         self._eliminations = here.reduction.team.each(
-            lambda pair: eliminate(pair[0], damping, pair[1]), zip(here.chains, extra, strict=True)
+            lambda c: eliminate(here.equations(c, taken=True), damping, extra[c], overwrite=True), range(len(extra))
         )
         corner = here.corner + sum(s.corner for s in extra if s is not None)
         super().__init__(here, damping, corner, [e.corner[:-1, :-1] for e in self._eliminations])
@@ -118,9 +118,9 @@ class SaddleStep(_Step):
 
     def __init__(self, here: Linearization, damping: float) -> None:
         self._saddles = [
-            saddle(chain, hard, damping * scales + (scales * (total == 0)))
-            for chain, hard, scales, total in zip(
-                here.chains, here.coupled, here.scales.states, here.diagonals, strict=True
+            saddle(here.equations(c), hard, damping * scales + (scales * (total == 0)))
+            for c, (hard, scales, total) in enumerate(
+                zip(here.coupled, here.scales.states, here.diagonals, strict=True)
             )
         ]
         super().__init__(here, damping, here.corner, [s.corner[:-1, :-1] for s in self._saddles])

@@ -7,7 +7,7 @@ and no loop runs over them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy.linalg import get_blas_funcs
 from spookid.kernels import Array
 from spookid.native import routines
 from spookid.solvers.products import add_products
-from spookid.solvers.reduction import Rows
+from spookid.solvers.reduction import Rows, Stream
 
 _dsbmv = get_blas_funcs("sbmv", dtype=np.float64)
 
@@ -58,11 +58,17 @@ class NormalEquations:
         """The states' half gradient Jᵀr, (N t,)."""
         return self.border[:, -1]
 
-    def plus(self, other: NormalEquations) -> NormalEquations:
-        """Sum of two matrices of the same chain."""
-        return NormalEquations(
-            self.band + other.band, self.border + other.border, self.corner + other.corner, self.steps
-        )
+    def copy(self) -> NormalEquations:
+        """The same in other arrays."""
+        return replace(self, band=self.band.copy(), border=self.border.copy(order="K"), corner=self.corner.copy())
+
+    def plus(self, other: NormalEquations, overwrite: bool = False) -> NormalEquations:
+        """Sum of two matrices of the same chain; it takes the place of the first if that may be overwritten."""
+        whole = self if overwrite else self.copy()
+        for name in ("band", "border", "corner"):
+            part = getattr(whole, name)
+            np.add(part, getattr(other, name), out=part)
+        return whole
 
     def apply(self, states: Array, parameters: Array) -> tuple[Array, Array]:
         """The matrix times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
@@ -72,25 +78,16 @@ class NormalEquations:
         return moved, border.T @ states + self.corner[:-1, :-1] @ parameters
 
 
-def assemble(blocks: Sequence[Rows], steps: int, tangent: int, parameters: int) -> NormalEquations:
+def assemble(blocks: Sequence[Rows | Stream], steps: int, tangent: int, parameters: int) -> NormalEquations:
     """Normal equations of one chain from its linearized factors."""
     reach = max(max(block.offsets) for block in blocks)
     sums = _Sums.of(steps, tangent, reach, parameters)
     by, linked = routines(steps), set[int]()
     for block in blocks:
-        seen = None if by is None else add_products(by, block, sums.band, sums.border, sums.corner)
-        if seen is not None:
-            linked.update(seen)
-            continue
-        matrix, columns = _seen(block.matrix, parameters)
-        places = [block.offsets[c // tangent] * tangent + c % tangent for c in columns]
+        done, places = (0, ()) if by is None else add_products(by, block, sums.band, sums.border, sums.corner)
         linked.update(places)
-        runs = _runs(places)
-        room = np.empty((min(_CHUNK, len(matrix)), matrix.shape[1], matrix.shape[1]))
-        for start in range(0, len(matrix), _CHUNK):
-            part = matrix[start : start + _CHUNK]
-            # One array and its own transpose: NumPy takes BLAS's symmetric product, half the work.
-            sums.add(np.matmul(part, part.transpose(0, 2, 1), out=room[: len(part)]), places, runs, start)
+        for start, matrix in block.parts(done):
+            linked.update(sums.add_square(matrix, block.offsets, start))
     return sums.equations(tuple(sorted(place - tangent for place in linked if tangent <= place < 2 * tangent)))
 
 
@@ -141,6 +138,20 @@ class _Sums:
         band = self.band.reshape(unknowns, self.band.shape[2])
         return NormalEquations(band, border, self.corner, len(self.band), linked)
 
+    def add_square(self, matrix: Array, offsets: Sequence[int], step: int) -> list[int]:
+        """Add JᵀJ of transposed Jacobians (count, columns + 1, rows) at ``step`` and after; its columns' places."""
+        tangent = self.band.shape[1]
+        matrix, columns = _seen(matrix, len(self.corner) - 1)
+        places = [offsets[c // tangent] * tangent + c % tangent for c in columns]
+        runs = _runs(places)
+        room = np.empty((min(_CHUNK, len(matrix)), matrix.shape[1], matrix.shape[1]))
+        for start in range(0, len(matrix), _CHUNK):
+            part = matrix[start : start + _CHUNK]
+            # One array and its own transpose: NumPy takes BLAS's symmetric product, half the work.
+            products = np.matmul(part, part.transpose(0, 2, 1), out=room[: len(part)])
+            self.add(products, places, runs, step + start)
+        return places
+
     def add(self, products: Array, places: Sequence[int], runs: Sequence[Run], step: int) -> None:
         """Add a factor's products (count, columns + 1, columns + 1) at ``step`` and after.
 
@@ -165,13 +176,14 @@ def _runs(places: Sequence[int]) -> list[Run]:
     return list(zip(starts, [*starts[1:], len(places)], strict=False))
 
 
-def pull_back(blocks: Sequence[Rows], residuals: Sequence[Array], steps: int, tangent: int) -> tuple[Array, Array]:
+def pull_back(
+    blocks: Sequence[Rows | Stream], residuals: Sequence[Array], steps: int, tangent: int
+) -> tuple[Array, Array]:
     """Jᵀr for other residuals r than those of ``blocks``: the states' part (N t,) and the parameters' part (n_p,)."""
     states = np.zeros((steps, tangent))
     parameters = 0.0
     for block, residual in zip(blocks, residuals, strict=True):
-        product = np.matmul(block.matrix[:, :-1, :], block.reduce(residual)[:, :, None])[:, :, 0]
-        offsets = block.offsets
+        product, offsets = block.pull_back(residual), block.offsets
         for i, offset in enumerate(offsets):
             states[offset : offset + len(product)] += product[:, i * tangent : (i + 1) * tangent]
         parameters = parameters + product[:, len(offsets) * tangent :].sum(axis=0)
