@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from spookid.kernels import Array
     from spookid.solvers.status import Iteration
 
-_COLUMNS = 80
-"""Width of a terminal that does not tell its own."""
+_COLUMNS, _ROWS = 80, 24
+"""Size of a terminal that does not tell its own."""
 
 
 def wanted(quiet: bool) -> bool:
@@ -32,7 +32,7 @@ def along(label: str, shown: bool) -> Callable[[Iterable[int]], Iterable[int]]:
         from tqdm import tqdm
 
         bar: Iterable[int] = tqdm(
-            steps, desc=label, unit=" steps", leave=False, dynamic_ncols=True, mininterval=0.1, file=sys.stderr
+            steps, desc=label, unit=" steps", leave=False, mininterval=0.1, file=sys.stderr, **_width()
         )
         return bar
 
@@ -96,6 +96,15 @@ def _largest_change(names: Sequence[str], before: Array, after: Array) -> str:
     return f"{names[i]} {after[i]:.4g} ({100 * changes[i]:+.1f} %)"
 
 
+def _width() -> dict[str, int]:
+    """Of a bar: that of the terminal as it changes, or a fixed one if it does not tell; tqdm shows nothing then."""
+    try:
+        known = os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    except (OSError, ValueError):
+        known = False
+    return {"dynamic_ncols": True} if known else {"ncols": _COLUMNS, "nrows": _ROWS}
+
+
 def _columns() -> int:
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
@@ -111,7 +120,7 @@ def counting(label: str, total: int, shown: bool) -> Iterator[Callable[[bool], N
         return
     from tqdm import tqdm
 
-    with tqdm(total=total, desc=label, unit=" points", leave=False, dynamic_ncols=True, file=sys.stderr) as bar:
+    with tqdm(total=total, desc=label, unit=" points", leave=False, file=sys.stderr, **_width()) as bar:
 
         def count(before: bool) -> None:
             if before:  # it says nothing about how long the others take

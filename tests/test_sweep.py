@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from spookid import Problem, ProblemError, Recording, Sweep, load_problem, sweep, sweep_plot, sweeping
+from spookid import Problem, ProblemError, Recording, Sweep, load_problem, progress, sweep, sweep_plot, sweeping
 from spookid.axes import Axis, axes_of, axis, grid
 from spookid.cli import main
 from spookid.settings import Variant, digest
@@ -365,6 +365,17 @@ def test_points_that_are_not_converged_make_the_status(here: Path, capsys: pytes
     assert out == ""
     assert "1 of 2 points of swing are not converged, the first at max_iterations = 1 (max_iterations)" in err
     assert [row["status"] for row in rows("out")] == ["max_iterations", "converged"]
+
+
+def test_a_terminal_that_does_not_tell_its_width_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    pty = pytest.importorskip("pty")
+    inside, outside = pty.openpty()
+    os.set_blocking(inside, False)
+    with os.fdopen(outside, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        with progress.counting("swing", 3, shown=True):
+            assert b"swing:   0%" in os.read(inside, 1000)
+    os.close(inside)
 
 
 def test_several_problems_have_a_folder_each(here: Path) -> None:
