@@ -21,6 +21,7 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solution import Solution
+from spookid.solvers import ipopt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
 from spookid.solvers.switching import Switching
@@ -108,6 +109,12 @@ def test_exact_friction_is_found_from_guesses(law, stepper, weight):
     assert calls[-1] == solution.iterations == len(solution.history) - 1
 
 
+def test_exact_friction_has_a_scale_of_its_own():
+    exact, smooth = (assemble(twin(friction=form)).widths for form in ("exact", "smooth"))
+    np.testing.assert_allclose(exact, 10 * smooth)
+    np.testing.assert_array_equal(assemble(twin(friction="exact", friction_width=1e-5)).widths, exact)
+
+
 def test_an_interrupt_in_an_early_stage_is_that_of_the_problem():
     def callback(iteration: Any) -> None:
         if iteration.iteration == 3:
@@ -116,6 +123,43 @@ def test_an_interrupt_in_an_early_stage_is_that_of_the_problem():
     solution = twin("coulomb", LIFTED).solve(friction="exact", callback=callback)
     assert solution.status is Status.INTERRUPTED
     assert (solution.stepper, solution.friction) == ("spook-lifted", "exact")
+
+
+def test_pairs_and_the_exact_law_find_the_same():
+    exact, pairs = twin().solve(friction="exact"), twin().solve(backend="ipopt", friction="mpcc", max_iterations=200)
+    assert pairs.status is Status.CONVERGED
+    assert pairs.complementarity_residual < 1e-9
+    for name in ("J", "c"):
+        assert pairs[name].estimate == pytest.approx(exact[name].estimate, rel=1e-5)
+    again = twin().solve(backend="ipopt", friction="mpcc", warm_start=exact)
+    assert again.status is Status.CONVERGED
+    assert again.iterations < pairs.iterations
+
+
+@pytest.mark.parametrize(
+    ("stalled", "runs", "status"), [(0, 4, Status.CONVERGED), (3, 4, Status.STALLED)], ids=["first", "last"]
+)
+def test_a_relaxation_that_stalls_leads_to_the_next(monkeypatch, stalled, runs, status):
+    calls: list[float] = []
+    stage = ipopt._Run._stage
+
+    def stalls(run: Any, t: float, warm: bool) -> Any:
+        calls.append(t)
+        end = stage(run, t, warm)
+        return (Status.STALLED, "no further") if len(calls) == stalled + 1 else end
+
+    monkeypatch.setattr(ipopt._Run, "_stage", stalls)
+    solution = twin().solve(backend="ipopt", friction="mpcc", warm_start=twin().solve(friction="exact"))
+    assert (len(calls), solution.status) == (runs, status)
+    assert solution.complementarity_residual < 1e-9
+
+
+def test_the_iteration_limit_ends_all_relaxations(monkeypatch):
+    calls: list[float] = []
+    stage = ipopt._Run._stage
+    monkeypatch.setattr(ipopt._Run, "_stage", lambda run, t, warm: calls.append(t) or stage(run, t, warm))
+    solution = twin().solve(backend="ipopt", friction="mpcc", warm_start=twin().solve(), max_iterations=3)
+    assert (len(calls), solution.status) == (1, Status.MAX_ITERATIONS)
 
 
 def test_several_recordings_with_samples_missing():

@@ -52,6 +52,13 @@ def test_smallest_solution(by, rng, shape):
     np.testing.assert_allclose(smallest_solution(matrices, right, min(shape[1:]), by), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(3, 2, 4), (3, 4, 2), (3, 3, 3)])
+def test_a_singular_matrix_has_no_solution_of_full_rank(shape):
+    found = smallest_solution(np.ones(shape), np.ones(shape[:2]), min(shape[1:]))
+    assert found.shape == (3, shape[2])
+    assert np.isnan(found).all()
+
+
 def rows(rng, count, offsets, tangent, parameters, size):
     matrix = rng.normal(size=(count, len(offsets) * tangent + parameters + 1, size))
     return Rows(offsets, matrix * (rng.uniform(size=matrix.shape[1:]) < 0.4), None)

@@ -82,10 +82,21 @@ def _by_values(matrices: Array, rank: int) -> tuple[Array, Array]:
 
 
 def smallest_solution(matrices: Array, right: Array, rank: int, by: Routines | None = None) -> Array:
-    """Least-squares solution x of A x = right, smallest in norm, (n, rows, columns), (n, rows) to (n, columns)."""
-    rows, columns = matrices.shape[1:]
+    """Least-squares solution x of A x = right, smallest in norm, (n, rows, columns), (n, rows) to (n, columns).
+
+    NaN if anything is not finite, or a matrix has not that rank.
+    """
+    unknown = np.full((len(matrices), matrices.shape[2]), np.nan)
     if not (np.all(np.isfinite(matrices)) and np.all(np.isfinite(right))):
-        return np.full((len(matrices), columns), np.nan)
+        return unknown
+    try:
+        return _smallest(matrices, right, rank, by)
+    except np.linalg.LinAlgError:
+        return unknown
+
+
+def _smallest(matrices: Array, right: Array, rank: int, by: Routines | None) -> Array:
+    rows, columns = matrices.shape[1:]
     if by is not None and rank == min(rows, columns):
         return _solved(matrices, np.ascontiguousarray(right), by)
     transposed = matrices.transpose(0, 2, 1)

@@ -34,9 +34,10 @@ _SMALL_COSINE = 1e-5
 """A cost that has settled counts only where the gradient is small, too: a blocked line search also settles."""
 _OFF = 1e-8
 """Share of the cost that rows not yet met may be worth."""
-_BARRIER_OFF = 1e-7
+_BARRIER_OFF = 1e-6
 """Share of the cost that the barrier may be worth: of n residuals, it then shifts no estimate that is a standard error
-from its bound by more than 1e-7 n/2 standard errors."""
+from its bound by more than 1e-6 n/2 standard errors. Pairs of which both members are zero keep it from falling much
+further."""
 _PAIRS_MET = 1e-9
 """Relaxed pairs, which are free of units, must hold to this."""
 _LEFT_OUT = 1e-6
@@ -150,10 +151,12 @@ class _Run:
     def _stages(self) -> End:
         """One solve, or with pairs one for each value of the relaxation's parameter."""
         paired = any(factor.pairs for factor in self.problem.factors)
+        sequence = self.relaxation.sequence if paired else (0.0,)
         end: End = Status.CONVERGED, ""
-        for stage, t in enumerate(self.relaxation.sequence if paired else (0.0,)):
+        for stage, t in enumerate(sequence):
             end = self._stage(t, warm=stage > 0)
-            if end[0] is not Status.CONVERGED:
+            # A relaxation that was not solved to the end may still lead to the next, tighter one; the last one decides.
+            if end[0] not in (Status.CONVERGED, Status.STALLED):
                 break
         if end[0] is Status.CONVERGED and self.program.left_out(self.last.z) > _LEFT_OUT:
             return Status.STALLED, "hard rows that others seemed to imply contradict them"
