@@ -128,6 +128,7 @@ class _Run:
             damping, end = self._descend(here, damping)
             if end is not None:
                 return end
+            del here  # its memory is for the next
 
     def _stationary(self, here: Linearization) -> End | None:
         """The gradient test."""
