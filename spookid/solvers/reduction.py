@@ -110,14 +110,15 @@ class Reduction:
         }
         self.tangent = len(self.columns) - self._local_rank
         """Unknowns left of each step."""
+        self.penalty = PENALTY * self._balance(start) if self.coupled else 0.0
+        """ρ."""
         rows = sum(len(f.rows) - self._private_rank.get(f.name, 0) for f in self.coupled)
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
         switching = any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
         linked = rows > 0 and not switching and self._linked(start)
         self.saddle = few or switching or linked
         self._stiffness = 1.0 if linked else PENALTY
-        self.penalty = self._stiffness * self._balance(start) if self.coupled else 0.0
-        """ρ."""
+        self.penalty *= self._stiffness / PENALTY
 
     @property
     def _chains(self) -> range:
