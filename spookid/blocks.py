@@ -143,11 +143,10 @@ class SaddleBlocks:
             hard: transposed Jacobians and values of the hard rows, (count, 2 t + n_p + 1, m).
         """
         steps, _, m, _, borders, most, links = places.sizes.tolist()
-        wide = -(-borders // _LANES)
-        across = -(-most // _LANES) + -(-(links + m) // _LANES) + wide
-        panels = _aligned((steps, most, across * _LANES))
+        behind, wide = links + m, -(-(links + m + borders) // _LANES)
+        panels = _aligned((steps, most, (-(-most // _LANES) + wide) * _LANES))
         order = np.empty((steps, most), dtype=np.intc)
-        corner = _aligned((wide * _LANES, wide * _LANES))
+        corner = _aligned((-(-borders // _ROWS) * _ROWS, wide * _LANES))
         corner[:] = 0.0
         columns = np.ascontiguousarray(border.T)
         failed = self._factorize(
@@ -157,15 +156,15 @@ class SaddleBlocks:
         )
         if failed < 0:
             raise MemoryError("factorize_saddle")
-        return SaddleFactor(places, panels, order), _symmetric(corner[:borders, :borders]), int(failed)
+        return SaddleFactor(places, panels, order), _symmetric(corner[:borders, behind : behind + borders]), int(failed)
 
     def forward(self, factor: SaddleFactor, right: Array) -> tuple[Array, Array, float]:
         """A right-hand side (N, most) as ``backward`` takes it, borderᵀK⁻¹right, (m,), and rightᵀK⁻¹right."""
         places, borders = factor.places, int(factor.places.sizes[4])
-        out, pulled, square = np.zeros(right.shape), np.empty(-(-borders // _LANES) * _LANES), np.empty(1)
+        out, pulled, square = np.zeros(right.shape), np.empty(borders), np.empty(1)
         known = _addresses(places.sizes, places.rows, places.linked, factor.panels, factor.order)
         self._forward(*known, *_addresses(right, out, pulled, square))
-        return out, pulled[:borders], float(square[0])
+        return out, pulled, float(square[0])
 
     def backward(self, factor: SaddleFactor, half: Array | None, move: Array) -> Array:
         """−K⁻¹(right + border move), (N, most), with all columns of the border but the last, which is the right-hand

@@ -4,16 +4,16 @@
    A hard row of steps k and k + 1 has its multiplier in the later step if it sees that step's unknowns, else in the
    earlier one: what it holds there is what it is eliminated with. Each step's block K is factorized with row exchanges
    of its own; X = K^-1 F with F the columns of the next step, and likewise for the border. A panel row holds K's
-   factors (S vectors), X (W vectors) and the border (B vectors); in the place of pivots stand their inverses. F and X
-   have columns for the `linked` unknowns of the next step that see this one, and for its multipliers behind them. */
+   factors (S vectors), and X with the border behind it (G vectors); in the place of pivots stand their inverses. F and
+   X have W columns: for the `linked` unknowns of the next step that see this one, and for its multipliers. */
 
 typedef struct {
-  size n, t, m, columns, borders, most, links, S, W, B, V;
+  size n, t, m, columns, borders, most, links, W, S, G, V;
 } Sizes;
 
 static Sizes sizes(const size *given) {
-  size S = vectors(given[5]), W = vectors(given[6] + given[2]), B = vectors(given[4]);
-  return (Sizes){given[0], given[1], given[2], given[3], given[4], given[5], given[6], S, W, B, S + W + B};
+  size W = given[6] + given[2], S = vectors(given[5]), G = vectors(W + given[4]);
+  return (Sizes){given[0], given[1], given[2], given[3], given[4], given[5], given[6], W, S, G, S + G};
 }
 
 /* Where the multipliers of hard rows (count, columns, m) stand: in their own step (0), in the next (1) or nowhere (-1),
@@ -151,7 +151,7 @@ static int solve_panel(lanes *panel, size R, size S, size V, size t, int *order)
 
 /* One hard row's derivatives and value into a block: at q, by its columns from `from` on. */
 static void add_row(lanes *panel, Sizes z, size q, const double *hard, size r, size from) {
-  double *row = (double *)(panel + q * z.V), *border = row + (z.S + z.W) * LANES;
+  double *row = (double *)(panel + q * z.V), *border = row + z.S * LANES + z.W;
   for (size i = 0; i < z.t; ++i) {
     double value = hard[(from + i) * z.m + r];
     row[i] += value;
@@ -172,13 +172,13 @@ static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *
   for (size a = 0; a < reached; ++a) {
     size i = place_of(z, linked, a);
     double *row = (double *)(panel + i * z.V);
-    const double *left = (double *)(carry + a * (z.W + z.B));
+    const double *left = (double *)(carry + a * z.G);
     for (size c = a; c < z.links; ++c) row[linked[c]] = left[c];
     for (size c = a < z.links ? z.links : a; c < reached; ++c) {
       size j = z.t + c - z.links;
       row[j] = ((double *)(panel + j * z.V))[i] = left[c];
     }
-    memcpy(row + (z.S + z.W) * LANES, left + z.W * LANES, z.borders * sizeof(double));
+    memcpy(row + z.S * LANES + z.W, left + z.W, z.borders * sizeof(double));
   }
   for (size i = 0; i < z.t; ++i) {
     double *row = (double *)(panel + i * z.V);
@@ -191,7 +191,7 @@ static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *
       memcpy(row + z.S * LANES, next, z.links * sizeof(double));
     else
       for (size c = 0; c < z.links; ++c) row[z.S * LANES + c] = next[linked[c]];
-    for (size c = 0; c < z.borders; ++c) row[(z.S + z.W) * LANES + c] += border[(c * z.n + k) * z.t + i];
+    for (size c = 0; c < z.borders; ++c) row[z.S * LANES + z.W + c] += border[(c * z.n + k) * z.t + i];
   }
 }
 
@@ -211,29 +211,29 @@ INLINE void gram(lanes *to, size apart, const int w, int fresh, const double *le
 /* The upper triangles of carry = -F' [X | border's] and of the corner, of which as much is taken; F and the border as
    they were before. */
 static void leave(const lanes *before, const lanes *panel, Sizes z, size R, lanes *carry, lanes *corner) {
-  size wide = z.W + z.B, seen = padded(z.t);
-  for (size a = 0; a < z.W * LANES; a += ROWS) {
+  size seen = padded(z.t);
+  for (size a = 0; a < z.W; a += ROWS) {
     size c = a / LANES;
     const double *left = (double *)before + a;
-    for (; c + GROUP <= wide; c += GROUP)
-      gram(carry + a * wide + c, wide, GROUP, 1, left, wide, panel + z.S + c, z.V, seen);
-    for (; c < wide; ++c) gram(carry + a * wide + c, wide, 1, 1, left, wide, panel + z.S + c, z.V, seen);
+    for (; c + GROUP <= z.G; c += GROUP)
+      gram(carry + a * z.G + c, z.G, GROUP, 1, left, z.G, panel + z.S + c, z.V, seen);
+    for (; c < z.G; ++c) gram(carry + a * z.G + c, z.G, 1, 1, left, z.G, panel + z.S + c, z.V, seen);
   }
   for (size a = 0; a < z.borders; a += ROWS)
-    for (size c = a / LANES; c < z.B; ++c)
-      gram(corner + a * z.B + c, z.B, 1, 0, (double *)(before + z.W) + a, wide, panel + z.S + z.W + c, z.V, R);
+    for (size c = (z.W + a) / LANES; c < z.G; ++c)
+      gram(corner + a * z.G + c, z.G, 1, 0, (double *)before + z.W + a, z.G, panel + z.S + c, z.V, R);
 }
 
 /* Factors (n, most, V) with row exchanges (n, most), and the border's products through the inverse, subtracted from the
-   upper half of a corner; 0, the number of the first step without a pivot, or -1 if there is no memory. */
+   upper half of a corner (G vectors a row, the border's from column W on); 0, the number of the first step without a pivot, or -1 if there is no memory. */
 EXPORT size factorize_saddle(const size *given, size count, const double *band, const double *damping,
                              const double *border, const double *hard, const size *later, const size *slot,
                              const size *rows, const size *linked, lanes *factor, int *order, lanes *corner) {
   Sizes z = sizes(given);
-  size wide = z.W + z.B, reached = 0;
-  lanes *carry = aligned_alloc(sizeof(lanes), (z.W * LANES + z.most) * wide * sizeof(lanes));
+  size reached = 0;
+  lanes *carry = aligned_alloc(sizeof(lanes), ((padded(z.W) + z.most) * z.G + 1) * sizeof(lanes));
   if (!carry) return -1;
-  lanes *before = carry + z.W * LANES * wide;
+  lanes *before = carry + padded(z.W) * z.G;
   for (size k = 0; k < z.n; ++k) {
     lanes *panel = factor + k * z.most * z.V;
     size R = padded(rows[k]), next = 0;
@@ -251,7 +251,7 @@ EXPORT size factorize_saddle(const size *given, size count, const double *band, 
       ++next;
       for (size i = 0; i < z.t; ++i) ((double *)(panel + i * z.V + z.S))[z.links + q - z.t] = from[i * z.m + r];
     }
-    for (size i = 0; i < R; ++i) memcpy(before + i * wide, panel + i * z.V + z.S, wide * sizeof(lanes));
+    for (size i = 0; i < R; ++i) memcpy(before + i * z.G, panel + i * z.V + z.S, z.G * sizeof(lanes));
     if (!solve_panel(panel, R, z.S, z.V, z.t, order + k * z.most)) {
       free(carry);
       return k + 1;
@@ -287,36 +287,35 @@ static void solve_step(const lanes *panel, size R, size S, size V, const int *or
   }
 }
 
-/* Of right-hand sides (n, most): what each step's block makes of its own, reduced (n, most), border' K^-1 right (B
-   vectors' numbers), and right' K^-1 right. */
+/* Of right-hand sides (n, most): what each step's block makes of its own, reduced (n, most), border' K^-1 right, and
+   right' K^-1 right. */
 EXPORT void forward_saddle(const size *given, const size *rows, const size *linked, const lanes *factor,
                            const int *order, const double *right, double *out, double *pulled, double *square) {
   Sizes z = sizes(given);
-  lanes x[z.S], rest[z.W], sums[z.B];
-  double *at = (double *)x;
-  memset(rest, 0, sizeof rest);
+  lanes x[z.S], sums[z.G];
+  double *at = (double *)x, *products = (double *)sums;
   memset(sums, 0, sizeof sums);
+  memset(pulled, 0, z.borders * sizeof(double));
   *square = 0.0;
   for (size k = 0; k < z.n; ++k) {
     const lanes *panel = factor + k * z.most * z.V;
     memset(x, 0, sizeof x);
-    for (size c = 0; c < z.links + z.m; ++c)
-      if (place_of(z, linked, c) < rows[k]) at[place_of(z, linked, c)] = ((double *)rest)[c];
-    memset(rest, 0, sizeof rest);
+    for (size c = 0; c < z.W; ++c)
+      if (place_of(z, linked, c) < rows[k]) at[place_of(z, linked, c)] = -products[c];
+    memset(sums, 0, sizeof sums);
     for (size i = 0; i < rows[k]; ++i) {
       const lanes *row = panel + i * z.V + z.S;
       double value = at[i] += right[k * z.most + i];
-      for (size c = 0; c < z.W; ++c) rest[c] -= value * row[c];
-      for (size c = 0; c < z.B; ++c) sums[c] += value * row[z.W + c];
+      for (size c = 0; c < z.G; ++c) sums[c] += value * row[c];
       out[k * z.most + i] = value;
     }
+    for (size c = 0; c < z.borders; ++c) pulled[c] += products[z.W + c];
     solve_step(panel, padded(rows[k]), z.S, z.V, order + k * z.most, x);
     for (size i = 0; i < rows[k]; ++i) {
       *square += out[k * z.most + i] * at[i];
       out[k * z.most + i] = at[i];
     }
   }
-  memcpy(pulled, sums, sizeof sums);
 }
 
 /* The solution (n, most) of -(right + border move), given what `forward_saddle` made of right, or nothing for the
@@ -324,22 +323,21 @@ EXPORT void forward_saddle(const size *given, const size *rows, const size *link
 EXPORT void backward_saddle(const size *given, const size *rows, const size *linked, const lanes *factor,
                             const double *half, const double *move, double *out) {
   Sizes z = sizes(given);
-  size wide = z.W + z.B;
-  lanes known[wide];
+  lanes known[z.G];
   double *at = (double *)known;
   memset(known, 0, sizeof known);
-  memcpy(at + z.W * LANES, move, (z.borders - 1) * sizeof(double));
-  at[z.W * LANES + z.borders - 1] = half ? 0.0 : 1.0;
+  memcpy(at + z.W, move, (z.borders - 1) * sizeof(double));
+  at[z.W + z.borders - 1] = half ? 0.0 : 1.0;
   for (size k = z.n - 1; k >= 0; --k) {
     double *to = out + k * z.most;
     for (size i = 0; i < z.most; ++i) {
       const lanes *row = factor + (k * z.most + i) * z.V + z.S;
       lanes sum = ZERO;
-      for (size c = 0; c < wide; ++c) sum += row[c] * known[c];
+      for (size c = 0; c < z.G; ++c) sum += row[c] * known[c];
       to[i] = i < rows[k] ? -total(sum) - (half ? half[k * z.most + i] : 0.0) : 0.0;
     }
-    memset(known, 0, z.W * sizeof(lanes));
-    for (size c = 0; c < z.links + z.m; ++c)
+    memset(known, 0, z.W * sizeof(double));
+    for (size c = 0; c < z.W; ++c)
       if (place_of(z, linked, c) < rows[k]) at[c] = to[place_of(z, linked, c)];
   }
 }

@@ -31,9 +31,9 @@ from spookid.team import ALONE, Team
 from spookid.transcription import Point, Transcription
 
 PENALTY = 1e3
-"""ρ makes the coupled rows this much stiffer than the soft ones at the start, where a penalty holds them. Where their
-multipliers are solved for they are as stiff: ρ then only weighs them in the merit, and a large one would have steps
-follow the rows at the expense of the cost."""
+"""ρ makes the coupled rows this much stiffer than the soft ones at the start. Those that link neighbouring steps alone
+are as stiff as the soft ones: ρ then only weighs them in the merit, and a large one would have steps follow the rows at
+the expense of the cost. Rows that switch need it: a fit of exact friction does not converge without."""
 _FEW_ROWS, _SMALL = 0.25, 16
 """Where rows reach beyond the next step a saddle-point solve costs 4 (1 + m/t)³ times the penalty's for m rows and t
 unknowns a step: worth it for few rows, or steps that are small."""
@@ -143,9 +143,10 @@ class Reduction:
         rows = sum(len(f.rows) - self._restoration.ranks.get(f.name, 0) for f in self.coupled)
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
         switching = any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
-        self.saddle = few or switching or (rows > 0 and self._linked(start))
-        if self.saddle:
-            self.penalty /= PENALTY
+        linked = rows > 0 and not switching and self._linked(start)
+        self.saddle = few or switching or linked
+        self._stiffness = 1.0 if linked else PENALTY
+        self.penalty *= self._stiffness / PENALTY
 
     def prepare(self) -> None:
         """Have all kernels ready that linearizing takes."""
@@ -234,7 +235,7 @@ class Reduction:
     def stiffen(self) -> None:
         """Turn the coupled rows into stiff soft ones, for those who look at a linearization without multipliers."""
         soft = any(f.group is Group.STATE and not f.first_only for f in self.kept if f not in self.coupled)
-        self.penalty *= (_STIFF if soft else _STIFFEST) * (PENALTY if self.saddle else 1.0)
+        self.penalty *= (_STIFF if soft else _STIFFEST) * PENALTY / self._stiffness
         self.saddle = False
 
     def forces(self, chain: int) -> list[Array]:
