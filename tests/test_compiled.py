@@ -13,13 +13,16 @@ import numpy as np
 import pytest
 from mechanisms import furuta, twin
 
-from spookid import compiler, libraries
+from spookid import compiler, kernels, libraries
 from spookid.assembly import assemble
 from spookid.compiled import FEWEST_STEPS, Kernels, Signature, prepare
 from spookid.errors import ProblemError
 from spookid.kernels import Array
 from spookid.parameter import Parameter
 from spookid.problem import Problem
+from spookid.solvers.reduction import Reduction, Rows, Stream
+from spookid.solvers.structured import assemble as normal_equations
+from spookid.solvers.structured import pull_back
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
 
@@ -113,6 +116,31 @@ def test_every_kernel_gives_what_the_virtual_machine_gives(monkeypatch):
     delta = 0.1 * np.random.default_rng(0).normal(size=(len(start.states[0]), transcription.manifold.tangent))
     moved = [t.retract(start, [delta], np.zeros(3)).states[0] for t in (transcription, other)]
     np.testing.assert_allclose(*moved, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("setting", ["on", "off"])
+def test_jacobians_that_are_not_kept_give_the_normal_equations_of_those_that_are(setting, monkeypatch):
+    monkeypatch.setenv("SPOOKID_COMPILE", setting)
+    monkeypatch.setattr(kernels, "CHUNK", 8)
+    assembly = assemble(motion(Spook()))
+    transcription, start = assembly.transcription, assembly.start
+    rng, steps, n_p = np.random.default_rng(0), len(start.states[0]), len(transcription.names)
+    reduction = Reduction(transcription, start)
+    streams, kept = reduction.linearize(start, 0)[0], reduction.reduce(start, 0)[0]
+    assert all(isinstance(rows, Stream) for rows in streams)
+    assert all(isinstance(rows, Rows) for rows in kept)
+    found, expected = (normal_equations(rows, steps, reduction.tangent, n_p) for rows in (streams, kept))
+    for name in ("band", "border", "corner"):
+        one, two = getattr(found, name), getattr(expected, name)
+        np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-13 * np.abs(two).max())
+    others = [rng.normal(size=(len(rows.matrix), rows.matrix.shape[2])) for rows in kept]
+    for one, two in zip(*(pull_back(rows, others, steps, reduction.tangent) for rows in (streams, kept)), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-12 * np.abs(two).max())
+    longest = max(range(len(kept)), key=lambda i: kept[i].matrix.size)
+    for begin in (0, 5, steps - 2):
+        parts = [(first, part.copy()) for first, part in streams[longest].parts(begin)]
+        assert parts[0][0] == begin
+        np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), kept[longest].matrix[begin:])
 
 
 def test_threads_share_a_kernel():

@@ -8,7 +8,7 @@ from scipy.optimize import lsq_linear
 
 from spookid import native
 from spookid.compiler import CompilationError, find
-from spookid.solvers import elimination, structured
+from spookid.solvers import elimination, products, structured
 from spookid.solvers.batched import null_space, smallest_solution, split
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import eliminate
@@ -81,6 +81,27 @@ def test_normal_equations_and_their_elimination(by, rng, monkeypatch):
     np.testing.assert_allclose(fast.corner, slow.corner, rtol=1e-11, atol=1e-11)
     move = np.ones(parameters)
     np.testing.assert_allclose(fast.states(fast.own, move), slow.states(slow.own, move), rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("most", [40_000, 150, 0])
+def test_entries_that_are_zero_at_first_are_not_missed(by, rng, monkeypatch, most):
+    steps, tangent, parameters = 40, 3, 2
+    block = rows(rng, steps - 1, (0, 1), tangent, parameters, 4)
+    full = rows(rng, 1, (0, 1), tangent, parameters, 4).matrix[0] + 1.0
+    block.matrix[:9] *= rng.uniform(size=block.matrix.shape[1:]) < 0.5
+    block.matrix[21] = full  # then all entries are products' factors
+    block.matrix[30, 2, 1] = -0.0
+    monkeypatch.setattr(products, "_MOST", most)
+    products._plan.cache_clear()
+    sums = structured._Sums.of(steps, tangent, 1, parameters)
+    done = products.add_products(by, block, sums.band, sums.border, sums.corner)
+    assert done == (39 if most > 1000 else 16 if most else 0)
+    found = assemble([block], steps, tangent, parameters)
+    products._plan.cache_clear()
+    monkeypatch.setattr(structured, "routines", lambda steps: None)
+    expected = assemble([block], steps, tangent, parameters)
+    for part in ("band", "border", "corner"):
+        np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-13, atol=1e-13)
 
 
 def test_no_compiler_no_routines(monkeypatch):

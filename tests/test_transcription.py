@@ -97,6 +97,20 @@ def test_residuals_of_a_block_are_its_last_rows(transcription, point):
             np.testing.assert_allclose(block.residual, values, rtol=1e-12, atol=1e-12)
 
 
+def test_gradients_of_weighted_rows_are_those_of_the_jacobian_and_of_differences(transcription, point):
+    rng = np.random.default_rng(2)
+    for c in range(len(transcription.chains)):
+        for block in transcription.linearize(point, c):
+            weights = rng.normal(size=block.residual.shape)
+            found = transcription.pull_back(block.factor, point, c, weights)
+            expected = np.einsum("kcr,kr->kc", block.matrix[:, :-1], weights)
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
+    weights = rng.normal(size=len(residual(transcription, point)))
+    numbers = slope(lambda d: np.array([weights @ residual(transcription, moved(transcription, point, d))]), 297, 3e-5)
+    jacobian, _ = dense(transcription, point)
+    np.testing.assert_allclose(numbers[0], weights @ jacobian, rtol=1e-6, atol=1e-8 * np.abs(numbers).max())
+
+
 # --- counts and names ---
 
 

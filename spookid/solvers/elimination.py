@@ -62,18 +62,19 @@ def eliminate(
         equations: JᵀJ; its diagonal is D.
         damping: α.
         curvature: S, if any.
-        overwrite: True if the equations are not needed any more; a factor may then take their place.
+        overwrite: True if the equations are not needed any more; a factor then takes their place.
 
     Raises:
         NotPositiveDefiniteError: if the damped band has no Cholesky factor.
     """
     diagonal = equations.diagonal
-    whole = equations if curvature is None else equations.plus(curvature, overwrite)
+    whole = equations if overwrite else equations.copy()
+    if curvature is not None:
+        whole.add(curvature)
     if equations.steps and (by := blocks(equations.steps)) is not None:
         tangent = len(whole.band) // equations.steps
         if tangent >= _FEWEST_UNKNOWNS and whole.band.shape[1] == 2 * tangent:
-            kept = overwrite or curvature is not None
-            return BlockElimination(whole if kept else whole.copy(), diagonal, damping, by)
+            return BlockElimination(whole, diagonal, damping, by)
     return BandElimination(whole, diagonal, damping)
 
 
@@ -101,12 +102,12 @@ class BlockElimination:
 
 
 class BandElimination:
-    """By LAPACK's banded Cholesky; see ``eliminate``."""
+    """By LAPACK's banded Cholesky, in the place of the band; see ``eliminate``."""
 
     def __init__(self, whole: NormalEquations, diagonal: Array, damping: float) -> None:
-        band = whole.band.copy()
+        band = whole.band
         # An unknown that moves nothing stays where it is.
-        band[:, 0] = np.where(diagonal == 0, 1.0, whole.band[:, 0] + damping * diagonal)
+        band[:, 0] = np.where(diagonal == 0, 1.0, band[:, 0] + damping * diagonal)
         # The transposed view is what LAPACK calls lower band storage, factorized in place.
         self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
         if info != 0:

@@ -69,9 +69,9 @@ class Timing:
     solve: float
     """The whole loop."""
     evaluate: float
-    """Residuals and Jacobians."""
+    """Residuals, and Jacobians that are kept."""
     factorize: float
-    """Normal equations, their factorization and solution."""
+    """Normal equations with the Jacobians that are formed on the way, their factorization and solution."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,13 +62,11 @@ class NormalEquations:
         """The same in other arrays."""
         return replace(self, band=self.band.copy(), border=self.border.copy(order="K"), corner=self.corner.copy())
 
-    def plus(self, other: NormalEquations, overwrite: bool = False) -> NormalEquations:
-        """Sum of two matrices of the same chain; it takes the place of the first if that may be overwritten."""
-        whole = self if overwrite else self.copy()
+    def add(self, other: NormalEquations) -> None:
+        """Become the sum of two matrices of the same chain; the ``diagonal`` stays as it was if it was asked for."""
         for name in ("band", "border", "corner"):
-            part = getattr(whole, name)
+            part = getattr(self, name)
             np.add(part, getattr(other, name), out=part)
-        return whole
 
     def apply(self, states: Array, parameters: Array) -> tuple[Array, Array]:
         """The matrix times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""

@@ -28,6 +28,9 @@ STEPPERS: dict[str, Spook | Variational] = {
     "rigid Variational": Variational(),
 }
 
+MEMORY = {"rigid Variational": "≤ 8 kB", "SPOOK": "≤ 24 kB"}
+"""What a step may take."""
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -89,7 +92,10 @@ def fits(bench: Bench, floor: float) -> Iterator[Row]:
             yield Row(f"{label}: set-up, cold", cold, "s", target="≤ 4 s")
             warm = seconds(lambda p=problem: set_up(p), bench.repeats, bench.clock)
             yield Row(f"{label}: set-up, warm", warm, "s", target="≤ 0.5 s")
-            yield from _solve(bench, floor, set_up(problem), label, each, whole)
+            assembly = set_up(problem)
+            yield from _solve(bench, floor, assembly, label, each, whole)
+            kilobytes = memory(assembly) / bench.steps / 1e3
+            yield Row(f"{label}: memory of a step", kilobytes, "kB", target=MEMORY.get(name, ""))
 
 
 def _solve(bench: Bench, floor: float, assembly: Assembly, label: str, each: str, whole: str) -> Iterator[Row]:
@@ -153,7 +159,7 @@ def recordings(bench: Bench) -> Iterator[Row]:
 
 def scaling(bench: Bench, largest: int) -> Iterator[Row]:
     """Time of a step and an iteration of the single pendulum, and the memory that a step takes."""
-    for name, limit in (("rigid Variational", "≤ 8 kB"), ("SPOOK", "≤ 24 kB")):
+    for name, limit in MEMORY.items():
         first = None
         for steps in (10**k for k in range(3, 7) if 10**k <= largest):
             assembly = set_up(pendulum(STEPPERS[name], steps))
@@ -171,10 +177,10 @@ def scaling(bench: Bench, largest: int) -> Iterator[Row]:
             label = f"pendulum, {name}, {steps:,} steps"
             yield Row(f"{label}: a step and iteration", 1e6 * each, "µs", target=target, note=grown)
             if steps == 10**4:
-                yield Row(f"{label}: memory of a step", _memory(assembly) / steps / 1e3, "kB", target=limit)
+                yield Row(f"{label}: memory of a step", memory(assembly) / steps / 1e3, "kB", target=limit)
 
 
-def _memory(assembly: Assembly) -> float:
+def memory(assembly: Assembly) -> float:
     """Most bytes in use beyond the data and the start while iterating."""
     tracemalloc.start()
     LevenbergMarquardt(max_iterations=2).solve(assembly.transcription, assembly.start)

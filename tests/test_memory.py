@@ -1,0 +1,52 @@
+"""What a step takes of memory while a problem is solved, beyond the data and the start."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.problems import furuta, pendulum
+from benchmarks.rows import STEPPERS, memory, set_up
+
+from spookid.compiler import CompilationError, find
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.linearization import Linearization
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.steps import damped
+
+
+@pytest.fixture(autouse=True)
+def compiler(monkeypatch):
+    try:
+        find()
+    except CompilationError:
+        pytest.skip("there is no C compiler")
+    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+
+
+@pytest.mark.parametrize(("stepper", "parameters", "most"), [("SPOOK", 13, 18.0), ("rigid Variational", 13, 5.0)])
+def test_a_step_of_the_furuta_pendulum(stepper, parameters, most):
+    assert memory(set_up(furuta(STEPPERS[stepper], 1001, parameters))) / 1001 < 1e3 * most
+
+
+@pytest.mark.parametrize(("stepper", "most"), [("SPOOK", 5.0), ("rigid Variational", 2.0)])
+def test_a_step_takes_no_more_on_a_long_horizon(stepper, most):
+    short, long = (memory(set_up(pendulum(STEPPERS[stepper], steps))) for steps in (2000, 6000))
+    assert (long - short) / 4000 < 1e3 * most
+
+
+def test_another_damping_gets_equations_that_no_factor_has_overwritten():
+    assembly = set_up(furuta(STEPPERS["SPOOK"], 101, 13))
+    reduction = Reduction(assembly.transcription, assembly.start)
+    point = LevenbergMarquardt(max_iterations=1).solve(assembly.transcription, assembly.start).point
+
+    def here() -> Linearization:
+        return Linearization(reduction, reduction.evaluate(point), [reduction.linearize(point, 0)])
+
+    again = here()
+    first = damped(again, 1e-6).first()
+    for damping in (1e-2, 1e-6):
+        step, promised = damped(again, damping).first()
+        fresh, expected = damped(here(), damping).first()
+        assert promised == expected
+        np.testing.assert_array_equal(step.states[0], fresh.states[0])
+    np.testing.assert_array_equal(step.states[0], first[0].states[0])
