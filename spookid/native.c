@@ -6,7 +6,6 @@
 #define LANES 8
 typedef double lanes __attribute__((vector_size(8 * LANES)));
 typedef long long masks __attribute__((vector_size(8 * LANES)));
-typedef unsigned long long words __attribute__((vector_size(8 * LANES), aligned(8)));
 typedef long long size;
 
 #define EXPORT __attribute__((visibility("default")))

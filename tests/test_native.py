@@ -94,7 +94,7 @@ def test_entries_that_are_zero_at_first_are_not_missed(by, rng, monkeypatch, mos
     monkeypatch.setattr(products, "_MOST", most)
     products._plan.cache_clear()
     sums = structured._Sums.of(steps, tangent, 1, parameters)
-    done = products.add_products(by, block, sums.band, sums.border, sums.corner)
+    done, _ = products.add_products(by, block, sums.band, sums.border, sums.corner)
     assert done == (39 if most > 1000 else 16 if most else 0)
     found = assemble([block], steps, tangent, parameters)
     products._plan.cache_clear()
