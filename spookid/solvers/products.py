@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spookid.compiled import CompiledKernel
 from spookid.kernels import Array
-from spookid.native import Routines, address
+from spookid.native import Routines, address, strides
 from spookid.solvers.reduction import Rows, Stream
 
 Integers = NDArray[np.int64]
@@ -45,14 +45,11 @@ class _Plan:
 def add_products(by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array) -> int:
     """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner; at
     all its steps, or at those before there are too many products to gain by it: how many steps."""
-    tangent, width = band.shape[1:]
-    count, *shape = (
-        (len(block.jacobian.stepwise[0]), *block.jacobian.shape) if isinstance(block, Stream) else block.matrix.shape
-    )
-    seen, reached, done = np.zeros(shape[0] * shape[1], dtype=np.uint64), np.zeros(1, dtype=np.int64), 0
+    (_, tangent, width), (count, columns, rows), unknowns = band.shape, block.shape, strides(border)[2]
+    seen, reached, done = np.zeros(columns * rows, dtype=np.uint64), np.zeros(1, dtype=np.int64), 0
     while done < count:
         part = slice(done, min(done + _LONGEST, count))
-        plan = _plan((seen != 0).tobytes(), (shape[0], shape[1]), block.offsets, tangent, width, border.strides[2] // 8)
+        plan = _plan((seen != 0).tobytes(), (columns, rows), block.offsets, tangent, width, unknowns)
         given = _given(block, part)
         if plan is None or given is None:
             break
