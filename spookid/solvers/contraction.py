@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,19 +54,11 @@ class Strip:
         parts = [np.matmul(steps[offset : offset + count].transpose(0, 2, 1), part) for offset, part in self._parts()]
         return np.asarray(sum(parts[1:], parts[0]))
 
-    @cached_property
-    def equations(self) -> NormalEquations:
-        """Its part of the normal equations."""
-        return self._assembled(self.rows, self.steps)
-
     def between(self, first: int, last: int) -> NormalEquations:
         """The part of its rows from ``first`` to before ``last``, of the steps that they reach from ``first`` on."""
         rows = replace(self.rows, matrix=self.rows.matrix[first:last])
-        return self._assembled(rows, len(rows.matrix) + max(rows.offsets))
-
-    def _assembled(self, rows: Rows, steps: int) -> NormalEquations:
         parameters = rows.matrix.shape[1] - len(rows.offsets) * self.tangent - 1
-        return assemble([rows], steps, self.tangent, parameters)
+        return assemble([rows], len(rows.matrix) + max(rows.offsets), self.tangent, parameters)
 
     def _parts(self) -> list[tuple[int, Array]]:
         matrix, t = self.rows.matrix, self.tangent
@@ -128,12 +119,9 @@ def _independent(rows: Rows, states: int) -> Rows:
 
 def added(strips: Sequence[Strip]) -> NormalEquations:
     """Normal equations of one chain."""
-    parts = [strip.equations for strip in strips]
-    band = np.zeros((len(parts[0].band), max(part.band.shape[1] for part in parts)))
-    for part in parts:
-        band[:, : part.band.shape[1]] += part.band
-    border, corner = (np.sum([getattr(part, name) for part in parts], axis=0) for name in ("border", "corner"))
-    return NormalEquations(band, border, corner, parts[0].steps)
+    first = strips[0]
+    parameters = first.rows.matrix.shape[1] - len(first.rows.offsets) * first.tangent - 1
+    return assemble([strip.rows for strip in strips], first.steps, first.tangent, parameters)
 
 
 class Contraction:
@@ -208,16 +196,17 @@ class Contraction:
         ]
 
     def _factor(self, chain: int) -> Array:
-        strips = self.linear.chains[chain]
-        band = added(strips).band.T.copy()
-        self._states += int(np.count_nonzero(band[0]))
-        band[0, band[0] == 0] = 1.0  # an unknown that moves nothing stays where it is
         for damping in (0.0, 1e-14):
+            band = added(self.linear.chains[chain]).band.T
+            moving = int(np.count_nonzero(band[0]))
+            band[0, band[0] == 0] = 1.0  # an unknown that moves nothing stays where it is
             band[0] *= 1 + damping
             try:
-                return np.asarray(cholesky_banded(band, lower=True, check_finite=False))
+                factor = cholesky_banded(band, overwrite_ab=True, lower=True, check_finite=False)
             except LinAlgError:
                 continue
+            self._states += moving
+            return np.asarray(factor)
         raise NotPositiveDefiniteError("the states are not determined")
 
 

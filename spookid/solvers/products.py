@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spookid.compiled import CompiledKernel
 from spookid.kernels import Array
-from spookid.native import Routines, address
+from spookid.native import Routines, address, strides
 from spookid.solvers.reduction import Rows, Stream
 
 Integers = NDArray[np.int64]
@@ -52,15 +52,12 @@ def add_products(
 
     How many steps, and the places of its columns there, from the first unknown of their step on.
     """
-    tangent, width = band.shape[1:]
+    (_, tangent, width), (count, columns, rows), unknowns = band.shape, block.shape, strides(border)[2]
     places: tuple[int, ...] = ()
-    count, *shape = (
-        (len(block.jacobian.stepwise[0]), *block.jacobian.shape) if isinstance(block, Stream) else block.matrix.shape
-    )
-    seen, reached, done = np.zeros(shape[0] * shape[1], dtype=np.uint64), np.zeros(1, dtype=np.int64), 0
+    seen, reached, done = np.zeros(columns * rows, dtype=np.uint64), np.zeros(1, dtype=np.int64), 0
     while done < count:
         part = slice(done, min(done + _LONGEST, count))
-        plan = _plan((seen != 0).tobytes(), (shape[0], shape[1]), block.offsets, tangent, width, border.strides[2] // 8)
+        plan = _plan((seen != 0).tobytes(), (columns, rows), block.offsets, tangent, width, unknowns)
         given = _given(block, part)
         if plan is None or given is None:
             break

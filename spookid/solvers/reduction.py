@@ -60,6 +60,12 @@ class Rows:
             return residual
         return np.asarray(np.matmul(residual[:, None, :], self.complement)[:, 0])
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of the matrix."""
+        count, columns, rows = self.matrix.shape
+        return count, columns, rows
+
     def parts(self, start: int) -> Iterator[tuple[int, Array]]:
         """The matrix from a step on, if any is left, with that step's number."""
         if start < len(self.matrix):
@@ -79,6 +85,11 @@ class Stream:
     """What gives the matrix of ``Rows`` at any steps."""
     pull_back: Callable[[Array], Array]
     """As that of ``Rows``."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of the matrix."""
+        return len(self.jacobian.stepwise[0]), *self.jacobian.shape
 
     def parts(self, start: int) -> Iterator[tuple[int, Array]]:
         """The matrix from a step on, a few steps at a time, with the first one's number; it is overwritten by the

@@ -52,32 +52,33 @@ def windows(c: Contraction) -> Windows:
                 score[w] += np.tensordot(T[rows], r[rows, 0], axes=((0, 2), (0, 1)))
                 inner[w] += np.tensordot(T[rows], T[rows], axes=((0, 2), (0, 2)))
         for first, last in pairwise(cuts.tolist()):
-            left_out.append(total - reduced[i] + _reduced(_without(whole[i], c.linear.chains[i], first, last)))
+            rest = _reduced(_without(whole[i], c.linear.chains[i], first, last), overwrite=True)
+            left_out.append(total - reduced[i] + rest)
         edges.append(cuts.astype(np.float64))
         scores.append(score)
         information.append(inner)
-    rest = np.array(left_out).reshape(-1, n + 1, n + 1)
-    gradients = rest[:, :-1, -1] - total[:-1, -1]
-    return Windows(tuple(edges), np.concatenate(scores), np.concatenate(information), gradients, rest[:, :-1, :-1])
+    corners = np.array(left_out).reshape(-1, n + 1, n + 1)
+    gradients = corners[:, :-1, -1] - total[:-1, -1]
+    return Windows(tuple(edges), np.concatenate(scores), np.concatenate(information), gradients, corners[:, :-1, :-1])
 
 
 def _without(whole: NormalEquations, strips: Sequence[Strip], first: int, last: int) -> NormalEquations:
     """Normal equations of a chain without the observations at some steps."""
-    band, border, corner = whole.band.copy(), whole.border.copy(order="K"), whole.corner.copy()
+    rest = whole.copy()
     for strip in (s for s in strips if s.factor.group is Group.OBSERVATION):
         middle = strip.factor.reach // 2
         start = max(first - middle, 0)
         part = strip.between(start, max(last - middle, 0))
         rows = slice(start * strip.tangent, start * strip.tangent + len(part.band))
-        band[rows, : part.band.shape[1]] -= part.band
-        border[rows] -= part.border
-        corner -= part.corner
-    return NormalEquations(band, border, corner, whole.steps)
+        rest.band[rows, : part.band.shape[1]] -= part.band
+        rest.border[rows] -= part.border
+        np.subtract(rest.corner, part.corner, out=rest.corner)
+    return rest
 
 
-def _reduced(equations: NormalEquations) -> Array:
+def _reduced(equations: NormalEquations, overwrite: bool = False) -> Array:
     """Schur complement of the states in the corner, gradient and all, (n_p + 1, n_p + 1); NaN if there is none."""
     try:
-        return np.asarray(equations.corner - eliminate(equations, 0.0).corner)
+        return np.asarray(equations.corner - eliminate(equations, 0.0, overwrite=overwrite).corner)
     except NotPositiveDefiniteError:
         return np.full_like(equations.corner, np.nan)
