@@ -146,13 +146,14 @@ def _squares(strips: Sequence[Strip], flow: _Flow, states: Array, parameters: Ar
         known = path[:, i : i + flow.reach].reshape(len(first), before, -1)
         path[:, i + flow.offsets, columns] = flow.matrix[first + i, :, :before] @ known + pushed[first + i]
     changes = np.broadcast_to(parameters, (len(first), steps, *parameters.shape))
-    moved = np.concatenate([path, changes], axis=2)
     found = []
     for s in (s for s in strips if s.factor.group is Group.OBSERVATION):
-        here = first[:, None] + np.arange(steps)
+        seen = max(steps - s.factor.reach, 0)
+        here = first[:, None] + np.arange(seen)
+        moved = np.concatenate([*(path[:, o : o + seen] for o in s.rows.offsets), changes[:, :seen]], axis=2)
         matrix = s.rows.matrix[here]
         misses = np.matmul(matrix[:, :, :-1].swapaxes(2, 3), moved) + matrix[:, :, -1][..., None]
         squares = np.full((len(first), length, *misses.shape[2:]), np.nan)
-        squares[:, :steps] = np.where(s.alive[here][..., None] > 0, misses**2, np.nan)
+        squares[:, :seen] = np.where(s.alive[here][..., None] > 0, misses**2, np.nan)
         found.append(squares)
     return np.concatenate(found, axis=2)
