@@ -30,9 +30,9 @@ class Recipe:
         return Signature(self.name, sizes, len(self.stepwise))
 
     def function(self) -> ca.Function:
-        """The kernel as a CasADi function."""
-        result = ca.cse(ca.densify(self.result()))
-        return ca.Function(self.name, [*self.stepwise, *self.shared], [result])
+        """The kernel as a CasADi function. Finding common subexpressions takes longer than one evaluation without."""
+        result = ca.densify(self.result())
+        return ca.Function(self.name, [*self.stepwise, *self.shared], [result if self.once else ca.cse(result)])
 
 
 @dataclass(frozen=True)
