@@ -71,11 +71,16 @@ def eliminate(
     whole = equations if overwrite else equations.copy()
     if curvature is not None:
         whole.add(curvature)
-    if equations.steps and (by := blocks(equations.steps)) is not None:
-        tangent = len(whole.band) // equations.steps
-        if tangent >= _FEWEST_UNKNOWNS and whole.band.shape[1] == 2 * tangent:
-            return BlockElimination(whole, diagonal, damping, by)
+    tangent = len(whole.band) // max(equations.steps, 1)
+    by = worthwhile(equations.steps, tangent, whole.band.shape[1] // max(tangent, 1) - 1)
+    if by is not None:
+        return BlockElimination(whole, diagonal, damping, by)
     return BandElimination(whole, diagonal, damping)
+
+
+def worthwhile(steps: int, tangent: int, reach: int) -> Blocks | None:
+    """What eliminates by blocks, if that pays: steps of so many unknowns that couple with so many of the next."""
+    return blocks(steps) if steps and tangent >= _FEWEST_UNKNOWNS and reach == 1 else None
 
 
 class BlockElimination:

@@ -32,6 +32,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spookid.errors import ProblemError, shown
+from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduction import Evaluation, Reduction
 from spookid.solvers.status import Iteration, Outcome, Status, Timing
@@ -89,7 +90,11 @@ class LevenbergMarquardt:
 
     def prepare(self, transcription: Transcription, start: Point) -> None:
         """Have all kernels ready that ``solve`` takes."""
-        Reduction(transcription, start).prepare()
+        reduction = Reduction(transcription, start)
+        reduction.prepare()
+        reach = max(factor.reach for factor in reduction.kept)
+        for chain in transcription.chains:
+            worthwhile(chain.steps, reduction.tangent, reach)
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every accepted iterate."""
