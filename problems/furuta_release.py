@@ -71,7 +71,7 @@ problem = Problem(
     recordings=[Recording.from_csv(DATA, time="t")],
     observations=[HingeAngle(shoulder, signal="theta1"), HingeAngle(elbow, signal="theta2")],
     step=0.005,
-    state_weight=1e4,
+    state_weight=1e6,
     stepper=Variational(),
     friction="smooth",
 )
