@@ -99,8 +99,8 @@ def test_answers_are_those_of_the_virtual_machine(stepper, monkeypatch):
     assert compiled.iterations == interpreted.iterations > 2
     for name, estimate in interpreted.values.items():
         assert compiled.values[name] == pytest.approx(estimate, rel=1e-9, abs=1e-12)
-        # Their random signs meet other roundings.
-        assert compiled[name].std_err == pytest.approx(interpreted[name].std_err, rel=1e-2)
+        # Their random signs meet other roundings; with stiff rows every order of sums gives others.
+        assert compiled[name].std_err == pytest.approx(interpreted[name].std_err, rel=2e-2)
     assert compiled.notices == interpreted.notices
 
 

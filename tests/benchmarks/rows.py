@@ -110,7 +110,7 @@ def _solve(bench: Bench, floor: float, assembly: Assembly, label: str, each: str
     timing = outcomes[-1].timing
     share = 100 * timing.evaluate / timing.solve
     yield Row(f"{label}: solve", 1e3 * spent, "ms", spent / floor, whole, f"{outcomes[-1].status.value}")
-    note = f"{iterations} iterations, {share:.0f} % evaluating and reducing"
+    note = f"{iterations} iterations, {share:.0f} % evaluating and reducing what is kept"
     yield Row(f"{label}: an iteration", 1e3 * spent / iterations, "ms", spent / iterations / floor, each, note)
     kernels = seconds(lambda: transcription.linearize(start, 0), 3 * bench.repeats, bench.clock)
     yield Row(f"{label}: residuals and Jacobians alone", 1e3 * kernels, "ms", kernels / floor)
