@@ -156,4 +156,4 @@ def test_nothing_is_said_of_a_fit_that_did_not_converge() -> None:
 def test_friction_that_sticks_is_judged_once() -> None:
     J, c = Parameter("J", 0.004, lower=1e-6), Parameter("c", 1e-3, lower=0)
     problem = rubbing(pendulum(inertia=J, coulomb=c), Variational(), "exact")
-    assert len(doubts(problem.solve(state_weight=1e-3))) == 1
+    assert len(doubts(problem.solve(state_weight=1.0))) == 1
