@@ -28,10 +28,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from spookid.errors import ProblemError, shown
+from spookid.native import routines
 from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduction import Evaluation, Reduction
@@ -54,6 +56,8 @@ _SETTLED = 0.1
 """Once the promised decrease is below this share of the merit the exact Hessian is an alternative (before, damped steps
 of JᵀJ do better; Fletcher and Xu, 1987, switch likewise)."""
 _SMALLEST_DAMPING = 1e-20
+_COMPILERS = 4
+"""At the most at once."""
 
 
 @dataclass(frozen=True)
@@ -89,17 +93,24 @@ class LevenbergMarquardt:
             raise ProblemError(f"threads is {shown(self.threads)}; give a whole number from 1 on")
 
     def prepare(self, transcription: Transcription, start: Point) -> None:
-        """Have all kernels ready that ``solve`` takes."""
-        reduction = Reduction(transcription, start)
-        reduction.prepare()
-        reach = max(factor.reach for factor in reduction.kept)
-        for chain in transcription.chains:
-            worthwhile(chain.steps, reduction.tangent, reach)
+        """Have all kernels ready that ``solve`` takes; a compiler runs beside others."""
+        steps = [chain.steps for chain in transcription.chains]
+        with Team(_COMPILERS) as team:
+            early: list[Callable[[], object]] = [lambda: transcription.kernels, lambda: routines(sum(steps))]
+            team.each(_done, early)
+            reduction = Reduction(transcription, start)
+            reach = max(factor.reach for factor in reduction.kept)
+            blocks = partial(worthwhile, max(steps), reduction.tangent, reach)
+            team.each(_done, [*reduction.needed(), blocks])
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every accepted iterate."""
         with Team(min(self.threads, len(transcription.chains))) as team:
             return _Run(self, transcription, callback or (lambda _: None), team).run(start)
+
+
+def _done(task: Callable[[], object]) -> object:
+    return task()
 
 
 @dataclass(eq=False)
@@ -118,7 +129,8 @@ class _Run:
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
         self.reduction = Reduction(self.problem, start, self.team)
-        self.reduction.prepare()  # by one thread
+        for make in self.reduction.needed():  # by one thread
+            make()
         self.switching = Switching(self.reduction)
         start = self.switching.start(start)
         try:

@@ -159,12 +159,12 @@ class Reduction:
         self._stiffness = 1.0 if linked else PENALTY
         self.penalty *= self._stiffness / PENALTY
 
-    def prepare(self) -> None:
-        """Have all kernels ready that linearizing takes."""
-        if self.directions is None:
-            _ = self.problem.jacobians, self.problem.adjoints
-        else:
-            self.problem.directional(self.directions)
+    def needed(self) -> list[Callable[[], object]]:
+        """Each makes some of the kernels ready that linearizing takes."""
+        problem, directions = self.problem, self.directions
+        if directions is not None:
+            return [lambda: problem.directional(directions)]
+        return [lambda: problem.jacobians, lambda: problem.adjoints]
 
     @property
     def _chains(self) -> range:
