@@ -101,7 +101,8 @@ class LevenbergMarquardt:
             reduction = Reduction(transcription, start)
             reach = max(factor.reach for factor in reduction.kept)
             blocks = partial(worthwhile, max(steps), reduction.tangent, reach)
-            team.each(_done, [*reduction.needed(), blocks])
+            late: list[Callable[[], object]] = [*reduction.needed(), blocks]
+            team.each(_done, late)
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every accepted iterate."""
