@@ -18,9 +18,12 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solution import Solution
+from spookid.solvers import variances
+from spookid.solvers.contraction import Contraction, linear
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
+from spookid.student import Variances, widened
 from spookid.transcription import Transcription
 from spookid.uncertainty import AT_BOUND, NO_FACTOR, NO_FREEDOM, UNOBSERVED, Evidence, analyse
 
@@ -60,8 +63,16 @@ def test_covariance_is_that_of_the_dense_jacobian(recordings, prior):
     np.testing.assert_allclose(factor.T @ factor, corner.T @ corner, rtol=1e-8)
     gain = np.linalg.solve(corner, Q[:, -2:].T)
     noise = {"state": solution.sensitivities.noise["state"], "observation": solution.sensitivities.noise["hinge"]}
-    sizes = deviations(assembly.transcription, {**noise, "prior": 1.0})
-    expected = (gain * sizes**2) @ gain.T
+    groups = [
+        deviations(assembly.transcription, dict.fromkeys(noise, 0.0) | {"prior": 0.0, name: 1.0}) for name in noise
+    ]
+    known = deviations(assembly.transcription, dict.fromkeys(noise, 0.0) | {"prior": 1.0})
+    parts = np.array([(gain * sizes) @ gain.T for sizes in groups])
+    found = variances.estimate(
+        Contraction(linear(assembly.transcription, outcome.point), np.zeros(2, bool)), np.zeros(2, bool)
+    )
+    np.testing.assert_allclose(found.variances, np.square(list(noise.values())), rtol=1e-6)
+    expected = widened((gain * known) @ gain.T, parts, Variances(found.variances, found.doubt, found.common))
     np.testing.assert_allclose(solution.sensitivities.covariance, expected, rtol=1e-8)
     np.testing.assert_allclose([p.std_err for p in solution.parameters.values()], np.sqrt(np.diag(expected)), rtol=1e-8)
 
@@ -238,10 +249,22 @@ def test_inertias_about_axes_that_never_turn_are_not_seen(stepper):
 # --- the function itself ---
 
 
+def evidence_of(information: np.ndarray, noise: float, stretches: int = 0) -> Evidence:
+    """With one noise variance for all rows, known for sure."""
+    n = len(information)
+    nothing = 2 * (np.zeros((stretches, n)), np.zeros((stretches, n, n)))
+    return Evidence(
+        information,
+        np.zeros((n, n)),
+        information[None],
+        Variances(np.array([noise]), np.zeros((1, 1)), noise),
+        *nothing,
+    )
+
+
 def analysed(names: Sequence[str], information: np.ndarray, noise: float, magnitudes: np.ndarray, held: Sequence[bool]):
     """Uncertainty with one noise variance for all rows."""
-    n, none = len(names), np.zeros((len(names), len(names)))
-    evidence = Evidence(information, noise * information, none, *2 * (np.zeros((0, n)), np.zeros((0, n, n))))
+    evidence = evidence_of(information, noise)
     return analyse(names, evidence, magnitudes, np.array(held)).sensitivities
 
 
@@ -276,8 +299,7 @@ def test_errors_are_conditional_on_what_is_held():
 
 
 def test_nothing_is_known_without_a_factor_or_freedom():
-    one, none = np.ones((1, 1)), np.zeros((1, 1))
-    without = Evidence(one, np.full((1, 1), np.nan), none, *2 * (np.zeros((2, 1)), np.zeros((2, 1, 1))))
+    without = evidence_of(np.ones((1, 1)), np.nan, stretches=2)
     for evidence, reason in ((None, NO_FACTOR), (without, NO_FREEDOM)):
         result = analyse(["a"], evidence, np.ones(1), np.zeros(1, dtype=bool))
         assert np.isnan(result.sensitivities.covariance).all()
