@@ -87,7 +87,7 @@ class Sensitivities:
     factor: Array
     """Upper triangular R with RᵀR = TᵀT, T as in (3.32) for whitened residuals, (n_p, n_p)."""
     dispersion: Array
-    """Variance of each estimate over what it were if all weights said the noise, (n_p,); NaN without an error."""
+    """Squared standard error over what it were if all weights said the noise, (n_p,); NaN without an error."""
     reasons: Mapping[str, str]
     """Why a parameter has no standard error, by its name."""
     singular_values: Array
