@@ -15,6 +15,7 @@ from spookid.solvers import variances, windows
 from spookid.solvers.contraction import Contraction, linear
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.student import Variances
 from spookid.transcription import Point, Transcription
 from spookid.uncertainty import AT_BOUND, Analysis, Evidence, Sensitivities, WeakDirection, analyse, unseen
 
@@ -71,13 +72,14 @@ def foresee(assembly: Assembly) -> Knowledge:
 def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...]]:
     noise = variances.estimate(contraction, held)
     parts = windows.windows(contraction)
-    scatter = noise.scatter if contraction.freedom > 0 else np.full_like(noise.scatter, np.nan)
+    found = noise.variances if contraction.freedom > 0 else np.full_like(noise.variances, np.nan)
     deviations = np.sqrt(noise.variances).tolist()
     names = [group.removeprefix(OBSERVATION) for group in noise.groups]
     return Evidence(
         contraction.information,
-        scatter,
         noise.prior,
+        noise.shares,
+        Variances(found, noise.doubt, noise.common),
         parts.scores,
         parts.information,
         parts.gradients,

@@ -2,7 +2,7 @@
 
 D = (C(value) − C_min)/s² is the likelihood-ratio statistic, chi-square with one degree of freedom: the values with D
 below 3.84 are a 95 % interval that needs no linearization (Bates and Watts, Nonlinear Regression Analysis, section
-6.1). ζ = ±√D is a straight line over the value where linearization holds. s² is the variance of the estimate over what
+6.1). ζ = ±√D is a straight line over the value where linearization holds. s² is the squared standard error over what
 it were if all weights said the noise, as for a likelihood that is not that of the data (Kent, Biometrika 69, 1982): the
 impulse residuals and each sensor have noise of their own, so the cost over the degrees of freedom is the variance of
 none of them.

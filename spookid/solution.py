@@ -28,7 +28,8 @@ class Estimate:
     estimate: float
     """In ``unit``."""
     std_err: float
-    """Linearized standard error in ``unit``; NaN if unknown."""
+    """Linearized standard error in ``unit``, for noise as the residuals show it: ± 1.96 of it is Student's interval of
+    95 %, longer where they leave open how large the noise is; NaN if unknown."""
     reason: str
     """Why ``std_err`` is NaN; empty if it is a number."""
     initial: float
@@ -47,7 +48,7 @@ class Value:
 
     estimate: float
     std_err: float
-    """Linearized; NaN if a parameter in it has none."""
+    """Linearized, as of a parameter; NaN if one in it has none."""
 
 
 @dataclass(frozen=True)

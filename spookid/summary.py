@@ -27,7 +27,7 @@ _STATUS = {
 }
 _ERRORS_FROM = (
     "Standard errors are linearized, for noise as the residuals show it: one variance for the impulses, one for each "
-    "sensor."
+    "sensor. These are estimates too: ± 1.96 standard errors are Student's interval of 95 %."
 )
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
 _WEAK_VERDICT = "Until then these estimates mean little."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -18,11 +19,19 @@ class Team:
     """
 
     def __init__(self, threads: int = 1) -> None:
-        self._pool = ThreadPoolExecutor(threads, "spookid") if threads > 1 else None
+        self._inside = threading.local()
+        self._pool = ThreadPoolExecutor(threads, "spookid", self._enter) if threads > 1 else None
+
+    def _enter(self) -> None:
+        self._inside.here = True
 
     def each(self, work: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """The results of work on each item, in their order; raises what the first of them in order raised."""
-        return list(map(work, items) if self._pool is None else self._pool.map(work, items))
+        """The results of work on each item, in their order; raises what the first of them in order raised.
+
+        Work that shares out work itself does it alone: it would wait for threads that wait for it.
+        """
+        alone = self._pool is None or getattr(self._inside, "here", False)
+        return list(map(work, items) if self._pool is None or alone else self._pool.map(work, items))
 
     def __enter__(self) -> Team:
         return self

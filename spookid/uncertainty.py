@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels import Array
+from spookid.student import Variances, widened
 
 WEAK = 1.0
 """A direction is weak if changing the parameters by all of their magnitude along it moves the residuals by less than
@@ -48,11 +49,12 @@ class Evidence:
 
     information: Array
     """TᵀT, the Schur complement of the states in JᵀWJ, that of priors included, (n_p, n_p)."""
-    scatter: Array
-    """Tᵀ Cov(r) T with the noise that was found, (n_p, n_p); as ``information`` if the noise is what the weights say.
-    NaN if there are no degrees of freedom."""
     prior: Array
-    """The priors' part of both, (n_p, n_p)."""
+    """The priors' part of it, (n_p, n_p)."""
+    shares: Array
+    """T_gᵀT_g of the rows that have one noise variance, (n_g, n_p, n_p)."""
+    variances: Variances
+    """These variances, (n_g)."""
     scores: Array
     """T_wᵀ r̂_w of stretches of the recordings, (W, n_p)."""
     stretches: Array
@@ -64,6 +66,11 @@ class Evidence:
     noise: Mapping[str, float] = field(default_factory=dict)
     """Standard deviations of the groups of residuals, in units of what the weights say."""
 
+    @property
+    def scatter(self) -> Array:
+        """Tᵀ Cov(r) T with the noise that was found, (n_p, n_p)."""
+        return np.asarray(self.prior + np.tensordot(self.variances.estimates, self.shares, axes=1))
+
 
 @dataclass(frozen=True, eq=False)
 class Sensitivities:
@@ -71,7 +78,8 @@ class Sensitivities:
 
     names: tuple[str, ...]
     covariance: Array
-    """(TᵀT)⁻¹ Tᵀ Cov(r) T (TᵀT)⁻¹ with one variance for the impulse residuals and one for each sensor, (n_p, n_p); NaN
+    """(TᵀT)⁻¹ Tᵀ Cov(r) T (TᵀT)⁻¹ with one variance for the impulse residuals and one for each sensor, widened for
+    what is unknown of these (`spookid.student`): ± 1.96 standard errors are Student's interval of 95 %, (n_p, n_p); NaN
     in the rows of parameters without a standard error."""
     covariance_sandwich: Array
     """That of the jackknife over stretches of the recordings, which assumes nothing of the noise but that it does not
@@ -79,7 +87,7 @@ class Sensitivities:
     factor: Array
     """Upper triangular R with RᵀR = TᵀT, T as in (3.32) for whitened residuals, (n_p, n_p)."""
     dispersion: Array
-    """Variance of each estimate over what it were if all weights said the noise, (n_p,); NaN without an error."""
+    """Squared standard error over what it were if all weights said the noise, (n_p,); NaN without an error."""
     reasons: Mapping[str, str]
     """Why a parameter has no standard error, by its name."""
     singular_values: Array
@@ -135,16 +143,16 @@ def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, 
     reasons |= {seen[i]: UNOBSERVED for i in np.flatnonzero(spectrum.unseen).tolist()}
     order = np.argsort(spectrum.values)
     weak = [_describe(spectrum.values[i], spectrum.vectors[:, i], seen) for i in order if spectrum.values[i] < WEAK]
-    inverse = spectrum.inverse
+    inverse, covariance = spectrum.inverse, _covariance(spectrum.half, evidence)
     changes = _changes(spectrum.half, evidence.gradients, evidence.remaining)
     cut = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.stretches)
     unknown = np.union1d(hidden, np.flatnonzero(held))
     result = Sensitivities(
         tuple(names),
-        _blank(inverse @ evidence.scatter @ inverse, unknown),
+        _blank(covariance, unknown),
         _blank(_jackknife(cut) + inverse @ evidence.prior @ inverse, unknown),
         _triangular(evidence.information),
-        _dispersion(inverse, evidence.scatter, unknown),
+        _dispersion(inverse, covariance, unknown),
         reasons,
         spectrum.values[order[::-1]],
         tuple(weak),
@@ -235,11 +243,17 @@ def _blank(covariance: Array, unknown: NDArray[np.intp]) -> Array:
     return covariance
 
 
-def _dispersion(inverse: Array, scatter: Array, unknown: NDArray[np.intp]) -> Array:
+def _covariance(half: Array, evidence: Evidence) -> Array:
+    """Of the parameters, 0 for those that are held or unseen, (n_p, n_p)."""
+    covariance = widened(half.T @ evidence.prior @ half, half.T @ evidence.shares @ half, evidence.variances)
+    return np.asarray(half @ covariance @ half.T)
+
+
+def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) -> Array:
     """Diagonal of the covariance over that of the inverse information, NaN for unknown parameters, (n_p,)."""
     promised = np.diag(inverse).copy()
     promised[unknown] = np.nan
-    return np.asarray(np.diag(inverse @ scatter @ inverse) / promised)
+    return np.asarray(np.diag(covariance) / promised)
 
 
 def _unknown(names: tuple[str, ...], free: int, reasons: Mapping[str, str], windows: int) -> Analysis:

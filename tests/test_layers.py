@@ -76,7 +76,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.prediction",
         "solvers.windows",
     ),
-    "answers": ("uncertainty", "influence", "mechanism", "weight_choice", "solution"),
+    "answers": ("student", "uncertainty", "influence", "mechanism", "weight_choice", "solution"),
     "motion": ("initialization", "redundancy", "simulation", "exact", "sensitivity"),
     "problem": (
         "problem",
@@ -199,7 +199,8 @@ MAY_KNOW = {
     "recording": {"errors"},
     "pickled": {"errors"},
     "sampling": {"errors", "recording"},
-    "uncertainty": {"kernels"},
+    "student": {"kernels"},
+    "uncertainty": {"kernels", "student"},
     "influence": {"kernels"},
     "mechanism": set(),
     "weight_choice": {"solvers.status"},

@@ -21,6 +21,13 @@ def test_two_threads_work_at_the_same_time() -> None:
         assert sorted(team.each(lambda _: met.wait(), range(2))) == [0, 1]
 
 
+def test_work_within_work_is_done_and_not_waited_for() -> None:
+    with Team(2) as team:
+        assert team.each(lambda k: team.each(lambda i: i + k, range(3)), range(4)) == [
+            [k, k + 1, k + 2] for k in range(4)
+        ]
+
+
 def test_results_come_in_order_and_errors_come_through() -> None:
     with Team(3) as team:
         assert team.each(lambda k: k * k, range(20)) == [k * k for k in range(20)]

@@ -267,6 +267,7 @@ class _Run:
     def _linearize(self) -> Linearization:
         """At the best point."""
         with self._clock("evaluate"):
+            self.reduction.spaces(self.best.point)
             chains = range(len(self.problem.chains))
             reduced = self.team.each(lambda c: self.reduction.linearize(self.best.point, c), chains)
         with self._clock("factorize"):

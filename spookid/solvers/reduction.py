@@ -286,12 +286,12 @@ class Reduction:
 
     def reduce(self, point: Point, chain: int) -> tuple[list[Rows], Array | None]:
         """The kept factors linearized in the unknowns that are left, and the basis (N, columns, tangent) of a step."""
-        space = self._spaces(point)[chain]
+        space = self.spaces(point)[chain]
         return [self._taken(f, point, chain, space) for f in self.kept], space.basis
 
     def linearize(self, point: Point, chain: int) -> tuple[list[Rows | Stream], Array | None]:
         """The same, but factors that keep all their rows and columns are streams."""
-        space = self._spaces(point)[chain]
+        space = self.spaces(point)[chain]
         rows: list[Rows | Stream] = []
         for factor in self.kept:
             whole = self.directions is None and factor not in self.coupled
@@ -307,7 +307,8 @@ class Reduction:
         call = self.problem.jacobian(factor, point, chain)
         return Stream(tuple(factor.variables), call, partial(self.problem.pull_back, factor, point, chain))
 
-    def _spaces(self, point: Point) -> list[Space]:
+    def spaces(self, point: Point) -> list[Space]:
+        """What is left to each chain at a point; found out once."""
         if self._place is None or self._place.point is not point:
             self._place = _Place(point, self._restoration.spaces(point), {})
         return self._place.spaces

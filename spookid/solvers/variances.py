@@ -8,7 +8,8 @@ so the variances follow from the sums of squares. Where the states follow the me
 weight, most of the measurement noise ends up in the impulse residuals: M is far from diagonal, and dividing the sum of
 each group by its number of rows would call that process noise. M is estimated with random signs: |(I − H) z|² for
 z = ±1 in one group and 0 elsewhere. The equations are solved again with rows weighted by the variances found, until the
-standard errors stand still: restricted maximum likelihood of normal noise, by Fisher scoring.
+standard errors stand still: restricted maximum likelihood of normal noise, by Fisher scoring. Of rows so weighted, M/2
+is the information about the variances, and D = 2 M⁻¹ the covariance of their errors in units of the variances.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ _ALIKE = 2.0
 """Ratio of standard deviations up to which weights are good enough to estimate them with."""
 _LEAST = 1e-3
 """Standard deviation of a group relative to the largest that weights assume at least."""
+_APART = 1e-2
+"""Eigenvalue of M with a diagonal of ones below which random signs do not resolve it."""
+_TINY = float(np.finfo(float).tiny)
 
 Members: TypeAlias = Mapping[str, Mapping[str, Array]]
 """Name of a group of rows to its factors' names and masks of their rows, (rows,)."""
@@ -50,6 +54,10 @@ class Noise:
     """"state", and the label of each row of observations."""
     variances: Array
     """(n_g,)."""
+    doubt: Array
+    """Covariance of the errors of these variances, (n_g, n_g)."""
+    common: float
+    """The variance of all groups if the weights had the right ratios."""
     shares: Array
     """T_gᵀT_g of each group, (n_g, n_p, n_p)."""
     prior: Array
@@ -67,10 +75,13 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
     members, prior = _members(here)
     n = here.parameters
     shares = np.array([_share(first, rows) for rows in members.values()]).reshape(len(members), n, n)
-    variances, errors, contraction = np.ones(len(members)), np.full(n, np.inf), first
+    variances, scale, errors, contraction = np.ones(len(members)), 1.0, np.full(n, np.inf), first
     for _ in range(_ROUNDS):
-        variances = variances * _round(contraction, members, prior)
-        noise = Noise(tuple(members), variances, shares, _share(first, prior))
+        ratios, common, doubt = _round(contraction, members, prior)
+        scale = common if contraction is first else scale
+        doubt = doubt * np.outer(variances, variances)
+        variances = variances * ratios
+        noise = Noise(tuple(members), variances, doubt, scale, shares, _share(first, prior))
         last, errors = errors, np.sqrt(np.diag(first.inverse @ noise.scatter @ first.inverse))
         if not variances.any() or np.all(np.abs(errors - last) <= _SETTLED * errors):
             break
@@ -102,8 +113,8 @@ def _members(here: Linear) -> tuple[Members, Mapping[str, Array]]:
     return found, prior
 
 
-def _round(c: Contraction, members: Members, prior: Mapping[str, Array]) -> Array:
-    """Variances relative to those that the rows are weighted with, (n_g,)."""
+def _round(c: Contraction, members: Members, prior: Mapping[str, Array]) -> tuple[Array, float, Array]:
+    """Variances relative to those that the rows are weighted with, (n_g,): of each group, of all, and D."""
     rng = np.random.default_rng(0)
     probes = int(np.clip(_SAMPLES // sum(chain.steps for chain in c.linear.problem.chains), *_PROBES))
     M = np.zeros((len(members), len(members)))
@@ -114,8 +125,18 @@ def _round(c: Contraction, members: Members, prior: Mapping[str, Array]) -> Arra
     squares = np.array([_square(c, c.residuals, rows) for rows in members.values()])
     if prior:  # their share of the residuals has variance 1 and cannot be told from the data
         squares = np.maximum(squares - [_trace(c, rows, prior) for rows in members.values()], 0.0)
-    weights = 1 / np.sqrt(np.maximum(M.sum(axis=1), np.finfo(float).tiny))
-    return np.asarray(nnls(M * weights[:, None], squares * weights)[0])
+    weights = 1 / np.sqrt(np.maximum(M.sum(axis=1), _TINY))
+    ratios = np.asarray(nnls(M * weights[:, None], squares * weights)[0])
+    common = float(squares.sum() / max(M.sum(), _TINY))
+    return ratios, common, common**2 * _doubt(M)
+
+
+def _doubt(M: Array) -> Array:
+    """2 M⁻¹, (n_g, n_g); 0 for a group that leaves no residuals and hence says nothing of the parameters."""
+    diagonal = np.diag(M)
+    scale = np.where(diagonal > 0, 1 / np.sqrt(np.maximum(diagonal, _TINY)), 0.0)
+    values, vectors = np.linalg.eigh(M * np.outer(scale, scale))
+    return np.asarray(2 * np.outer(scale, scale) * (vectors / np.maximum(values, _APART) @ vectors.T))
 
 
 def _signs(strip: Strip, rows: Mapping[str, Array], probes: int, rng: np.random.Generator) -> Array:
