@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import math
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from spookid.interruption import Interruption
 
 INTERRUPTED = 130
 WRONG_INPUT = 2
+_SELDOM = 100_000
+"""Objects made between two searches for garbage: in what imports and figures leave it costs a command a tenth."""
 
 BACKENDS = ("lm", "ipopt")
 STEPPERS = ("spook", "spook-lifted", "variational")
@@ -55,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     terminal.prepare()
+    before = gc.get_threshold()
+    gc.set_threshold(_SELDOM, *before[1:])
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # that a font has a substitute is no news
     try:
         with Interruption() as interruption:
@@ -69,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     finally:
         terminal.finish()
+        gc.set_threshold(*before)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.figure import Figure
 
-DPI = 130
+DPI = 110
 """Dots per inch."""
 
 

@@ -50,6 +50,8 @@ _NEAR = 1.0
 _LINEAR = 1e-3
 """Relative change of a parameter below which its axis is linear."""
 _LEGEND_ROWS = 20
+_ROW_GAP = 0.16
+"""Around each row of the figure of the parameters, for the numbers below it [in]."""
 _BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False, "fontsize": 9}
 _PREFIXES = {1.0: "", 1e-3: "m", 1e-6: "µ", 1e-9: "n"}
 _TAKES_PREFIX = re.compile(r"(rad|m|s|A|V|W|N|J|Hz|Pa|T)(?![^ /·])")
@@ -262,7 +264,7 @@ def _positive(values: Array) -> Array:
 def parameters(solution: Solution) -> Figure:
     """Each parameter on a scale of its own: estimate with its 95 % interval, guess and bounds near by."""
     estimates = list(solution.parameters.values())
-    figure = _figure(10.0, 1.0 + 0.74 * max(len(estimates), 1))
+    figure = _figure(10.0, 1.0 + 0.74 * max(len(estimates), 1), _ROW_GAP)
     _title(figure, solution)
     rows = figure.subplots(max(len(estimates), 1), 1, squeeze=False)[:, 0]
     if not estimates:
@@ -296,6 +298,7 @@ def _row(axes: Axes, estimate: Estimate) -> None:
     axes.set(xlim=(low, high), ylim=(-1.0, 1.0), yticks=[])
     axes.spines[["left", "right", "top"]].set_visible(False)
     axes.tick_params(axis="x", labelsize=8, colors=_GREY, length=3)
+    axes.xaxis.set_in_layout(False)  # its height is known, and measuring it is what takes long
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: number(x, _digits(low, high))))
     axes.set_ylabel(estimate.name, rotation=0, ha="right", va="center", fontsize=10.5)
@@ -356,9 +359,9 @@ def _words(axes: Axes, estimate: Estimate) -> None:
 # --- common ---
 
 
-def _figure(width: float, height: float) -> Figure:
+def _figure(width: float, height: float, gap: float = 0.06) -> Figure:
     figure = Figure(figsize=(width, height), dpi=pictures.DPI)
-    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06, wspace=0.0, hspace=0.0)
+    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=gap, wspace=0.0, hspace=0.0)
     return figure
 
 
