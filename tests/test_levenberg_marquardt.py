@@ -132,8 +132,8 @@ def test_units_change_only_the_number():
     assert scaled.iterations == plain.iterations
     assert scaled.cost.total == pytest.approx(plain.cost.total, rel=1e-10)
     assert scaled["J"].estimate * unit == pytest.approx(plain["J"].estimate, rel=1e-8)
-    # Random signs are in it, and with stiff joints they meet other roundings: how uncertain the variance of impulses is,
-    # which comes out as almost none here, is known to some percent.
+    # Random signs are in it, and with stiff joints they meet other roundings: how uncertain the variance of impulses
+    # is, which comes out as almost none here, is known to some percent.
     assert scaled["J"].std_err * unit == pytest.approx(plain["J"].std_err, rel=0.1)
     assert scaled["b"].estimate == pytest.approx(plain["b"].estimate, rel=1e-8)
 
