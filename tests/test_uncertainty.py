@@ -150,7 +150,7 @@ def test_error_bars_cover_with_noise_in_the_motion():
         *((duration, 0.004) for duration in (1.0, 2.0, 6.0)),
         *((duration, 0.0) for duration in (1.0, 2.0)),
         pytest.param(
-            6.0, 0.0, marks=pytest.mark.xfail(reason="J is covered in 100 of 100 runs: its error is too long")
+            6.0, 0.0, marks=pytest.mark.xfail(strict=True, reason="J is covered in 100 of 100 runs: too long")
         ),
     ],
 )
