@@ -21,6 +21,7 @@ from spookid.compiled import load, wanted
 from spookid.compiler import CompilationError
 from spookid.kernels import Array
 from spookid.native import address
+from spookid.rooms import Rooms
 
 _SOURCES = ("vectors.h", "blocks.c", "saddle.c")
 Integers = NDArray[np.int64]
@@ -131,7 +132,7 @@ class SaddleBlocks:
         return Places(later, slot, rows, int(sizes[5]), linked, sizes)
 
     def factorize(
-        self, places: Places, band: Array, damping: Array, border: Array, hard: Array
+        self, places: Places, band: Array, damping: Array, border: Array, hard: Array, rooms: Rooms
     ) -> tuple[SaddleFactor, Array, int]:
         """Factors, products through the inverse of the border with itself, and 0 or the first step without a pivot.
 
@@ -141,10 +142,11 @@ class SaddleBlocks:
             damping: added to its diagonal, (N t,).
             border: of the soft rows, (N t, m) in whole columns.
             hard: transposed Jacobians and values of the hard rows, (count, 2 t + n_p + 1, m).
+            rooms: hold the factors until the next ones.
         """
         steps, _, m, _, borders, most, links = places.sizes.tolist()
         behind, wide = links + m, -(-(links + m + borders) // _LANES)
-        panels = _aligned((steps, most, (-(-most // _LANES) + wide) * _LANES))
+        panels = rooms.aligned("panels", (steps, most, (-(-most // _LANES) + wide) * _LANES))
         order = np.empty((steps, most), dtype=np.intc)
         corner = _aligned((-(-borders // _ROWS) * _ROWS, wide * _LANES))
         corner[:] = 0.0

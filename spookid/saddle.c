@@ -71,11 +71,42 @@ static void exchange(lanes *a, lanes *b, size count) {
 /* A pivot below this share of what stood in its column when all unknowns had been eliminated is rounding. */
 #define IMPLIED 1e-13
 
-/* Largest of each column from p to end in the rows from t on. */
-static void largest_of(const lanes *panel, size R, size V, size t, size p, size end, double *scale) {
-  for (size q = p; q < end; ++q) scale[q - p] = 0.0;
-  for (size i = t; i < R; ++i)
-    for (size q = p; q < end; ++q) scale[q - p] = fmax(scale[q - p], fabs(((double *)(panel + i * V))[q]));
+typedef long long whole __attribute__((vector_size(8 * LANES)));
+#define PICK(mask, a, b) ((lanes)(((whole)(a) & (mask)) | ((whole)(b) & ~(mask))))
+static const whole COUNT = {0, 1, 2, 3, 4, 5, 6, 7};
+
+/* Eight columns of rows `begin` to R, `high` vectors each, by columns: to and from a panel. */
+static void take_columns(const lanes *panel, size R, size V, size c, lanes *columns, size high) {
+  for (size i = 0; i < high * LANES; ++i) {
+    const double *row = (const double *)(panel + (c * LANES + i) * V + c);
+    for (size l = 0; l < LANES; ++l) ((double *)(columns + l * high))[i] = c * LANES + i < R ? row[l] : 0.0;
+  }
+}
+
+static void put_columns(lanes *panel, size R, size V, size c, const lanes *columns, size high) {
+  for (size i = 0; c * LANES + i < R; ++i) {
+    double *row = (double *)(panel + (c * LANES + i) * V + c);
+    for (size l = 0; l < LANES; ++l) row[l] = ((const double *)(columns + l * high))[i];
+  }
+}
+
+/* Where the largest entry of a column stands from row p on, and its size. */
+static size largest_in(const lanes *column, size high, size p, double *size_of_it) {
+  lanes most = ZERO;
+  whole where = COUNT;
+  for (size v = p / LANES; v < high; ++v) {
+    whole row = COUNT + v * LANES;
+    lanes value = PICK(row >= p, column[v], ZERO);
+    value = PICK(value < 0.0, -value, value);
+    whole more = value > most;
+    most = PICK(more, value, most), where = (row & more) | (where & ~more);
+  }
+  size best = p;
+  *size_of_it = 0.0;
+  for (size l = 0; l < LANES; ++l)
+    if (most[l] > *size_of_it || (most[l] == *size_of_it && most[l] > 0.0 && where[l] < best))
+      *size_of_it = most[l], best = where[l];
+  return best;
 }
 
 /* The row from p on that has the least in columns from p to R. */
@@ -90,34 +121,51 @@ static size emptiest(const lanes *panel, size R, size V, size p) {
   return found;
 }
 
+/* A column becomes the factors of a pivot in row p, and those behind it, up to the eighth, lose their share. */
+static void eliminate_column(lanes *columns, size high, size p, double inverse) {
+  lanes *column = columns + p * high;
+  double row[LANES];
+  for (size l = p + 1; l < LANES; ++l) row[l] = ((double *)(columns + l * high))[p];
+  for (size v = p / LANES; v < high; ++v) {
+    whole below = COUNT + v * LANES > p;
+    lanes factor = PICK(below, column[v] * inverse, ZERO);
+    column[v] = PICK(below, factor, column[v]);
+    for (size l = p + 1; l < LANES; ++l) columns[l * high + v] -= factor * row[l];
+  }
+  ((double *)column)[p] = inverse;
+}
+
 /* Eight columns of a panel of R rows, all of whose vectors follow the exchanges; false if an unknown of the t first has
    no pivot. A multiplier without one is that of a row that others imply: it is zero, and the emptiest row is left out. */
 static int columns_of(lanes *panel, size R, size V, size t, size c, size width, int *order) {
-  const size end = c * LANES + width, marked = c * LANES < t ? t : c * LANES;
-  double scale[LANES], largest = 0.0, value;
-  size best = c * LANES;
-  for (size i = best; i < R; ++i)
-    if ((value = fabs(((double *)(panel + i * V + c))[0])) > largest) largest = value, best = i;
-  for (size p = c * LANES; p < end; ++p) {
-    if (p == marked) largest_of(panel, R, V, t, p, end, scale);
-    int implied = p >= t && !(largest > IMPLIED * scale[p - marked]);
-    if (!(largest > 0.0) && p < t) return 0;
-    if (implied) best = emptiest(panel, R, V, p);
-    order[p] = best;
-    if (best != p) exchange(panel + p * V, panel + best * V, V);
-    lanes row = panel[p * V + c];
-    double *pivot = (double *)(panel + p * V) + p;
-    for (size l = 0; l <= p - c * LANES; ++l) row[l] = 0.0;
-    *pivot = implied ? 0.0 : 1.0 / *pivot;
-    double inverse = *pivot;
-    largest = 0.0, best = p + 1;
-    for (size i = p + 1; i < R; ++i) {
-      double *entry = (double *)(panel + i * V) + p, factor = *entry * inverse;
-      panel[i * V + c] -= factor * row;
-      *entry = factor;
-      if (p + 1 < end && (value = fabs(entry[1])) > largest) largest = value, best = i;  /* the next pivot */
+  const size begin = c * LANES, high = vectors(R - begin), marked = begin < t ? t : begin;
+  lanes columns[LANES * high];
+  double scale[LANES], largest;
+  take_columns(panel, R, V, c, columns, high);
+  for (size p = 0; p < width; ++p) {
+    size at = begin + p, best = largest_in(columns + p * high, high, p, &largest);
+    if (at == marked)
+      for (size q = p; q < width; ++q) {
+        largest_in(columns + q * high, high, p, scale + q);
+        for (size i = t; i < begin; ++i) scale[q] = fmax(scale[q], fabs(((double *)(panel + i * V + c))[q]));
+      }
+    int implied = at >= t && !(largest > IMPLIED * scale[p]);
+    if (!(largest > 0.0) && at < t) return 0;
+    if (implied) {
+      put_columns(panel, R, V, c, columns, high);
+      best = emptiest(panel, R, V, at) - begin;
     }
+    order[at] = begin + best;
+    if (best != p) {
+      exchange(panel + at * V, panel + (begin + best) * V, V);
+      for (size l = 0; l < LANES; ++l) {
+        double *column = (double *)(columns + l * high), kept = column[p];
+        column[p] = column[best], column[best] = kept;
+      }
+    }
+    eliminate_column(columns, high, p, implied ? 0.0 : 1.0 / ((double *)(columns + p * high))[p]);
   }
+  put_columns(panel, R, V, c, columns, high);
   return 1;
 }
 
@@ -169,11 +217,13 @@ INLINE void add(double *to, const double *from, size count) {
 /* What the last step leaves, in the upper triangle of its columns, and the soft rows of this one. */
 static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *band, const double *damping,
                      const double *border, const size *linked, const lanes *carry) {
+  int first = z.links && linked[z.links - 1] == z.links - 1;  /* the linked ones are the first, all of them */
   for (size a = 0; a < reached; ++a) {
     size i = place_of(z, linked, a);
     double *row = (double *)(panel + i * z.V);
     const double *left = (double *)(carry + a * z.G);
-    for (size c = a; c < z.links; ++c) row[linked[c]] = left[c];
+    if (first && a < z.links) memcpy(row + a, left + a, (z.links - a) * sizeof(double));
+    for (size c = a; !first && c < z.links; ++c) row[linked[c]] = left[c];
     for (size c = a < z.links ? z.links : a; c < reached; ++c) {
       size j = z.t + c - z.links;
       row[j] = ((double *)(panel + j * z.V))[i] = left[c];
@@ -187,7 +237,7 @@ static void add_soft(lanes *panel, Sizes z, size k, size reached, const double *
     add(row + i, from, z.t - i);
     for (size j = 0; j < i; ++j) row[j] = ((double *)(panel + j * z.V))[i];
     const double *next = from + z.t - i;
-    if (z.links && linked[z.links - 1] == z.links - 1)  /* the first ones, all of them */
+    if (first)
       memcpy(row + z.S * LANES, next, z.links * sizeof(double));
     else
       for (size c = 0; c < z.links; ++c) row[z.S * LANES + c] = next[linked[c]];
@@ -263,6 +313,14 @@ EXPORT size factorize_saddle(const size *given, size count, const double *band, 
   return 0;
 }
 
+/* Products of four rows, V vectors apart, with x (count vectors). */
+static void rows_times(const lanes *rows, size V, const lanes *x, size count, double *out) {
+  lanes sums[ROWS] = {ZERO, ZERO, ZERO, ZERO};
+  for (size c = 0; c < count; ++c)
+    for (size r = 0; r < ROWS; ++r) sums[r] += rows[r * V + c] * x[c];
+  for (size r = 0; r < ROWS; ++r) out[r] = total(sums[r]);
+}
+
 /* K^-1 x in place, by the factors of one step. */
 static void solve_step(const lanes *panel, size R, size S, size V, const int *order, lanes *x) {
   double *at = (double *)x;
@@ -274,16 +332,25 @@ static void solve_step(const lanes *panel, size R, size S, size V, const int *or
       at[i] = at[order[i]], at[order[i]] = kept;
     }
   memset(done, 0, sizeof done);
-  for (size i = 0; i < R; ++i) {
-    lanes sum = ZERO;
-    for (size c = 0; c <= i / LANES; ++c) sum += panel[i * V + c] * done[c];
-    known[i] = at[i] - total(sum);
+  for (size i = 0; i < R; i += ROWS) {
+    double sum[ROWS];
+    rows_times(panel + i * V, V, done, i / LANES + 1, sum);
+    for (size r = i; r < i + ROWS; ++r) {
+      const double *left = (double *)(panel + r * V);
+      known[r] = at[r] - sum[r - i];
+      for (size q = i; q < r; ++q) known[r] -= left[q] * known[q];
+    }
   }
   memset(x, 0, sizeof done);
-  for (size i = R - 1; i >= 0; --i) {
-    lanes sum = ZERO;
-    for (size c = i / LANES; c < S; ++c) sum += panel[i * V + c] * x[c];
-    at[i] = (known[i] - total(sum)) * ((double *)(panel + i * V))[i];
+  for (size i = R - ROWS; i >= 0; i -= ROWS) {
+    double sum[ROWS];
+    rows_times(panel + i * V + i / LANES, V, x + i / LANES, S - i / LANES, sum);
+    for (size r = i + ROWS - 1; r >= i; --r) {
+      const double *left = (double *)(panel + r * V);
+      at[r] = known[r] - sum[r - i];
+      for (size q = r + 1; q < i + ROWS; ++q) at[r] -= left[q] * at[q];
+      at[r] *= left[r];
+    }
   }
 }
 

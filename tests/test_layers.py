@@ -20,6 +20,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "manifold",
         "factor",
         "kernels",
+        "rooms",
         "team",
         "horizons",
         "callbacks",

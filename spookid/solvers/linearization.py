@@ -94,7 +94,7 @@ class Linearization:
 
     def _assembled(self, chain: int) -> NormalEquations:
         steps, names = self.problem.chains[chain].steps, self.problem.names
-        return assemble(self.rows[chain], steps, self.reduction.tangent, len(names))
+        return assemble(self.rows[chain], steps, self.reduction.tangent, len(names), self.reduction.rooms[chain])
 
     def _soft(self, factor: Factor) -> bool:
         return not (self.reduction.saddle and factor in self.reduction.coupled)

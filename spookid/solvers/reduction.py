@@ -17,7 +17,7 @@ Three things happen between a Transcription and a solver of least-squares proble
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 
 from spookid.derivatives import Directions
 from spookid.factor import Factor, Group
-from spookid.kernels import Array, Call
+from spookid.kernels import Array, Call, contiguous
+from spookid.rooms import Rooms
 from spookid.solvers.restoration import Restoration, Space
 from spookid.team import ALONE, Team
-from spookid.transcription import Point, Transcription
+from spookid.transcription import Block, Point, Transcription
 
 PENALTY = 1e3
 """ρ makes the coupled rows this much stiffer than the soft ones at the start. Those that link neighbouring steps alone
@@ -37,7 +38,7 @@ the expense of the cost. Rows that switch need it: a fit of exact friction does 
 _FEW_ROWS, _SMALL = 0.25, 16
 """Where rows reach beyond the next step a saddle-point solve costs 4 (1 + m/t)³ times the penalty's for m rows and t
 unknowns a step: worth it for few rows, or steps that are small."""
-_SAMPLES, _INDEPENDENT = 10, 1e-6
+_SAMPLES, _INDEPENDENT = 32, 1e-6
 """Steps that are looked at for rows that others imply, and the least share of the largest singular value."""
 _STIFF, _STIFFEST = 1e4, 1e18
 """ρ is raised so much for rows that take the place of multipliers. Where the equations of motion themselves are hard,
@@ -145,6 +146,8 @@ class Reduction:
             {f.name: np.zeros((f.count(chain.steps), len(f.rows))) for f in self.coupled} for chain in problem.chains
         ]
         """s per chain and coupled factor."""
+        self.rooms = [Rooms() for _ in problem.chains]
+        """Memory for one factorization at a time, per chain."""
         self.saddle = False
         """True if the coupled rows are solved for together with their multipliers, not by a penalty."""
         self.tangent = len(self.columns) - self._restoration.rank
@@ -176,10 +179,10 @@ class Reduction:
         if any(f.reach > 1 for f in self.kept) or self.private or any(f.reach == 0 for f in self.coupled):
             return False
         for c in self._chains:
-            blocks = [self.problem.linearize_factor(f, point, c) for f in self.coupled]
+            blocks = [b for b in self._samples(point, c) if b.factor in self.coupled]
             later = slice(self.problem.manifold.tangent, 2 * self.problem.manifold.tangent)
             whole = np.concatenate([b.matrix[:, later].transpose(0, 2, 1) for b in blocks], axis=1)
-            values = np.linalg.svd(whole[:: max(len(whole) // _SAMPLES, 1)], compute_uv=False)
+            values = np.linalg.svd(whole, compute_uv=False)
             if not np.all(values[:, -1] > _INDEPENDENT * values[:, 0]):
                 return False
         return True
@@ -328,12 +331,20 @@ class Reduction:
         width = self.problem.manifold.tangent
         soft, hard = np.zeros(width), np.zeros(width)
         for c in self._chains:
-            for block in self.problem.linearize(point, c):
+            for block in self._samples(point, c):
                 squares = np.einsum("kcr,kcr->c", block.matrix, block.matrix)[: len(block.factor.variables) * width]
                 if block.factor not in self.local:
                     target = hard if block.factor in self.coupled else soft
                     target += squares.reshape(-1, width).sum(axis=0)
         return float(soft @ hard / (hard @ hard))
+
+    def _samples(self, point: Point, chain: int) -> Iterator[Block]:
+        """All factors linearized at some steps of a chain."""
+        for factor in self.problem.factors:
+            call = self.problem.jacobian(factor, point, chain)
+            every = max(len(call.stepwise[0]) // _SAMPLES, 1)
+            some = replace(call, stepwise=[contiguous(values[::every]) for values in call.stepwise])
+            yield Block(factor, chain, some(slice(None)))
 
     def expand(self, step: Array, basis: Array | None) -> Array:
         """Tangent step (N, all columns) of a step (N, tangent) of the unknowns that are left; private ones stay."""

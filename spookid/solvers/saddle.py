@@ -22,6 +22,7 @@ from scipy.linalg import get_lapack_funcs
 from spookid.blocks import SaddleBlocks, blocks
 from spookid.kernels import Array
 from spookid.native import integers
+from spookid.rooms import Rooms
 from spookid.solvers.elimination import Half
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
@@ -51,13 +52,16 @@ class Saddle(Protocol):
         """The states' step (N t,) and the multipliers of each hard factor, for a step of the parameters."""
 
 
-def saddle(equations: NormalEquations, hard: Sequence[Rows], damping: Array) -> Saddle:
+def saddle(
+    equations: NormalEquations, hard: Sequence[Rows], damping: Array, rooms: Rooms
+) -> Saddle:
     """The saddle-point system of a chain.
 
     Args:
         equations: of the soft factors.
         hard: rows of the hard factors.
         damping: α D, (N t,), and 1 for unknowns that stand in no row.
+        rooms: hold the factors; the next saddle point that takes the same makes this one useless.
 
     Raises:
         NotPositiveDefiniteError: if the system is singular.
@@ -65,25 +69,30 @@ def saddle(equations: NormalEquations, hard: Sequence[Rows], damping: Array) -> 
     tangent = len(equations.band) // equations.steps
     near = equations.band.shape[1] <= 2 * tangent and max(max(rows.offsets) for rows in hard) <= 1
     if near and (by := blocks(equations.steps)) is not None:
-        return BlockSaddle(equations, hard, damping, by.saddle)
+        return BlockSaddle(equations, hard, damping, by.saddle, rooms)
     return BandSaddle(equations, hard, damping)
 
 
 class BlockSaddle:
     """By blocks; see ``saddle``."""
 
-    def __init__(self, equations: NormalEquations, hard: Sequence[Rows], damping: Array, by: SaddleBlocks) -> None:
+    def __init__(
+        self,
+        equations: NormalEquations,
+        hard: Sequence[Rows],
+        damping: Array,
+        by: SaddleBlocks,
+        rooms: Rooms,
+    ) -> None:
         self._by, self._steps = by, equations.steps
         self._tangent = t = len(equations.band) // self._steps
         self._counts = [(len(rows.matrix), rows.matrix.shape[2]) for rows in hard]
         matrix = _merged(hard, t)
-        band = np.zeros((self._steps, t, 2 * t))
-        if equations.band.shape[1] == 2 * t:
-            band = np.ascontiguousarray(equations.band).reshape(band.shape)
-        else:
-            band[:, :, :t] = equations.band.reshape(self._steps, t, t)
+        band = np.ascontiguousarray(equations.band).reshape(self._steps, t, -1)
+        if band.shape[2] == t:  # no soft row links two steps
+            band = np.concatenate([band, np.zeros_like(band)], axis=2)
         places = by.place(self._steps, t, matrix, integers(equations.linked))
-        self._factor, self.corner, failed = by.factorize(places, band, damping, equations.border, matrix)
+        self._factor, self.corner, failed = by.factorize(places, band, damping, equations.border, matrix, rooms)
         if failed:
             raise NotPositiveDefiniteError(f"no pivot in step {failed - 1}")
 

@@ -118,7 +118,7 @@ class SaddleStep(_Step):
 
     def __init__(self, here: Linearization, damping: float) -> None:
         self._saddles = [
-            saddle(here.equations(c), hard, damping * scales + (scales * (total == 0)))
+            saddle(here.equations(c), hard, damping * scales + (scales * (total == 0)), here.reduction.rooms[c])
             for c, (hard, scales, total) in enumerate(
                 zip(here.coupled, here.scales.states, here.diagonals, strict=True)
             )

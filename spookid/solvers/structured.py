@@ -15,6 +15,7 @@ from scipy.linalg import get_blas_funcs
 
 from spookid.kernels import Array
 from spookid.native import routines
+from spookid.rooms import Rooms
 from spookid.solvers.products import add_products
 from spookid.solvers.reduction import Rows, Stream
 
@@ -76,10 +77,12 @@ class NormalEquations:
         return moved, border.T @ states + self.corner[:-1, :-1] @ parameters
 
 
-def assemble(blocks: Sequence[Rows | Stream], steps: int, tangent: int, parameters: int) -> NormalEquations:
-    """Normal equations of one chain from its linearized factors."""
+def assemble(
+    blocks: Sequence[Rows | Stream], steps: int, tangent: int, parameters: int, rooms: Rooms | None = None
+) -> NormalEquations:
+    """Normal equations of one chain from its linearized factors; ``rooms`` hold them until the next ones."""
     reach = max(max(block.offsets) for block in blocks)
-    sums = _Sums.of(steps, tangent, reach, parameters)
+    sums = _Sums.of(steps, tangent, reach, parameters, rooms or Rooms())
     by, linked = routines(steps), set[int]()
     for block in blocks:
         done, places = (0, ()) if by is None else add_products(by, block, sums.band, sums.border, sums.corner)
@@ -96,7 +99,7 @@ def gather(
 
     Columns are the steps in order of offset, then the parameters, then the gradient.
     """
-    sums = _Sums.of(steps, tangent, reach, parameters)
+    sums = _Sums.of(steps, tangent, reach, parameters, Rooms())
     for offsets, block in products:
         places = [offset * tangent + local for offset in offsets for local in range(tangent)]
         sums.add(block, places, _runs(places), 0)
@@ -123,11 +126,13 @@ class _Sums:
     corner: Array
 
     @classmethod
-    def of(cls, steps: int, tangent: int, reach: int, parameters: int) -> _Sums:
+    def of(cls, steps: int, tangent: int, reach: int, parameters: int, rooms: Rooms) -> _Sums:
         """Zeros."""
+        band = rooms.zeros("band", (steps, tangent, (reach + 1) * tangent))
+        band[:] = 0.0
         border = np.zeros((parameters + 1, steps, tangent)).transpose(1, 2, 0)  # LAPACK wants whole columns
         corner = np.zeros((parameters + 1, parameters + 1))
-        return cls(np.zeros((steps, tangent, (reach + 1) * tangent)), border, corner)
+        return cls(band, border, corner)
 
     def equations(self, linked: tuple[int, ...] = ()) -> NormalEquations:
         """The sums so far."""

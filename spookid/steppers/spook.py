@@ -42,7 +42,8 @@ class Spook:
 
     multipliers: Literal["eliminated", "lifted"] = "eliminated"
     """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive, and a stiff hinge makes the
-    problem hard to solve. ``"lifted"``: λ is unknown, and Σλ + G v₊ = a are hard rows; any compliance from zero up."""
+    problem hard to solve. ``"lifted"``: λ is unknown, and Σλ + G v₊ = a are hard rows; any compliance from zero up, and
+    the same answer where both can be had."""
     law: DryFriction = field(default=DryFriction(), repr=False)
     """Form of dry friction; ``Problem.friction`` sets it."""
 
@@ -110,13 +111,9 @@ class Spook:
         step = self._step(model, settings)
         friction = self.law.factors(model, settings, step.slips(step.v_next), step.extra, step.variables)
         if not self._lifted:
-            return [_initial_factor(step, rigid=False), _impulse_factor(step, step.eliminated), *friction]
-        return [
-            _initial_factor(step, rigid=True),
-            _impulse_factor(step, lambda _: step.multipliers),
-            _constraint_factor(step),
-            *friction,
-        ]
+            return [_initial_factor(step, step.sigma), _impulse_factor(step, step.eliminated), *friction]
+        impulse = _impulse_factor(step, step.lifted)
+        return [_initial_factor(step, step.softened), impulse, _constraint_factor(step), *friction]
 
     def _step(self, model: Model, settings: Settings) -> Step:
         return Step(model, settings, self.law, self.manifold(model), self._multipliers(model))
@@ -205,12 +202,23 @@ class Step:
         compliance = ca.vertcat(ca.SX(0, 1), *(j.compliances() for j in model.joints))
         self.sigma = 4 / h**2 * compliance * relaxation
         """Diagonal of Σ, (5 n_j,)."""
+        together = sum((ca.SX(body.mass) for body in model.bodies), ca.SX(0))
+        self.softened = self.sigma + relaxation / together
+        """Diagonal of Σ̃, Σ of joints that are no stiffer than one on which all masses together swing with ω h = 2."""
         self.target = relaxation * (self.at.constraint @ self.v - 4 / h * self.at.violation)
         """a = −(4/h) Υ g + Υ G v, (5 n_j,)."""
 
     def eliminated(self, w: ca.SX) -> ca.SX:
         """λ(w) = Σ⁻¹ (a − G w), (5 n_j,)."""
         return (self.target - self.at.constraint @ w) / self.sigma
+
+    def lifted(self, w: ca.SX) -> ca.SX:
+        """λ(w) = λ − Σ̃⁻¹ G (w − v₊) with the unknown λ of v₊, (5 n_j,): with Σ̃ = Σ as eliminated.
+
+        With λ for both residuals nothing but M would tie (q₊ ⊟ q)/h to v₊, and positions would follow the noise in the
+        directions that joints hold.
+        """
+        return self.multipliers - (self.at.constraint @ (w - self.v_next)) / self.softened
 
     def constraint(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
         """Σλ + G w − a, (5 n_j,)."""
@@ -265,16 +273,14 @@ def _constraint_factor(step: Step) -> Factor:
     )
 
 
-def _initial_factor(step: Step, rigid: bool) -> Factor:
+def _initial_factor(step: Step, sigma: ca.SX) -> Factor:
     """Δp_q0 = M_Σ Δq₀/h and Δp_u0 = M_Σ Δv₀ with Δq₀ = −G⁺ g, Δv₀ = G⁺ G v₀, times √κ (after 3.16, 3.17).
 
-    M_Σ = M + GᵀΣ⁻¹G; where Σ may vanish (``rigid``), M stands in its place.
+    M_Σ = M + GᵀΣ⁻¹G, with the diagonal of a Σ that nowhere vanishes.
     """
     g, G = step.at.violation, step.at.constraint
     projected = _pseudo_inverse_times(G, ca.horzcat(-g / step.settings.step, G @ step.v))
-    weighted = step.at.mass @ projected
-    if not rigid:
-        weighted += G.T @ ((G @ projected) / ca.horzcat(step.sigma, step.sigma))
+    weighted = step.at.mass @ projected + G.T @ ((G @ projected) / ca.horzcat(sigma, sigma))
     return Factor(
         "initial state",
         Group.STATE,
