@@ -301,12 +301,13 @@ static int grown(const double *J, size n, size count, unsigned long long *seen) 
 
 /* Sums of products of entries of transposed Jacobians (n, count), added to bands and borders step by step, and to
    corners over all. The kernel `rows` gives the Jacobians eight at a time if there is one; else they are in `matrix`.
-   Where an entry differs from zero that is not `seen` it all ends: `done` is the number of steps before. */
+   Where an entry differs from zero that is not `seen` it all ends: `done` is the number of steps before. The bands of
+   the steps that are `fresh` steps ahead are cleared first, if it is not negative. */
 EXPORT int products_along(size n, along rows, size arguments, const double **first, const size *stride,
                           const double *matrix, size count, unsigned long long *seen, size entries, const int *entry,
                           const int *begin, const int *left, const int *right, size bands, const size *band_at,
                           double *band, size band_stride, size borders, const size *border_at, double *border,
-                          size border_stride, size corners, double *corner, size *done) {
+                          size border_stride, size corners, double *corner, size *done, size fresh) {
   lanes *values = room(entries + corners + (rows ? count : 0)), *sums = values + entries;
   const double **here_first = malloc((arguments + 1) * sizeof(double *));
   kernel f = {rows, arguments, count, first, here_first, stride};
@@ -318,6 +319,7 @@ EXPORT int products_along(size n, along rows, size arguments, const double **fir
     const double *J = rows ? (double *)(sums + corners) : matrix + s * count;
     if (rows && (failed = evaluate(&f, s, here, (double *)J))) break;
     if (grown(J, here, count, seen)) break;
+    for (size i = 0; fresh >= 0 && i < here * band_stride; ++i) band[(s + fresh) * band_stride + i] = 0.0;
     for (size l = 0; l < LANES; ++l)
       for (size e = 0; e < entries; ++e) values[e][l] = l < here ? J[l * count + entry[e]] : 0.0;
     for (size t = 0; t < targets; ++t) {

@@ -58,6 +58,7 @@ INLINE void strip(lanes *at, const int w, const double *left, const lanes *right
 static void strips(lanes *at, size wide, const double *left, const lanes *right, size count, size V) {
   size c = 0;
   for (; c + GROUP <= wide; c += GROUP) strip(at + c, GROUP, left, right + c, count, V);
+  for (; c + PAIR <= wide; c += PAIR) strip(at + c, PAIR, left, right + c, count, V);
   for (; c < wide; ++c) strip(at + c, 1, left, right + c, count, V);
 }
 

@@ -11,9 +11,15 @@ typedef double loose __attribute__((vector_size(8 * LANES), aligned(8)));
 typedef long long size;
 
 #ifdef __AVX512F__
-#define GROUP 3
+#define GROUP 4
+#define PAIR 2
+
+
 #else
 #define GROUP 1
+#define PAIR 1
+
+
 #endif
 
 #define EXPORT __attribute__((visibility("default")))

@@ -169,6 +169,7 @@ MECHANICS_FREE = {
     "errors",
     "factor",
     "kernels",
+    "rooms",
     "team",
     "horizons",
     "compiled",
@@ -190,7 +191,8 @@ MAY_KNOW = {
     "libraries": set(),
     "compiled": {"errors", "kernels", "compiler", "libraries"},
     "native": {"kernels", "compiled", "compiler"},
-    "blocks": {"kernels", "compiled", "compiler", "native"},
+    "rooms": {"kernels"},
+    "blocks": {"kernels", "rooms", "compiled", "compiler", "native"},
     "derivatives": {"compiled", "factor", "manifold"},
     "transcription": {"factor", "kernels", "team", "compiled", "derivatives", "manifold"},
     **{

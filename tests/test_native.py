@@ -12,6 +12,7 @@ from spookid.solvers import elimination, products, structured
 from spookid.solvers.batched import null_space, smallest_solution, split
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import eliminate
+from spookid.rooms import Rooms
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import assemble
 
@@ -93,7 +94,7 @@ def test_entries_that_are_zero_at_first_are_not_missed(by, rng, monkeypatch, mos
     block.matrix[30, 2, 1] = -0.0
     monkeypatch.setattr(products, "_MOST", most)
     products._plan.cache_clear()
-    sums = structured._Sums.of(steps, tangent, 1, parameters)
+    sums = structured._Sums.of(steps, tangent, 1, parameters, Rooms())
     done, _ = products.add_products(by, block, sums.band, sums.border, sums.corner)
     assert done == (39 if most > 1000 else 16 if most else 0)
     found = assemble([block], steps, tangent, parameters)

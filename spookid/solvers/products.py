@@ -45,10 +45,11 @@ class _Plan:
 
 
 def add_products(
-    by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array
+    by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array, fresh: bool = False
 ) -> tuple[int, tuple[int, ...]]:
     """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner; at
-    all its steps, or at those before there are too many products to gain by it.
+    all its steps, or at those before there are too many products to gain by it. With ``fresh`` the band is zero up to its
+    last offset and empty after that.
 
     How many steps, and the places of its columns there, from the first unknown of their step on.
     """
@@ -67,7 +68,7 @@ def add_products(
             *(address(plan.first), address(plan.left), address(plan.right)),
             *(len(plan.band), address(plan.band), address(band[part]), tangent * width),
             *(len(plan.border), address(plan.border), address(border[part]), tangent),
-            *(len(plan.corner), address(sums), address(reached)),
+            *(len(plan.corner), address(sums), address(reached), max(block.offsets) if fresh else -1),
         )
         _add(sums, plan.corner, corner)
         done, places = done + int(reached[0]), plan.seen

@@ -52,9 +52,7 @@ class Saddle(Protocol):
         """The states' step (N t,) and the multipliers of each hard factor, for a step of the parameters."""
 
 
-def saddle(
-    equations: NormalEquations, hard: Sequence[Rows], damping: Array, rooms: Rooms
-) -> Saddle:
+def saddle(equations: NormalEquations, hard: Sequence[Rows], damping: Array, rooms: Rooms) -> Saddle:
     """The saddle-point system of a chain.
 
     Args:

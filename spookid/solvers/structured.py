@@ -84,8 +84,15 @@ def assemble(
     reach = max(max(block.offsets) for block in blocks)
     sums = _Sums.of(steps, tangent, reach, parameters, rooms or Rooms())
     by, linked = routines(steps), set[int]()
-    for block in blocks:
-        done, places = (0, ()) if by is None else add_products(by, block, sums.band, sums.border, sums.corner)
+    # One that goes all the way clears the band as it goes, while it has it at hand.
+    spanning = [b for b in blocks if by is not None and max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
+    sums.band[: reach if spanning else steps] = 0.0
+    for block in (*spanning, *(b for b in blocks if b not in spanning)):
+        done, places = (0, ())
+        if by is not None:
+            done, places = add_products(by, block, sums.band, sums.border, sums.corner, block in spanning)
+        if block in spanning:
+            sums.band[reach + done :] = 0.0
         linked.update(places)
         for start, matrix in block.parts(done):
             linked.update(sums.add_square(matrix, block.offsets, start))
@@ -127,9 +134,8 @@ class _Sums:
 
     @classmethod
     def of(cls, steps: int, tangent: int, reach: int, parameters: int, rooms: Rooms) -> _Sums:
-        """Zeros."""
+        """Zeros, but for a band that rooms have held before."""
         band = rooms.zeros("band", (steps, tangent, (reach + 1) * tangent))
-        band[:] = 0.0
         border = np.zeros((parameters + 1, steps, tangent)).transpose(1, 2, 0)  # LAPACK wants whole columns
         corner = np.zeros((parameters + 1, parameters + 1))
         return cls(band, border, corner)
