@@ -8,8 +8,8 @@ import pytest
 from spookid.blocks import blocks
 from spookid.compiler import CompilationError, find
 from spookid.kernels import Array
-from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 from spookid.rooms import Rooms
+from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 from spookid.solvers.reduction import Rows
 from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle, saddle
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble

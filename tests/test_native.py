@@ -8,11 +8,11 @@ from scipy.optimize import lsq_linear
 
 from spookid import native
 from spookid.compiler import CompilationError, find
+from spookid.rooms import Rooms
 from spookid.solvers import elimination, products, structured
 from spookid.solvers.batched import null_space, smallest_solution, split
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import eliminate
-from spookid.rooms import Rooms
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import assemble
 

@@ -88,12 +88,12 @@ def assemble(
     spanning = [b for b in blocks if by is not None and max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
     sums.band[: reach if spanning else steps] = 0.0
     for block in (*spanning, *(b for b in blocks if b not in spanning)):
-        done, places = (0, ())
+        fresh, done = block in spanning, 0
         if by is not None:
-            done, places = add_products(by, block, sums.band, sums.border, sums.corner, block in spanning)
-        if block in spanning:
+            done, places = add_products(by, block, sums.band, sums.border, sums.corner, fresh)
+            linked.update(places)
+        if fresh:
             sums.band[reach + done :] = 0.0
-        linked.update(places)
         for start, matrix in block.parts(done):
             linked.update(sums.add_square(matrix, block.offsets, start))
     return sums.equations(tuple(sorted(place - tangent for place in linked if tangent <= place < 2 * tangent)))
