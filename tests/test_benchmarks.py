@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spookid import Spook, Status
+
 pytest.importorskip("spookid.compiler").find()
 
 ROOT = Path(__file__).parents[1]
@@ -33,3 +35,12 @@ def test_benchmarks_run_and_show_each_target_beside_its_figure(tmp_path):
         assert target in line
         assert f"| {what} | " in page.read_text(encoding="utf-8")
     assert sum("SciPy single shooting" in line for line in lines) == 2
+
+
+def test_lifted_multipliers_serve_thirteen_parameters():
+    from benchmarks.problems import furuta
+
+    fits = [furuta(Spook(multipliers), 200, 13).solve() for multipliers in ("eliminated", "lifted")]
+    assert all(fit.status is Status.CONVERGED for fit in fits)
+    assert fits[1].iterations <= fits[0].iterations + 4
+    assert fits[1].cost.total == pytest.approx(fits[0].cost.total, rel=0.01)

@@ -256,6 +256,17 @@ def test_lifted_and_eliminated_multipliers_move_alike():
     np.testing.assert_array_equal(runs[0].v, runs[1].v)
 
 
+@pytest.mark.parametrize("state_weight", [1e2, 1e5])
+def test_lifted_and_eliminated_multipliers_give_one_answer(state_weight):
+    settings = {"duration": 1.0, "hinge": {"compliance": 1e-4, "damping": 0.02}, "state_weight": state_weight}
+    fits = [release(0.01, stepper=stepper, **settings) for stepper in (Spook(), LIFTED)]
+    assert all(s.status is Status.CONVERGED for s in fits)
+    assert fits[1].cost.total == pytest.approx(fits[0].cost.total, rel=1e-2)
+    for name, value in fits[0].values.items():
+        assert abs(fits[1][name].estimate - value) < 0.05 * fits[0][name].std_err
+        assert fits[1][name].std_err == pytest.approx(fits[0][name].std_err, rel=0.1)
+
+
 def test_lifted_estimates_do_not_depend_on_the_compliance():
     fits = [
         release(0.01, duration=1.0, hinge={"compliance": compliance}, stepper=LIFTED) for compliance in (1e-8, 1e-10, 0)

@@ -48,8 +48,8 @@ def add_products(
     by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array, fresh: bool = False
 ) -> tuple[int, tuple[int, ...]]:
     """Add a factor's JᵀJ to its chain's band (N, t, bandwidth), border (N, t, n_p + 1) in whole columns, and corner; at
-    all its steps, or at those before there are too many products to gain by it. A ``fresh`` band is zero before the step
-    at the largest offset, and from there on holds what may be forgotten.
+    all its steps, or at those before there are too many products to gain by it. A ``fresh`` band is zero before the
+    step at the largest offset, and from there on holds what may be forgotten.
 
     How many steps, and the places of its columns there, from the first unknown of their step on.
     """

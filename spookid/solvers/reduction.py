@@ -40,7 +40,7 @@ _FEW_ROWS, _SMALL = 0.25, 16
 unknowns a step: worth it for few rows, or steps that are small."""
 _SAMPLES, _INDEPENDENT = 32, 1e-6
 """Steps that are looked at for rows that others imply, and the least share of the largest singular value."""
-_STIFF, _STIFFEST = 1e4, 1e18
+_STIFF, _STIFFEST = 10.0, 1e18
 """ρ is raised so much for rows that take the place of multipliers. Where the equations of motion themselves are hard,
 slow errors in them cost next to nothing until they are this stiff; other rows lose to rounding much earlier."""
 
