@@ -262,9 +262,9 @@ def test_lifted_and_eliminated_multipliers_give_one_answer(state_weight):
     fits = [release(0.01, stepper=stepper, **settings) for stepper in (Spook(), LIFTED)]
     assert all(s.status is Status.CONVERGED for s in fits)
     assert fits[1].cost.total == pytest.approx(fits[0].cost.total, rel=1e-2)
-    for name, value in fits[0].values.items():
-        assert abs(fits[1][name].estimate - value) < 0.05 * fits[0][name].std_err
-        assert fits[1][name].std_err == pytest.approx(fits[0][name].std_err, rel=0.1)
+    assert fits[1].values == pytest.approx(fits[0].values, rel=1e-3)
+    known = [s.sensitivities.factor.T @ s.sensitivities.factor for s in fits]
+    np.testing.assert_allclose(known[1], known[0], rtol=0.02, atol=1e-3 * known[0].max())
 
 
 def test_lifted_estimates_do_not_depend_on_the_compliance():
