@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -34,9 +35,9 @@ class Blocks:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         self.saddle = SaddleBlocks(loaded)
-        self._eliminate, self._forward, self._backward = (
-            getattr(loaded, name) for name in ("eliminate_along", "forward_blocks", "backward_blocks")
-        )
+        names = ("eliminate_along", "forward_blocks", "backward_blocks", "forward_columns", "backward_columns")
+        self._eliminate, self._forward, self._backward, *both = (getattr(loaded, name) for name in names)
+        self._forward_columns, self._backward_columns = both
         self._eliminate.restype = ctypes.c_longlong
 
     def eliminate(self, band: Array, diagonal: Array, damping: float, border: Array) -> tuple[Array, int]:
@@ -80,6 +81,22 @@ class Blocks:
         out = np.empty(n * t)
         self._backward(*_sizes(n, t, len(border)), *_addresses(factor, border, half, move, out))
         return out
+
+    def solve(self, factor: Array, right: Array) -> None:
+        """L⁻ᵀ L⁻¹ right in the place of right (N t, m), C-contiguous."""
+        self._substitute(self._forward_columns, factor, right)
+        self._substitute(self._backward_columns, factor, right)
+
+    def solve_transposed(self, factor: Array, right: Array) -> None:
+        """L⁻ᵀ right in the place of right (N t, m), C-contiguous."""
+        self._substitute(self._backward_columns, factor, right)
+
+    @staticmethod
+    def _substitute(function: Callable[..., object], factor: Array, right: Array) -> None:
+        n, t, _ = factor.shape
+        m = right.shape[1]
+        room = _aligned((2, t, -(-m // _LANES) * _LANES))
+        function(*_sizes(n, t, m), *_addresses(factor, right, room))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.problems import furuta
 
+from spookid import Spook
+from spookid.assembly import assemble as assembled
 from spookid.blocks import blocks
 from spookid.compiler import CompilationError, find
 from spookid.kernels import Array
+from spookid.knowledge import foresee
+from spookid.solvers import elimination
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 from spookid.solvers.reduction import Rows
 from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle, saddle
@@ -53,6 +58,33 @@ def test_blocks_and_bands_give_the_same(tangent, parameters):
         step = found.states(one, move)
         close(step, expected.states(two, move))
     assert step[tangent + 1] == -other[tangent + 1]  # its diagonal is taken for 1
+    close(found.response, expected.response)
+
+
+@pytest.mark.parametrize("columns", [1, 8, 14, 30])
+@pytest.mark.parametrize("tangent", [4, 5, 11, 24])
+def test_many_right_hand_sides_at_once(tangent, columns):
+    whole = equations(9, tangent, 2)
+    diagonal = whole.diagonal
+    right = np.random.default_rng(6).normal(size=(len(whole.band), columns))
+    expected = BandElimination(whole.copy(), diagonal, ALPHA).solve(right.copy())
+    found = eliminate(whole, ALPHA)
+    assert isinstance(found, BlockElimination)
+    solved = found.solve(right.copy())
+    close(solved, expected)
+    back = np.column_stack([whole.apply(column, np.zeros(2))[0] for column in solved.T])
+    np.testing.assert_allclose(
+        back + ALPHA * diagonal[:, None] * solved, np.where(diagonal[:, None] > 0, right, 0.0), atol=1e-6
+    )
+
+
+def test_the_answer_is_the_same_by_bands(monkeypatch):
+    assembly = assembled(furuta(Spook(), 201, 4))
+    found = foresee(assembly).sensitivities
+    monkeypatch.setattr(elimination, "blocks", lambda steps: None)
+    expected = foresee(assembly).sensitivities
+    assert np.isfinite(expected.standard_errors).any()
+    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-9)
 
 
 def test_curvature_is_added_and_damping_is_that_of_the_plain_matrix():
