@@ -49,7 +49,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "steppers.variational",
     ),
     "evidence": ("recording", "sampling", "_registry", "pickled", "_conversion", "datasets", "observations"),
-    "transcription": ("transcription",),
+    "transcription": ("factor_kernels", "transcription"),
     "solvers": (
         "solvers.status",
         "solvers.batched",
@@ -175,6 +175,7 @@ MECHANICS_FREE = {
     "blocks",
     "derivatives",
     "manifold",
+    "factor_kernels",
     "transcription",
 }
 
@@ -191,7 +192,8 @@ MAY_KNOW = {
     "native": {"kernels", "compiled", "compiler"},
     "blocks": {"kernels", "compiled", "compiler", "native"},
     "derivatives": {"compiled", "factor", "manifold"},
-    "transcription": {"factor", "kernels", "team", "compiled", "derivatives", "manifold"},
+    "factor_kernels": {"factor", "kernels", "compiled", "derivatives", "manifold"},
+    "transcription": {"factor", "factor_kernels", "kernels", "team", "derivatives", "manifold"},
     **{
         f"complementarity.{name}": COMPLEMENTARITY | {"kernels"}
         for name in ("status", "enumeration", "lemke", "linear", "mixed", "law", "pieces", "bounded")

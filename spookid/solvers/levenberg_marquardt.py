@@ -96,7 +96,7 @@ class LevenbergMarquardt:
         """Have all kernels ready that ``solve`` takes; a compiler runs beside others."""
         steps = [chain.steps for chain in transcription.chains]
         with Team(_COMPILERS) as team:
-            early: list[Callable[[], object]] = [lambda: transcription.kernels, lambda: routines(sum(steps))]
+            early: list[Callable[[], object]] = [lambda: transcription.kernels.points, lambda: routines(sum(steps))]
             team.each(_done, early)
             reduction = Reduction(transcription, start)
             reach = max(factor.reach for factor in reduction.kept)

@@ -161,10 +161,10 @@ class Reduction:
 
     def needed(self) -> list[Callable[[], object]]:
         """Each makes some of the kernels ready that linearizing takes."""
-        problem, directions = self.problem, self.directions
+        kernels, directions = self.problem.kernels, self.directions
         if directions is not None:
-            return [lambda: problem.directional(directions)]
-        return [lambda: problem.jacobians, lambda: problem.adjoints]
+            return [lambda: kernels.directional(directions)]
+        return [lambda: kernels.jacobians, lambda: kernels.adjoints]
 
     @property
     def _chains(self) -> range:

@@ -111,7 +111,7 @@ class Restoration:
 
     def _settled(self, point: Point, chain: int, part: slice, passes: int, basis: Array, drag: Array | None) -> bool:
         """Some steps moved by compiled C; False if there is none, or if the rows depend on one another."""
-        problem, by, factor, move = self._problem, self._native, self._problem.local[0], self._problem.mover
+        problem, by, factor, move = self._problem, self._native, self._problem.local[0], self._problem.kernels.mover
         call, rows = problem.local_rows(factor, point, chain), len(factor.rows)
         if by is None or len(problem.local) > 1 or not self.rank == rows <= self._wide:
             return False
