@@ -23,7 +23,6 @@ from spookid.compiler import CompilationError
 from spookid.kernels import Array
 from spookid.native import address
 
-_SOURCES = ("vectors.h", "blocks.c", "saddle.c")
 Integers = NDArray[np.int64]
 
 _LANES, _ROWS = 8, 4
@@ -34,7 +33,6 @@ class Blocks:
     """The functions of the C code."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
-        self.saddle = SaddleBlocks(loaded)
         names = ("eliminate_along", "forward_blocks", "backward_blocks", "forward_columns", "backward_columns")
         self._eliminate, self._forward, self._backward, *both = (getattr(loaded, name) for name in names)
         self._forward_columns, self._backward_columns = both
@@ -205,13 +203,24 @@ class SaddleFactor:
 
 def blocks(steps: int) -> Blocks | None:
     """The functions, None if there is no compiler, or if that is not wanted for so few steps."""
-    return _loaded(os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted(steps) else None
+    loaded = _library("blocks.c", steps)
+    return None if loaded is None else Blocks(loaded)
 
 
-@lru_cache(maxsize=4)
-def _loaded(_command: str, _path: str) -> Blocks | None:
+def saddle_blocks(steps: int) -> SaddleBlocks | None:
+    """Likewise; compiled apart, for few problems have hard rows."""
+    loaded = _library("saddle.c", steps)
+    return None if loaded is None else SaddleBlocks(loaded)
+
+
+def _library(name: str, steps: int) -> ctypes.CDLL | None:
+    return _loaded(name, os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted(steps) else None
+
+
+@lru_cache(maxsize=8)
+def _loaded(name: str, _command: str, _path: str) -> ctypes.CDLL | None:
     try:
-        return Blocks(load("\n".join(Path(__file__).with_name(name).read_text("ascii") for name in _SOURCES)))
+        return load("\n".join(Path(__file__).with_name(part).read_text("ascii") for part in ("vectors.h", name)))
     except (CompilationError, OSError):
         return None
 

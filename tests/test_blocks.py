@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from benchmarks.problems import furuta
 
-from spookid import Spook
+from spookid import Spook, native
+from spookid import blocks as compiled_blocks
 from spookid.assembly import assemble as assembled
 from spookid.blocks import blocks
 from spookid.compiler import CompilationError, find
@@ -14,6 +15,7 @@ from spookid.kernels import Array
 from spookid.knowledge import foresee
 from spookid.solvers import elimination
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Rows
 from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle, saddle
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
@@ -204,3 +206,17 @@ def test_a_singular_saddle_point_is_refused():
     damping = np.zeros(len(whole.band))  # unknowns that move nothing are left without a pivot
     with pytest.raises(NotPositiveDefiniteError, match="no pivot in step"):
         saddle(whole, [Rows((0,), np.zeros((6, 7, 1)), None)], damping)
+
+
+@pytest.mark.parametrize(("multipliers", "count"), [("eliminated", 5), ("lifted", 6)])
+def test_all_that_a_solve_takes_is_compiled_before_it(multipliers, count, monkeypatch, tmp_path):
+    monkeypatch.setenv("SPOOKID_CACHE", str(tmp_path))
+    for module in (native, compiled_blocks):
+        module._loaded.cache_clear()
+    assembly = assembled(furuta(Spook(multipliers=multipliers), 41, 4))
+    solver = LevenbergMarquardt(max_iterations=2, newton=False)
+    solver.prepare(assembly.transcription, assembly.start)
+    libraries = sorted(tmp_path.iterdir())
+    solver.solve(assembly.transcription, assembly.start)
+    assert sorted(tmp_path.iterdir()) == libraries
+    assert len(libraries) == count  # three of kernels, two of linear algebra, and one for hard rows

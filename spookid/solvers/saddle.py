@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from spookid.blocks import SaddleBlocks, blocks
+from spookid.blocks import SaddleBlocks, saddle_blocks
 from spookid.kernels import Array
 from spookid.native import integers
 from spookid.solvers.elimination import Half
@@ -64,8 +64,8 @@ def saddle(equations: NormalEquations, hard: Sequence[Rows], damping: Array) -> 
     """
     tangent = len(equations.band) // equations.steps
     near = equations.band.shape[1] <= 2 * tangent and max(max(rows.offsets) for rows in hard) <= 1
-    if near and (by := blocks(equations.steps)) is not None:
-        return BlockSaddle(equations, hard, damping, by.saddle)
+    if near and (by := saddle_blocks(equations.steps)) is not None:
+        return BlockSaddle(equations, hard, damping, by)
     return BandSaddle(equations, hard, damping)
 
 
