@@ -193,3 +193,100 @@ EXPORT void backward_blocks(size n, size t, size borders, const double *factor, 
     memcpy(out + k * t, known, t * sizeof(double));
   }
 }
+
+/* Vectors of several right-hand sides that are worked on at once. */
+#define WIDE (GROUP > 1 ? 2 : 1)
+
+/* What is taken from rows of right-hand sides: `count` other rows, times entries of the factor. */
+typedef struct {
+  const double *left;
+  size across, along;
+  const lanes *right;
+  size count;
+} Part;
+
+INLINE void take_part(lanes (*sum)[WIDE], const int h, const int w, size V, Part part) {
+  for (size r = 0; r < part.count; ++r, part.left += part.along, part.right += V) {
+    UNROLL for (int i = 0; i < h; ++i) {
+      UNROLL for (int j = 0; j < w; ++j) sum[i][j] -= part.left[i * part.across] * part.right[j];
+    }
+  }
+}
+
+/* h rows and w vectors less two parts, and solved with the h rows and columns of the factor at `corner`, whose rows are
+   `apart` numbers apart: from the first on, by its transpose, or from the last on. */
+INLINE void settle(lanes *at, const int h, const int w, const int first, size V, Part one, Part two,
+                   const double *corner, size apart) {
+  lanes sum[ROWS][WIDE];
+  UNROLL for (int i = 0; i < h; ++i) {
+    UNROLL for (int j = 0; j < w; ++j) sum[i][j] = at[i * V + j];
+  }
+  take_part(sum, h, w, V, one);
+  take_part(sum, h, w, V, two);
+  UNROLL for (int step = 0; step < h; ++step) {
+    const int i = first ? step : h - 1 - step;
+    UNROLL for (int j = 0; j < w; ++j) {
+      UNROLL for (int s = 0; s < step; ++s) {
+        const int r = first ? s : h - 1 - s;
+        sum[i][j] -= corner[first ? r * apart + i : i * apart + r] * sum[r][j];
+      }
+      at[i * V + j] = sum[i][j] *= corner[i * apart + i];
+    }
+  }
+}
+
+INLINE void settle_rows(lanes *at, const int h, const int first, size V, Part one, Part two, const double *corner,
+                        size apart) {
+  size c = 0;
+  for (; c + WIDE <= V; c += WIDE, one.right += WIDE, two.right += WIDE)
+    settle(at + c, h, WIDE, first, V, one, two, corner, apart);
+  for (; c < V; ++c, ++one.right, ++two.right) settle(at + c, h, 1, first, V, one, two, corner, apart);
+}
+
+static void take_in(lanes *to, size V, const double *from, size rows, size m) {
+  memset(to, 0, rows * V * sizeof(lanes));
+  for (size i = 0; i < rows; ++i) memcpy(to + i * V, from + i * m, m * sizeof(double));
+}
+
+static void give_back(double *to, const lanes *from, size V, size rows, size m) {
+  for (size i = 0; i < rows; ++i) memcpy(to + i * m, from + i * V, m * sizeof(double));
+}
+
+/* x = L^-1 x, (n, t, m). A step's rows of the factor are those of a matrix whose rows are 2 t - 1 numbers apart, with
+   the columns of the next step behind its own. `room` is for two steps. */
+EXPORT void forward_columns(size n, size t, size m, const double *factor, double *x, lanes *room) {
+  size V = vectors(m), apart = 2 * t - 1;
+  for (size k = 0; k < n; ++k, factor += 2 * t * t, x += t * m) {
+    lanes *here = room + k % 2 * t * V, *last = room + (k + 1) % 2 * t * V;
+    take_in(here, V, x, t, m);
+    for (size i = 0; i < t;) {
+      Part past = {k ? factor - 2 * t * t + t + i : 0, 1, apart, last, k ? t : 0}, own = {factor + i, 1, apart, here, i};
+      const double *corner = factor + i * apart + i;
+      if (t - i >= ROWS)
+        settle_rows(here + i * V, ROWS, 1, V, past, own, corner, apart), i += ROWS;
+      else
+        settle_rows(here + i * V, 1, 1, V, past, own, corner, apart), i += 1;
+    }
+    give_back(x, here, V, t, m);
+  }
+}
+
+/* x = L^-T x, likewise. */
+EXPORT void backward_columns(size n, size t, size m, const double *factor, double *x, lanes *room) {
+  size V = vectors(m), apart = 2 * t - 1;
+  for (size k = n - 1; k >= 0; --k) {
+    const double *at = factor + k * 2 * t * t;
+    lanes *here = room + k % 2 * t * V, *next = room + (k + 1) % 2 * t * V;
+    take_in(here, V, x + k * t * m, t, m);
+    for (size i = t; i > 0;) {
+      size h = i % ROWS ? 1 : ROWS, done = i;
+      const double *row = at + (i -= h) * apart;
+      Part own = {row + done, apart, 1, here + done * V, t - done}, later = {row + t, apart, 1, next, k + 1 < n ? t : 0};
+      if (h == ROWS)
+        settle_rows(here + i * V, ROWS, 0, V, later, own, row + i, apart);
+      else
+        settle_rows(here + i * V, 1, 0, V, later, own, row + i, apart);
+    }
+    give_back(x + k * t * m, here, V, t, m);
+  }
+}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -23,7 +24,6 @@ from spookid.kernels import Array
 from spookid.native import address
 from spookid.rooms import Rooms
 
-_SOURCES = ("vectors.h", "blocks.c", "saddle.c")
 Integers = NDArray[np.int64]
 
 _LANES, _ROWS = 8, 4
@@ -34,10 +34,9 @@ class Blocks:
     """The functions of the C code."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
-        self.saddle = SaddleBlocks(loaded)
-        self._eliminate, self._forward, self._backward = (
-            getattr(loaded, name) for name in ("eliminate_along", "forward_blocks", "backward_blocks")
-        )
+        names = ("eliminate_along", "forward_blocks", "backward_blocks", "forward_columns", "backward_columns")
+        self._eliminate, self._forward, self._backward, *both = (getattr(loaded, name) for name in names)
+        self._forward_columns, self._backward_columns = both
         self._eliminate.restype = ctypes.c_longlong
 
     def eliminate(self, band: Array, diagonal: Array, damping: float, border: Array) -> tuple[Array, int]:
@@ -81,6 +80,22 @@ class Blocks:
         out = np.empty(n * t)
         self._backward(*_sizes(n, t, len(border)), *_addresses(factor, border, half, move, out))
         return out
+
+    def solve(self, factor: Array, right: Array) -> None:
+        """L⁻ᵀ L⁻¹ right in the place of right (N t, m), C-contiguous."""
+        self._substitute(self._forward_columns, factor, right)
+        self._substitute(self._backward_columns, factor, right)
+
+    def solve_transposed(self, factor: Array, right: Array) -> None:
+        """L⁻ᵀ right in the place of right (N t, m), C-contiguous."""
+        self._substitute(self._backward_columns, factor, right)
+
+    @staticmethod
+    def _substitute(function: Callable[..., object], factor: Array, right: Array) -> None:
+        n, t, _ = factor.shape
+        m = right.shape[1]
+        room = _aligned((2, t, -(-m // _LANES) * _LANES))
+        function(*_sizes(n, t, m), *_addresses(factor, right, room))
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,13 +205,24 @@ class SaddleFactor:
 
 def blocks(steps: int) -> Blocks | None:
     """The functions, None if there is no compiler, or if that is not wanted for so few steps."""
-    return _loaded(os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted(steps) else None
+    loaded = _library("blocks.c", steps)
+    return None if loaded is None else Blocks(loaded)
 
 
-@lru_cache(maxsize=4)
-def _loaded(_command: str, _path: str) -> Blocks | None:
+def saddle_blocks(steps: int) -> SaddleBlocks | None:
+    """Likewise; compiled apart, for few problems have hard rows."""
+    loaded = _library("saddle.c", steps)
+    return None if loaded is None else SaddleBlocks(loaded)
+
+
+def _library(name: str, steps: int) -> ctypes.CDLL | None:
+    return _loaded(name, os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted(steps) else None
+
+
+@lru_cache(maxsize=8)
+def _loaded(name: str, _command: str, _path: str) -> ctypes.CDLL | None:
     try:
-        return Blocks(load("\n".join(Path(__file__).with_name(name).read_text("ascii") for name in _SOURCES)))
+        return load("\n".join(Path(__file__).with_name(part).read_text("ascii") for part in ("vectors.h", name)))
     except (CompilationError, OSError):
         return None
 

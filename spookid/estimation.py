@@ -117,7 +117,7 @@ def _solve(
     start = assembly.start if warm_start is None else _warm(assembly, warm_start, own)
     _check_freedom(assembly, start)
     solver.prepare(assembly.transcription, start)
-    compiling = assembly.transcription.compiling
+    compiling = assembly.transcription.kernels.seconds
     build = time.perf_counter() - began - compiling
     outcome = solver.solve(assembly.transcription, start, callback)
     return _answer(assembly, outcome, Times.of(outcome.timing, build, compiling), backend, doubtful)
@@ -207,7 +207,7 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, do
     held = at_bounds(transcription, outcome.point)
     knowledge = learn(assembly, outcome.point, held)
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
-    motion, kernels = trajectories(assembly, outcome.point), transcription.kernels
+    motion, kernels = trajectories(assembly, outcome.point), transcription.kernels.points
     notices = [*assembly.notices, *filter(None, [kernels.notice]), *_redundant(outcome), *_unphysical(problem, values)]
     notices += knowledge.notices
     if doubtful and outcome.status is Status.CONVERGED:

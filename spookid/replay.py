@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly import gather, numbers, slip_widths
+from spookid.assembly import Evidence, gather, numbers, slip_widths
 from spookid.errors import ProblemError, shown
 from spookid.exact import ExactStepper
 from spookid.factor import Constant
@@ -67,29 +67,35 @@ def simulate(
         initial = parameters
     values = _values(problem, parameters)
     problem = problem.with_(initial={**problem.initial, **values}, fixed=[p.name for p in problem.parameters])
-    if not (0 <= recording < max(len(problem.recordings), 1)):
-        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording number {recording}")
-    evidence = tuple(gather(problem, r) for r in problem.recordings)
-    measured = evidence[recording] if evidence else None
+    evidence, measured = _gathered(problem, recording)
     steps = step_grid(problem, duration, measured.grid if measured else None)
     u = step_inputs(problem, inputs or (measured.recording if measured else None), steps)
     start = measured.guess.states[0] if measured and initial is None else _start(problem, initial, recording)
-    settings = Settings.of(problem.model)
-    constants = numbers(problem, settings, slip_widths(problem, evidence))
-    states = _marched(problem, forward_stepper(problem, settings, constants), start, u, progress)
+    states, constants = _marched(problem, evidence, start, u, progress)
     return _recording(problem, steps, states, u, constants, measured.recording.name if measured else problem.name)
 
 
+def _gathered(problem: Problem, recording: int) -> tuple[tuple[Evidence, ...], Evidence | None]:
+    """What is known of all recordings, and of the one with that number; None if there are none."""
+    if not (0 <= recording < max(len(problem.recordings), 1)):
+        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording number {recording}")
+    evidence = tuple(gather(problem, r) for r in problem.recordings)
+    return evidence, evidence[recording] if evidence else None
+
+
 def _marched(
-    problem: Problem, stepper: Stepper | ExactStepper, start: Array, u: Array, progress: Progress | None
-) -> Array:
-    """States at the steps, (N, 13 n_b)."""
+    problem: Problem, evidence: tuple[Evidence, ...], start: Array, u: Array, progress: Progress | None
+) -> tuple[Array, tuple[Constant, ...]]:
+    """States at the steps, (N, 13 n_b), and the numbers that they were found with."""
+    settings = Settings.of(problem.model)
+    constants = numbers(problem, settings, slip_widths(problem, evidence))
+    stepper = forward_stepper(problem, settings, constants)
     try:
         marched = march(stepper, contiguous(start), problem.stepper.forward_inputs(u), progress)
     except StepFailedError as error:
         error.states = problem.stepper.recorded(problem.model, error.states, problem.step)
         raise
-    return problem.stepper.recorded(problem.model, marched, problem.step)
+    return problem.stepper.recorded(problem.model, marched, problem.step), constants
 
 
 def forward_stepper(problem: Problem, settings: Settings, constants: tuple[Constant, ...]) -> Stepper | ExactStepper:

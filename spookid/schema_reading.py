@@ -6,29 +6,24 @@ All of it raises KeyError for what is missing, and TypeError or ValueError for w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from types import EllipsisType
+from typing import Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.influence import Influence
 from spookid.kernels import Array
-from spookid.mechanism import (
-    BodyOutline,
-    HingeOutline,
-    Mechanism,
-    MotorOutline,
-    Quantity,
-    SensorOutline,
-    Vector,
-)
+from spookid.mechanism import Mechanism
 from spookid.schema import ALONG, Tree
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import Sensitivities, WeakDirection
-from spookid.weight_choice import WeightChoice, WeightTrial
+from spookid.weight_choice import WeightChoice
+
+T = TypeVar("T")
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -45,20 +40,20 @@ def solution_of(
         step=_number(tree["step"]),
         state_weight=_number(tree["state_weight"]),
         status=Status(tree["status"]),
-        cost=_cost_of(tree["cost"]),
-        history=tuple(_step_of(node) for node in tree["history"]),
-        parameters={name: _estimate_of(name, node) for name, node in tree["parameters"].items()},
+        cost=_read(Cost, tree["cost"]),
+        history=tuple(_read(Step, {**node, "cost": node}) for node in tree["history"]),
+        parameters={name: _read(Estimate, {**node, "name": name}) for name, node in tree["parameters"].items()},
         sensitivities=knowledge,
         influence=influence,
         complementarity_residual=_number(tree["complementarity"]["max_residual"]),
         sticking={name: _number(share) for name, share in tree["complementarity"]["sticking"].items()},
-        size=Size(**{f.name: _whole(tree["size"][f.name]) for f in fields(Size)}),
-        times=Times(**{f.name: _number(tree["timing_s"][f.name]) for f in fields(Times)}),
+        size=_read(Size, tree["size"]),
+        times=_read(Times, tree["timing_s"]),
         versions=_texts(tree["versions"]),
         trajectories=trajectories,
         notices=tuple(_text(notice) for notice in tree["notices"]),
-        state_weight_choice=_choice_of(tree.get("state_weight_choice")),
-        mechanism=_mechanism_of(tree.get("mechanism")),
+        state_weight_choice=_perhaps(WeightChoice, tree.get("state_weight_choice")),
+        mechanism=_perhaps(Mechanism, tree.get("mechanism")),
     )
 
 
@@ -79,10 +74,7 @@ def identifiability_of(tree: Tree) -> Tree:
     return {
         "reasons": _texts(node["reasons"]),
         "singular_values": np.array([_number(value) for value in node["singular_values"]], dtype=np.float64),
-        "weak": tuple(
-            WeakDirection(_number(w["singular_value"]), _numbers(w["direction"]), _text(w["advice"]))
-            for w in node["weak_directions"]
-        ),
+        "weak": tuple(_read(WeakDirection, weak) for weak in node["weak_directions"]),
         "noise": _numbers(node["noise"]),
     }
 
@@ -162,83 +154,25 @@ def _shaped(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> Array:
     return array.astype(np.float64, copy=False)
 
 
-def _cost_of(node: Mapping[str, Any]) -> Cost:
-    return Cost(**{f.name: _number(node[f.name]) for f in fields(Cost)})
+def _read(kind: type[T], node: Mapping[str, Any]) -> T:
+    """A dataclass from what stands under the names of its fields."""
+    return kind(**{name: _value(hint, node[name]) for name, hint in get_type_hints(kind).items()})
 
 
-def _choice_of(node: Mapping[str, Any] | None) -> WeightChoice | None:
-    if node is None:
-        return None
-    curve = tuple(
-        WeightTrial(**{n: _number(t[n]) for n in ("weight", "error", "state_share")}, status=Status(t["status"]))
-        for t in node["curve"]
-    )
-    return WeightChoice(_text(node["criterion"]), _number(node["window"]), curve)
+def _perhaps(kind: type[T], node: Mapping[str, Any] | None) -> T | None:
+    return None if node is None else _read(kind, node)
 
 
-def _step_of(node: Mapping[str, Any]) -> Step:
-    return Step(
-        iteration=_whole(node["iteration"]),
-        cost=_cost_of(node),
-        damping=_number(node["damping"]),
-        step_norm=_number(node["step_norm"]),
-        parameters=_numbers(node["parameters"]),
-    )
-
-
-def _estimate_of(name: str, node: Mapping[str, Any]) -> Estimate:
-    return Estimate(
-        name=name,
-        estimate=_number(node["estimate"]),
-        std_err=_number(node["std_err"]),
-        reason=_text(node["reason"]),
-        initial=_number(node["initial"]),
-        lower=_number(node["lower"]),
-        upper=_number(node["upper"]),
-        unit=_text(node["unit"]),
-        at_bound=_truth(node["at_bound"]),
-        fixed=_truth(node["fixed"]),
-    )
-
-
-def _mechanism_of(node: Mapping[str, Any] | None) -> Mechanism | None:
-    if node is None:
-        return None
-    return Mechanism(
-        bodies=tuple(
-            BodyOutline(_text(n["name"]), _truth(n["free"]), _quantities_of(n["quantities"])) for n in node["bodies"]
-        ),
-        hinges=tuple(_hinge_of(n) for n in node["hinges"]),
-        motors=tuple(
-            MotorOutline(_text(n["hinge"]), _text(n["signal"]), _quantities_of(n["quantities"])) for n in node["motors"]
-        ),
-        sensors=tuple(
-            SensorOutline(_text(n["signal"]), _text(n["title"]), _number(n["sigma"]), _text(n["unit"]))
-            for n in node["sensors"]
-        ),
-        gravity=_vector_of(node["gravity"]),
-    )
-
-
-def _hinge_of(node: Mapping[str, Any]) -> HingeOutline:
-    return HingeOutline(
-        name=_text(node["name"]),
-        parent=_text(node["parent"]),
-        child=_text(node["child"]),
-        parent_at=_vector_of(node["parent_at"]),
-        child_at=_vector_of(node["child_at"]),
-        axis=_vector_of(node["axis"]),
-        quantities=_quantities_of(node["quantities"]),
-    )
-
-
-def _quantities_of(nodes: list[Mapping[str, Any]]) -> tuple[Quantity, ...]:
-    return tuple(Quantity(_text(n["name"]), _text(n["formula"]), _number(n["value"]), _text(n["unit"])) for n in nodes)
-
-
-def _vector_of(node: list[Any]) -> Vector:
-    x, y, z = map(_number, node)
-    return x, y, z
+def _value(hint: Any, node: Any) -> Any:
+    """What stands at a node, for a field of that type: a dataclass, a tuple, or what ``_READERS`` know."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _read(hint, node)
+    if get_origin(hint) is not tuple:
+        return _READERS[hint](node)
+    kinds = get_args(hint)
+    if isinstance(kinds[-1], EllipsisType):
+        return tuple(_value(kinds[0], n) for n in node)
+    return tuple(_value(kind, n) for kind, n in zip(kinds, node, strict=True))
 
 
 def _numbers(node: Mapping[str, Any]) -> dict[str, float]:
@@ -273,3 +207,14 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value
+
+
+_READERS: Mapping[Any, Callable[[Any], Any]] = {
+    str: _text,
+    float: _number,
+    int: _whole,
+    bool: _truth,
+    Status: Status,
+    Mapping[str, float]: _numbers,
+}
+"""Of the types that fields have."""

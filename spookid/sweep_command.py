@@ -16,7 +16,8 @@ from spookid.axes import Axis, Choice
 from spookid.cluster import connected
 from spookid.settings import Variant
 from spookid.sweep_points import Point, Sweep
-from spookid.workers import lasting, processors
+from spookid.team import processors
+from spookid.workers import lasting
 
 Crew: TypeAlias = Callable[[], Executor | None]
 """Gives the executor of a sweep; None leaves it to the sweep."""

@@ -21,7 +21,8 @@ from spookid.loading import load_problem
 from spookid.problem import Problem
 from spookid.settings import Variant, digest
 from spookid.sweep_points import Point, Sweep, failed, solve_point
-from spookid.workers import processes, processors
+from spookid.team import processors
+from spookid.workers import processes
 
 Over = Mapping[str, Iterable[Choice]] | Sequence[Axis]
 Seen = Callable[[Point, bool], None]

@@ -5,26 +5,20 @@ This is the narrow waist of the package. It knows no mechanics; solvers see noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.compiled import Kernels, prepare
-from spookid.derivatives import Directions, Recipe, Seeds, augmented, is_linear, projected, pulled_back, some
+from spookid.derivatives import Directions, is_linear
 from spookid.factor import Constant, Factor, Group
-from spookid.kernels import Array, Call, Evaluate, Kernel, contiguous
-from spookid.manifold import Manifold, jacobian
+from spookid.factor_kernels import FactorKernels
+from spookid.kernels import Array, Call, Evaluate, contiguous
+from spookid.manifold import Manifold
 from spookid.team import ALONE, Team
-
-_RESIDUAL, _JACOBIAN, _PROJECTED, _ADJOINT = "residual_{}", "jacobian_{}", "projected_{}", "adjoint_{}"
-_LOCAL, _PRIVATE = "local_{}", "private_{}"
-"""Names of the kernels by the number of the factor."""
-_RETRACT = "retract"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,147 +92,44 @@ class Transcription:
         self.names = tuple(names)
         self.lower, self.upper, self.magnitudes = lower, upper, magnitudes
         self.chains = tuple(chains)
-        self._parameters = parameters
-        self._given = tuple(constants)
-        self._symbols = ca.vertcat(*(constant.symbol for constant in constants))
-        self._constants = contiguous([constant.value for constant in constants])
-        self._directional: dict[Directions, Kernels] = {}
-        self._made: list[Kernels] = []
-        self._curvatures: dict[str, Kernel] = {}
-
-    @cached_property
-    def kernels(self) -> Kernels:
-        """Residuals, and all that moves points; compiled or loaded when they are first needed."""
-        recipes = [self._recipe(_RESIDUAL, i, partial(getattr, f, "residual")) for i, f in enumerate(self.factors)]
-        for i, factor in enumerate(self.factors):
-            if factor in self.local:
-                border = self._parameters if self.drags else None
-                recipes.append(self._recipe(_LOCAL, i, partial(some, factor, self.manifold, 0, self.visible, border)))
-            if factor.private is not None:
-                recipes.append(self._recipe(_PRIVATE, i, partial(some, factor, self.manifold, *factor.private)))
-        x, delta = ca.SX.sym("x", self.manifold.ambient), ca.SX.sym("delta", self.manifold.tangent)
-        move = Recipe(_RETRACT, (x, delta), (), partial(self.manifold.retract, x, delta))
-        return self._prepared([*recipes, move], "points")
-
-    @cached_property
-    def jacobians(self) -> Kernels:
-        """Residuals with their full Jacobians."""
-        recipes = [
-            self._recipe(_JACOBIAN, i, partial(augmented, f, self.manifold, self._parameters))
-            for i, f in enumerate(self.factors)
-        ]
-        return self._prepared(recipes, "jacobians")
-
-    @cached_property
-    def adjoints(self) -> Kernels:
-        """Gradients of weighted sums of soft residuals."""
-        recipes = []
-        for i, factor in enumerate(self.factors):
-            if not (factor.hard or factor.pairs):
-                weights = ca.SX.sym("w", len(factor.rows))
-                result = partial(pulled_back, factor, self.manifold, self._parameters, weights)
-                recipes.append(self._recipe(_ADJOINT, i, result, [weights]))
-        return self._prepared(recipes, "adjoints")
-
-    def directional(self, directions: Directions) -> Kernels:
-        """Residuals with their Jacobians along ``directions`` of each step."""
-        if directions not in self._directional:
-            recipes = [self._projection(i, directions) for i, f in enumerate(self.factors) if f not in self.local]
-            self._directional[directions] = self._prepared(recipes, repr(directions))
-        return self._directional[directions]
-
-    @property
-    def compiling(self) -> float:
-        """Time spent so far on compiling kernels or loading them [s]."""
-        return sum(kernels.seconds for kernels in self._made)
-
-    def _prepared(self, recipes: Sequence[Recipe], purpose: str) -> Kernels:
-        """Factors that stand at one step are not worth a compiler."""
-        often, once = [r for r in recipes if not r.once], [r for r in recipes if r.once]
-        steps, seed = sum(chain.steps for chain in self.chains), b"\0".join([*self._seed, purpose.encode()])
-        made = prepare([r.signature for r in often], seed, lambda: [r.function() for r in often], steps)
-        self._made.append(made)
-        alone = {r.name: Kernel(r.function(), len(r.stepwise)) for r in once}
-        return replace(made, functions={**made.functions, **alone})
-
-    def _recipe(self, kind: str, number: int, result: Callable[[], ca.SX], seeds: Sequence[ca.SX] = ()) -> Recipe:
-        factor = self.factors[number]
-        stepwise = (*self._stepwise(factor), *seeds)
-        return Recipe(kind.format(number), stepwise, self.shared, result, factor.first_only)
-
-    def _projection(self, number: int, directions: Directions) -> Recipe:
-        factor = self.factors[number]
-        seeds = Seeds(factor, directions, len(self.names))
-        result = partial(projected, factor, self.manifold, self._parameters, directions, seeds)
-        return self._recipe(_PROJECTED, number, result, seeds.symbols)
-
-    @cached_property
-    def local(self) -> tuple[Factor, ...]:
+        self.local = tuple(f for f in factors if f.hard and f.reach == 0 and not f.first_only)
         """Hard factors of one step alone: a surface on which each step lies."""
-        return tuple(f for f in self.factors if f.hard and f.reach == 0 and not f.first_only)
-
-    @cached_property
-    def visible(self) -> tuple[int, ...]:
+        hidden = {c for f in factors if f.private for c in f.private[1]}
+        self.visible = tuple(c for c in range(manifold.tangent) if c not in hidden)
         """Tangent columns of a step that are no factor's private unknowns."""
-        hidden = {c for f in self.factors if f.private for c in f.private[1]}
-        return tuple(c for c in range(self.manifold.tangent) if c not in hidden)
-
-    @cached_property
-    def drags(self) -> bool:
+        self.drags = any(ca.jacobian_sparsity(f.residual, parameters).nnz() > 0 for f in self.local)
         """True if the parameters move the surface of the local hard rows."""
-        return any(ca.jacobian_sparsity(f.residual, self._parameters).nnz() > 0 for f in self.local)
+        self._given = tuple(constants)
+        self.constants = contiguous([constant.value for constant in constants])
+        """Numbers of the constants among the ``shared`` symbols."""
+        self.shared = parameters, ca.vertcat(*(constant.symbol for constant in constants))
+        """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants."""
+        structure = self.local, self.visible, self.drags
+        self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure, sum(c.steps for c in chains))
 
     @cached_property
     def linear(self) -> frozenset[str]:
         """Names of the factors that are linear in their private unknowns."""
-        fixed = self._symbols, self._constants.tolist()
+        fixed = self.shared[1], self.constants.tolist()
         return frozenset(f.name for f in self.factors if f.private and is_linear(f, self.manifold, *fixed))
-
-    @cached_property
-    def _seed(self) -> list[bytes]:
-        """All that kernels follow from, far quicker to have than the kernels themselves."""
-        undifferentiated = [
-            ca.Function(f"factor_{i}", [*self._stepwise(f), *self.shared], [f.residual])
-            for i, f in enumerate(self.factors)
-        ]
-        x, delta = ca.SX.sym("x", self.manifold.ambient), ca.SX.sym("delta", self.manifold.tangent)
-        space = ca.Function("space", [x, delta], [self.manifold.retract(x, delta), self.manifold.basis(x)])
-        expressions = [f.serialize().encode() for f in (*undifferentiated, space)]
-        files = (__file__, jacobian.__code__.co_filename, augmented.__code__.co_filename)
-        return [*expressions, *(Path(file).read_bytes() for file in files)]
-
-    @staticmethod
-    def _stepwise(factor: Factor) -> list[ca.SX]:
-        codes = [] if factor.box is None else [factor.box.codes]
-        return [*factor.variables.values(), factor.data, *codes]
 
     def with_factors(self, factors: Sequence[Factor]) -> Transcription:
         """The same with other factors; itself if they are the same."""
         if all(a is b for a, b in zip(self.factors, factors, strict=True)):
             return self
         bounds = self.lower, self.upper, self.magnitudes
-        return Transcription(self.manifold, factors, self._parameters, self._given, self.names, *bounds, self.chains)
+        return Transcription(self.manifold, factors, self.shared[0], self._given, self.names, *bounds, self.chains)
 
     def without_pairs(self) -> Transcription:
         """The same with the smaller member of each complementarity pair held at zero."""
         return self.with_factors([factor.without_pairs() for factor in self.factors])
-
-    @property
-    def shared(self) -> tuple[ca.SX, ca.SX]:
-        """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants."""
-        return self._parameters, self._symbols
-
-    @property
-    def constants(self) -> Array:
-        """Numbers of the constants among the ``shared`` symbols."""
-        return self._constants
 
     def pattern(self, factor: Factor) -> NDArray[np.bool_]:
         """True where ∂residual/∂(tangent of each step, parameters) can differ from zero, (rows, columns)."""
         x = ca.SX.sym("x", self.manifold.ambient)
         basis = _ones(self.manifold.basis(x).sparsity())
         steps = [_ones(ca.jacobian_sparsity(factor.residual, x)) @ basis for x in factor.variables.values()]
-        parameters = _ones(ca.jacobian_sparsity(factor.residual, self._parameters))
+        parameters = _ones(ca.jacobian_sparsity(factor.residual, self.shared[0]))
         return np.asarray(np.hstack([*steps, parameters]) > 0)
 
     def residuals(
@@ -253,28 +144,15 @@ class Transcription:
         return team.each(of, range(len(self.chains)))
 
     def _residual(self, factor: Factor, chain: int, point: Point) -> Array:
-        kernel = self.kernels.functions[_RESIDUAL.format(self.factors.index(factor))]
         room = np.empty((factor.count(self.chains[chain].steps), len(factor.rows)))
-        return kernel(*self._arguments(factor, chain, point), room)
+        return self.kernels.residual(factor)(*self._arguments(factor, chain, point), room)
 
     def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array]:
         """Slacks and values of a factor with a box law, each (count, m)."""
         stepwise, shared = self._arguments(factor, chain, point)
-        both = self._boxes[factor.name](stepwise, shared, np.empty((len(stepwise[0]), len(factor.rows))))
+        both = self.kernels.box(factor)(stepwise, shared, np.empty((len(stepwise[0]), len(factor.rows))))
         slack, value = np.hsplit(both, 2)
         return slack, value
-
-    @cached_property
-    def _boxes(self) -> dict[str, Kernel]:
-        return {
-            f.name: self._kernel(f, ca.vertcat(f.box.slack, f.box.value)) for f in self.factors if f.box is not None
-        }
-
-    def _kernel(self, factor: Factor, result: ca.SX, *extra: ca.SX) -> Kernel:
-        """On CasADi's virtual machine."""
-        stepwise = [*self._stepwise(factor), *extra]
-        function = ca.Function("kernel", [*stepwise, self._parameters, self._symbols], [ca.cse(ca.densify(result))])
-        return Kernel(function, len(stepwise))
 
     def linearize(self, point: Point, chain: int) -> list[Block]:
         """Residuals and exact tangent-space Jacobians of one chain, one block a factor."""
@@ -286,16 +164,14 @@ class Transcription:
 
     def jacobian(self, factor: Factor, point: Point, chain: int) -> Call:
         """What gives ``Block.matrix``, at any steps."""
-        kernel = self.jacobians.functions[_JACOBIAN.format(self.factors.index(factor))]
-        shape = self._columns(factor) + 1, len(factor.rows)
-        return Call(kernel, *self._arguments(factor, chain, point), shape)
+        return self._call(self.kernels.jacobian(factor), factor, point, chain, self._columns(factor) + 1)
 
     def pull_back(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J; columns as in
         ``Block.matrix``."""
-        kernel = self.adjoints.functions[_ADJOINT.format(self.factors.index(factor))]
         stepwise, shared = self._arguments(factor, chain, point)
-        return kernel([*stepwise, contiguous(weights)], shared, np.empty((len(weights), self._columns(factor))))
+        room = np.empty((len(weights), self._columns(factor)))
+        return self.kernels.adjoint(factor)([*stepwise, contiguous(weights)], shared, room)
 
     def _columns(self, factor: Factor) -> int:
         """Tangent columns of all its steps, and the parameters."""
@@ -305,16 +181,15 @@ class Transcription:
         """Transposed Jacobians of a local factor, (columns + 1, rows) at each step: the visible columns, the parameters
         if they move the surface, and the residual."""
         columns = len(self.visible) + self.drags * len(self.names) + 1
-        return self._call(_LOCAL, factor, point, chain, columns)
+        return self._call(self.kernels.local_rows(factor), factor, point, chain, columns)
 
     def private_rows(self, factor: Factor, point: Point, chain: int) -> Call:
         """Transposed Jacobians of a factor in its private unknowns, and below them the residual, (columns + 1, rows) at
         each step."""
         columns = 0 if factor.private is None else len(factor.private[1])
-        return self._call(_PRIVATE, factor, point, chain, columns + 1)
+        return self._call(self.kernels.private_rows(factor), factor, point, chain, columns + 1)
 
-    def _call(self, name: str, factor: Factor, point: Point, chain: int, columns: int) -> Call:
-        kernel = self.kernels.functions[name.format(self.factors.index(factor))]
+    def _call(self, kernel: Evaluate, factor: Factor, point: Point, chain: int, columns: int) -> Call:
         return Call(kernel, *self._arguments(factor, chain, point), (columns, len(factor.rows)))
 
     def linearize_along(
@@ -334,7 +209,6 @@ class Transcription:
             basis, drag: Z and D of every step of the chain, (N, visible, tangent) and (N, visible, n_p), or None.
             complement: C at every step of the factor, (count, rows, rows that are left), or None.
         """
-        kernel = self.directional(directions).functions[_PROJECTED.format(self.factors.index(factor))]
         stepwise, shared = self._arguments(factor, chain, point)
         count, rows = len(stepwise[0]), len(factor.rows) if complement is None else complement.shape[2]
         for given in (basis, drag):
@@ -344,27 +218,17 @@ class Transcription:
         if complement is not None:
             stepwise.append(complement.reshape(count, -1))
         columns = len(factor.variables) * directions.tangent + len(self.names) + 1
-        return kernel(stepwise, shared, np.empty((count, columns, rows)))
+        return self.kernels.projection(factor, directions)(stepwise, shared, np.empty((count, columns, rows)))
 
     def curvature(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """Exact second derivatives of wᵀr along x ⊞ δ, (count, columns, columns), for weights w (count, rows).
 
         Columns as in ``Block.matrix``. The kernel is built when first asked for.
         """
-        if factor.name not in self._curvatures:
-            self._curvatures[factor.name] = self._curvature_kernel(factor)
         stepwise, shared = self._arguments(factor, chain, point)
         columns = self._columns(factor)
         room = np.empty((len(weights), columns, columns))
-        return self._curvatures[factor.name]([*stepwise, contiguous(weights)], shared, room)
-
-    def _curvature_kernel(self, factor: Factor) -> Kernel:
-        w = ca.SX.sym("w", len(factor.rows))
-        slope = pulled_back(factor, self.manifold, self._parameters, w)
-        steps = [jacobian(slope, x, self.manifold) for x in factor.variables.values()]
-        hessian = ca.horzcat(*steps, ca.jacobian(slope, self._parameters))
-        # Moving a basis of rotations along another leaves a commutator, which is antisymmetric.
-        return self._kernel(factor, (hessian + hessian.T) / 2, w)
+        return self.kernels.curvature(factor)([*stepwise, contiguous(weights)], shared, room)
 
     def _arguments(self, factor: Factor, chain: int, point: Point) -> tuple[list[Array], list[Array]]:
         count = factor.count(self.chains[chain].steps)
@@ -374,7 +238,7 @@ class Transcription:
         if factor.box is not None:
             zero = np.zeros((count, factor.box.codes.numel()))
             stepwise.append(point.codes[chain][factor.name] if point.codes else zero)
-        return stepwise, [point.parameters, self._constants]
+        return stepwise, [point.parameters, self.constants]
 
     def costs(self, residuals: list[list[Array]]) -> dict[Group, float]:
         """Sum of squares of each group of soft factors."""
@@ -393,12 +257,7 @@ class Transcription:
 
     def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, tangent)."""
-        return self.mover([states, contiguous(steps)], [], np.empty_like(states))
-
-    @property
-    def mover(self) -> Evaluate:
-        """The kernel of ``moved``."""
-        return self.kernels.functions[_RETRACT]
+        return self.kernels.mover([states, contiguous(steps)], [], np.empty_like(states))
 
     @property
     def unknowns(self) -> int:

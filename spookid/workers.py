@@ -16,13 +16,6 @@ from contextlib import ExitStack, contextmanager
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
-def processors() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 @contextmanager
 def processes(jobs: int) -> Iterator[Executor]:
     """An executor of ``jobs`` fresh processes. If the block is left by an exception, what they do is cut off."""

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.problems import furuta
 
+from spookid import Spook, native
+from spookid import blocks as compiled_blocks
+from spookid.assembly import assemble as assembled
 from spookid.blocks import blocks
 from spookid.compiler import CompilationError, find
 from spookid.kernels import Array
+from spookid.knowledge import foresee
 from spookid.rooms import Rooms
+from spookid.solvers import elimination
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Rows
 from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle, saddle
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
@@ -54,6 +61,33 @@ def test_blocks_and_bands_give_the_same(tangent, parameters):
         step = found.states(one, move)
         close(step, expected.states(two, move))
     assert step[tangent + 1] == -other[tangent + 1]  # its diagonal is taken for 1
+    close(found.response, expected.response)
+
+
+@pytest.mark.parametrize("columns", [1, 8, 14, 30])
+@pytest.mark.parametrize("tangent", [4, 5, 11, 24])
+def test_many_right_hand_sides_at_once(tangent, columns):
+    whole = equations(9, tangent, 2)
+    diagonal = whole.diagonal
+    right = np.random.default_rng(6).normal(size=(len(whole.band), columns))
+    expected = BandElimination(whole.copy(), diagonal, ALPHA).solve(right.copy())
+    found = eliminate(whole, ALPHA)
+    assert isinstance(found, BlockElimination)
+    solved = found.solve(right.copy())
+    close(solved, expected)
+    back = np.column_stack([whole.apply(column, np.zeros(2))[0] for column in solved.T])
+    np.testing.assert_allclose(
+        back + ALPHA * diagonal[:, None] * solved, np.where(diagonal[:, None] > 0, right, 0.0), atol=1e-6
+    )
+
+
+def test_the_answer_is_the_same_by_bands(monkeypatch):
+    assembly = assembled(furuta(Spook(), 201, 4))
+    found = foresee(assembly).sensitivities
+    monkeypatch.setattr(elimination, "blocks", lambda steps: None)
+    expected = foresee(assembly).sensitivities
+    assert np.isfinite(expected.standard_errors).any()
+    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-9)
 
 
 def test_curvature_is_added_and_damping_is_that_of_the_plain_matrix():
@@ -173,3 +207,17 @@ def test_a_singular_saddle_point_is_refused():
     damping = np.zeros(len(whole.band))  # unknowns that move nothing are left without a pivot
     with pytest.raises(NotPositiveDefiniteError, match="no pivot in step"):
         saddle(whole, [Rows((0,), np.zeros((6, 7, 1)), None)], damping, Rooms())
+
+
+@pytest.mark.parametrize(("multipliers", "count"), [("eliminated", 5), ("lifted", 6)])
+def test_all_that_a_solve_takes_is_compiled_before_it(multipliers, count, monkeypatch, tmp_path):
+    monkeypatch.setenv("SPOOKID_CACHE", str(tmp_path))
+    for module in (native, compiled_blocks):
+        module._loaded.cache_clear()
+    assembly = assembled(furuta(Spook(multipliers=multipliers), 41, 4))
+    solver = LevenbergMarquardt(max_iterations=2, newton=False)
+    solver.prepare(assembly.transcription, assembly.start)
+    libraries = sorted(tmp_path.iterdir())
+    solver.solve(assembly.transcription, assembly.start)
+    assert sorted(tmp_path.iterdir()) == libraries
+    assert len(libraries) == count  # three of kernels, two of linear algebra, and one for hard rows

@@ -107,10 +107,10 @@ def test_answers_are_those_of_the_virtual_machine(stepper, monkeypatch):
 def test_every_kernel_gives_what_the_virtual_machine_gives(monkeypatch):
     assembly = assemble(motion(Spook()))
     transcription, start = assembly.transcription, assembly.start
-    assert transcription.kernels.how.startswith("C by ")
+    assert transcription.kernels.points.how.startswith("C by ")
     monkeypatch.setenv("SPOOKID_COMPILE", "off")
     other = assemble(motion(Spook())).transcription
-    assert other.kernels.how == "CasADi's virtual machine"
+    assert other.kernels.points.how == "CasADi's virtual machine"
     for one, two in zip(transcription.linearize(start, 0), other.linearize(start, 0), strict=True):
         np.testing.assert_allclose(one.matrix, two.matrix, rtol=1e-12, atol=1e-12 * np.abs(two.matrix).max())
     delta = 0.1 * np.random.default_rng(0).normal(size=(len(start.states[0]), transcription.manifold.tangent))
@@ -205,7 +205,7 @@ def test_the_same_problem_has_the_same_key_in_another_process(cache):
     code = (
         "import sys; sys.path.insert(0, 'tests')\n"
         "from test_compiled import *\n"
-        "print(assemble(motion(Variational())).transcription.kernels.seconds)"
+        "print(assemble(motion(Variational())).transcription.kernels.points.seconds)"
     )
     for _ in range(2):
         subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], check=True, env=os.environ)

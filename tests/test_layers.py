@@ -50,7 +50,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "steppers.variational",
     ),
     "evidence": ("recording", "sampling", "_registry", "pickled", "_conversion", "datasets", "observations"),
-    "transcription": ("transcription",),
+    "transcription": ("factor_kernels", "transcription"),
     "solvers": (
         "solvers.status",
         "solvers.batched",
@@ -177,6 +177,7 @@ MECHANICS_FREE = {
     "blocks",
     "derivatives",
     "manifold",
+    "factor_kernels",
     "transcription",
 }
 
@@ -194,7 +195,8 @@ MAY_KNOW = {
     "rooms": {"kernels"},
     "blocks": {"kernels", "rooms", "compiled", "compiler", "native"},
     "derivatives": {"compiled", "factor", "manifold"},
-    "transcription": {"factor", "kernels", "team", "compiled", "derivatives", "manifold"},
+    "factor_kernels": {"factor", "kernels", "compiled", "derivatives", "manifold"},
+    "transcription": {"factor", "factor_kernels", "kernels", "team", "derivatives", "manifold"},
     **{
         f"complementarity.{name}": COMPLEMENTARITY | {"kernels"}
         for name in ("status", "enumeration", "lemke", "linear", "mixed", "law", "pieces", "bounded")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from benchmarks.problems import furuta, pendulum
 from benchmarks.rows import STEPPERS, memory, set_up
 
 from spookid.compiler import CompilationError, find
+from spookid.knowledge import foresee
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduction import Reduction
@@ -32,6 +35,19 @@ def test_a_step_of_the_furuta_pendulum(stepper, parameters, most):
 def test_a_step_takes_no_more_on_a_long_horizon(stepper, most):
     short, long = (memory(set_up(pendulum(STEPPERS[stepper], steps))) for steps in (2000, 6000))
     assert (long - short) / 4000 < 1e3 * most
+
+
+@pytest.mark.parametrize(("stepper", "most"), [("SPOOK", 14.0), ("rigid Variational", 2.0)])
+def test_nor_does_what_the_data_say_of_the_parameters(stepper, most):
+    def peak(steps: int) -> float:
+        assembly = set_up(pendulum(STEPPERS[stepper], steps))
+        tracemalloc.start()
+        foresee(assembly)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert (peak(6000) - peak(2000)) / 4000 < 1e3 * most
 
 
 def test_another_damping_gets_equations_that_no_factor_has_overwritten():

@@ -1,7 +1,7 @@
 """The linearized problem with its states eliminated: T of (3.32), and what a fit leaves of any vector of residuals.
 
 With whitened Jacobians J_x of the states and J_χ of the parameters, T = (I − J_x J_x⁺) J_χ. A projection costs two
-substitutions in a banded Cholesky factor, so all of this is linear in the number of steps.
+substitutions in the states' Cholesky factor, so all of this is linear in the number of steps.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 
 from spookid.factor import Factor, Group
 from spookid.kernels import Array
+from spookid.solvers.elimination import Elimination, eliminate
 from spookid.solvers.reduction import Reduction, Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
 from spookid.transcription import Point, Transcription
@@ -141,10 +141,10 @@ class Contraction:
             raise NotPositiveDefiniteError("a residual or a derivative is not finite")
         self.linear = here
         self._states = 0
-        self._factors = [self._factor(c) for c in range(len(here.chains))]
+        self._eliminations = [self._eliminated(c) for c in range(len(here.chains))]
         n = here.parameters
         starts = [[s.rows.matrix[:, -(n + 1) :] for s in strips] for strips in here.chains]
-        projected = [self._without_states(c, start) for c, start in enumerate(starts)]
+        projected = [self._less(c, start, self._eliminations[c].response) for c, start in enumerate(starts)]
         if refined:
             projected = [self._without_states(c, part) for c, part in enumerate(projected)]
         self.T = [[part[:, :n] for part in parts] for parts in projected]
@@ -173,18 +173,26 @@ class Contraction:
 
     def fitted(self, chain: int, columns: Columns) -> Array:
         """J_x⁺ times vectors of residuals of one chain, (N, tangent, m)."""
+        first = self.linear.chains[chain][0]
+        return self._steps(chain, columns).reshape(first.steps, first.tangent, -1)
+
+    def _steps(self, chain: int, columns: Columns) -> Array:
+        """The same, (N tangent, m)."""
         strips = self.linear.chains[chain]
         right = np.zeros((strips[0].steps, strips[0].tangent, columns[0].shape[1]))
         for strip, left in zip(strips, columns, strict=True):
             for offset, product in strip.products(left):
                 right[offset : offset + len(product)] += product
-        flat = right.reshape(-1, right.shape[2])
-        solved = cho_solve_banded((self._factors[chain], True), flat, overwrite_b=True, check_finite=False)
-        return np.asarray(solved).reshape(right.shape)
+        return self._eliminations[chain].solve(right.reshape(-1, right.shape[2]))
 
     def _without_states(self, chain: int, columns: Columns) -> Columns:
         """(I − J_x J_x⁺) times vectors of residuals of one chain."""
-        steps, strips = self.fitted(chain, columns), self.linear.chains[chain]
+        return self._less(chain, columns, self._steps(chain, columns))
+
+    def _less(self, chain: int, columns: Columns, steps: Array) -> Columns:
+        """Vectors of residuals of one chain less J_x times steps of its states, (N tangent, m)."""
+        strips = self.linear.chains[chain]
+        steps = steps.reshape(strips[0].steps, strips[0].tangent, -1)
         return [c - s.image(steps) for c, s in zip(columns, strips, strict=True)]
 
     def _without_parameters(self, columns: Sequence[Columns]) -> list[Columns]:
@@ -195,18 +203,16 @@ class Contraction:
             for Ts, parts in zip(self.T, columns, strict=True)
         ]
 
-    def _factor(self, chain: int) -> Array:
+    def _eliminated(self, chain: int) -> Elimination:
         for damping in (0.0, 1e-14):
-            band = added(self.linear.chains[chain]).band.T
-            moving = int(np.count_nonzero(band[0]))
-            band[0, band[0] == 0] = 1.0  # an unknown that moves nothing stays where it is
-            band[0] *= 1 + damping
+            equations = added(self.linear.chains[chain])
+            moving = int(np.count_nonzero(equations.diagonal))
             try:
-                factor = cholesky_banded(band, overwrite_ab=True, lower=True, check_finite=False)
-            except LinAlgError:
+                elimination = eliminate(equations, damping, overwrite=True)
+            except NotPositiveDefiniteError:
                 continue
             self._states += moving
-            return np.asarray(factor)
+            return elimination
         raise NotPositiveDefiniteError("the states are not determined")
 
 

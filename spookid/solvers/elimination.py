@@ -18,7 +18,7 @@ from spookid.kernels import Array
 from spookid.native import address, routines
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
-_dpbtrf, _dtbtrs = get_lapack_funcs(("pbtrf", "tbtrs"), dtype=np.float64)
+_dpbtrf, _dpbtrs, _dtbtrs = get_lapack_funcs(("pbtrf", "pbtrs", "tbtrs"), dtype=np.float64)
 
 _FEWEST_UNKNOWNS = 4
 """Of a step, for blocks to be faster than a band."""
@@ -51,6 +51,13 @@ class Elimination(Protocol):
 
     def states(self, half: Half, parameters: Array) -> Array:
         """The states' step (N t,) that belongs to a step of the parameters."""
+
+    @property
+    def response(self) -> Array:
+        """H⁻¹B for the border B with the gradient as its last column, (N t, n_p + 1); the caller's own."""
+
+    def solve(self, right: Array) -> Array:
+        """H⁻¹ right, (N t, m), perhaps in the place of ``right``."""
 
 
 def eliminate(
@@ -105,6 +112,17 @@ class BlockElimination:
     def states(self, half: Half, parameters: Array) -> Array:
         return self._by.backward(self._factor, self._border, half.values, np.ascontiguousarray(parameters))
 
+    @property
+    def response(self) -> Array:
+        columns = self._border.T.copy(order="C")
+        self._by.solve_transposed(self._factor, columns)
+        return columns
+
+    def solve(self, right: Array) -> Array:
+        columns = np.ascontiguousarray(right)
+        self._by.solve(self._factor, columns)
+        return columns
+
 
 class BandElimination:
     """By LAPACK's banded Cholesky, in the place of the band; see ``eliminate``."""
@@ -132,6 +150,13 @@ class BandElimination:
         assert half.values is not None
         right = -(half.values + self._border[:, :-1] @ parameters)
         return np.asarray(_dtbtrs(self._factor, right[:, None], uplo="L", trans="T")[0][:, 0])
+
+    @property
+    def response(self) -> Array:
+        return np.asarray(_dtbtrs(self._factor, np.asfortranarray(self._border), uplo="L", trans="T")[0])
+
+    def solve(self, right: Array) -> Array:
+        return np.asarray(_dpbtrs(self._factor, right, lower=1)[0])
 
     def _forward(self, right: Array, steps: int) -> Array:
         """L⁻¹ right, (N t, columns)."""

@@ -85,7 +85,7 @@ class Ipopt:
 
     def prepare(self, transcription: Transcription, start: Point) -> None:
         """Have all kernels ready that ``solve`` takes from any start."""
-        _ = transcription.kernels, transcription.jacobians
+        _ = transcription.kernels.points, transcription.kernels.jacobians
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every iterate."""

@@ -32,16 +32,16 @@ from functools import partial
 
 import numpy as np
 
+from spookid.blocks import saddle_blocks
 from spookid.errors import ProblemError, shown
-from spookid.native import routines
 from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
-from spookid.solvers.reduction import Evaluation, Reduction
+from spookid.solvers.reduction import Evaluation, Reduction, needed_first
 from spookid.solvers.status import Iteration, Outcome, Status, Timing
 from spookid.solvers.steps import PenaltyStep, SaddleStep, damped
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.solvers.switching import Switching
-from spookid.team import Team
+from spookid.team import Team, processors
 from spookid.transcription import Point, Transcription
 
 Callback = Callable[[Iteration], None]
@@ -93,15 +93,17 @@ class LevenbergMarquardt:
             raise ProblemError(f"threads is {shown(self.threads)}; give a whole number from 1 on")
 
     def prepare(self, transcription: Transcription, start: Point) -> None:
-        """Have all kernels ready that ``solve`` takes; a compiler runs beside others."""
-        steps = [chain.steps for chain in transcription.chains]
-        with Team(_COMPILERS) as team:
-            early: list[Callable[[], object]] = [lambda: transcription.kernels, lambda: routines(sum(steps))]
-            team.each(_done, early)
+        """Have all ready that ``solve`` takes; compilers run side by side, as few as there are processors, so that the
+        one that takes longest, which starts first, is not the last to end."""
+        longest = max(chain.steps for chain in transcription.chains)
+        with Team(min(_COMPILERS, processors())) as team:
+            team.each(_done, needed_first(transcription))
             reduction = Reduction(transcription, start)
             reach = max(factor.reach for factor in reduction.kept)
-            blocks = partial(worthwhile, max(steps), reduction.tangent, reach)
-            late: list[Callable[[], object]] = [*reduction.needed(), blocks]
+            late: list[Callable[[], object]] = [*reduction.needed()]
+            late.append(partial(worthwhile, longest, reduction.tangent, reach))
+            if reduction.saddle and reach <= 1:
+                late.append(partial(saddle_blocks, longest))
             team.each(_done, late)
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from spookid.derivatives import Directions
 from spookid.factor import Factor, Group
 from spookid.kernels import Array, Call, contiguous
+from spookid.native import routines
 from spookid.rooms import Rooms
 from spookid.solvers.restoration import Restoration, Space
 from spookid.team import ALONE, Team
@@ -127,6 +128,18 @@ class _Place:
     """By chain and name of the factor."""
 
 
+def needed_first(problem: Transcription) -> list[Callable[[], object]]:
+    """Each makes something ready that a ``Reduction`` of the problem takes when it is made."""
+    if any(f.hard and f not in problem.local for f in problem.factors):
+        return [lambda: problem.kernels.jacobians, *_found_with(problem)]
+    return _found_with(problem) if problem.local or any(f.private for f in problem.factors) else []
+
+
+def _found_with(problem: Transcription) -> list[Callable[[], object]]:
+    """The same of what finds points."""
+    return [lambda: problem.kernels.points, lambda: routines(sum(chain.steps for chain in problem.chains))]
+
+
 class Reduction:
     """A transcription seen by a least-squares solver."""
 
@@ -163,11 +176,11 @@ class Reduction:
         self.penalty *= self._stiffness / PENALTY
 
     def needed(self) -> list[Callable[[], object]]:
-        """Each makes some of the kernels ready that linearizing takes."""
-        problem, directions = self.problem, self.directions
+        """Each makes something ready that linearizing takes; what a compiler is longest at comes first."""
+        kernels, directions = self.problem.kernels, self.directions
         if directions is not None:
-            return [lambda: problem.directional(directions)]
-        return [lambda: problem.jacobians, lambda: problem.adjoints]
+            return [lambda: kernels.directional(directions), *_found_with(self.problem)]
+        return [lambda: kernels.jacobians, lambda: kernels.adjoints, *_found_with(self.problem)]
 
     @property
     def _chains(self) -> range:

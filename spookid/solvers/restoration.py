@@ -52,8 +52,9 @@ class Restoration:
 
     def __init__(self, problem: Transcription, start: Point, team: Team = ALONE) -> None:
         self._problem, self._team = problem, team
-        self._native = routines(sum(chain.steps for chain in problem.chains))
         self._private = [f for f in problem.factors if f.private and f not in problem.local]
+        moves = bool(problem.local or self._private)
+        self._native = routines(sum(chain.steps for chain in problem.chains)) if moves else None
         self._wide, self._seen = len(problem.visible), integers(problem.visible)
         self._entries = {
             f.name: integers([problem.manifold.coordinate(c) for c in f.private[1]]) for f in self._private if f.private
@@ -111,7 +112,7 @@ class Restoration:
 
     def _settled(self, point: Point, chain: int, part: slice, passes: int, basis: Array, drag: Array | None) -> bool:
         """Some steps moved by compiled C; False if there is none, or if the rows depend on one another."""
-        problem, by, factor, move = self._problem, self._native, self._problem.local[0], self._problem.mover
+        problem, by, factor, move = self._problem, self._native, self._problem.local[0], self._problem.kernels.mover
         call, rows = problem.local_rows(factor, point, chain), len(factor.rows)
         if by is None or len(problem.local) > 1 or not self.rank == rows <= self._wide:
             return False

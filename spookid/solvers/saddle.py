@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from spookid.blocks import SaddleBlocks, blocks
+from spookid.blocks import SaddleBlocks, saddle_blocks
 from spookid.kernels import Array
 from spookid.native import integers
 from spookid.rooms import Rooms
@@ -66,8 +66,8 @@ def saddle(equations: NormalEquations, hard: Sequence[Rows], damping: Array, roo
     """
     tangent = len(equations.band) // equations.steps
     near = equations.band.shape[1] <= 2 * tangent and max(max(rows.offsets) for rows in hard) <= 1
-    if near and (by := blocks(equations.steps)) is not None:
-        return BlockSaddle(equations, hard, damping, by.saddle, rooms)
+    if near and (by := saddle_blocks(equations.steps)) is not None:
+        return BlockSaddle(equations, hard, damping, by, rooms)
     return BandSaddle(equations, hard, damping)
 
 
