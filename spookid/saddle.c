@@ -174,12 +174,30 @@ INLINE void row_less(lanes *row, double factor, const lanes *other, size from, s
   for (size v = from; v < V; ++v) row[v] -= factor * other[v];
 }
 
+/* Memory that the next step takes, some vectors of each called for whenever this step's work allows. */
+typedef struct {
+  const lanes *panel;
+  const double *band, *hard;
+  size panels, bands, hards;
+} ahead;
+
+#define CALLED 12
+
+static void call_for(ahead *next) {
+  for (size i = 0; i < CALLED && next->panels; ++i, --next->panels) __builtin_prefetch(next->panel++, 1, 2);
+  for (size i = 0; i < CALLED && next->bands; ++i, --next->bands, next->band += LANES)
+    __builtin_prefetch(next->band, 0, 2);
+  for (size i = 0; i < CALLED && next->hards; ++i, --next->hards, next->hard += LANES)
+    __builtin_prefetch(next->hard, 0, 2);
+}
+
 /* LU of a panel's first R columns, and K^-1 times what stands behind its first S vectors. */
-static int solve_panel(lanes *panel, size R, size S, size V, size t, int *order) {
+static int solve_panel(lanes *panel, size R, size S, size V, size t, int *order, ahead *next) {
   for (size c = 0; c * LANES < R; ++c) {
     size begin = c * LANES, width = R - begin < LANES ? R - begin : LANES, right = c + 1;
     if (!columns_of(panel, R, V, t, c, width, order)) return 0;
     for (size i = begin; i < R; i += ROWS) {
+      call_for(next);
       size done = i - begin < width ? i - begin : width;
       strips(panel + i * V + right, V - right, (double *)(panel + i * V) + begin, panel + begin * V + right, done, V);
       for (size r = i + 1; r < i + ROWS && r < begin + width; ++r)
@@ -303,7 +321,10 @@ EXPORT size factorize_saddle(const size *given, size count, const double *band, 
       for (size i = 0; i < z.t; ++i) ((double *)(panel + i * z.V + z.S))[z.links + q - z.t] = from[i * z.m + r];
     }
     for (size i = 0; i < R; ++i) memcpy(before + i * z.G, panel + i * z.V + z.S, z.G * sizeof(lanes));
-    if (!solve_panel(panel, R, z.S, z.V, z.t, order + k * z.most)) {
+    size more = k + 1 < z.n, entries = z.columns * z.m;
+    ahead coming = {panel + z.most * z.V, band + (k + 1) * 2 * z.t * z.t, hard + (k + 1) * entries,
+                    more * z.most * z.V, more * vectors(2 * z.t * z.t), (k + 1 < count) * vectors(entries)};
+    if (!solve_panel(panel, R, z.S, z.V, z.t, order + k * z.most, &coming)) {
       free(carry);
       return k + 1;
     }
