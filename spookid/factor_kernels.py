@@ -172,8 +172,9 @@ class FactorKernels:
         x, delta = self._move
         space = ca.Function("space", [x, delta], [self.manifold.retract(x, delta), self.manifold.basis(x)])
         expressions = [f.serialize().encode() for f in (*undifferentiated, space)]
+        roles = repr([(f.hard, f.pairs, f.first_only, f.private) for f in self.factors]).encode()
         files = (__file__, jacobian.__code__.co_filename, augmented.__code__.co_filename)
-        return [*expressions, *(Path(file).read_bytes() for file in files)]
+        return [*expressions, roles, *(Path(file).read_bytes() for file in files)]
 
     @property
     def _move(self) -> tuple[ca.SX, ca.SX]:
