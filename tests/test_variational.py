@@ -188,7 +188,7 @@ def release(
     """Fit of the inertias to exact motion of the Furuta pendulum."""
     j_a, j_b = inertias()
     sides = {name: {**side, **(hinge or {})} for name, side in VISCOUS.items()}
-    truth = exact(whirl, (0.3, 2.0, 1.5, -1.0), 1.5)[: round(duration / 0.005) + 1]
+    truth = exact(whirl, (0.3, 2.0, 1.5, -1.0), max(duration, 1.5))[: round(duration / 0.005) + 1]
     signals = {"shoulder": truth[:, 0], "elbow": truth[:, 1]}
     recording = Recording(t=0.005 * np.arange(len(truth)), signals=signals)
     return problem(furuta(inertias=(j_a, j_b, j_b), **sides), step, recordings=[recording], **settings).solve()
@@ -201,6 +201,11 @@ def test_errors_of_inertias_fall_with_the_square_of_the_step():
         errors = [abs(s[name].estimate / truth - 1) for s in solutions]
         assert errors[-1] < 0.003
         assert min(orders(errors)) > 1.8
+
+
+def test_rounding_of_hard_rows_is_no_obstacle():
+    """It is more than the last steps promise."""
+    assert release(0.005, duration=6.0, state_weight=np.inf).status is Status.CONVERGED
 
 
 def own_twin(state_weight: float, noise: float = 0.0) -> Solution:

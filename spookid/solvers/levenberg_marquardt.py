@@ -55,6 +55,8 @@ _EPSILON = 8 * float(np.finfo(float).eps)
 _SETTLED = 0.1
 """Once the promised decrease is below this share of the merit the exact Hessian is an alternative (before, damped steps
 of JᵀJ do better; Fletcher and Xu, 1987, switch likewise)."""
+_LATE = 1e-6
+"""Rounding in coupled rows is looked at when the promised decrease is below this share of the merit."""
 _SMALLEST_DAMPING = 1e-20
 _COMPILERS = 4
 """At the most at once."""
@@ -167,9 +169,9 @@ class _Run:
 
     def _stationary(self, here: Linearization) -> End | None:
         """The gradient test."""
-        if self.best.cost <= self._nothing and self._feasible():
+        if self.best.cost <= self._nothing and self._feasible(here):
             return Status.CONVERGED, "the residuals are at round-off"
-        if here.optimality() <= self.settings.gradient_tolerance and self._feasible():
+        if here.optimality() <= self.settings.gradient_tolerance and self._feasible(here):
             return Status.CONVERGED, f"the scaled projected gradient is below {self.settings.gradient_tolerance:g}"
         return None
 
@@ -178,16 +180,16 @@ class _Run:
         """A cost that is round-off."""
         return _EPSILON**2 * max(self.history[0].total, self.problem.rows)
 
-    def _feasible(self) -> bool:
+    def _feasible(self, here: Linearization) -> bool:
         """True if satisfying the coupled hard rows exactly would not change the cost by more than the tolerance."""
-        allowed = 100 * self.settings.decrease_tolerance * self.best.cost + self._nothing
+        allowed = 100 * self.settings.decrease_tolerance * self.best.cost + self._nothing + 10 * here.rounding
         return self.reduction.infeasibility(self.best.residuals) <= allowed
 
     def _descend(self, here: Linearization, damping: float) -> tuple[float, End | None]:
         """Raise the damping until a step lowers the merit; the damping for the next one, and the end if it has come."""
         scale = here.corner[-1, -1]
         # Rounding of the residuals: of the cost itself, and of terms as large as they were at the start that cancel.
-        noise = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale) * np.sqrt(self.history[0].total)
+        noise = rounding = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale) * np.sqrt(self.history[0].total)
         while damping <= self.settings.largest_damping:
             try:
                 with self._clock("factorize"):
@@ -203,7 +205,9 @@ class _Run:
                 del solve
                 damping *= 4
                 continue
-            if promised <= noise and damping <= self.settings.newton_damping and self._feasible():
+            if promised <= _LATE * scale:
+                noise = rounding + here.rounding
+            if promised <= noise and damping <= self.settings.newton_damping and self._feasible(here):
                 return damping, (Status.CONVERGED, "the promised decrease is at round-off")
             trial = self._corrected(here, solve, step, promised)
             del solve  # another factor may take its place
@@ -212,7 +216,8 @@ class _Run:
                 length = step.scaled_norm(here.scales)
                 self._accept(trial, damping, length)
                 self.exact = self._may_bend(promised, scale) and self._bends(here, step, promised, decrease)
-                return self._next(damping, decrease / promised), self._short(scale, promised, decrease, length, damping)
+                end = self._short(here, promised, decrease, length, damping)
+                return self._next(damping, decrease / promised), end
             if self.exact or not self._may_bend(promised, scale):
                 damping *= 4
             else:
@@ -255,16 +260,18 @@ class _Run:
                 break
         return best
 
-    def _short(self, scale: float, promised: float, decrease: float, length: float, damping: float) -> End | None:
+    def _short(
+        self, here: Linearization, promised: float, decrease: float, length: float, damping: float
+    ) -> End | None:
         """The step and decrease tests."""
-        settings = self.settings
-        if damping > settings.newton_damping or not self._feasible():
-            return None
+        settings, scale, said = self.settings, here.corner[-1, -1], ""
         if max(promised, decrease) <= settings.decrease_tolerance * scale:
-            return Status.CONVERGED, f"the cost falls by less than {settings.decrease_tolerance:g} of itself"
-        if length <= settings.step_tolerance * np.sqrt(scale):
-            return Status.CONVERGED, f"the scaled step is below {settings.step_tolerance:g}"
-        return None
+            said = f"the cost falls by less than {settings.decrease_tolerance:g} of itself"
+        elif length <= settings.step_tolerance * np.sqrt(scale):
+            said = f"the scaled step is below {settings.step_tolerance:g}"
+        if not said or damping > settings.newton_damping or not self._feasible(here):
+            return None
+        return Status.CONVERGED, said
 
     def _linearize(self) -> Linearization:
         """At the best point."""

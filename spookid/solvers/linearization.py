@@ -123,6 +123,16 @@ class Linearization:
         return diagonals
 
     @cached_property
+    def rounding(self) -> float:
+        """Of the merit, by rounding of unknowns of order one in coupled rows that have multipliers."""
+        squares = 0.0
+        for c, rows in enumerate(self.coupled):
+            for block, force in zip(rows, self.reduction.forces(c), strict=True):
+                sizes = np.einsum("kcr,kcr->kr", block.matrix[:, :-1], block.matrix[:, :-1])
+                squares += float(np.sum(block.reduce(force) ** 2 * sizes))
+        return 2 * float(np.finfo(float).eps) * float(np.sqrt(squares))
+
+    @cached_property
     def scales(self) -> Tangent:
         """D, the metric of a step: the diagonal of JᵀJ.
 
