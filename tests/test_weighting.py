@@ -30,7 +30,7 @@ from spookid.cli import main
 from spookid.open_loop import windows
 from spookid.periods import LONG, mean_period
 from spookid.solution import Solution
-from spookid.weight_choice import WeightChoice, WeightTrial
+from spookid.weight_choice import WeightChoice, WeightTrial, ended
 from spookid.weighting import solve_weighted
 
 TRUTH = {"J": 0.005, "b": 2e-3}
@@ -51,10 +51,10 @@ def chosen() -> Solution:
     return problem().solve(state_weight="auto")
 
 
-def choice(*errors: float, statuses: Mapping[int, Status] | None = None) -> WeightChoice:
+def choice(*errors: float, statuses: Mapping[int, Status] | None = None, share: float = 0.5) -> WeightChoice:
     """Weights 1, 10, 100 ... with these errors."""
     told = statuses or {}
-    trials = (WeightTrial(10.0**i, e, 0.5, told.get(i, Status.CONVERGED)) for i, e in enumerate(errors))
+    trials = (WeightTrial(10.0**i, e, share, told.get(i, Status.CONVERGED)) for i, e in enumerate(errors))
     return WeightChoice("open-loop prediction", 1.0, tuple(trials))
 
 
@@ -65,6 +65,25 @@ def test_the_smallest_weight_that_is_as_good_as_the_best() -> None:
     assert choice(9.0, 3.0, 1.05, 1.0, 1.01).best.weight == 100
     assert choice(9.0, 3.0, 1.07, 1.0, 1.01).best.weight == 1000
     assert choice(9.0, 1.01, 3.0, 1.05, 1.0).best.weight == 1000  # one apart from the best may be there by accident
+
+
+def test_a_rise_on_the_way_to_larger_weights_is_not_their_end() -> None:
+    # A Furuta pendulum whose twin has no other noise than its sensors': errors at 10^1 ... 10^4.
+    assert choice(1.59, 2.46, 1.86, 1.26, 1.25).best.weight == 1000
+    assert not ended(choice(1.59, 2.46, 1.86).curve)
+    assert ended(choice(1.59, 2.46, 2.45).curve)
+    assert not ended(choice(1.59, 1.70, 1.70).curve)  # the impulse residuals have not settled
+    assert not ended(choice(math.inf, math.inf, math.inf, share=0.01).curve)
+
+
+def test_what_lies_beyond_two_decades_that_brought_nothing_is_left_out() -> None:
+    # From above a search meets weights that one from below never tries; both have to choose the same.
+    below = choice(2.2, 1.5, 1.16, 1.165, 1.185, share=0.01)
+    above = choice(2.2, 1.5, 1.16, 1.165, 1.185, 1.09, 1.09, share=0.01)
+    assert ended(below.curve)
+    assert above.considered == below.curve
+    assert above.best == below.best == below.curve[2]
+    assert len(choice(2.2, 1.5, 1.16, 1.165, 1.14, 1.0, share=0.01).considered) == 6  # the error is falling again
 
 
 def test_fits_that_did_not_converge_or_cannot_be_simulated_count_only_if_all_are_so() -> None:
@@ -195,10 +214,11 @@ def test_it_is_written_and_read_back(chosen: Solution, tmp_path: Path) -> None:
 
 
 def test_the_figure_shows_what_is_known() -> None:
-    figure = weight_plot.figure(choice(3.0, 1.0, math.inf, 1.2, statuses={3: Status.STALLED}), "a $problem")
+    known = choice(3.0, 1.0, math.inf, 1.2, 1.3, 0.9, 0.8, statuses={3: Status.STALLED}, share=0.0)
+    figure = weight_plot.figure(known, "a $problem")
     upper, lower = figure.axes
     labels = [text.get_text() for text in upper.get_legend().get_texts()]
-    assert labels == ["fit converged", "fit not converged", "chosen, 10", "within 6 % of the least"]
+    assert labels == ["fit converged", "fit not converged", "left out", "chosen, 10", "within 6 % of the least"]
     assert lower.get_ylim() == (0.0, 1.0)
 
 
