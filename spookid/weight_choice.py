@@ -13,8 +13,8 @@ TOLERANCE = 1.06
 """Weights whose error is within 6 % of the least predict as well as the best one."""
 WORSE = 1.25
 """A prediction error that exceeds the least so far by this factor is on the way out."""
-_BETTER = 0.99
-"""A prediction error below this share of another is better."""
+_FALLING = 0.99
+"""The error is falling if it is below this share of the one before."""
 _SETTLED = 0.02
 """Share of the cost below which the impulse residuals hardly move the estimates."""
 _RECENT = 30.0
@@ -68,8 +68,8 @@ class WeightChoice:
 def ended(trials: Sequence[WeightTrial]) -> bool:
     """True if weights larger than those of ``trials`` are not worth a fit.
 
-    The last two decades were no better than all before, the error is not falling, and the impulse residuals have
-    settled or both were worse.
+    The last two decades predict no better than all before, the error is not falling, and the impulse residuals have
+    settled or both decades are worse.
 
     Args:
         trials: in the order of the weights.
@@ -79,6 +79,7 @@ def ended(trials: Sequence[WeightTrial]) -> bool:
     before = [trial.error for trial in trials[: -len(recent)]]
     if len(recent) < 2 or not before or not math.isfinite(min(before)):
         return False
-    if min(trial.error for trial in recent) < _BETTER * min(before) or top.error < _BETTER * recent[-2].error:
+    better = min(trial.error for trial in recent) * TOLERANCE < min(before)
+    if better or top.error < _FALLING * recent[-2].error:
         return False
     return top.state_share < _SETTLED or all(trial.error > WORSE * min(before) for trial in recent)

@@ -4,9 +4,16 @@ The criterion is open-loop prediction (``open_loop``): the fit is repeated over 
 and each is judged by how well its estimates predict windows of the recordings without further correction, over horizons
 from a quarter of a period to four. Long horizons alone mislead where the stepper dissipates by itself, as Spook does
 with large steps: with a large weight the parameters are then bent until the energy is right. Short horizons alone do
-not tell friction laws apart. The marginal
-likelihood (by Laplace) presumes white process noise, which modelling errors and quantized encoders are not: on a
-measured release of a pendulum it prefers a weight so small that the fit follows the noise (m g l/(J + m l²) 32 % off).
+not tell friction laws apart. The marginal likelihood (by Laplace) presumes white process noise, which modelling errors
+and quantized encoders are not: on a measured release of a pendulum it prefers a weight so small that the fit follows
+the noise (m g l/(J + m l²) 32 % off). Predictions from filtered states, which know nothing of what they predict, give
+better inertias where there is process noise, but on two of three measured releases they choose weights whose replay has
+3 and 39 times the least mean squared error.
+
+Where every fit is biased by its time step no weight serves all parameters: an exactly integrated Furuta pendulum,
+fitted with steps of 10 ms, has its inertias best at κ = 10^12 and its friction at 10^8. The search ends where two
+decades predict no better than those before (``weight_choice.ended``), and what lies beyond is left out of the choice,
+so that it matters little where the search starts.
 """
 
 from __future__ import annotations

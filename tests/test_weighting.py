@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from mechanisms import pendulum, twin
+from mechanisms import furuta, pendulum, twin
+from noisy import NoisyTwin
 from solutions import difference
 
 from spookid import (
+    HingeAngle,
     Parameter,
     Problem,
     ProblemError,
@@ -111,6 +114,62 @@ def test_the_estimates_are_no_worse_than_those_of_a_sweep(chosen: Solution) -> N
     sweep = [off(problem().solve(state_weight=10.0**k)) for k in range(-2, 9, 2)]
     assert max(sweep) > 5 * min(sweep)  # the weight matters
     assert off(chosen) < 1.2 * min(sweep) + 0.01
+
+
+FURUTA = {"J_Azz": 0.003, "J_Byy": 0.004, "b_1": 1e-3, "b_2": 1e-4}
+RELEASE = {"shoulder": 0.0, "elbow": 2.5}
+
+
+def furuta_twins(process: bool, seeds: int) -> list[Problem]:
+    """A Furuta pendulum with encoders of 1 mrad noise, and with or without noise in its motion."""
+    J_Azz, J_Byy = (Parameter(name, 0.01, lower=1e-7, unit="kg m^2") for name in ("J_Azz", "J_Byy"))
+    b_1, b_2 = (Parameter(name, 1e-4, lower=0, unit="N m s") for name in ("b_1", "b_2"))
+    soft = {"compliance": 1e-4, "damping": 0.02}
+    model = furuta(inertias=(J_Azz, J_Byy, 0.004), shoulder={"viscous": b_1, **soft}, elbow={"viscous": b_2, **soft})
+    settings: dict[str, Any] = {"step": 0.01, "duration": 6.0}
+    if not process:
+        settings |= {"noise": 1e-3, "initial": RELEASE, "stepper": Variational()}
+        return [twin(model, FURUTA, seed=seed, **settings) for seed in range(seeds)]
+    truth = dict(zip((J_Azz, J_Byy, b_1, b_2), FURUTA.values(), strict=True))
+    twins = NoisyTwin(model, truth, RELEASE, state_weight=1e8, sigma=1e-3, **settings)
+    sensors = [HingeAngle(joint, signal=joint.name) for joint in model.joints]  # of σ 1: κ is 100 then
+    return [twins.draw(seed).with_(observations=sensors) for seed in range(seeds)]
+
+
+INERTIAS = ("J_Azz", "J_Byy")
+
+
+@cache
+def times_the_best(process: bool) -> dict[Collection[str], float]:
+    """Root mean square errors over ten draws of the noise, over the least that one weight of a sweep gives.
+
+    A single draw tells little: at some weight of its sweep an error crosses zero by luck.
+    """
+    problems = furuta_twins(process, seeds=10)
+
+    def off(solutions: Sequence[Solution], names: Collection[str]) -> float:
+        return math.sqrt(np.mean([(s[name].estimate / FURUTA[name] - 1) ** 2 for s in solutions for name in names]))
+
+    found = [p.solve(state_weight="auto") for p in problems]
+    sweep = [[p.solve(state_weight=10.0**k) for p in problems] for k in range(6 if process else 9)]
+    every = (INERTIAS, tuple(FURUTA))
+    return {names: off(found, names) / min(off(solutions, names) for solutions in sweep) for names in every}
+
+
+@pytest.mark.study
+@pytest.mark.parametrize(
+    ("process", "names"),
+    [
+        (False, INERTIAS),
+        (False, tuple(FURUTA)),
+        (True, tuple(FURUTA)),
+        pytest.param(True, INERTIAS, marks=pytest.mark.xfail(strict=True, reason="1.6 times: the weight is too large")),
+    ],
+)
+def test_over_many_draws_the_estimates_are_no_worse_than_with_the_best_weight(
+    process: bool, names: Collection[str]
+) -> None:
+    assert times_the_best(process)[names] < 1.2
 
 
 @pytest.mark.parametrize("start", [-2, 12])
