@@ -266,7 +266,7 @@ def _share(value: float, cost: Cost) -> str:
 def _weight(choice: WeightChoice | None) -> list[str]:
     if choice is None:
         return []
-    best = choice.best.weight
+    best, last = choice.best.weight, choice.considered[-1].weight
     header = ("state weight", "prediction error [sigma]", "state cost", "fit", "")
     rows = [
         (
@@ -274,14 +274,15 @@ def _weight(choice: WeightChoice | None) -> list[str]:
             number(trial.error, 3),
             f"{100 * trial.state_share:.2g} %",
             trial.status.value,
-            "chosen" if trial.weight == best else "",
+            "chosen" if trial.weight == best else "left out" if trial.weight > last else "",
         )
         for trial in choice.curve
     ]
     meaning = (
         f"Chosen by {choice.criterion}: estimates and states of each fit are simulated over windows of "
         f"{quantity(choice.window, 's')}, in which each doubling of the horizon counts the same; of the neighbouring "
-        f"weights within {100 * (TOLERANCE - 1):.0f} % of the least error the smallest is taken."
+        f"weights within {100 * (TOLERANCE - 1):.0f} % of the least error the smallest is taken. Weights "
+        "beyond two decades that brought nothing are left out."
     )
     return ["State weight", *_table([header, *rows], right=(0, 1, 2)), *_wrapped(meaning)]
 

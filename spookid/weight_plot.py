@@ -37,14 +37,18 @@ def _errors(panel: Axes, choice: WeightChoice) -> None:
     known = [trial for trial in choice.curve if math.isfinite(trial.error) and trial.error > 0]
     panel.set_yscale("log")
     panel.plot([t.weight for t in known], [t.error for t in known], "-", color=_BLUE, linewidth=1)
-    for label, style, chosen in (("fit converged", "o", True), ("fit not converged", "x", False)):
-        part = [trial for trial in known if (trial.status is Status.CONVERGED) is chosen]
+    considered = [trial for trial in known if trial in choice.considered]
+    for label, style, colour, part in (
+        ("fit converged", "o", _BLUE, [t for t in considered if t.status is Status.CONVERGED]),
+        ("fit not converged", "x", _BLUE, [t for t in considered if t.status is not Status.CONVERGED]),
+        ("left out", ".", _GREY, [t for t in known if t not in considered]),
+    ):
         if part:
-            panel.plot([t.weight for t in part], [t.error for t in part], style, color=_BLUE, label=label)
+            panel.plot([t.weight for t in part], [t.error for t in part], style, color=colour, label=label)
     best = choice.best
     if math.isfinite(best.error):
         panel.plot(best.weight, best.error, "o", color=_ORANGE, markersize=9, label=f"chosen, {number(best.weight)}")
-        least = min(trial.error for trial in known)
+        least = min(trial.error for trial in considered)
         label = f"within {100 * (TOLERANCE - 1):.0f} % of the least"
         panel.axhspan(least, TOLERANCE * least, color=_GREY, alpha=0.3, linewidth=0, label=label)
     panel.set_ylabel(f"error over windows of {quantity(choice.window, 's')} [σ]")

@@ -4,9 +4,16 @@ The criterion is open-loop prediction (``open_loop``): the fit is repeated over 
 and each is judged by how well its estimates predict windows of the recordings without further correction, over horizons
 from a quarter of a period to four. Long horizons alone mislead where the stepper dissipates by itself, as Spook does
 with large steps: with a large weight the parameters are then bent until the energy is right. Short horizons alone do
-not tell friction laws apart. The marginal
-likelihood (by Laplace) presumes white process noise, which modelling errors and quantized encoders are not: on a
-measured release of a pendulum it prefers a weight so small that the fit follows the noise (m g l/(J + m l²) 32 % off).
+not tell friction laws apart. The marginal likelihood (by Laplace) presumes white process noise, which modelling errors
+and quantized encoders are not: on a measured release of a pendulum it prefers a weight so small that the fit follows
+the noise (m g l/(J + m l²) 32 % off). Predictions from filtered states, which know nothing of what they predict, give
+better inertias where there is process noise, but on two of three measured releases they choose weights whose replay has
+3 and 39 times the least mean squared error.
+
+Where every fit is biased by its time step no weight serves all parameters: an exactly integrated Furuta pendulum,
+fitted with steps of 10 ms, has its inertias best at κ = 10^12 and its friction at 10^8. The search ends where two
+decades predict no better than those before (``weight_choice.ended``), and what lies beyond is left out of the choice,
+so that it matters little where the search starts.
 """
 
 from __future__ import annotations
@@ -24,18 +31,12 @@ from spookid.problem import Problem
 from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import Callback
 from spookid.solvers.status import Status
-from spookid.weight_choice import WeightChoice, WeightTrial
+from spookid.weight_choice import WORSE, WeightChoice, WeightTrial, ended
 
 CRITERION = "open-loop prediction"
 START = 4
 """The search starts at κ = 10^4 unless told otherwise."""
 _LARGEST, _SMALLEST = 18, -8
-_WORSE = 1.25
-"""A prediction error that exceeds the least so far by this factor is on the way out."""
-_BETTER = 0.99
-"""A prediction error below this share of another is better."""
-_SETTLED = 0.02
-"""Share of the cost below which the impulse residuals no longer move the estimates much."""
 _FOLLOWS_NOISE = 0.9
 """Share of the cost above which the weight is so small that the search takes two decades at once."""
 
@@ -93,12 +94,12 @@ class _Search:
         if self._interrupted(start):
             return
         top = start
-        while top < _LARGEST and not self._ended_above(top):
+        while top < _LARGEST and not ended(self.choice.curve):
             top += 2 if self.trials[top].state_share > _FOLLOWS_NOISE else 1
             if self._interrupted(top):
                 return
         bottom = start
-        while bottom > _SMALLEST and self.trials[bottom].error <= _WORSE * self._least:
+        while bottom > _SMALLEST and self.trials[bottom].error <= WORSE * self._least:
             bottom -= 1
             if self._interrupted(bottom):
                 return
@@ -138,12 +139,3 @@ class _Search:
         share = cost.state / cost.total if cost.total > 0 else 0.0
         self.trials[exponent] = WeightTrial(weight, error, share, solution.status)
         return False
-
-    def _ended_above(self, top: int) -> bool:
-        """True if the last two decades were no better, and the impulse residuals have settled or it gets worse."""
-        recent = [trial for exponent, trial in self.trials.items() if exponent > top - 2]
-        before = [trial.error for exponent, trial in self.trials.items() if exponent <= top - 2]
-        if len(recent) < 2 or not before or min(t.error for t in recent) < _BETTER * min(before):
-            return False
-        worse = all(trial.error > _WORSE * self._least for trial in recent)
-        return worse or self.trials[top].state_share < _SETTLED
