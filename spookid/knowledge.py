@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spookid.advice import advise
 from spookid.assembly import Assembly
 from spookid.kernels import Array
-from spookid.solvers import variances, windows
+from spookid.solvers import bias, variances, windows
 from spookid.solvers.contraction import Contraction, linear
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -23,6 +23,8 @@ OBSERVATION = "observation of "
 """How labels of observation rows begin."""
 _TOO_FAR = 3.0
 """A prior gets a notice if the noise of a sensor is not within this factor of its sigma."""
+_NOTABLE = 0.25
+"""Share of its standard error from which on a bias gets a notice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +58,14 @@ def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_]) -> Knowledg
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
     evidence, edges = _evidence(contraction, held)
+    evidence = replace(evidence, missing=bias.missing(contraction, point))
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
-    notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
+    notices = (
+        *_known_from_priors(assembly, evidence, result, magnitudes),
+        *_too_heavy(assembly, result),
+        *_off(assembly, result),
+    )
     return Knowledge(replace(analysis, sensitivities=result), contraction, edges, notices)
 
 
@@ -120,4 +127,22 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     return [
         f"Priors are weighed against the data by the sensors' sigma, and their noise is another: {'; '.join(wrong)}. "
         "Give the observations these sigma, and the state weight in proportion, or the priors count wrongly."
+    ]
+
+
+def _off(assembly: Assembly, result: Sensitivities) -> list[str]:
+    """A notice of estimates that noise in the motion makes too small or too large."""
+    notable = np.abs(result.bias) > _NOTABLE * result.standard_errors
+    units = {p.name: p.unit for p in assembly.problem.free}
+    sides = []
+    for word, some in (("small", notable & (result.bias < 0)), ("large", notable & (result.bias > 0))):
+        names = [result.names[i] for i in np.flatnonzero(some)]
+        sizes = [f"{abs(size):.2g} {units[name]}".rstrip() for name, size in zip(names, result.bias[some], strict=True)]
+        if names:
+            sides.append(f"{', '.join(f'{n} by {size}' for n, size in zip(names, sizes, strict=True))} too {word}")
+    if not sides:
+        return []
+    return [
+        f"The states follow the noise in the motion, which on the average makes {' and '.join(sides)}. The standard "
+        "errors include that; an estimate less its bias is nearer to the truth."
     ]

@@ -94,6 +94,7 @@ def sensitivities_of(identifiability: Tree, arrays: Arrays) -> Sensitivities:
     return Sensitivities(
         names=names,
         covariance=_shaped(arrays, "covariance", square),
+        bias=_shaped(arrays, "bias", (len(names),)),
         covariance_sandwich=_shaped(arrays, "covariance_sandwich", square),
         factor=_shaped(arrays, "T", square),
         dispersion=_shaped(arrays, "dispersion", (len(names),)),
@@ -198,6 +199,8 @@ def _estimate_of(name: str, node: Mapping[str, Any]) -> Estimate:
         unit=_text(node["unit"]),
         at_bound=_truth(node["at_bound"]),
         fixed=_truth(node["fixed"]),
+        bias=_number(node["bias"]),
+        bias_reason=_text(node["bias_reason"]),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels import Array
-from spookid.student import Variances, widened
+from spookid.student import Variances, about, widened
 
 WEAK = 1.0
 """A direction is weak if changing the parameters by all of their magnitude along it moves the residuals by less than
@@ -29,6 +29,10 @@ AT_BOUND = "held at its bound"
 UNOBSERVED = "the data do not determine it"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
 NO_FACTOR = "the normal equations are singular at the solution"
+NO_BIAS = "not known where joints or friction have unknowns of their own that hard rows link"
+
+IMPULSES = "state"
+"""Name of the impulses among the noise."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +69,22 @@ class Evidence:
     """TᵀT without them, (W, n_p, n_p)."""
     noise: Mapping[str, float] = field(default_factory=dict)
     """Standard deviations of the groups of residuals, in units of what the weights say."""
+    missing: Array | None = None
+    """What the gradient of −½Σr² lacks to that of the parameters' likelihood for noise as the weights say, (n_p,); None
+    if it is not known."""
 
     @property
     def scatter(self) -> Array:
         """Tᵀ Cov(r) T with the noise that was found, (n_p, n_p)."""
         return np.asarray(self.prior + np.tensordot(self.variances.estimates, self.shares, axes=1))
+
+    @property
+    def impulses(self) -> tuple[float, float]:
+        """Variance of the impulses in units of what the weights say, and its error; zero if none are soft."""
+        if IMPULSES not in self.noise:
+            return 0.0, 0.0
+        i, (means, doubt) = list(self.noise).index(IMPULSES), self.variances.likely()
+        return float(means[i]), float(np.sqrt(doubt[i, i]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +95,10 @@ class Sensitivities:
     covariance: Array
     """(TᵀT)⁻¹ Tᵀ Cov(r) T (TᵀT)⁻¹ with one variance for the impulse residuals and one for each sensor, widened for
     what is unknown of these (`spookid.student`): ± 1.96 standard errors are Student's interval of 95 %, (n_p, n_p); NaN
-    in the rows of parameters without a standard error."""
+    in the rows of parameters without a standard error. Of what is left of the errors without the bias."""
+    bias: Array
+    """Mean errors of the estimates, as states are fitted to the noise along with them (`solvers.bias`), (n_p,); NaN if
+    they are not known."""
     covariance_sandwich: Array
     """That of the jackknife over stretches of the recordings, which assumes nothing of the noise but that it does not
     last as long as a stretch, (n_p, n_p)."""
@@ -99,14 +117,14 @@ class Sensitivities:
 
     @property
     def standard_errors(self) -> Array:
-        """(n_p,), NaN where there is a reason."""
-        return np.sqrt(np.diag(self.covariance))
+        """Those of the estimates as they are, with their bias, (n_p,); NaN where there is a reason."""
+        return about(np.diag(self.covariance), self.bias)
 
     @property
     def correlation(self) -> Array:
         """(n_p, n_p)."""
-        errors = self.standard_errors
-        return self.covariance / np.outer(errors, errors)
+        errors = np.sqrt(np.diag(self.covariance))
+        return np.asarray(self.covariance / np.outer(errors, errors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +165,12 @@ def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, 
     changes = _changes(spectrum.half, evidence.gradients, evidence.remaining)
     cut = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.stretches)
     unknown = np.union1d(hidden, np.flatnonzero(held))
+    bias, doubt = _bias(inverse, evidence)
+    bias[unknown] = np.nan
     result = Sensitivities(
         tuple(names),
-        _blank(covariance, unknown),
+        _blank(covariance + doubt, unknown),
+        bias,
         _blank(_jackknife(cut) + inverse @ evidence.prior @ inverse, unknown),
         _triangular(evidence.information),
         _dispersion(inverse, covariance, unknown),
@@ -249,6 +270,14 @@ def _covariance(half: Array, evidence: Evidence) -> Array:
     return np.asarray(half @ covariance @ half.T)
 
 
+def _bias(inverse: Array, evidence: Evidence) -> tuple[Array, Array]:
+    """The bias (n_p,), and the covariance (n_p, n_p) of its error as far as the impulses' variance is not known."""
+    if evidence.missing is None or not np.all(np.isfinite(evidence.missing)):
+        return np.full(len(inverse), np.nan), np.zeros_like(inverse)
+    per_variance, (variance, error) = -inverse @ evidence.missing, evidence.impulses
+    return variance * per_variance, error**2 * np.outer(per_variance, per_variance)
+
+
 def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) -> Array:
     """Diagonal of the covariance over that of the inverse information, NaN for unknown parameters, (n_p,)."""
     promised = np.diag(inverse).copy()
@@ -259,7 +288,9 @@ def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) ->
 def _unknown(names: tuple[str, ...], free: int, reasons: Mapping[str, str], windows: int) -> Analysis:
     n = len(names)
     one, two, three, four = (np.full((n, n), np.nan) for _ in range(4))
-    result = Sensitivities(names, one, two, three, np.full(n, np.nan), reasons, np.full(free, np.nan), ())
+    bias, dispersion = (np.full(n, np.nan) for _ in range(2))
+    spectrum = np.full(free, np.nan)
+    result = Sensitivities(names, one, bias, two, three, dispersion, reasons, spectrum, ())
     return Analysis(result, four, np.full((windows, n), np.nan))
 
 

@@ -18,12 +18,12 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solution import Solution
-from spookid.solvers import variances
+from spookid.solvers import bias, variances
 from spookid.solvers.contraction import Contraction, linear
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
-from spookid.student import Variances, widened
+from spookid.student import Variances, about, widened
 from spookid.transcription import Transcription
 from spookid.uncertainty import AT_BOUND, NO_FACTOR, NO_FREEDOM, UNOBSERVED, Evidence, analyse
 
@@ -68,13 +68,17 @@ def test_covariance_is_that_of_the_dense_jacobian(recordings, prior):
     ]
     known = deviations(assembly.transcription, dict.fromkeys(noise, 0.0) | {"prior": 1.0})
     parts = np.array([(gain * sizes) @ gain.T for sizes in groups])
-    found = variances.estimate(
-        Contraction(linear(assembly.transcription, outcome.point), np.zeros(2, bool)), np.zeros(2, bool)
-    )
+    contraction = Contraction(linear(assembly.transcription, outcome.point), np.zeros(2, bool))
+    found = variances.estimate(contraction, np.zeros(2, bool))
     np.testing.assert_allclose(found.variances, np.square(list(noise.values())), rtol=1e-6)
-    expected = widened((gain * known) @ gain.T, parts, Variances(found.variances, found.doubt, found.common))
+    sizes = Variances(found.variances, found.doubt, found.common)
+    means, doubt = sizes.likely()
+    off = -np.linalg.solve(corner.T @ corner, bias.missing(contraction, outcome.point))
+    expected = widened((gain * known) @ gain.T, parts, sizes) + doubt[0, 0] * np.outer(off, off)
     np.testing.assert_allclose(solution.sensitivities.covariance, expected, rtol=1e-8)
-    np.testing.assert_allclose([p.std_err for p in solution.parameters.values()], np.sqrt(np.diag(expected)), rtol=1e-8)
+    np.testing.assert_allclose([p.bias for p in solution.parameters.values()], means[0] * off, rtol=1e-6)
+    errors = about(np.diag(expected), means[0] * off)
+    np.testing.assert_allclose([p.std_err for p in solution.parameters.values()], errors, rtol=1e-8)
 
 
 def deviations(transcription: Transcription, sizes: Mapping[str, float]) -> np.ndarray:
@@ -199,7 +203,9 @@ def test_expressions_carry_errors(swung):
     ]:
         value = swung(expression)
         assert value.estimate == pytest.approx(estimate)
-        assert value.std_err == pytest.approx(np.sqrt(slope @ covariance @ slope))
+        off = slope @ swung.sensitivities.bias
+        assert value.bias == pytest.approx(off)
+        assert value.std_err == pytest.approx(about(slope @ covariance @ np.array(slope), off))
 
 
 def test_reparametrized_fits_have_the_same_errors(swung):

@@ -43,6 +43,11 @@ class Strip:
     scale: float = 1.0
     """By which raw residuals of the factor were multiplied: that of hard rows is their penalty's root."""
 
+    @property
+    def states(self) -> Array:
+        """Transposed Jacobian of the states, steps in order of offset, (count, unknowns, rows)."""
+        return self.rows.matrix[:, : len(self.rows.offsets) * self.tangent]
+
     def products(self, left: Array) -> list[tuple[int, Array]]:
         """Per offset Jᵀ left for columns (count, m, rows): the offset and (count, tangent, m)."""
         across = left.transpose(0, 2, 1)
@@ -141,7 +146,8 @@ class Contraction:
             raise NotPositiveDefiniteError("a residual or a derivative is not finite")
         self.linear = here
         self._states = 0
-        self._factors = [self._factor(c) for c in range(len(here.chains))]
+        self.factors = [self._factor(c) for c in range(len(here.chains))]
+        """Per chain L with LLᵀ = J_xᵀJ_x in LAPACK's lower band storage, (bandwidth, N t)."""
         n = here.parameters
         starts = [[s.rows.matrix[:, -(n + 1) :] for s in strips] for strips in here.chains]
         projected = [self._without_states(c, start) for c, start in enumerate(starts)]
@@ -179,7 +185,7 @@ class Contraction:
             for offset, product in strip.products(left):
                 right[offset : offset + len(product)] += product
         flat = right.reshape(-1, right.shape[2])
-        solved = cho_solve_banded((self._factors[chain], True), flat, overwrite_b=True, check_finite=False)
+        solved = cho_solve_banded((self.factors[chain], True), flat, overwrite_b=True, check_finite=False)
         return np.asarray(solved).reshape(right.shape)
 
     def _without_states(self, chain: int, columns: Columns) -> Columns:

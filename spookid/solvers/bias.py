@@ -1,0 +1,125 @@
+"""How far a fit of states and parameters together lies off, to first order in the noise of the impulses.
+
+Estimates minimize Σ r² over the states x and the parameters θ. The likelihood of θ integrates the states out. For
+residuals of variance 1, by Laplace's method,
+
+    log p(y | θ) = −½ Σ r² + Σ_k log|B_k| − ½ log det(J_xᵀJ_x)    at the best x(θ),    B_k = ∂r_k/∂x_{k+1},
+
+where the second term normalizes the density of a step. The mean of its whole gradient is zero at the true θ, and at the
+estimates that of the first term is; so with S = TᵀT they lie off by −S⁻¹ times the gradient of the other two,
+
+    Σ_k tr(B_k⁻¹ dB_k/dθ) − tr(P J_xᵀ dJ_x/dθ),    P = (J_xᵀJ_x)⁻¹,    d/dθ along x(θ),
+
+and by s² times as much if the impulses have s² times the variance that the weights say. Both traces are in proportion
+to the number of steps, as S is: the bias does not fade in longer records, but standard errors do. (Smaller by orders of
+magnitude in every mechanism measured, and left out: what the curvature of r in x adds to log det.)
+
+Private unknowns and local hard rows need no care: the reduction eliminates them, and what that does to the volumes of
+both terms is the same. Derivatives of J are central differences of exact Jacobians along x(θ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from spookid.factor import Group
+from spookid.kernels import Array
+from spookid.solvers.contraction import Contraction, Strip
+from spookid.solvers.neighbours import neighbours
+from spookid.solvers.reduction import Reduction
+from spookid.transcription import Point
+
+_STEP = 1e-4
+"""Change of a parameter for a difference, relative to its magnitude."""
+
+
+def missing(c: Contraction, point: Point) -> Array | None:
+    """The gradient of what the log likelihood has beyond −½ Σ r², (n_p,), at the ``point`` of a contraction.
+
+    Parameters that are held, or that nothing shows, are left at zero. All are zero if only initial states are fitted
+    along with the parameters, as the equations of motion hold exactly. None if it is not known: where hard rows link
+    steps otherwise, or where rows of noise do not determine the next step.
+    """
+    here = c.linear
+    transitions = [s for s in here.chains[0] if _is_transition(s)]
+    if not transitions:
+        return np.zeros(here.parameters)
+    reduction = Reduction(here.problem, point)
+    if reduction.coupled or any(s.rows.matrix.shape[2] != s.tangent for s in transitions):
+        return None
+    weights = [_weights(c, i) for i in range(len(here.chains))]
+    paths = [-c.fitted(i, [_slopes(s, here.parameters) for s in strips]) for i, strips in enumerate(here.chains)]
+    start, result = _Place(reduction, point), np.zeros(here.parameters)
+    sizes = _STEP * np.maximum(np.abs(point.parameters), here.problem.magnitudes)
+    for p in np.flatnonzero(np.diag(c.inverse)).tolist():
+        size = float(sizes[p])
+        ahead, behind = (start.moved([h * path[:, :, p] for path in paths], p, h) for h in (size, -size))
+        for i, strips in enumerate(here.chains):
+            for j, (s, W) in enumerate(zip(strips, weights[i], strict=True)):
+                change = start.seen(ahead, i, j, s) - start.seen(behind, i, j, s)
+                result[p] += float(np.vdot(W, change)) / (2 * size)
+    return result
+
+
+def _is_transition(strip: Strip) -> bool:
+    """True if its rows are the noise that leads from one step to the next."""
+    return strip.factor.group is Group.STATE and not strip.factor.hard and not strip.factor.first_only
+
+
+def _slopes(strip: Strip, parameters: int) -> Array:
+    """∂r/∂θ, (count, n_p, rows)."""
+    return strip.rows.matrix[:, -parameters - 1 : -1]
+
+
+def _weights(c: Contraction, chain: int) -> list[Array]:
+    """Σ dJᵢⱼ times these is what a chain has of the traces: per strip B⁻¹ − P Jᵀ, transposed as the strip's matrix."""
+    strips = c.linear.chains[chain]
+    covariances = neighbours(c.factors[chain], strips[0].tangent)
+    weights = []
+    for s in strips:
+        t, J = s.tangent, s.states
+        places = np.concatenate([np.arange(offset * t, (offset + 1) * t) for offset in s.rows.offsets])
+        W = -np.matmul(covariances[: len(J), places[:, None], places], J)
+        if _is_transition(s):
+            W[:, -t:] += np.linalg.inv(J[:, -t:]).transpose(0, 2, 1)
+        elif s.factor.group is Group.STATE:
+            W += np.linalg.pinv(J).transpose(0, 2, 1)
+        weights.append(W)
+    return weights
+
+
+class _Place:
+    """A point with local hard rows and private unknowns restored, linearized."""
+
+    def __init__(self, reduction: Reduction, point: Point) -> None:
+        self._reduction, self._point = reduction, point
+        reduced = [reduction.reduce(point, i) for i in range(len(point.states))]
+        self._rows = [rows for rows, _ in reduced]
+        self._bases = [basis for _, basis in reduced]
+
+    def moved(self, steps: Sequence[Array], parameter: int, change: float) -> _Place:
+        """With the states (per chain (N, tangent)) and one parameter moved, across bounds if need be."""
+        problem, parameters = self._reduction.problem, self._point.parameters.copy()
+        parameters[parameter] += change
+        full = [self._reduction.expand(step, basis) for step, basis in zip(steps, self._bases, strict=True)]
+        states = tuple(problem.moved(x, step) for x, step in zip(self._point.states, full, strict=True))
+        return _Place(self._reduction, self._reduction.restore(Point(states, parameters, self._point.codes)))
+
+    def seen(self, other: _Place, chain: int, number: int, strip: Strip) -> Array:
+        """J_x of another place in the rows of ``strip`` and the unknowns of this place, (count, unknowns, rows).
+
+        Bases there may be turned against those here as an eigenvalue decomposition pleases; they are turned back.
+        """
+        rows, t = other._rows[chain][number], strip.tangent
+        J, (old, new) = rows.matrix[:, : len(rows.offsets) * t], (self._bases[chain], other._bases[chain])
+        if strip.rows.complement is not None:
+            there = strip.rows.complement
+            J = np.matmul(J, there if rows.complement is None else np.matmul(rows.complement.transpose(0, 2, 1), there))
+        if old is None or new is None:
+            return J
+        turn, parts = np.matmul(old.transpose(0, 2, 1), new), []
+        for i, offset in enumerate(rows.offsets):
+            parts.append(np.matmul(turn[offset : offset + len(J)], J[:, i * t : (i + 1) * t]))
+        return np.concatenate(parts, axis=1)
