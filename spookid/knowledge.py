@@ -137,12 +137,12 @@ def _off(assembly: Assembly, result: Sensitivities) -> list[str]:
     sides = []
     for word, some in (("small", notable & (result.bias < 0)), ("large", notable & (result.bias > 0))):
         names = [result.names[i] for i in np.flatnonzero(some)]
-        sizes = [f"{abs(size):.2g} {units[name]}".rstrip() for name, size in zip(names, result.bias[some], strict=True)]
+        amounts = [f"{name} {abs(off):.2g} {units[name]}" for name, off in zip(names, result.bias[some], strict=True)]
         if names:
-            sides.append(f"{', '.join(f'{n} by {size}' for n, size in zip(names, sizes, strict=True))} too {word}")
+            sides.append(f"{', '.join(amount.rstrip() for amount in amounts)} too {word}")
     if not sides:
         return []
     return [
-        f"The states follow the noise in the motion, which on the average makes {' and '.join(sides)}. The standard "
-        "errors include that; an estimate less its bias is nearer to the truth."
+        f"The states follow the noise in the motion. On the average that makes {' and '.join(sides)}. The standard "
+        "errors include it; an estimate less its bias is nearer to the truth."
     ]

@@ -170,8 +170,8 @@ def test_estimates_are_off_as_foretold(stepper, state_weight):
 def test_heavy_noise_gets_a_notice_and_light_noise_none():
     heavy, light = (noisy(Spook(), 4.0, weight).draw(0).solve() for weight in (1e6, 1e9))
     J = heavy["J"]
-    assert f"J by {-J.bias:.2g} kg m^2 too small" in " ".join(heavy.notices)
-    assert f"J by {-J.bias:.2g} kg m^2 too small" in " ".join(heavy.summary().split())
+    assert f"makes J {-J.bias:.2g} kg m^2 too small" in " ".join(heavy.notices)
+    assert f"makes J {-J.bias:.2g} kg m^2 too small" in " ".join(heavy.summary().split())
     assert abs(light["J"].bias) < 0.02 * light["J"].std_err
     assert "too small" not in " ".join(light.notices)
 

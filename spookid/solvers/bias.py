@@ -27,7 +27,6 @@ import numpy as np
 from spookid.factor import Group
 from spookid.kernels import Array
 from spookid.solvers.contraction import Contraction, Strip
-from spookid.solvers.neighbours import neighbours
 from spookid.solvers.reduction import Reduction
 from spookid.transcription import Point
 
@@ -40,16 +39,18 @@ def missing(c: Contraction, point: Point) -> Array | None:
 
     Parameters that are held, or that nothing shows, are left at zero. All are zero if only initial states are fitted
     along with the parameters, as the equations of motion hold exactly. None if it is not known: where hard rows link
-    steps otherwise, or where rows of noise do not determine the next step.
+    steps otherwise, where rows of noise do not determine the next step, or where rounding is in the way.
     """
     here = c.linear
     transitions = [s for s in here.chains[0] if _is_transition(s)]
-    if not transitions:
+    if not transitions or not here.parameters:
         return np.zeros(here.parameters)
     reduction = Reduction(here.problem, point)
-    if reduction.coupled or any(s.rows.matrix.shape[2] != s.tangent for s in transitions):
+    if reduction.coupled or any(s.rows.matrix.shape[2] != s.tangent for s in transitions) or c.spread is None:
         return None
-    weights = [_weights(c, i) for i in range(len(here.chains))]
+    weights = [
+        [_weights(*both) for both in zip(*chain, strict=True)] for chain in zip(here.chains, c.spread, strict=True)
+    ]
     paths = [-c.fitted(i, [_slopes(s, here.parameters) for s in strips]) for i, strips in enumerate(here.chains)]
     start, result = _Place(reduction, point), np.zeros(here.parameters)
     sizes = _STEP * np.maximum(np.abs(point.parameters), here.problem.magnitudes)
@@ -73,20 +74,13 @@ def _slopes(strip: Strip, parameters: int) -> Array:
     return strip.rows.matrix[:, -parameters - 1 : -1]
 
 
-def _weights(c: Contraction, chain: int) -> list[Array]:
-    """Σ dJᵢⱼ times these is what a chain has of the traces: per strip B⁻¹ − P Jᵀ, transposed as the strip's matrix."""
-    strips = c.linear.chains[chain]
-    covariances = neighbours(c.factors[chain], strips[0].tangent)
-    weights = []
-    for s in strips:
-        t, J = s.tangent, s.states
-        places = np.concatenate([np.arange(offset * t, (offset + 1) * t) for offset in s.rows.offsets])
-        W = -np.matmul(covariances[: len(J), places[:, None], places], J)
-        if _is_transition(s):
-            W[:, -t:] += np.linalg.inv(J[:, -t:]).transpose(0, 2, 1)
-        elif s.factor.group is Group.STATE:
-            W += np.linalg.pinv(J).transpose(0, 2, 1)
-        weights.append(W)
+def _weights(strip: Strip, spread: Array) -> Array:
+    """B⁻¹ − P J_xᵀ, transposed as the strip's matrix: Σ dJᵢⱼ times these is what it has of the traces."""
+    if strip.factor.group is not Group.STATE:
+        return -spread
+    weights, t = -spread, strip.tangent
+    inverse = np.linalg.inv if _is_transition(strip) else np.linalg.pinv
+    weights[:, -t:] += inverse(strip.states[:, -t:]).transpose(0, 2, 1)
     return weights
 
 

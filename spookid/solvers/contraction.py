@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from scipy.linalg import LinAlgError, cho_solve_banded, cholesky_banded
 
 from spookid.factor import Factor, Group
 from spookid.kernels import Array
+from spookid.solvers.neighbours import neighbours
 from spookid.solvers.reduction import Reduction, Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
 from spookid.transcription import Point, Transcription
@@ -23,6 +25,8 @@ RANK = 1e-10
 """Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
 _INDEPENDENT = 1e-9
 """Singular values of the initial state's rows below this share of the largest are zero."""
+_SOUND = 1e-6
+"""Relative error of tr(J_x J_x⁺), a whole number, with which its parts are still of use."""
 
 Columns = list[Array]
 """m vectors of residuals along one chain: per factor (count, m, rows)."""
@@ -168,6 +172,19 @@ class Contraction:
         rows = sum(int(strip.alive.sum()) for strips in self.linear.chains for strip in strips)
         return rows - self._states - self._moving
 
+    @cached_property
+    def spread(self) -> list[Columns] | None:
+        """Per chain and factor P J_xᵀ with P = (J_xᵀJ_x)⁻¹ in the unknowns that the rows see, (count, unknowns, rows):
+        how these follow noise in the rows. None if rounding spoils it."""
+        found = [self._spread(c) for c in range(len(self.factors))]
+        pairs = (
+            (s, W)
+            for strips, Ws in zip(self.linear.chains, found, strict=True)
+            for s, W in zip(strips, Ws, strict=True)
+        )
+        trace = sum(float(np.vdot(strip.states, W)) for strip, W in pairs)
+        return found if abs(trace - self._states) <= _SOUND * self._states else None
+
     def left(self, columns: Sequence[Columns]) -> list[Columns]:
         """(I − H) times vectors of residuals, per chain."""
         return self._without_parameters([self._without_states(c, part) for c, part in enumerate(columns)])
@@ -187,6 +204,15 @@ class Contraction:
         flat = right.reshape(-1, right.shape[2])
         solved = cho_solve_banded((self.factors[chain], True), flat, overwrite_b=True, check_finite=False)
         return np.asarray(solved).reshape(right.shape)
+
+    def _spread(self, chain: int) -> Columns:
+        strips = self.linear.chains[chain]
+        t, found = strips[0].tangent, []
+        covariances = neighbours(self.factors[chain], t)
+        for s in strips:
+            places = np.concatenate([np.arange(offset * t, (offset + 1) * t) for offset in s.rows.offsets])
+            found.append(np.matmul(covariances[: len(s.states), places[:, None], places], s.states))
+        return found
 
     def _without_states(self, chain: int, columns: Columns) -> Columns:
         """(I − J_x J_x⁺) times vectors of residuals of one chain."""
