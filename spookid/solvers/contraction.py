@@ -210,8 +210,12 @@ class Contraction:
         t, found = strips[0].tangent, []
         covariances = neighbours(self.factors[chain], t)
         for s in strips:
-            places = np.concatenate([np.arange(offset * t, (offset + 1) * t) for offset in s.rows.offsets])
-            found.append(np.matmul(covariances[: len(s.states), places[:, None], places], s.states))
+            seen = covariances[: len(s.states)]
+            if max(s.rows.offsets) + 1 > len(s.rows.offsets):
+                places = np.concatenate([np.arange(offset * t, (offset + 1) * t) for offset in s.rows.offsets])
+                seen = seen[:, places[:, None], places]
+            unknowns = s.states.shape[1]
+            found.append(np.matmul(seen[:, :unknowns, :unknowns], s.states))
         return found
 
     def _without_states(self, chain: int, columns: Columns) -> Columns:

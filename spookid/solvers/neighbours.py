@@ -39,6 +39,7 @@ def neighbours(factor: Array, tangent: int) -> Array:
 def _columns(factor: Array, tangent: int) -> Array:
     """Block columns of L, (N, (reach + 1) t, t)."""
     width, unknowns = factor.shape
-    depth = np.arange(width)[:, None] - np.arange(tangent)
-    place = np.arange(0, unknowns, tangent)[:, None, None] + np.arange(tangent)
-    return np.where(depth < 0, 0.0, factor[np.maximum(depth, 0), place])
+    columns = np.zeros((unknowns // tangent, width, tangent))
+    for i in range(tangent):
+        columns[:, i:, i] = factor[: width - i, i::tangent].T
+    return columns
