@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
 from mechanisms import dense, furuta, pendulum
@@ -207,3 +210,46 @@ def test_a_parameter_at_its_bound_has_no_bias_and_the_others_theirs():
     assert held["J"].bias_reason == AT_BOUND
     assert np.isfinite(held["b"].bias)
     assert held["b"].bias_reason == ""
+
+
+@pytest.mark.study
+@pytest.mark.parametrize(
+    ("mechanism", "stepper", "state_weight", "duration", "step"),
+    [
+        ("pendulum", Spook(), 1e6, 6.0, 0.01),
+        ("pendulum", Variational(), 1e5, 4.0, 0.02),
+        ("furuta", Spook(), 1e7, 2.0, 0.01),
+        ("furuta", Spook(), 1e6, 2.0, 0.01),
+        ("furuta", Variational(), 1e6, 6.0, 0.02),
+    ],
+)
+def test_intervals_cover_where_the_motion_is_noisy(mechanism, stepper, state_weight, duration, step):
+    settings = {"step": step, "state_weight": state_weight, "sigma": 1e-3, "duration": duration, "stepper": stepper}
+    twins, truth = (single if mechanism == "pendulum" else double)(settings)
+    hits: dict[str, list[bool]] = {name: [] for name in truth}
+    sizes: dict[str, list[float]] = {name: [] for name in truth}
+    for seed in range(100):
+        solution = twins.draw(seed).solve()
+        for name, value in truth.items():
+            if np.isfinite(solution[name].std_err):
+                hits[name].append(abs(solution[name].estimate - value) < 1.96 * solution[name].std_err)
+                sizes[name].append(solution[name].std_err / value)
+    seen = [name for name in truth if np.median(sizes[name]) < 0.5]
+    assert len(seen) >= (1 if mechanism == "pendulum" else 3)
+    assert {name: np.mean(hits[name]) for name in seen if not 0.9 <= np.mean(hits[name]) <= 0.99} == {}
+
+
+def single(settings: Mapping[str, Any]) -> tuple[NoisyTwin, Mapping[str, float]]:
+    J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
+    model = pendulum(inertia=J, viscous=b, compliance=1e-4, damping=0.02)
+    return NoisyTwin(model, {J: 0.005, b: 0.004}, {"hinge": 1.0}, **settings), TRUTH
+
+
+def double(settings: Mapping[str, Any]) -> tuple[NoisyTwin, Mapping[str, float]]:
+    truth = {"J_Azz": 0.003, "J_Byy": 0.004, "J_Bzz": 0.004, "b_1": 1e-3, "b_2": 1e-3}
+    J = [Parameter(name, 0.01, lower=1e-6) for name in ("J_Azz", "J_Byy", "J_Bzz")]
+    b = [Parameter(name, 1e-4, lower=0) for name in ("b_1", "b_2")]
+    soft = {"compliance": 1e-4, "damping": 0.02}
+    model = furuta(inertias=tuple(J), shoulder={"viscous": b[0], **soft}, elbow={"viscous": b[1], **soft})
+    values = dict(zip([*J, *b], truth.values(), strict=True))
+    return NoisyTwin(model, values, {"shoulder": 0.0, "elbow": 2.5}, **settings), truth
