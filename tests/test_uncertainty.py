@@ -134,7 +134,7 @@ def test_error_bars_cover_what_they_claim(state_weight):
 
 
 def test_noise_variances_hardly_hang_on_the_random_signs(monkeypatch):
-    # Where the motion is nearly exact, its residuals have few degrees of freedom left: here some ten of 4812.
+    # Where the motion is nearly exact, its residuals have few degrees of freedom left: here some twenty of 4,800.
     J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
     settings = {"step": 0.01, "state_weight": 1e8, "sigma": 2e-3, "duration": 4.0}
     assembly = assemble(

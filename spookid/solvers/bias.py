@@ -10,9 +10,10 @@ estimates that of the first term is; so with S = TᵀT they lie off by −S⁻¹
 
     Σ_k tr(B_k⁻¹ dB_k/dθ) − tr(P J_xᵀ dJ_x/dθ),    P = (J_xᵀJ_x)⁻¹,    d/dθ along x(θ),
 
-and by s² times as much if the impulses have s² times the variance that the weights say. Both traces are in proportion
-to the number of steps, as S is: the bias does not fade in longer records, but standard errors do. (Smaller by orders of
-magnitude in every mechanism measured, and left out: what the curvature of r in x adds to log det.)
+and by s² times as much if all noise has s² times the variance that the weights say. (If the ratio of motion to sensors
+is another, so is the bias: a state weight that is too small adds to it.) Both traces are in proportion
+to the number of steps, as S is: the bias does not fade in longer records, but standard errors do. Left out is what the
+curvature of r in x adds to log det: less than a hundredth of a standard error in noisy pendulums, single and Furuta's.
 
 Private unknowns and local hard rows need no care: the reduction eliminates them, and what that does to the volumes of
 both terms is the same. Derivatives of J are differences of exact Jacobians along x(θ).
@@ -26,7 +27,7 @@ import numpy as np
 
 from spookid.factor import Group
 from spookid.kernels import Array
-from spookid.solvers.contraction import Contraction, Strip
+from spookid.solvers.contraction import Columns, Contraction, Strip
 from spookid.solvers.reduction import Reduction
 from spookid.transcription import Point
 
@@ -48,8 +49,16 @@ def missing(c: Contraction, point: Point) -> Array | None:
     reduction = Reduction(here.problem, point)
     if reduction.coupled or any(s.rows.matrix.shape[2] != s.tangent for s in transitions) or c.spread is None:
         return None
+    try:
+        return _differences(c, point, reduction, c.spread)
+    except np.linalg.LinAlgError:
+        return None
+
+
+def _differences(c: Contraction, point: Point, reduction: Reduction, spread: Sequence[Columns]) -> Array:
+    here = c.linear
     weights = [
-        [_weights(*both) for both in zip(*chain, strict=True)] for chain in zip(here.chains, c.spread, strict=True)
+        [_weights(*both) for both in zip(*chain, strict=True)] for chain in zip(here.chains, spread, strict=True)
     ]
     paths = [-c.fitted(i, [_slopes(s, here.parameters) for s in strips]) for i, strips in enumerate(here.chains)]
     start, result = _Place(reduction, point), np.zeros(here.parameters)
