@@ -17,7 +17,7 @@ from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.student import Variances
 from spookid.transcription import Point, Transcription
-from spookid.uncertainty import AT_BOUND, Analysis, Evidence, Sensitivities, WeakDirection, analyse, unseen
+from spookid.uncertainty import AT_BOUND, IMPULSES, Analysis, Evidence, Sensitivities, WeakDirection, analyse, unseen
 
 OBSERVATION = "observation of "
 """How labels of observation rows begin."""
@@ -57,8 +57,7 @@ def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_]) -> Knowledg
         contraction = Contraction(linear(transcription, point), held)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
-    evidence, edges = _evidence(contraction, held)
-    evidence = replace(evidence, missing=bias.missing(contraction, point))
+    evidence, edges = _evidence(contraction, point, held)
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
     notices = (
@@ -76,23 +75,39 @@ def foresee(assembly: Assembly) -> Knowledge:
     return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool))
 
 
-def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...]]:
+def _evidence(contraction: Contraction, point: Point, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...]]:
     noise = variances.estimate(contraction, held)
     parts = windows.windows(contraction)
     found = noise.variances if contraction.freedom > 0 else np.full_like(noise.variances, np.nan)
     deviations = np.sqrt(noise.variances).tolist()
     names = [group.removeprefix(OBSERVATION) for group in noise.groups]
-    return Evidence(
+    estimates = Variances(found, noise.doubt, noise.common)
+    evidence = Evidence(
         contraction.information,
         noise.prior,
         noise.shares,
-        Variances(found, noise.doubt, noise.common),
+        estimates,
         parts.scores,
         parts.information,
         parts.gradients,
         parts.remaining,
         dict(zip(names, deviations, strict=True)),
-    ), parts.edges
+    )
+    return _pulled(evidence, contraction, point, noise.groups), parts.edges
+
+
+def _pulled(evidence: Evidence, contraction: Contraction, point: Point, groups: Sequence[str]) -> Evidence:
+    """With what noise makes of the estimates on the average."""
+    if not np.all(np.isfinite(evidence.variances.estimates)):
+        return evidence
+    means, doubt = evidence.variances.likely()
+    known = dict(zip(groups, means.tolist(), strict=True))
+    impulses = known.get(IMPULSES, 0.0)
+    found = bias.pull(contraction, point, impulses, variances.excess(contraction, known, impulses))
+    if found is None:
+        return evidence
+    error = float(np.sqrt(np.diag(doubt)[groups.index(IMPULSES)])) if IMPULSES in known else 0.0
+    return replace(evidence, pull=found.mean, pull_error=error * found.per_variance)
 
 
 def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDirection, ...]:

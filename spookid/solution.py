@@ -44,8 +44,7 @@ class Estimate:
     """True if it kept its guess because the user fixed it."""
     bias: float = math.nan
     """Mean error in ``unit``, to first order, as the states are fitted to the noise along with the parameters:
-    ``estimate - bias`` is nearer to the truth. It presumes the weights' ratio of noise in motion and sensors; NaN if
-    unknown."""
+    ``estimate - bias`` is nearer to the truth; NaN if unknown."""
     bias_reason: str = ""
     """Why ``bias`` is NaN; empty if it is a number."""
 

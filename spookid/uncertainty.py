@@ -69,22 +69,15 @@ class Evidence:
     """TᵀT without them, (W, n_p, n_p)."""
     noise: Mapping[str, float] = field(default_factory=dict)
     """Standard deviations of the groups of residuals, in units of what the weights say."""
-    missing: Array | None = None
-    """What the gradient of −½Σr² lacks to that of the parameters' likelihood for noise as the weights say, (n_p,); None
-    if it is not known."""
+    pull: Array | None = None
+    """What noise makes of Tᵀ r on the average, (n_p,); None if it is not known."""
+    pull_error: Array | None = None
+    """Its error, as the variance of the impulses is not known, (n_p,)."""
 
     @property
     def scatter(self) -> Array:
         """Tᵀ Cov(r) T with the noise that was found, (n_p, n_p)."""
         return np.asarray(self.prior + np.tensordot(self.variances.estimates, self.shares, axes=1))
-
-    @property
-    def impulses(self) -> tuple[float, float]:
-        """Variance of the impulses in units of what the weights say, and its error; zero if none are soft."""
-        if IMPULSES not in self.noise:
-            return 0.0, 0.0
-        i, (means, doubt) = list(self.noise).index(IMPULSES), self.variances.likely()
-        return float(means[i]), float(np.sqrt(doubt[i, i]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,11 +264,12 @@ def _covariance(half: Array, evidence: Evidence) -> Array:
 
 
 def _bias(inverse: Array, evidence: Evidence) -> tuple[Array, Array]:
-    """The bias (n_p,), and the covariance (n_p, n_p) of its error as far as the impulses' variance is not known."""
-    if evidence.missing is None or not np.all(np.isfinite(evidence.missing)):
+    """The bias (n_p,), and the covariance of its error (n_p, n_p)."""
+    pull, error = evidence.pull, evidence.pull_error
+    if pull is None or error is None or not np.all(np.isfinite([pull, error])):
         return np.full(len(inverse), np.nan), np.zeros_like(inverse)
-    per_variance, (variance, error) = -inverse @ evidence.missing, evidence.impulses
-    return variance * per_variance, error**2 * np.outer(per_variance, per_variance)
+    doubt = inverse @ error
+    return -inverse @ pull, np.outer(doubt, doubt)
 
 
 def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -134,15 +134,56 @@ def test_gradient_is_that_of_dense_determinants(stepper, mechanism):
     transcription = assembly.transcription
     point = LevenbergMarquardt().solve(transcription, assembly.start).point
     contraction = Contraction(linear(transcription, point), np.zeros(2, dtype=bool))
-    found = bias.missing(contraction, point)
+    found = bias.pull(contraction, point, 3.0, {})
     assert found is not None
+    np.testing.assert_allclose(found.mean, 3 * found.per_variance)
+    np.testing.assert_allclose(found.per_variance, gradient(volume, contraction, transcription, point), rtol=1e-6)
+
+
+@pytest.mark.parametrize("stepper", [Spook(), Variational()])
+def test_noise_in_another_ratio_pulls_as_dense_leverages_tell(stepper):
+    # With the states fitted, Σ r² of a group of noise s_g² is s_g² times the number of its rows less their leverages.
+    assembly = assemble(arm(stepper))
+    transcription = assembly.transcription
+    point = LevenbergMarquardt().solve(transcription, assembly.start).point
+    contraction = Contraction(linear(transcription, point), np.zeros(2, dtype=bool))
+    excess = np.array([0.7, -0.2])
+    name = next(f.name for f in transcription.factors if f.group is Group.OBSERVATION)
+
+    def leverages(transcription: Transcription, point: Point) -> float:
+        strips = linear(transcription, point).chains[0]
+        J = np.zeros((strips[0].steps * strips[0].tangent, 0))
+        for strip in strips:
+            for k, block in enumerate(strip.states):
+                rows = np.zeros((len(J), block.shape[1]))
+                rows[k * strip.tangent : k * strip.tangent + len(block)] = block
+                J = np.hstack([J, rows])
+        scales = np.linalg.norm(J, axis=1)
+        moving = scales > 0
+        Q = np.linalg.qr((J[moving] / scales[moving, None]).T)[0]
+        seen = np.sum(Q[-len(strips[-1].states) * 2 :] ** 2, axis=1).reshape(-1, 2)
+        assert strips[-1].factor.name == name
+        return -float(np.sum(seen @ excess)) / 2
+
+    found = bias.pull(contraction, point, 0.0, {name: excess})
+    assert found is not None
+    np.testing.assert_allclose(found.mean, gradient(leverages, contraction, transcription, point), rtol=1e-4)
+
+
+Scalar = Callable[[Transcription, Point], float]
+
+
+def gradient(of: Scalar, c: Contraction, transcription: Transcription, point: Point) -> np.ndarray:
+    """Of a function of linearizations along the best states of each value of a parameter, by differences."""
+    slopes = []
     for p, magnitude in enumerate(np.maximum(np.abs(point.parameters), transcription.magnitudes)):
-        near, far = (slope(contraction, transcription, point, p, h * magnitude) for h in (1e-3, 2e-3))
-        assert found[p] == pytest.approx((4 * near - far) / 3, rel=1e-6)
+        near, far = (slope(of, c, transcription, point, p, h * magnitude) for h in (1e-3, 2e-3))
+        slopes.append((4 * near - far) / 3)
+    return np.array(slopes)
 
 
-def slope(c: Contraction, transcription: Transcription, point: Point, p: int, h: float) -> float:
-    """Central difference of the volume along the best states of each value of a parameter."""
+def slope(of: Scalar, c: Contraction, transcription: Transcription, point: Point, p: int, h: float) -> float:
+    """Central difference along the best states."""
     reduction, values = Reduction(transcription, point), []
     for change in (h, -h):
         states = []
@@ -151,7 +192,7 @@ def slope(c: Contraction, transcription: Transcription, point: Point, p: int, h:
             steps = reduction.expand(change * path, reduction.spaces(point)[i].basis)
             states.append(transcription.moved(point.states[i], steps))
         moved = Point(tuple(states), point.parameters + change * np.eye(2)[p], point.codes)
-        values.append(volume(transcription, reduction.restore(moved)))
+        values.append(of(transcription, reduction.restore(moved)))
         reduction = Reduction(transcription, point)
     return (values[0] - values[1]) / (2 * h)
 
@@ -185,6 +226,19 @@ def test_expressions_are_off_with_their_parameters():
     assert solution(J).bias == solution["J"].bias
     assert solution(J).std_err == pytest.approx(solution["J"].std_err)
     assert solution(1 / J).bias == pytest.approx(-solution["J"].bias / solution["J"].estimate ** 2)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.1])
+def test_a_state_weight_that_is_too_small_shows_in_the_bias(share):
+    # The states then follow the noise of the sensor, and the estimates go further down.
+    twins = noisy(Variational(), 3.0)
+    errors, biases = [], []
+    for seed in range(16):
+        J = twins.draw(seed).with_(state_weight=1e6 * share).solve()["J"]
+        errors.append(J.estimate - TRUTH["J"])
+        biases.append(J.bias)
+    assert np.mean(errors) < -1.2 * np.std(errors)
+    assert abs(np.mean(errors) - np.mean(biases)) < 0.3 * abs(np.mean(errors))
 
 
 def test_motion_without_noise_makes_no_bias():

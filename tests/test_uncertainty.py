@@ -73,11 +73,12 @@ def test_covariance_is_that_of_the_dense_jacobian(recordings, prior):
     np.testing.assert_allclose(found.variances, np.square(list(noise.values())), rtol=1e-6)
     sizes = Variances(found.variances, found.doubt, found.common)
     means, doubt = sizes.likely()
-    off = -np.linalg.solve(corner.T @ corner, bias.missing(contraction, outcome.point))
-    expected = widened((gain * known) @ gain.T, parts, sizes) + doubt[0, 0] * np.outer(off, off)
+    pull = bias.pull(contraction, outcome.point, means[0], {"observation": means[1:] - means[0]})
+    off, doubtful = (-np.linalg.solve(corner.T @ corner, part) for part in (pull.mean, pull.per_variance))
+    expected = widened((gain * known) @ gain.T, parts, sizes) + doubt[0, 0] * np.outer(doubtful, doubtful)
     np.testing.assert_allclose(solution.sensitivities.covariance, expected, rtol=1e-8)
-    np.testing.assert_allclose([p.bias for p in solution.parameters.values()], means[0] * off, rtol=1e-6)
-    errors = about(np.diag(expected), means[0] * off)
+    np.testing.assert_allclose([p.bias for p in solution.parameters.values()], off, rtol=1e-6)
+    errors = about(np.diag(expected), off)
     np.testing.assert_allclose([p.std_err for p in solution.parameters.values()], errors, rtol=1e-8)
 
 

@@ -10,18 +10,23 @@ estimates that of the first term is; so with S = TᵀT they lie off by −S⁻¹
 
     Σ_k tr(B_k⁻¹ dB_k/dθ) − tr(P J_xᵀ dJ_x/dθ),    P = (J_xᵀJ_x)⁻¹,    d/dθ along x(θ),
 
-and by s² times as much if all noise has s² times the variance that the weights say. (If the ratio of motion to sensors
-is another, so is the bias: a state weight that is too small adds to it.) Both traces are in proportion
-to the number of steps, as S is: the bias does not fade in longer records, but standard errors do. Left out is what the
+and by s² times as much if all noise has s² times the variance that the weights say. If the groups of rows have
+variances s_g² whose ratios are others, that of the impulses stands in the place of s² and
+
+    −Σ_g (s_g² − s²) tr(J_x⁺ I_g (I − J_x J_x⁺) dJ_x/dθ),    J_x⁺ I_g (I − J_x J_x⁺) = P J_gᵀ − P J_gᵀJ_g P J_xᵀ,
+
+is added: a state weight that is too small has states follow the sensors' noise. All traces are in proportion to the
+number of steps, as S is: the bias does not fade in longer records, but standard errors do. Left out is what the
 curvature of r in x adds to log det: less than a hundredth of a standard error in noisy pendulums, single and Furuta's.
 
 Private unknowns and local hard rows need no care: the reduction eliminates them, and what that does to the volumes of
-both terms is the same. Derivatives of J are differences of exact Jacobians along x(θ).
+both terms is the same. Derivatives of J are differences of exact Jacobians along x(θ), that of P is one along weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,41 +40,59 @@ _STEP = 1e-6
 """Change of a parameter for a difference, relative to its magnitude: rounding and curvature matter alike."""
 
 
-def missing(c: Contraction, point: Point) -> Array | None:
-    """The gradient of what the log likelihood has beyond −½ Σ r², (n_p,), at the ``point`` of a contraction.
+@dataclass(frozen=True, eq=False)
+class Pull:
+    """The mean of half the gradient of Σ r² along x(θ) at the true parameters, (n_p,)."""
+
+    mean: Array
+    per_variance: Array
+    """Its part for noise of variance 1 in all rows."""
+
+
+def pull(c: Contraction, point: Point, variance: float, excess: Mapping[str, Array]) -> Pull | None:
+    """What noise does to the estimates at the ``point`` of a contraction: they are off by −S⁻¹ times its mean.
 
     Parameters that are held, or that nothing shows, are left at zero. All are zero if only initial states are fitted
     along with the parameters, as the equations of motion hold exactly. None if it is not known: where hard rows link
     steps otherwise, where rows of noise do not determine the next step, or where rounding is in the way.
+
+    Args:
+        variance: of the impulses, s².
+        excess: name of a factor to s_g² − s² of its rows, (rows,); absent: 0.
     """
     here = c.linear
     transitions = [s for s in here.chains[0] if _is_transition(s)]
     if not transitions or not here.parameters:
-        return np.zeros(here.parameters)
+        return Pull(np.zeros(here.parameters), np.zeros(here.parameters))
     reduction = Reduction(here.problem, point)
     if reduction.coupled or any(s.rows.matrix.shape[2] != s.tangent for s in transitions) or c.spread is None:
         return None
     try:
-        return _differences(c, point, reduction, c.spread)
+        even = [
+            [_weights(*both) for both in zip(*chain, strict=True)] for chain in zip(here.chains, c.spread, strict=True)
+        ]
+        per_variance, rest = _differences(c, point, reduction, [even, c.uneven(c.spread, excess)])
     except np.linalg.LinAlgError:
         return None
+    return Pull(variance * per_variance - rest, per_variance)
 
 
-def _differences(c: Contraction, point: Point, reduction: Reduction, spread: Sequence[Columns]) -> Array:
+def _differences(
+    c: Contraction, point: Point, reduction: Reduction, weights: Sequence[Sequence[Columns]]
+) -> Sequence[Array]:
+    """Σ W dJ_x/dθ for each of some weights W per chain and factor, (n_p,)."""
     here = c.linear
-    weights = [
-        [_weights(*both) for both in zip(*chain, strict=True)] for chain in zip(here.chains, spread, strict=True)
-    ]
     paths = [-c.fitted(i, [_slopes(s, here.parameters) for s in strips]) for i, strips in enumerate(here.chains)]
-    start, result = _Place(reduction, point), np.zeros(here.parameters)
+    start, sums = _Place(reduction, point), np.zeros((len(weights), here.parameters))
     sizes = _STEP * np.maximum(np.abs(point.parameters), here.problem.magnitudes)
     for p in np.flatnonzero(np.diag(c.inverse)).tolist():
         size = float(sizes[p])
         ahead = start.moved([size * path[:, :, p] for path in paths], p, size)
         for i, strips in enumerate(here.chains):
-            for j, (s, W) in enumerate(zip(strips, weights[i], strict=True)):
-                result[p] += float(np.vdot(W, start.seen(ahead, i, j, s) - s.states)) / size
-    return result
+            for j, s in enumerate(strips):
+                change = (start.seen(ahead, i, j, s) - s.states) / size
+                sums[:, p] += [float(np.vdot(W[i][j], change)) for W in weights]
+    return list(sums)
 
 
 def _is_transition(strip: Strip) -> bool:

@@ -25,6 +25,8 @@ RANK = 1e-10
 """Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
 _INDEPENDENT = 1e-9
 """Singular values of the initial state's rows below this share of the largest are zero."""
+_CHANGE = 1e-5
+"""Change of weights for a difference."""
 _SOUND = 1e-6
 """Relative error of tr(J_x J_x⁺), a whole number, with which its parts are still of use."""
 
@@ -176,7 +178,7 @@ class Contraction:
     def spread(self) -> list[Columns] | None:
         """Per chain and factor P J_xᵀ with P = (J_xᵀJ_x)⁻¹ in the unknowns that the rows see, (count, unknowns, rows):
         how these follow noise in the rows. None if rounding spoils it."""
-        found = [self._spread(c) for c in range(len(self.factors))]
+        found = [self._spread(c, factor) for c, factor in enumerate(self.factors)]
         pairs = (
             (s, W)
             for strips, Ws in zip(self.linear.chains, found, strict=True)
@@ -184,6 +186,28 @@ class Contraction:
         )
         trace = sum(float(np.vdot(strip.states, W)) for strip, W in pairs)
         return found if abs(trace - self._states) <= _SOUND * self._states else None
+
+    def uneven(self, spread: Sequence[Columns], excess: Mapping[str, Array]) -> list[Columns]:
+        """J_x⁺ E (I − J_x J_x⁺), shaped as ``spread``, for a diagonal E: name of a factor to its numbers, (rows,).
+
+        It is P EᵀJ_xᵀ + P' J_xᵀ, with the derivative P' of P as the rows' weights change in proportion to E.
+        """
+        largest = max((float(np.max(np.abs(numbers))) for numbers in excess.values()), default=0.0)
+        if largest == 0:
+            return [[np.zeros_like(W) for W in parts] for parts in spread]
+        step = _CHANGE / largest
+        weighted = self.linear.scaled({name: np.sqrt(1 + step * numbers) for name, numbers in excess.items()})
+        found = []
+        for c, parts in enumerate(spread):
+            strips = self.linear.chains[c]
+            changed = self._spread(c, _cholesky(added(weighted.chains[c]).band.T)[0])
+            found.append(
+                [
+                    W * excess.get(s.factor.name, np.zeros(W.shape[2])) + (other - W) / step
+                    for s, W, other in zip(strips, parts, changed, strict=True)
+                ]
+            )
+        return found
 
     def left(self, columns: Sequence[Columns]) -> list[Columns]:
         """(I − H) times vectors of residuals, per chain."""
@@ -205,10 +229,11 @@ class Contraction:
         solved = cho_solve_banded((self.factors[chain], True), flat, overwrite_b=True, check_finite=False)
         return np.asarray(solved).reshape(right.shape)
 
-    def _spread(self, chain: int) -> Columns:
+    def _spread(self, chain: int, factor: Array) -> Columns:
+        """P J_xᵀ of one chain with P from a Cholesky factor."""
         strips = self.linear.chains[chain]
         t, found = strips[0].tangent, []
-        covariances = neighbours(self.factors[chain], t)
+        covariances = neighbours(factor, t)
         for s in strips:
             seen = covariances[: len(s.states)]
             if max(s.rows.offsets) + 1 > len(s.rows.offsets):
@@ -233,17 +258,21 @@ class Contraction:
 
     def _factor(self, chain: int) -> Array:
         for damping in (0.0, 1e-14):
-            band = added(self.linear.chains[chain]).band.T
-            moving = int(np.count_nonzero(band[0]))
-            band[0, band[0] == 0] = 1.0  # an unknown that moves nothing stays where it is
-            band[0] *= 1 + damping
             try:
-                factor = cholesky_banded(band, overwrite_ab=True, lower=True, check_finite=False)
+                factor, moving = _cholesky(added(self.linear.chains[chain]).band.T, damping)
             except LinAlgError:
                 continue
             self._states += moving
-            return np.asarray(factor)
+            return factor
         raise NotPositiveDefiniteError("the states are not determined")
+
+
+def _cholesky(band: Array, damping: float = 0.0) -> tuple[Array, int]:
+    """Factor of a lower band in its place, with 1 for unknowns that move nothing, so that they stay; how many move."""
+    moving = int(np.count_nonzero(band[0]))
+    band[0, band[0] == 0] = 1.0
+    band[0] *= 1 + damping
+    return np.asarray(cholesky_banded(band, overwrite_ab=True, lower=True, check_finite=False)), moving
 
 
 def _inverse(information: Array, held: NDArray[np.bool_]) -> tuple[Array, int]:
