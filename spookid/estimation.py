@@ -251,7 +251,7 @@ def _estimate(parameter: Parameter, problem: Problem, value: float, knowledge: S
     fixed = parameter.name in problem.fixed
     i = None if fixed else knowledge.names.index(parameter.name)
     reason = "fixed by the user" if i is None else knowledge.reasons.get(parameter.name, "")
-    bias = float("nan") if i is None else float(knowledge.bias[i])
+    bias = math.nan if i is None or math.isnan(knowledge.bias[i]) else float(knowledge.bias[i])
     return Estimate(
         name=parameter.name,
         estimate=value,

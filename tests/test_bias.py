@@ -167,7 +167,7 @@ def test_noise_in_another_ratio_pulls_as_dense_leverages_tell(stepper):
 
     found = bias.pull(contraction, point, 0.0, {name: excess})
     assert found is not None
-    np.testing.assert_allclose(found.mean, gradient(leverages, contraction, transcription, point), rtol=1e-4)
+    np.testing.assert_allclose(found.mean, gradient(leverages, contraction, transcription, point), rtol=3e-3)
 
 
 Scalar = Callable[[Transcription, Point], float]
@@ -238,7 +238,7 @@ def test_a_state_weight_that_is_too_small_shows_in_the_bias(share):
         errors.append(J.estimate - TRUTH["J"])
         biases.append(J.bias)
     assert np.mean(errors) < -1.2 * np.std(errors)
-    assert abs(np.mean(errors) - np.mean(biases)) < 0.3 * abs(np.mean(errors))
+    assert abs(np.mean(errors) - np.mean(biases)) < 0.6 * np.std(errors)
 
 
 def test_motion_without_noise_makes_no_bias():

@@ -68,10 +68,13 @@ def pull(c: Contraction, point: Point, variance: float, excess: Mapping[str, Arr
     if reduction.coupled or any(s.rows.matrix.shape[2] != s.tangent for s in transitions) or c.spread is None:
         return None
     try:
+        uneven = c.uneven(c.spread, excess)
+        if uneven is None:
+            return None
         even = [
-            [_weights(*both) for both in zip(*chain, strict=True)] for chain in zip(here.chains, c.spread, strict=True)
+            [_weights(s, W) for s, W in zip(*chain, strict=True)] for chain in zip(here.chains, c.spread, strict=True)
         ]
-        per_variance, rest = _differences(c, point, reduction, [even, c.uneven(c.spread, excess)])
+        per_variance, rest = _differences(c, point, reduction, [even, uneven])
     except np.linalg.LinAlgError:
         return None
     return Pull(variance * per_variance - rest, per_variance)

@@ -25,8 +25,10 @@ RANK = 1e-10
 """Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
 _INDEPENDENT = 1e-9
 """Singular values of the initial state's rows below this share of the largest are zero."""
-_CHANGE = 1e-5
-"""Change of weights for a difference."""
+_CHANGE = 1e-3
+"""Largest relative change of weights for a difference."""
+_FAIR = 0.01
+"""Share of two traces that cancel with which their sum is still of use."""
 _SOUND = 1e-6
 """Relative error of tr(J_x J_x⁺), a whole number, with which its parts are still of use."""
 
@@ -187,27 +189,27 @@ class Contraction:
         trace = sum(float(np.vdot(strip.states, W)) for strip, W in pairs)
         return found if abs(trace - self._states) <= _SOUND * self._states else None
 
-    def uneven(self, spread: Sequence[Columns], excess: Mapping[str, Array]) -> list[Columns]:
+    def uneven(self, spread: Sequence[Columns], excess: Mapping[str, Array]) -> list[Columns] | None:
         """J_x⁺ E (I − J_x J_x⁺), shaped as ``spread``, for a diagonal E: name of a factor to its numbers, (rows,).
 
-        It is P EᵀJ_xᵀ + P' J_xᵀ, with the derivative P' of P as the rows' weights change in proportion to E.
+        It is P J_xᵀE + P'J_xᵀ, with the derivative P' of P as the rows' weights change in proportion to E: a
+        difference, good to some thousandths. None if rounding spoils it: times J_x its trace is zero.
         """
         largest = max((float(np.max(np.abs(numbers))) for numbers in excess.values()), default=0.0)
         if largest == 0:
             return [[np.zeros_like(W) for W in parts] for parts in spread]
         step = _CHANGE / largest
         weighted = self.linear.scaled({name: np.sqrt(1 + step * numbers) for name, numbers in excess.items()})
-        found = []
+        found: list[Columns] = []
+        traces = np.zeros(2)
         for c, parts in enumerate(spread):
-            strips = self.linear.chains[c]
             changed = self._spread(c, _cholesky(added(weighted.chains[c]).band.T)[0])
-            found.append(
-                [
-                    W * excess.get(s.factor.name, np.zeros(W.shape[2])) + (other - W) / step
-                    for s, W, other in zip(strips, parts, changed, strict=True)
-                ]
-            )
-        return found
+            found.append([])
+            for s, W, other in zip(self.linear.chains[c], parts, changed, strict=True):
+                direct, indirect = W * excess.get(s.factor.name, np.zeros(W.shape[2])), (other - W) / step
+                traces += [np.vdot(s.states, direct), np.vdot(s.states, indirect)]
+                found[-1].append(direct + indirect)
+        return found if abs(traces.sum()) <= _FAIR * np.abs(traces).max() else None
 
     def left(self, columns: Sequence[Columns]) -> list[Columns]:
         """(I − H) times vectors of residuals, per chain."""
