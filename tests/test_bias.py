@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mechanisms import dense, furuta, pendulum
+from mechanisms import dense, furuta, pendulum, twin
 from noisy import NoisyTwin
 from scipy.linalg import cho_solve_banded, cholesky_banded
 
@@ -253,6 +253,16 @@ def test_a_bias_that_is_not_known_has_a_reason_and_leaves_the_standard_error():
     assert solution["J"].bias_reason == NO_BIAS
     assert solution["J"].std_err == np.sqrt(solution.sensitivities.covariance[0, 0])
     assert np.isnan(solution(Parameter("J", 1)).bias)
+
+
+def test_a_bias_that_rounding_spoils_is_not_known():
+    J, b = Parameter("J", 0.006, lower=1e-6), Parameter("b", 0.01, lower=0)
+    model = pendulum(inertia=J, viscous=b, compliance=1e-6, damping=0.04)
+    settings = {"initial": {"hinge": 1.0}, "duration": 0.8, "noise": 1e-3, "step": 0.02}
+    solution = twin(model, TRUTH, **settings, state_weight=1e3).solve()
+    assert np.isnan(solution["J"].bias)
+    assert solution["J"].bias_reason == NO_BIAS
+    assert 0 < solution["J"].std_err < 1e-3
 
 
 def test_a_parameter_at_its_bound_has_no_bias_and_the_others_theirs():
