@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -29,7 +30,7 @@ from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.steppers.variational import Variational
 from spookid.trajectories import complementarity, trajectories
 from spookid.transcription import Point, Transcription
-from spookid.uncertainty import Sensitivities
+from spookid.uncertainty import NO_BIAS, Sensitivities
 
 SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
 _VERSIONS = {"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__}
@@ -249,17 +250,21 @@ def _cost(costs: Mapping[Group, float]) -> Cost:
 def _estimate(parameter: Parameter, problem: Problem, value: float, knowledge: Sensitivities) -> Estimate:
     fixed = parameter.name in problem.fixed
     i = None if fixed else knowledge.names.index(parameter.name)
+    reason = "fixed by the user" if i is None else knowledge.reasons.get(parameter.name, "")
+    bias = math.nan if i is None or math.isnan(knowledge.bias[i]) else float(knowledge.bias[i])
     return Estimate(
         name=parameter.name,
         estimate=value,
         std_err=float("nan") if i is None else float(knowledge.standard_errors[i]),
-        reason="fixed by the user" if i is None else knowledge.reasons.get(parameter.name, ""),
+        reason=reason,
         initial=problem.guess[parameter.name],
         lower=parameter.lower,
         upper=parameter.upper,
         unit=parameter.unit,
         at_bound=i is not None and not parameter.lower < value < parameter.upper,
         fixed=fixed,
+        bias=bias,
+        bias_reason=(reason or NO_BIAS) if math.isnan(bias) else "",
     )
 
 

@@ -11,18 +11,20 @@ from numpy.typing import NDArray
 from spookid.advice import advise
 from spookid.assembly import Assembly
 from spookid.kernels import Array
-from spookid.solvers import variances, windows
+from spookid.solvers import bias, variances, windows
 from spookid.solvers.contraction import Contraction, linear
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.student import Variances
 from spookid.transcription import Point, Transcription
-from spookid.uncertainty import AT_BOUND, Analysis, Evidence, Sensitivities, WeakDirection, analyse, unseen
+from spookid.uncertainty import AT_BOUND, IMPULSES, Analysis, Evidence, Sensitivities, WeakDirection, analyse, unseen
 
 OBSERVATION = "observation of "
 """How labels of observation rows begin."""
 _TOO_FAR = 3.0
 """A prior gets a notice if the noise of a sensor is not within this factor of its sigma."""
+_NOTABLE = 0.25
+"""Share of its standard error from which on a bias gets a notice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +57,14 @@ def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_]) -> Knowledg
         contraction = Contraction(linear(transcription, point), held)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
-    evidence, edges = _evidence(contraction, held)
+    evidence, edges = _evidence(contraction, point, held)
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
-    notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
+    notices = (
+        *_known_from_priors(assembly, evidence, result, magnitudes),
+        *_too_heavy(assembly, result),
+        *_off(assembly, result),
+    )
     return Knowledge(replace(analysis, sensitivities=result), contraction, edges, notices)
 
 
@@ -69,23 +75,39 @@ def foresee(assembly: Assembly) -> Knowledge:
     return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool))
 
 
-def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...]]:
+def _evidence(contraction: Contraction, point: Point, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...]]:
     noise = variances.estimate(contraction, held)
     parts = windows.windows(contraction)
     found = noise.variances if contraction.freedom > 0 else np.full_like(noise.variances, np.nan)
     deviations = np.sqrt(noise.variances).tolist()
     names = [group.removeprefix(OBSERVATION) for group in noise.groups]
-    return Evidence(
+    estimates = Variances(found, noise.doubt, noise.common)
+    evidence = Evidence(
         contraction.information,
         noise.prior,
         noise.shares,
-        Variances(found, noise.doubt, noise.common),
+        estimates,
         parts.scores,
         parts.information,
         parts.gradients,
         parts.remaining,
         dict(zip(names, deviations, strict=True)),
-    ), parts.edges
+    )
+    return _pulled(evidence, contraction, point, noise.groups), parts.edges
+
+
+def _pulled(evidence: Evidence, contraction: Contraction, point: Point, groups: Sequence[str]) -> Evidence:
+    """With what noise makes of the estimates on the average."""
+    if not np.all(np.isfinite(evidence.variances.estimates)):
+        return evidence
+    means, doubt = evidence.variances.likely()
+    known = dict(zip(groups, means.tolist(), strict=True))
+    impulses = known.get(IMPULSES, 0.0)
+    found = bias.pull(contraction, point, impulses, variances.excess(contraction, known, impulses))
+    if found is None:
+        return evidence
+    error = float(np.sqrt(np.diag(doubt)[groups.index(IMPULSES)])) if IMPULSES in known else 0.0
+    return replace(evidence, pull=found.mean, pull_error=error * found.per_variance)
 
 
 def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDirection, ...]:
@@ -120,4 +142,22 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     return [
         f"Priors are weighed against the data by the sensors' sigma, and their noise is another: {'; '.join(wrong)}. "
         "Give the observations these sigma, and the state weight in proportion, or the priors count wrongly."
+    ]
+
+
+def _off(assembly: Assembly, result: Sensitivities) -> list[str]:
+    """A notice of estimates that noise in the motion makes too small or too large."""
+    notable = np.abs(result.bias) > _NOTABLE * result.standard_errors
+    units = {p.name: p.unit for p in assembly.problem.free}
+    sides = []
+    for word, some in (("small", notable & (result.bias < 0)), ("large", notable & (result.bias > 0))):
+        names = [result.names[i] for i in np.flatnonzero(some)]
+        amounts = [f"{name} {abs(off):.2g} {units[name]}" for name, off in zip(names, result.bias[some], strict=True)]
+        if names:
+            sides.append(f"{', '.join(amount.rstrip() for amount in amounts)} too {word}")
+    if not sides:
+        return []
+    return [
+        f"The states follow the noise in the motion. On the average that makes {' and '.join(sides)}. The standard "
+        "errors include it; an estimate less its bias is nearer to the truth."
     ]

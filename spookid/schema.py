@@ -75,6 +75,7 @@ def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
     return {
         "names": np.array(knowledge.names, dtype=np.str_),
         "covariance": knowledge.covariance,
+        "bias": knowledge.bias,
         "covariance_sandwich": knowledge.covariance_sandwich,
         "correlation": knowledge.correlation,
         "T": knowledge.factor,

@@ -86,6 +86,7 @@ def sensitivities_of(identifiability: Tree, arrays: Arrays) -> Sensitivities:
     return Sensitivities(
         names=names,
         covariance=_shaped(arrays, "covariance", square),
+        bias=_shaped(arrays, "bias", (len(names),)),
         covariance_sandwich=_shaped(arrays, "covariance_sandwich", square),
         factor=_shaped(arrays, "T", square),
         dispersion=_shaped(arrays, "dispersion", (len(names),)),

@@ -12,7 +12,7 @@ import numpy as np
 from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Solution, Trajectory
 from spookid.solvers.status import Status
-from spookid.uncertainty import AT_BOUND, UNSEEN, WeakDirection
+from spookid.uncertainty import AT_BOUND, IMPULSES, UNSEEN, WeakDirection
 from spookid.weight_choice import TOLERANCE, WeightChoice
 
 WIDTH = 100
@@ -32,8 +32,6 @@ _ERRORS_FROM = (
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
 _WEAK_VERDICT = "Until then these estimates mean little."
 _STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
-IMPULSES = "state"
-"""Key of the impulses' noise."""
 _MOST_DECIMALS = 7
 _MOST_DIGITS = 9
 

@@ -179,6 +179,7 @@ def _estimate_of(node: Mapping[str, Any]) -> Estimate:
     unknown: dict[str, Any] = {
         "estimate": math.nan,
         "std_err": math.nan,
+        "bias": math.nan,
         "initial": math.nan,
         "lower": -math.inf,
         "upper": math.inf,

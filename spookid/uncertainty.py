@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels import Array
-from spookid.student import Variances, widened
+from spookid.student import Variances, about, widened
 
 WEAK = 1.0
 """A direction is weak if changing the parameters by all of their magnitude along it moves the residuals by less than
@@ -29,6 +29,10 @@ AT_BOUND = "held at its bound"
 UNOBSERVED = "the data do not determine it"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
 NO_FACTOR = "the normal equations are singular at the solution"
+NO_BIAS = "not known where joints or friction have unknowns of their own, or where rounding is in the way"
+
+IMPULSES = "state"
+"""Name of the impulses among the noise."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,10 @@ class Evidence:
     """TᵀT without them, (W, n_p, n_p)."""
     noise: Mapping[str, float] = field(default_factory=dict)
     """Standard deviations of the groups of residuals, in units of what the weights say."""
+    pull: Array | None = None
+    """What noise makes of Tᵀ r on the average, (n_p,); None if it is not known."""
+    pull_error: Array | None = None
+    """Its error, as the variance of the impulses is not known, (n_p,)."""
 
     @property
     def scatter(self) -> Array:
@@ -80,7 +88,10 @@ class Sensitivities:
     covariance: Array
     """(TᵀT)⁻¹ Tᵀ Cov(r) T (TᵀT)⁻¹ with one variance for the impulse residuals and one for each sensor, widened for
     what is unknown of these (`spookid.student`): ± 1.96 standard errors are Student's interval of 95 %, (n_p, n_p); NaN
-    in the rows of parameters without a standard error."""
+    in the rows of parameters without a standard error. Of what is left of the errors without the bias."""
+    bias: Array
+    """Mean errors of the estimates, as states are fitted to the noise along with them (`solvers.bias`), (n_p,); NaN if
+    they are not known."""
     covariance_sandwich: Array
     """That of the jackknife over stretches of the recordings, which assumes nothing of the noise but that it does not
     last as long as a stretch, (n_p, n_p)."""
@@ -99,14 +110,14 @@ class Sensitivities:
 
     @property
     def standard_errors(self) -> Array:
-        """(n_p,), NaN where there is a reason."""
-        return np.sqrt(np.diag(self.covariance))
+        """Those of the estimates as they are, with their bias, (n_p,); NaN where there is a reason."""
+        return about(np.diag(self.covariance), self.bias)
 
     @property
     def correlation(self) -> Array:
         """(n_p, n_p)."""
-        errors = self.standard_errors
-        return self.covariance / np.outer(errors, errors)
+        errors = np.sqrt(np.diag(self.covariance))
+        return np.asarray(self.covariance / np.outer(errors, errors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +158,12 @@ def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, 
     changes = _changes(spectrum.half, evidence.gradients, evidence.remaining)
     cut = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.stretches)
     unknown = np.union1d(hidden, np.flatnonzero(held))
+    bias, doubt = _bias(inverse, evidence)
+    bias[unknown] = np.nan
     result = Sensitivities(
         tuple(names),
-        _blank(covariance, unknown),
+        _blank(covariance + doubt, unknown),
+        bias,
         _blank(_jackknife(cut) + inverse @ evidence.prior @ inverse, unknown),
         _triangular(evidence.information),
         _dispersion(inverse, covariance, unknown),
@@ -249,6 +263,15 @@ def _covariance(half: Array, evidence: Evidence) -> Array:
     return np.asarray(half @ covariance @ half.T)
 
 
+def _bias(inverse: Array, evidence: Evidence) -> tuple[Array, Array]:
+    """The bias (n_p,), and the covariance of its error (n_p, n_p)."""
+    pull, error = evidence.pull, evidence.pull_error
+    if pull is None or error is None or not np.all(np.isfinite([pull, error])):
+        return np.full(len(inverse), np.nan), np.zeros_like(inverse)
+    doubt = inverse @ error
+    return -inverse @ pull, np.outer(doubt, doubt)
+
+
 def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) -> Array:
     """Diagonal of the covariance over that of the inverse information, NaN for unknown parameters, (n_p,)."""
     promised = np.diag(inverse).copy()
@@ -259,7 +282,9 @@ def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) ->
 def _unknown(names: tuple[str, ...], free: int, reasons: Mapping[str, str], windows: int) -> Analysis:
     n = len(names)
     one, two, three, four = (np.full((n, n), np.nan) for _ in range(4))
-    result = Sensitivities(names, one, two, three, np.full(n, np.nan), reasons, np.full(free, np.nan), ())
+    bias, dispersion = (np.full(n, np.nan) for _ in range(2))
+    spectrum = np.full(free, np.nan)
+    result = Sensitivities(names, one, bias, two, three, dispersion, reasons, spectrum, ())
     return Analysis(result, four, np.full((windows, n), np.nan))
 
 

@@ -16,6 +16,7 @@ from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solution import Cost, Solution
 from spookid.solvers.status import Status
+from spookid.student import about
 
 TRUTH = {"J_Azz": 0.003, "b_1": 1e-3, "m": 1.0, "K": 0.1}
 
@@ -125,11 +126,13 @@ def test_expressions(solution):
     assert solution(K * m).std_err == pytest.approx(solution["K"].std_err)
     assert (solution(m).estimate, solution(m).std_err) == (1.0, 0.0)
     assert (solution(3.0).estimate, solution(3.0).std_err) == (3.0, 0.0)
-    correlation = solution.sensitivities.correlation[0, 2]
-    assert solution.sensitivities.names == ("J_Azz", "b_1", "K")
-    variances = solution["J_Azz"].std_err ** 2 + solution["K"].std_err ** 2
-    expected = variances + 2 * correlation * solution["J_Azz"].std_err * solution["K"].std_err
-    assert solution(J + K).std_err == pytest.approx(np.sqrt(expected))
+    known = solution.sensitivities
+    assert known.names == ("J_Azz", "b_1", "K")
+    first, _, last = np.sqrt(np.diag(known.covariance))
+    expected = first**2 + last**2 + 2 * known.correlation[0, 2] * first * last
+    both = solution(J + K)
+    assert both.bias == pytest.approx(solution["J_Azz"].bias + solution["K"].bias)
+    assert both.std_err == pytest.approx(about(np.array(expected), np.array(both.bias)))
 
 
 def test_expressions_of_the_files_own_parameters_are_understood(problem, solution):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from spookid.factor import Factor, Group
 from spookid.kernels import Array
 from spookid.solvers.elimination import Elimination, eliminate
+from spookid.solvers.neighbours import neighbours
 from spookid.solvers.reduction import Reduction, Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
 from spookid.transcription import Point, Transcription
@@ -23,6 +25,12 @@ RANK = 1e-10
 """Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
 _INDEPENDENT = 1e-9
 """Singular values of the initial state's rows below this share of the largest are zero."""
+_CHANGE = 1e-3
+"""Largest relative change of weights for a difference."""
+_FAIR = 0.01
+"""Share of two traces that cancel with which their sum is still of use."""
+_SOUND = 1e-6
+"""Relative error of tr(J_x J_x⁺), a whole number, with which its parts are still of use."""
 
 Columns = list[Array]
 """m vectors of residuals along one chain: per factor (count, m, rows)."""
@@ -42,6 +50,11 @@ class Strip:
     """Unknowns of a step."""
     scale: float = 1.0
     """By which raw residuals of the factor were multiplied: that of hard rows is their penalty's root."""
+
+    @property
+    def states(self) -> Array:
+        """Transposed Jacobian of the states, steps in order of offset, (count, unknowns, rows)."""
+        return self.rows.matrix[:, : len(self.rows.offsets) * self.tangent]
 
     def products(self, left: Array) -> list[tuple[int, Array]]:
         """Per offset Jᵀ left for columns (count, m, rows): the offset and (count, tangent, m)."""
@@ -162,6 +175,41 @@ class Contraction:
         rows = sum(int(strip.alive.sum()) for strips in self.linear.chains for strip in strips)
         return rows - self._states - self._moving
 
+    @cached_property
+    def spread(self) -> list[Columns] | None:
+        """Per chain and factor P J_xᵀ with P = (J_xᵀJ_x)⁻¹ in the unknowns that the rows see, (count, unknowns, rows):
+        how these follow noise in the rows. None if rounding spoils it."""
+        found = [self._spread(c, elimination) for c, elimination in enumerate(self._eliminations)]
+        pairs = (
+            (s, W)
+            for strips, Ws in zip(self.linear.chains, found, strict=True)
+            for s, W in zip(strips, Ws, strict=True)
+        )
+        trace = sum(float(np.vdot(strip.states, W)) for strip, W in pairs)
+        return found if abs(trace - self._states) <= _SOUND * self._states else None
+
+    def uneven(self, spread: Sequence[Columns], excess: Mapping[str, Array]) -> list[Columns] | None:
+        """J_x⁺ E (I − J_x J_x⁺), shaped as ``spread``, for a diagonal E: name of a factor to its numbers, (rows,).
+
+        It is P J_xᵀE + P'J_xᵀ, with the derivative P' of P as the rows' weights change in proportion to E: a
+        difference, good to some thousandths. None if rounding spoils it: times J_x its trace is zero.
+        """
+        largest = max((float(np.max(np.abs(numbers))) for numbers in excess.values()), default=0.0)
+        if largest == 0:
+            return [[np.zeros_like(W) for W in parts] for parts in spread]
+        step = _CHANGE / largest
+        weighted = self.linear.scaled({name: np.sqrt(1 + step * numbers) for name, numbers in excess.items()})
+        found: list[Columns] = []
+        traces = np.zeros(2)
+        for c, parts in enumerate(spread):
+            changed = self._spread(c, eliminate(added(weighted.chains[c]), 0.0, overwrite=True))
+            found.append([])
+            for s, W, other in zip(self.linear.chains[c], parts, changed, strict=True):
+                direct, indirect = W * excess.get(s.factor.name, np.zeros(W.shape[2])), (other - W) / step
+                traces += [np.vdot(s.states, direct), np.vdot(s.states, indirect)]
+                found[-1].append(direct + indirect)
+        return found if abs(traces.sum()) <= _FAIR * np.abs(traces).max() else None
+
     def left(self, columns: Sequence[Columns]) -> list[Columns]:
         """(I − H) times vectors of residuals, per chain."""
         return self._without_parameters([self._without_states(c, part) for c, part in enumerate(columns)])
@@ -184,6 +232,20 @@ class Contraction:
             for offset, product in strip.products(left):
                 right[offset : offset + len(product)] += product
         return self._eliminations[chain].solve(right.reshape(-1, right.shape[2]))
+
+    def _spread(self, chain: int, elimination: Elimination) -> Columns:
+        """P J_xᵀ of one chain with P from an elimination of its states."""
+        strips = self.linear.chains[chain]
+        t, found = strips[0].tangent, []
+        covariances = neighbours(elimination.factor, t)
+        for s in strips:
+            seen = covariances[: len(s.states)]
+            if max(s.rows.offsets) + 1 > len(s.rows.offsets):
+                places = np.concatenate([np.arange(offset * t, (offset + 1) * t) for offset in s.rows.offsets])
+                seen = seen[:, places[:, None], places]
+            unknowns = s.states.shape[1]
+            found.append(np.matmul(seen[:, :unknowns, :unknowns], s.states))
+        return found
 
     def _without_states(self, chain: int, columns: Columns) -> Columns:
         """(I − J_x J_x⁺) times vectors of residuals of one chain."""

@@ -43,6 +43,10 @@ class Elimination(Protocol):
     """What the elimination takes from the parameters' corner, (n_p + 1, n_p + 1)."""
 
     @property
+    def factor(self) -> Array:
+        """L in LAPACK's lower band storage, (bandwidth, N t)."""
+
+    @property
     def own(self) -> Half:
         """Of the equations' own gradient."""
 
@@ -102,6 +106,12 @@ class BlockElimination:
             raise NotPositiveDefiniteError(f"leading minor {failed}")
 
     @property
+    def factor(self) -> Array:
+        columns = self._factor.reshape(-1, self._factor.shape[2]).copy()
+        np.reciprocal(columns[:, 0], out=columns[:, 0])  # the diagonal's inverse stands there
+        return columns.T
+
+    @property
     def own(self) -> Half:
         return Half(None, self.corner[:-1, -1], float(self.corner[-1, -1]))
 
@@ -132,7 +142,7 @@ class BandElimination:
         # An unknown that moves nothing stays where it is.
         band[:, 0] = np.where(diagonal == 0, 1.0, band[:, 0] + damping * diagonal)
         # The transposed view is what LAPACK calls lower band storage, factorized in place.
-        self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
+        self.factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
         if info != 0:
             raise NotPositiveDefiniteError(f"leading minor {info}")
         self._border = self._forward(whole.border, whole.steps)
@@ -143,25 +153,25 @@ class BandElimination:
         return Half(self._border[:, -1], self.corner[:-1, -1], float(self.corner[-1, -1]))
 
     def half(self, gradient: Array) -> Half:
-        values = np.asarray(_dtbtrs(self._factor, gradient[:, None], uplo="L")[0][:, 0])
+        values = np.asarray(_dtbtrs(self.factor, gradient[:, None], uplo="L")[0][:, 0])
         return Half(values, self._border[:, :-1].T @ values, float(values @ values))
 
     def states(self, half: Half, parameters: Array) -> Array:
         assert half.values is not None
         right = -(half.values + self._border[:, :-1] @ parameters)
-        return np.asarray(_dtbtrs(self._factor, right[:, None], uplo="L", trans="T")[0][:, 0])
+        return np.asarray(_dtbtrs(self.factor, right[:, None], uplo="L", trans="T")[0][:, 0])
 
     @property
     def response(self) -> Array:
-        return np.asarray(_dtbtrs(self._factor, np.asfortranarray(self._border), uplo="L", trans="T")[0])
+        return np.asarray(_dtbtrs(self.factor, np.asfortranarray(self._border), uplo="L", trans="T")[0])
 
     def solve(self, right: Array) -> Array:
-        return np.asarray(_dpbtrs(self._factor, right, lower=1)[0])
+        return np.asarray(_dpbtrs(self.factor, right, lower=1)[0])
 
     def _forward(self, right: Array, steps: int) -> Array:
         """L⁻¹ right, (N t, columns)."""
         if right.shape[1] > 1 and right.T.flags.c_contiguous and (by := routines(steps)) is not None:
-            out, width = np.empty(right.shape), self._factor.shape[0]
-            by.forward(len(right), width, address(self._factor), right.shape[1], address(right), address(out))
+            out, width = np.empty(right.shape), self.factor.shape[0]
+            by.forward(len(right), width, address(self.factor), right.shape[1], address(right), address(out))
             return out
-        return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L")[0])
+        return np.asarray(_dtbtrs(self.factor, np.asfortranarray(right), uplo="L")[0])

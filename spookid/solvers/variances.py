@@ -7,9 +7,11 @@ With H the hat matrix of states and parameters, residuals are r̂ = (I − H) r.
 so the variances follow from the sums of squares. Where the states follow the measurements, as with a small state
 weight, most of the measurement noise ends up in the impulse residuals: M is far from diagonal, and dividing the sum of
 each group by its number of rows would call that process noise. M is estimated with random signs: |(I − H) z|² for
-z = ±1 in one group and 0 elsewhere. The equations are solved again with rows weighted by the variances found, until the
-standard errors stand still: restricted maximum likelihood of normal noise, by Fisher scoring. Of rows so weighted, M/2
-is the information about the variances, and D = 2 M⁻¹ the covariance of their errors in units of the variances.
+z = ±1 in one group and 0 elsewhere. Where few signs are drawn, what they say of tr (I − H)_gg, which the first round
+knows exactly, tells how far off they are. The equations are solved again with rows weighted by the variances found,
+until the standard errors stand still: restricted maximum likelihood of normal noise, by Fisher scoring. Of rows so
+weighted, M/2 is the information about the variances, and D = 2 M⁻¹ the covariance of their errors in units of the
+variances.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
     shares = np.array([_share(first, rows) for rows in members.values()]).reshape(len(members), n, n)
     variances, scale, errors, contraction = np.ones(len(members)), 1.0, np.full(n, np.inf), first
     for _ in range(_ROUNDS):
-        ratios, common, doubt = _round(contraction, members, prior)
+        traces = _traces(first, members) if contraction is first else None
+        ratios, common, doubt = _round(contraction, members, prior, traces)
         scale = common if contraction is first else scale
         doubt = doubt * np.outer(variances, variances)
         variances = variances * ratios
@@ -94,6 +97,15 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
         except NotPositiveDefiniteError:
             break
     return noise
+
+
+def excess(c: Contraction, variances: Mapping[str, float], variance: float) -> dict[str, Array]:
+    """What the rows of each factor have of variance beyond a common one, (rows,), by its name; priors have none."""
+    found: dict[str, Array] = {}
+    for group, rows in _members(c.linear)[0].items():
+        for name, mask in rows.items():
+            found[name] = found.get(name, np.zeros(len(mask))) + mask * (variances[group] - variance)
+    return found
 
 
 def _members(here: Linear) -> tuple[Members, Mapping[str, Array]]:
@@ -113,16 +125,24 @@ def _members(here: Linear) -> tuple[Members, Mapping[str, Array]]:
     return found, prior
 
 
-def _round(c: Contraction, members: Members, prior: Mapping[str, Array]) -> tuple[Array, float, Array]:
-    """Variances relative to those that the rows are weighted with, (n_g,): of each group, of all, and D."""
+def _round(
+    c: Contraction, members: Members, prior: Mapping[str, Array], traces: Array | None
+) -> tuple[Array, float, Array]:
+    """Variances relative to those that the rows are weighted with, (n_g,): of each group, of all, and D.
+
+    Args:
+        traces: tr (I − H)_gg of each group, if they are known.
+    """
     rng = np.random.default_rng(0)
     probes = int(np.clip(_SAMPLES // sum(chain.steps for chain in c.linear.problem.chains), *_PROBES))
     M = np.zeros((len(members), len(members)))
     for j, rows in enumerate(members.values()):
-        left = c.left([[_signs(s, rows, probes, rng) for s in strips] for strips in c.linear.chains])
-        M[:, j] = [_square(c, left, other) / probes for other in members.values()]
+        signs = [[_signs(s, rows, probes, rng) for s in strips] for strips in c.linear.chains]
+        left = c.left(signs)
+        found = np.array([_squares(c, left, other) for other in members.values()])
+        M[:, j] = found.mean(axis=1) if traces is None else _controlled(found, _inner(signs, left), float(traces[j]))
     M = (M + M.T) / 2
-    squares = np.array([_square(c, c.residuals, rows) for rows in members.values()])
+    squares = np.array([_squares(c, c.residuals, rows)[0] for rows in members.values()])
     if prior:  # their share of the residuals has variance 1 and cannot be told from the data
         squares = np.maximum(squares - [_trace(c, rows, prior) for rows in members.values()], 0.0)
     weights = 1 / np.sqrt(np.maximum(M.sum(axis=1), _TINY))
@@ -148,13 +168,38 @@ def _signs(strip: Strip, rows: Mapping[str, Array], probes: int, rng: np.random.
     return np.asarray(signs * (strip.alive * rows[strip.factor.name])[:, None])
 
 
-def _square(c: Contraction, columns: list[Columns], rows: Mapping[str, Array]) -> float:
-    """Sum of squares of columns in a group's rows."""
-    total = 0.0
+def _controlled(values: Array, controls: Array, mean: float) -> Array:
+    """Means of ``values`` (n_g, probes), by their regression on ``controls`` (probes,) whose mean is known, (n_g,)."""
+    apart = controls - controls.mean()
+    slopes = values @ apart / max(float(apart @ apart), _TINY)
+    return np.asarray(np.maximum(values.mean(axis=1) - slopes * (controls.mean() - mean), 0.0))
+
+
+def _traces(c: Contraction, members: Members) -> Array | None:
+    """tr (I − H)_gg of each group, (n_g,); None if rounding or stiff rows are in the way."""
+    if c.spread is None or any(strip.factor.hard for strip in c.linear.chains[0]):
+        return None
+    traces = np.array([-np.trace(c.inverse @ _share(c, rows)) for rows in members.values()])
+    for strips, parts in zip(c.linear.chains, c.spread, strict=True):
+        for s, W in zip(strips, parts, strict=True):
+            free = np.sum(s.alive, axis=0) - np.einsum("kur,kur->r", s.states, W)
+            traces += [float(free @ rows.get(s.factor.name, np.zeros(len(free)))) for rows in members.values()]
+    return traces
+
+
+def _inner(signs: list[Columns], left: list[Columns]) -> Array:
+    """Of each column with another, (m,)."""
+    pairs = ((a, b) for some, others in zip(signs, left, strict=True) for a, b in zip(some, others, strict=True))
+    return np.asarray(sum(np.einsum("kmr,kmr->m", a, b) for a, b in pairs))
+
+
+def _squares(c: Contraction, columns: list[Columns], rows: Mapping[str, Array]) -> Array:
+    """Sums of squares of columns in a group's rows, (m,)."""
+    total = np.zeros(columns[0][0].shape[1])
     for strips, parts in zip(c.linear.chains, columns, strict=True):
         for s, part in zip(strips, parts, strict=True):
             if s.factor.name in rows:
-                total += float(np.einsum("kmr,kmr->r", part, part) @ rows[s.factor.name])
+                total += np.einsum("kmr,kmr->mr", part, part) @ rows[s.factor.name]
     return total
 
 

@@ -1,0 +1,45 @@
+"""Covariances of neighbouring steps from a banded Cholesky factor, without the rest of the inverse.
+
+With H = LLᵀ in blocks of t unknowns, and P = H⁻¹, the last step first (Takahashi, Fagan and Chin, PICA 1973):
+
+    P_jk = −Σ_i P_ji L_ik L_kk⁻¹,    P_kk = (L_kk L_kkᵀ)⁻¹ − Σ_i (L_ik L_kk⁻¹)ᵀ P_ik,    k < i, j ≤ k + reach.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spookid.kernels import Array
+
+
+def neighbours(factor: Array, tangent: int) -> Array:
+    """Covariances of each step and the next ones that it couples with, (N, (reach + 1) t, (reach + 1) t); zero beyond
+    the last.
+
+    Args:
+        factor: L in LAPACK's lower band storage, ((reach + 1) t, N t).
+        tangent: t.
+    """
+    steps, width = factor.shape[1] // tangent, len(factor)
+    lower = _columns(factor, tangent)
+    root = np.linalg.inv(lower[:, :tangent])
+    ahead, own = np.matmul(lower[:, tangent:], root), np.matmul(root.transpose(0, 2, 1), root)
+    result, next_one = np.zeros((steps, width, width)), np.zeros((width, width))
+    for here, G, D in zip(result[::-1], ahead[::-1], own[::-1], strict=True):
+        known = next_one[: width - tangent, : width - tangent]
+        across = known @ G
+        here[tangent:, tangent:] = known
+        here[tangent:, :tangent], here[:tangent, tangent:] = -across, -across.T
+        square = D + G.T @ across
+        here[:tangent, :tangent] = (square + square.T) / 2  # what rounding leaves of the other part would grow
+        next_one = here
+    return result
+
+
+def _columns(factor: Array, tangent: int) -> Array:
+    """Block columns of L, (N, (reach + 1) t, t)."""
+    width, unknowns = factor.shape
+    columns = np.zeros((unknowns // tangent, width, tangent))
+    for i in range(tangent):
+        columns[:, i:, i] = factor[: width - i, i::tangent].T
+    return columns
