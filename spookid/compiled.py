@@ -69,6 +69,8 @@ class Kernels:
     """What evaluates them, in words."""
     seconds: float
     """Spent on compiling or loading [s]."""
+    ended: float
+    """When that was, by ``time.perf_counter``."""
     notice: str = ""
     """Why they are not compiled although that was wanted; empty if they are, or if it was not."""
 
@@ -147,7 +149,7 @@ def prepare(
             notice = f"Not compiled, so several times slower: {error}. CasADi's virtual machine evaluates the model."
     seconds = time.perf_counter() - began if notice else 0.0
     functions = {s.name: Kernel(f, s.repeated) for s, f in zip(signatures, define(), strict=True)}
-    return Kernels(functions, "CasADi's virtual machine", seconds, notice)
+    return Kernels(functions, "CasADi's virtual machine", seconds, time.perf_counter(), notice)
 
 
 def wanted(steps: int) -> bool:
@@ -176,7 +178,8 @@ def _compiled(signatures: Sequence[Signature], seed: bytes, define: Callable[[],
 
     loaded, _ = library(_key(seed, tool), build)
     functions = {s.name: CompiledKernel(loaded, s) for s in signatures}
-    return Kernels(functions, f"C by {tool.version}", time.perf_counter() - began - defining)
+    ended = time.perf_counter()
+    return Kernels(functions, f"C by {tool.version}", ended - began - defining, ended)
 
 
 def load(code: str) -> ctypes.CDLL:

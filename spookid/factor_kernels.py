@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -85,8 +86,11 @@ class FactorKernels:
 
     @property
     def seconds(self) -> float:
-        """Time spent so far on compiling or loading [s]."""
-        return sum(kernels.seconds for kernels in self._made)
+        """Time spent so far on compiling or loading [s]; of several at once it counts once."""
+        total, last = 0.0, -math.inf
+        for began, ended in sorted((made.ended - made.seconds, made.ended) for made in self._made):
+            total, last = total + max(ended - max(began, last), 0.0), max(ended, last)
+        return total
 
     @property
     def mover(self) -> Evaluate:
