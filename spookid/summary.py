@@ -324,8 +324,10 @@ def _notices(notices: Sequence[str]) -> list[str]:
 
 
 def _wrapped(text: str, label: str = "  ") -> list[str]:
-    """Text within the page, its first line after ``label``, the others indented as far."""
-    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label)) or [label.rstrip()]
+    """Text within the page, its first line after ``label``, the others indented as far; numbers keep their %."""
+    kept, indent = text.replace(" %", "\N{NO-BREAK SPACE}%"), " " * len(label)
+    lines = textwrap.wrap(kept, WIDTH, initial_indent=label, subsequent_indent=indent)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [label.rstrip()]
 
 
 def _table(rows: Sequence[tuple[str, ...]], right: Iterable[int] = ()) -> list[str]:
