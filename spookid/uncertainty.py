@@ -29,7 +29,9 @@ AT_BOUND = "held at its bound"
 UNOBSERVED = "the data do not determine it"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
 NO_FACTOR = "the normal equations are singular at the solution"
-NO_BIAS = "not known where joints or friction have unknowns of their own, or where rounding is in the way"
+NO_BIAS = (
+    "not known where joints or friction have unknowns of their own, where rounding is in the way, or for so many steps"
+)
 
 IMPULSES = "state"
 """Name of the impulses among the noise."""

@@ -29,6 +29,8 @@ _CHANGE = 1e-3
 """Largest relative change of weights for a difference."""
 _FAIR = 0.01
 """Share of two traces that cancel with which their sum is still of use."""
+_MOST = 125_000_000
+"""Numbers in the covariances of neighbouring steps, 1 GB: those of 217,000 steps of a single pendulum with SPOOK."""
 _SOUND = 1e-6
 """Relative error of tr(J_x J_x⁺), a whole number, with which its parts are still of use."""
 
@@ -178,7 +180,10 @@ class Contraction:
     @cached_property
     def spread(self) -> list[Columns] | None:
         """Per chain and factor P J_xᵀ with P = (J_xᵀJ_x)⁻¹ in the unknowns that the rows see, (count, unknowns, rows):
-        how these follow noise in the rows. None if rounding spoils it."""
+        how these follow noise in the rows. None if rounding spoils it, or if they take too much memory."""
+        widths = [strips[0].tangent * (1 + max(max(s.rows.offsets) for s in strips)) for strips in self.linear.chains]
+        if sum(width**2 * strips[0].steps for width, strips in zip(widths, self.linear.chains, strict=True)) > _MOST:
+            return None
         found = [self._spread(c, elimination) for c, elimination in enumerate(self._eliminations)]
         pairs = (
             (s, W)
