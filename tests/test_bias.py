@@ -15,7 +15,7 @@ from spookid.assembly import assemble
 from spookid.factor import Factor, Group
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.solvers import bias
+from spookid.solvers import bias, contraction
 from spookid.solvers.contraction import Contraction, linear
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.neighbours import neighbours
@@ -253,6 +253,17 @@ def test_a_bias_that_is_not_known_has_a_reason_and_leaves_the_standard_error():
     assert solution["J"].bias_reason == NO_BIAS
     assert solution["J"].std_err == np.sqrt(solution.sensitivities.covariance[0, 0])
     assert np.isnan(solution(Parameter("J", 1)).bias)
+
+
+def test_too_many_steps_leave_the_bias_unknown(monkeypatch):
+    problem = noisy(Spook()).draw(0)
+    whole = problem.solve()
+    monkeypatch.setattr(contraction, "_MOST", 1000)
+    solution = problem.solve()
+    assert np.isnan(solution["J"].bias)
+    assert solution["J"].bias_reason == NO_BIAS
+    assert solution["J"].estimate == whole["J"].estimate
+    assert np.isfinite(solution["J"].std_err)
 
 
 def test_a_bias_that_rounding_spoils_is_not_known():
