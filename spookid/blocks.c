@@ -99,6 +99,7 @@ static void keep(const lanes *panel, size n, size t, size borders, size k, doubl
    (B vectors' numbers, B). 0, or the number of the first pivot that is not positive. `room` is for two panels. */
 EXPORT size eliminate_along(size n, size t, size borders, double *band, const double *diagonal, double damping,
                             double *border, lanes *room, lanes *corner) {
+  FLUSH;
   size T = vectors(t), B = vectors(borders), V = 2 * T + B, rows = padded(t), whole = rows * V;
   Product none = {0, 0, 0};
   for (size k = 0; k < n; ++k) {
@@ -162,6 +163,7 @@ INLINE void take(double *to, double factor, const double *from, size count) {
 /* y = L^-1 right, (n, t), and Y'y, (borders), with Y = L^-1 border. */
 EXPORT void forward_blocks(size n, size t, size borders, const double *factor, const double *border,
                            const double *right, double *out, double *pulled) {
+  FLUSH;
   double rest[2 * t];
   memset(rest, 0, sizeof rest);
   memset(pulled, 0, borders * sizeof(double));
@@ -179,6 +181,7 @@ EXPORT void forward_blocks(size n, size t, size borders, const double *factor, c
 /* x (n, t) of L' x = -(half + Y move); half (n, t), or the last column of Y if it is not given. */
 EXPORT void backward_blocks(size n, size t, size borders, const double *factor, const double *border,
                             const double *half, const double *move, double *out) {
+  FLUSH;
   double known[2 * t];
   memset(known, 0, sizeof known);
   if (!half) half = border + (borders - 1) * n * t;
@@ -255,6 +258,7 @@ static void give_back(double *to, const lanes *from, size V, size rows, size m) 
 /* x = L^-1 x, (n, t, m). A step's rows of the factor are those of a matrix whose rows are 2 t - 1 numbers apart, with
    the columns of the next step behind its own. `room` is for two steps. */
 EXPORT void forward_columns(size n, size t, size m, const double *factor, double *x, lanes *room) {
+  FLUSH;
   size V = vectors(m), apart = 2 * t - 1;
   for (size k = 0; k < n; ++k, factor += 2 * t * t, x += t * m) {
     lanes *here = room + k % 2 * t * V, *last = room + (k + 1) % 2 * t * V;
@@ -273,6 +277,7 @@ EXPORT void forward_columns(size n, size t, size m, const double *factor, double
 
 /* x = L^-T x, likewise. */
 EXPORT void backward_columns(size n, size t, size m, const double *factor, double *x, lanes *room) {
+  FLUSH;
   size V = vectors(m), apart = 2 * t - 1;
   for (size k = n - 1; k >= 0; --k) {
     const double *at = factor + k * 2 * t * t;

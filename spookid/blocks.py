@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from spookid.compiled import load, wanted
 from spookid.compiler import CompilationError
 from spookid.kernels import Array
-from spookid.native import address
+from spookid.native import address, sources
 from spookid.rooms import Rooms
 
 Integers = NDArray[np.int64]
@@ -222,7 +221,7 @@ def _library(name: str, steps: int) -> ctypes.CDLL | None:
 @lru_cache(maxsize=8)
 def _loaded(name: str, _command: str, _path: str) -> ctypes.CDLL | None:
     try:
-        return load("\n".join(Path(__file__).with_name(part).read_text("ascii") for part in ("vectors.h", name)))
+        return load(sources(("flush.h", "vectors.h", name)))
     except (CompilationError, OSError):
         return None
 

@@ -254,9 +254,40 @@ EXPORT int fit_along(size n, along rows, size arguments, const double **first, c
   return failed;
 }
 
+/* Covariances (n, w, w) of each step's t unknowns and the r = w - t that follow, the last step first, from
+   G = L_ik L_kk^-1 (n, r, t) and D = (L_kk L_kk')^-1 (n, t, t). */
+EXPORT int neighbours_along(size n, size t, size w, const double *G, const double *D, double *out) {
+  FLUSH;
+  size r = w - t;
+  double *across = calloc(r * t + w * w + 1, sizeof(double)), *none = across + r * t;
+  if (!across) return 1;
+  for (size k = n - 1; k >= 0; --k) {
+    const double *known = k + 1 < n ? out + (k + 1) * w * w : none, *g = G + k * r * t;
+    double *here = out + k * w * w;
+    for (size i = 0; i < r; ++i) {
+      double *sums = across + i * t;
+      for (size j = 0; j < t; ++j) sums[j] = 0.0;
+      for (size c = 0; c < r; ++c)
+        for (size j = 0; j < t; ++j) sums[j] += known[i * w + c] * g[c * t + j];
+      for (size j = 0; j < r; ++j) here[(t + i) * w + t + j] = known[i * w + j];
+      for (size j = 0; j < t; ++j) here[(t + i) * w + j] = here[j * w + t + i] = -sums[j];
+    }
+    for (size i = 0; i < t; ++i) {
+      for (size j = 0; j < t; ++j) here[i * w + j] = D[(k * t + i) * t + j];
+      for (size c = 0; c < r; ++c)
+        for (size j = 0; j < t; ++j) here[i * w + j] += g[c * t + i] * across[c * t + j];
+    }
+    for (size i = 0; i < t; ++i)  /* what rounding leaves of the other part would grow */
+      for (size j = 0; j < i; ++j) here[i * w + j] = here[j * w + i] = (here[i * w + j] + here[j * w + i]) / 2;
+  }
+  free(across);
+  return 0;
+}
+
 /* L^-1 times right-hand sides, given in whole columns, (n, columns); L lower triangular, stored as (n, width) with
    entry [j][d] for row j + d and column j. Sums for the rows to come wait in a ring. */
 EXPORT int forward_along(size n, size width, const double *L, size columns, const double *right, double *out) {
+  FLUSH;
   lanes *ring = room(2 * width);
   if (!ring) return 1;
   for (size c = 0; c < columns; c += 2 * LANES) {

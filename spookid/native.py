@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,16 @@ from spookid.kernels import Array
 
 Routine = Callable[..., None]
 
-_SOURCE = Path(__file__).with_name("native.c")
-_NAMES = ("split_along", "solve_along", "settle_along", "fit_along", "products_along", "forward_along")
+_SOURCES = ("flush.h", "native.c")
+_NAMES = (
+    "split_along",
+    "solve_along",
+    "settle_along",
+    "fit_along",
+    "products_along",
+    "forward_along",
+    "neighbours_along",
+)
 
 
 class Routines:
@@ -31,12 +39,17 @@ class Routines:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         found = (_routine(loaded, name) for name in _NAMES)
-        self.split, self.solve, self.settle, self.fit, self.products, self.forward = found
+        self.split, self.solve, self.settle, self.fit, self.products, self.forward, self.neighbours = found
 
 
 def routines(steps: int) -> Routines | None:
     """The routines, None if there is no compiler, or if that is not wanted for so few steps."""
     return _loaded(os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted(steps) else None
+
+
+def sources(names: Sequence[str]) -> str:
+    """C code of this package, one file after another."""
+    return "\n".join(Path(__file__).with_name(name).read_text(encoding="ascii") for name in names)
 
 
 def address(array: NDArray[Any] | None) -> ctypes.c_void_p:
@@ -47,7 +60,7 @@ def address(array: NDArray[Any] | None) -> ctypes.c_void_p:
 @lru_cache(maxsize=4)
 def _loaded(_command: str, _path: str) -> Routines | None:
     try:
-        return Routines(load(_SOURCE.read_text(encoding="ascii")))
+        return Routines(load(sources(_SOURCES)))
     except (CompilationError, OSError):
         return None
 

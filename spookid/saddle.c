@@ -19,6 +19,7 @@ static Sizes sizes(const size *given) {
 /* Where the multipliers of hard rows (count, columns, m) stand: in their own step (0), in the next (1) or nowhere (-1),
    and the place in that step's block; the sizes of the blocks (n). */
 EXPORT void place_rows(const size *given, size count, const double *hard, size *later, size *slot, size *rows) {
+  FLUSH;
   Sizes z = sizes(given);
   for (size k = 0; k < z.n; ++k) rows[k] = z.t;
   for (size k = 0; k < count; ++k, hard += z.columns * z.m)
@@ -298,6 +299,7 @@ static void leave(const lanes *before, const lanes *panel, Sizes z, size R, lane
 EXPORT size factorize_saddle(const size *given, size count, const double *band, const double *damping,
                              const double *border, const double *hard, const size *later, const size *slot,
                              const size *rows, const size *linked, lanes *factor, int *order, lanes *corner) {
+  FLUSH;
   Sizes z = sizes(given);
   size reached = 0;
   lanes *carry = aligned_alloc(sizeof(lanes), ((padded(z.W) + z.most) * z.G + 1) * sizeof(lanes));
@@ -380,6 +382,7 @@ static void solve_step(const lanes *panel, size R, size S, size V, const int *or
    right' K^-1 right. */
 EXPORT void forward_saddle(const size *given, const size *rows, const size *linked, const lanes *factor,
                            const int *order, const double *right, double *out, double *pulled, double *square) {
+  FLUSH;
   Sizes z = sizes(given);
   lanes x[z.S], sums[z.G];
   double *at = (double *)x, *products = (double *)sums;
@@ -411,6 +414,7 @@ EXPORT void forward_saddle(const size *given, const size *rows, const size *link
    border's last column. */
 EXPORT void backward_saddle(const size *given, const size *rows, const size *linked, const lanes *factor,
                             const double *half, const double *move, double *out) {
+  FLUSH;
   Sizes z = sizes(given);
   lanes known[z.G];
   double *at = (double *)known;

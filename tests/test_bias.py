@@ -47,8 +47,10 @@ def arm(stepper: Spook | Variational) -> Problem:
 # --- covariances of neighbouring steps ---
 
 
+@pytest.mark.parametrize("compiled", ["on", "off"])
 @pytest.mark.parametrize(("reach", "tangent"), [(1, 3), (2, 2), (3, 1)])
-def test_neighbours_are_blocks_of_the_dense_inverse(reach, tangent):
+def test_neighbours_are_blocks_of_the_dense_inverse(reach, tangent, compiled, monkeypatch):
+    monkeypatch.setenv("SPOOKID_COMPILE", compiled)
     rng = np.random.default_rng(0)
     steps, width = 40, (reach + 1) * tangent
     band = rng.normal(size=(width, steps, tangent))
@@ -62,7 +64,9 @@ def test_neighbours_are_blocks_of_the_dense_inverse(reach, tangent):
         np.testing.assert_allclose(block, inverse[here, here], rtol=1e-10, atol=1e-12)
 
 
-def test_rounding_does_not_grow_along_a_chain():
+@pytest.mark.parametrize("compiled", ["on", "off"])
+def test_rounding_does_not_grow_along_a_chain(compiled, monkeypatch):
+    monkeypatch.setenv("SPOOKID_COMPILE", compiled)
     # Second differences that are nearly free: the recursion without symmetry multiplies rounding at every step.
     steps = 400
     rows = np.zeros((steps - 2, steps))

@@ -84,6 +84,16 @@ def test_many_right_hand_sides_at_once(tangent, columns):
     )
 
 
+def test_numbers_that_fade_do_not_linger():
+    """Below 1e-308 a processor is a hundred times slower."""
+    whole = equations(400, 4, 1)
+    whole.border[4:] = 0.0  # L⁻¹ of it fades from step to step
+    found = eliminate(whole, ALPHA)
+    assert isinstance(found, BlockElimination)
+    faded = np.abs(found._border)
+    assert not np.any((faded > 0) & (faded < np.finfo(float).tiny))
+
+
 def test_the_answer_is_the_same_by_bands(monkeypatch):
     assembly = assembled(furuta(Spook(), 201, 4))
     found = foresee(assembly).sensitivities

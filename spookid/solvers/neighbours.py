@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from spookid.kernels import Array
+from spookid.native import address, routines
 
 
 def neighbours(factor: Array, tangent: int) -> Array:
@@ -25,6 +26,9 @@ def neighbours(factor: Array, tangent: int) -> Array:
     root = np.linalg.inv(lower[:, :tangent])
     ahead, own = np.matmul(lower[:, tangent:], root), np.matmul(root.transpose(0, 2, 1), root)
     result, next_one = np.zeros((steps, width, width)), np.zeros((width, width))
+    if (by := routines(steps)) is not None:
+        by.neighbours(steps, tangent, width, address(ahead), address(own), address(result))
+        return result
     for here, G, D in zip(result[::-1], ahead[::-1], own[::-1], strict=True):
         known = next_one[: width - tangent, : width - tangent]
         across = known @ G
