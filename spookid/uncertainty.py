@@ -144,9 +144,7 @@ def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, 
         held: True for parameters at a bound; the errors of the others are conditional on them, (n_p,).
     """
     if evidence is None or not np.all(np.isfinite(evidence.scatter)):
-        reason = NO_FACTOR if evidence is None else NO_FREEDOM
-        reasons = {name: AT_BOUND if is_held else reason for name, is_held in zip(names, held, strict=True)}
-        return _unknown(tuple(names), int(np.sum(~held)), reasons, 0 if evidence is None else len(evidence.scores))
+        return _unknown(tuple(names), held, evidence)
     held = held & ~_invisible(evidence, magnitudes)  # a bound says nothing of what nothing pushes against it
     free = np.flatnonzero(~held)
     reasons = {name: AT_BOUND for name, is_held in zip(names, held, strict=True) if is_held}
@@ -281,8 +279,10 @@ def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) ->
     return np.asarray(np.diag(covariance) / promised)
 
 
-def _unknown(names: tuple[str, ...], free: int, reasons: Mapping[str, str], windows: int) -> Analysis:
-    n = len(names)
+def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], evidence: Evidence | None) -> Analysis:
+    reason, n = NO_FACTOR if evidence is None else NO_FREEDOM, len(names)
+    reasons = {name: AT_BOUND if is_held else reason for name, is_held in zip(names, held, strict=True)}
+    free, windows = int(np.sum(~held)), 0 if evidence is None else len(evidence.scores)
     one, two, three, four = (np.full((n, n), np.nan) for _ in range(4))
     bias, dispersion = (np.full(n, np.nan) for _ in range(2))
     spectrum = np.full(free, np.nan)
