@@ -13,7 +13,7 @@ from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Solution, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import AT_BOUND, IMPULSES, UNSEEN, WeakDirection
-from spookid.weight_choice import TOLERANCE, WeightChoice
+from spookid.weight_choice import AGREES, ERRORS, PREDICTION, TOLERANCE, TWICE, WeightChoice
 
 WIDTH = 100
 """Columns of the page."""
@@ -32,6 +32,15 @@ _ERRORS_FROM = (
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
 _WEAK_VERDICT = "Until then these estimates mean little."
 _STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
+_CRITERIA = {
+    ERRORS: "it has the least standard errors (geometric mean of the relative ones) of the weights at which they agree "
+    f"with the jackknife over stretches of the recordings within a factor of {AGREES:g}, and predictions over windows "
+    f"of {{}} are at most {TWICE:g} times worse than the best.",
+    PREDICTION: "estimates and states of each fit are simulated over windows of {}, in which each doubling of the "
+    f"horizon counts the same; of the neighbouring weights within {100 * (TOLERANCE - 1):.0f} % of the least error the "
+    "smallest is taken. Standard errors are no guide here: they disagree with the jackknife's, or the weight with the "
+    "least ones predicts badly.",
+}
 _MOST_DECIMALS = 7
 _MOST_DIGITS = 9
 
@@ -265,24 +274,26 @@ def _weight(choice: WeightChoice | None) -> list[str]:
     if choice is None:
         return []
     best, last = choice.best.weight, choice.considered[-1].weight
-    header = ("state weight", "prediction error [sigma]", "state cost", "fit", "")
+    header = ("state weight", "prediction [sigma]", "standard errors", "of jackknife's", "state cost", "fit", "")
     rows = [
         (
             number(trial.weight),
             number(trial.error, 3),
-            f"{100 * trial.state_share:.2g} %",
+            _percent(trial.std_err),
+            number(trial.agreement, 2) if math.isfinite(trial.agreement) else "",
+            _percent(trial.state_share),
             trial.status.value,
             "chosen" if trial.weight == best else "left out" if trial.weight > last else "",
         )
         for trial in choice.curve
     ]
-    meaning = (
-        f"Chosen by {choice.criterion}: estimates and states of each fit are simulated over windows of "
-        f"{quantity(choice.window, 's')}, in which each doubling of the horizon counts the same; of the neighbouring "
-        f"weights within {100 * (TOLERANCE - 1):.0f} % of the least error the smallest is taken. Weights "
-        "beyond two decades that brought nothing are left out."
-    )
-    return ["State weight", *_table([header, *rows], right=(0, 1, 2)), *_wrapped(meaning)]
+    table = _table([header, *rows], right=(0, 1, 2, 3, 4))
+    meaning = _CRITERIA[choice.criterion].format(quantity(choice.window, "s"))
+    return ["State weight", *table, *_wrapped(f"Chosen by {choice.criterion}: {meaning}")]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if math.isfinite(share) else ""
 
 
 def _friction(solution: Solution) -> list[str]:

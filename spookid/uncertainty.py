@@ -116,6 +116,15 @@ class Sensitivities:
         return about(np.diag(self.covariance), self.bias)
 
     @property
+    def agreement(self) -> float:
+        """Geometric mean of the standard errors over those of the jackknife: near 1 if the noise is what the residuals
+        are taken for, white impulses and white errors of the sensors. NaN if no parameter has both."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logarithms = np.log(self.standard_errors) - np.log(np.diag(self.covariance_sandwich)) / 2
+        known = logarithms[np.isfinite(logarithms)]
+        return float(np.exp(known.mean())) if known.size else float("nan")
+
+    @property
     def correlation(self) -> Array:
         """(n_p, n_p)."""
         errors = np.sqrt(np.diag(self.covariance))

@@ -23,14 +23,17 @@ from spookid.periods import LONG, extent
 from spookid.solution import Trajectory
 from spookid.solvers import prediction
 from spookid.transcription import Point
+from spookid.weight_choice import AGREES
 
 _FACTORS = (1.0, 1e2, 1e4, 1e-4, 1e-8)
 """Of κ; the first is compared with the others."""
-_BETTER = 1.5
-"""A prediction that would be better by this factor gives a notice."""
-_HOPELESS = 300.0
-"""So does one that misses by so many times the misfit: where a stepper fits the motion badly, as Spook with steps of
-10 ms, it is some 30 times with the best weight."""
+_LIMITS = (1.5, 300.0)
+"""A prediction that would be better by the first factor gives a notice; so does one that misses by so many times the
+misfit as the second says: where a stepper fits the motion badly, as Spook with steps of 10 ms, it is some 30 times with
+the best weight."""
+_LIMITS_BELIEVED = (3.0, 3000.0)
+"""The same if the standard errors are those of the jackknife: then noise moves the mechanism as the weight says, which
+no parameters predict, and large weights predict best what they were fitted to."""
 _MOST_STEPS = 4000
 _LACKS = "the states may follow the noise, or hide what the model lacks"
 _BOUND = "the states have too little freedom to take up what the model lacks"
@@ -58,7 +61,9 @@ def notices(
         return []
     length, edges = extent(assembly.evidence, assembly.problem.step, LONG)
     scores = prediction.scores(knowledge.contraction.linear, held, point, _FACTORS, edges, _MOST_STEPS).tolist()
-    finding = _finding(dict(zip(_FACTORS, scores, strict=True)), _misfit(assembly, motion))
+    believed = 1 / AGREES <= knowledge.sensitivities.agreement <= AGREES and not np.any(held)
+    limits = _LIMITS_BELIEVED if believed else _LIMITS
+    finding = _finding(dict(zip(_FACTORS, scores, strict=True)), _misfit(assembly, motion), limits)
     if not finding:
         return []
     return [
@@ -68,13 +73,14 @@ def notices(
     ]
 
 
-def _finding(scores: Mapping[float, float], misfit: float) -> str:
-    """What the scores by factor of κ say against the weight; empty if nothing."""
+def _finding(scores: Mapping[float, float], misfit: float, limits: tuple[float, float]) -> str:
+    """What the scores by factor of κ say against the weight, beyond the ``limits``; empty if nothing."""
+    better, hopeless = limits
     here = scores[1.0]
     gains = {factor: here / score for factor, score in scores.items() if score > 0 and factor != 1}
     factor = max(gains, key=lambda factor: gains[factor], default=1.0)
-    if not gains.get(factor, 0.0) > _BETTER:
-        return f"small: {_NOISE.format(here / misfit)}" if 0 < misfit * _HOPELESS < here else ""
+    if not gains.get(factor, 0.0) > better:
+        return f"small: {_NOISE.format(here / misfit)}" if 0 < misfit * hopeless < here else ""
     side, reason = ("small", _LACKS) if factor > 1 else ("large", _BOUND)
     times = f"{max(factor, 1 / factor):,.0f} times"
     other = f"{times} as large" if factor > 1 else f"{times} smaller"

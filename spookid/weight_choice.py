@@ -1,4 +1,4 @@
-"""How the data chose the state weight: the criterion and its curve."""
+"""How the data chose the state weight: the criteria and their curve."""
 
 from __future__ import annotations
 
@@ -9,14 +9,26 @@ from itertools import takewhile
 
 from spookid.solvers.status import Status
 
+PREDICTION, ERRORS = "open-loop prediction", "least standard errors"
+"""The two criteria."""
 TOLERANCE = 1.06
 """Weights whose error is within 6 % of the least predict as well as the best one."""
 WORSE = 1.25
 """A prediction error that exceeds the least so far by this factor is on the way out."""
+_FAR = 4.0
+"""Of weights whose error exceeds the least by this factor none has the least standard errors, nor any smaller one."""
+_DOUBLED = 2.0
+"""Nor where standard errors have grown by this factor, and errors are on the way out."""
+AGREES = 2.0
+"""Standard errors are believed if they are those of the jackknife within this factor."""
+TWICE = 2.0
+"""A weight with the least standard errors must not predict worse than the best one by more than this factor."""
+_EQUAL = 1.02
+"""Of weights whose standard errors are within 2 % of the least the largest is taken."""
 _FALLING = 0.99
 """The error is falling if it is below this share of the one before."""
 _SETTLED = 0.02
-"""Share of the cost below which the impulse residuals hardly move the estimates."""
+"""Share of the cost below which the impulse residuals hardly move the estimates, or the samples."""
 _RECENT = 30.0
 """The largest weight and those that are less than this factor smaller are judged against all others: two decades."""
 
@@ -31,15 +43,23 @@ class WeightTrial:
     """Score of the open-loop prediction in units of σ (see ``spookid.open_loop``); infinite if a simulation failed."""
     state_share: float
     """Share of the cost that the impulse residuals have."""
+    std_err: float
+    """Geometric mean of the parameters' relative standard errors, those that are unknown or larger taken as 1; NaN if
+    there are no parameters."""
+    agreement: float
+    """Geometric mean of the standard errors over those of the jackknife; NaN if there are none."""
     status: Status
+
+    @property
+    def believed(self) -> bool:
+        """True if the estimates of stretches of the recordings scatter as the noise that was found says."""
+        return 1 / AGREES <= self.agreement <= AGREES
 
 
 @dataclass(frozen=True)
 class WeightChoice:
-    """The smallest weight that predicts as well as the best."""
+    """The weight with the least standard errors where these can be believed, or one that predicts best."""
 
-    criterion: str
-    """Its name."""
     window: float
     """How long the longest prediction lasts [s]."""
     curve: tuple[WeightTrial, ...]
@@ -52,17 +72,51 @@ class WeightChoice:
         return self.curve[: next((n for n in lengths if ended(self.curve[:n])), len(self.curve))]
 
     @property
-    def best(self) -> WeightTrial:
-        """The chosen one.
+    def criterion(self) -> str:
+        """Which one decided."""
+        return PREDICTION if self._surest is None else ERRORS
 
-        Of those considered that are as good as the best and next to it or to one another, the smallest: it leaves the
-        states most freedom to take up what the model lacks. Fits that did not converge count only if none did.
+    @property
+    def best(self) -> WeightTrial:
+        """The chosen one."""
+        return self._surest or self._farthest
+
+    @property
+    def sunk(self) -> bool:
+        """True if weights smaller than these are not worth a fit."""
+        return self.curve[0] not in self._trials or _sunk(self._trials)
+
+    @property
+    def _surest(self) -> WeightTrial | None:
+        """The one with the least standard errors, unless they are not to be believed or it predicts badly.
+
+        Where smaller weights are not worth a fit, none counts that a search from elsewhere may have met.
         """
-        converged = [trial for trial in self.considered if trial.status is Status.CONVERGED]
-        trials = [trial for trial in converged if math.isfinite(trial.error)] or converged or list(self.considered)
-        best = min(trials, key=lambda trial: trial.error)
-        down = (trial for trial in reversed(trials) if trial.weight <= best.weight)
+        trials, farthest = self._trials, self._farthest.weight
+        sunk = (i for i, trial in enumerate(trials) if trial.weight < farthest and _sunk(trials[i:]))
+        worth = trials[max(sunk, default=-1) + 1 :]
+        believed = [trial for trial in worth if trial.believed and trial.std_err < 1]
+        if not believed:
+            return None
+        limit = _EQUAL * min(trial.std_err for trial in believed)
+        surest = [trial for trial in believed if trial.std_err <= limit][-1]
+        return surest if surest.error <= TWICE * min(trial.error for trial in trials) else None
+
+    @property
+    def _farthest(self) -> WeightTrial:
+        """Of those that predict as well as the best and are next to it or to one another, the smallest.
+
+        It leaves the states most freedom to take up what the model lacks.
+        """
+        best = min(self._trials, key=lambda trial: trial.error)
+        down = (trial for trial in reversed(self._trials) if trial.weight <= best.weight)
         return [*takewhile(lambda trial: trial.error <= TOLERANCE * best.error, down)][-1]
+
+    @property
+    def _trials(self) -> list[WeightTrial]:
+        """Those considered; fits that did not converge count only if none did."""
+        converged = [trial for trial in self.considered if trial.status is Status.CONVERGED]
+        return [trial for trial in converged if math.isfinite(trial.error)] or converged or list(self.considered)
 
 
 def ended(trials: Sequence[WeightTrial]) -> bool:
@@ -83,3 +137,15 @@ def ended(trials: Sequence[WeightTrial]) -> bool:
     if better or top.error < _FALLING * recent[-2].error:
         return False
     return top.state_share < _SETTLED or all(trial.error > WORSE * min(before) for trial in recent)
+
+
+def _sunk(trials: Sequence[WeightTrial]) -> bool:
+    """True if neither the smallest weight of ``trials`` nor smaller ones can have the least standard errors.
+
+    Args:
+        trials: in the order of the weights.
+    """
+    bottom, least = trials[0], min(trial.error for trial in trials)
+    grown = bottom.std_err > _DOUBLED * min(trial.std_err for trial in trials)
+    follows = bottom.state_share > 1 - _SETTLED
+    return follows or bottom.error > _FAR * least or (grown and bottom.error > WORSE * least)

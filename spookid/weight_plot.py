@@ -15,22 +15,40 @@ _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#707070"  # of Okabe and Ito: col
 
 
 def figure(choice: WeightChoice, problem: str) -> Figure:
-    """Prediction error and share of the state cost against the weight."""
-    result = Figure(figsize=(7.0, 5.5), layout="constrained")
+    """Prediction error, standard errors and share of the state cost against the weight."""
+    result = Figure(figsize=(7.0, 7.0), layout="constrained")
     title = f"State weight of {problem}, chosen by {choice.criterion}"
     result.suptitle(title, fontsize=12, parse_math=False)
-    upper, lower = result.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    upper, middle, lower = result.subplots(3, 1, sharex=True, height_ratios=(3, 2, 1.5))
     _errors(upper, choice)
+    _standard_errors(middle, choice)
     lower.plot([t.weight for t in choice.curve], [t.state_share for t in choice.curve], ".-", color=_BLUE)
     lower.set_ylabel("share of state cost")
     lower.set_ylim(0.0, 1.0)
     lower.set_xlabel("state weight κ")
-    for panel in (upper, lower):
+    for panel in (upper, middle, lower):
         panel.set_xscale("log")
         panel.axvline(choice.best.weight, color=_ORANGE, linewidth=1)
         panel.grid(alpha=0.3)
-    upper.legend(fontsize=8, ncols=2, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+    for panel in (upper, middle):
+        panel.legend(
+            fontsize=8, ncols=3, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2
+        )
     return result
+
+
+def _standard_errors(panel: Axes, choice: WeightChoice) -> None:
+    known = [trial for trial in choice.curve if math.isfinite(trial.std_err)]
+    panel.set_yscale("log")
+    panel.plot([t.weight for t in known], [t.std_err for t in known], "-", color=_BLUE, linewidth=1)
+    for label, face, part in (
+        ("agree with the jackknife", _BLUE, [t for t in known if t.believed]),
+        ("do not", "white", [t for t in known if not t.believed]),
+    ):
+        if part:
+            here = [t.weight for t in part], [t.std_err for t in part]
+            panel.plot(*here, "o", color=_BLUE, markerfacecolor=face, label=label)
+    panel.set_ylabel("relative standard error")
 
 
 def _errors(panel: Axes, choice: WeightChoice) -> None:

@@ -54,11 +54,20 @@ def chosen() -> Solution:
     return problem().solve(state_weight="auto")
 
 
-def choice(*errors: float, statuses: Mapping[int, Status] | None = None, share: float = 0.5) -> WeightChoice:
-    """Weights 1, 10, 100 ... with these errors."""
-    told = statuses or {}
-    trials = (WeightTrial(10.0**i, e, share, told.get(i, Status.CONVERGED)) for i, e in enumerate(errors))
-    return WeightChoice("open-loop prediction", 1.0, tuple(trials))
+def choice(
+    *errors: float,
+    statuses: Mapping[int, Status] | None = None,
+    share: float = 0.5,
+    standard: Sequence[float] | None = None,
+    agreement: float = 10.0,
+) -> WeightChoice:
+    """Weights 1, 10, 100 ... with these errors, and standard errors that are not to be believed unless told."""
+    told, relative = statuses or {}, standard or [0.1] * len(errors)
+    trials = (
+        WeightTrial(10.0**i, e, share, s, agreement, told.get(i, Status.CONVERGED))
+        for i, (e, s) in enumerate(zip(errors, relative, strict=True))
+    )
+    return WeightChoice(1.0, tuple(trials))
 
 
 # --- the choice ---
@@ -77,6 +86,23 @@ def test_a_rise_on_the_way_to_larger_weights_is_not_their_end() -> None:
     assert ended(choice(1.59, 2.46, 2.45).curve)
     assert not ended(choice(1.59, 1.70, 1.70).curve)  # the impulse residuals have not settled
     assert not ended(choice(math.inf, math.inf, math.inf, share=0.01).curve)
+
+
+def test_the_least_standard_errors_decide_if_they_agree_with_the_jackknife() -> None:
+    errors, standard = (9.0, 1.9, 1.4, 1.0, 1.2), (0.05, 0.1, 0.101, 0.2, 0.3)
+    believed = choice(*errors, standard=standard, agreement=1.5)
+    assert believed.best.weight == 100  # as good as 10; 1 predicts so badly that it is out
+    assert believed.criterion == "least standard errors"
+    for agreement in (0.4, 2.1, math.nan):
+        doubted = choice(*errors, standard=standard, agreement=agreement)
+        assert doubted.best.weight == 1000
+        assert doubted.criterion == "open-loop prediction"
+
+
+def test_the_least_standard_errors_do_not_decide_if_predictions_suffer() -> None:
+    assert choice(3.0, 2.1, 1.0, 1.2, standard=(0.3, 0.1, 0.2, 0.3), agreement=1.0).best.weight == 100
+    unknown = choice(3.0, 1.5, 1.0, standard=(1.0, 1.0, 1.0), agreement=1.0)
+    assert unknown.criterion == "open-loop prediction"
 
 
 def test_what_lies_beyond_two_decades_that_brought_nothing_is_left_out() -> None:
@@ -264,18 +290,27 @@ def test_it_is_written_and_read_back(chosen: Solution, tmp_path: Path) -> None:
     chosen.save(tmp_path / "out")
     tree = json.loads((tmp_path / "out" / "solution.json").read_text())
     assert tree["state_weight"] == chosen.state_weight
-    assert tree["state_weight_choice"]["criterion"] == "open-loop prediction"
-    assert set(tree["state_weight_choice"]["curve"][0]) == {"weight", "error", "state_share", "status"}
+    found = chosen.state_weight_choice
+    assert found is not None
+    assert tree["state_weight_choice"]["criterion"] == found.criterion
+    assert set(tree["state_weight_choice"]["curve"][0]) == {
+        "weight",
+        "error",
+        "state_share",
+        "std_err",
+        "agreement",
+        "status",
+    }
     assert (tmp_path / "out" / "state_weight.png").read_bytes().startswith(b"\x89PNG")
     assert difference(load(tmp_path / "out"), chosen) == ""
-    assert "Chosen by open-loop prediction" in chosen.summary()
+    assert f"Chosen by {found.criterion}: " in chosen.summary()
     assert sum(line.endswith("chosen") for line in chosen.summary().splitlines()) == 1
 
 
 def test_the_figure_shows_what_is_known() -> None:
     known = choice(3.0, 1.0, math.inf, 1.2, 1.3, 0.9, 0.8, statuses={3: Status.STALLED}, share=0.0)
     figure = weight_plot.figure(known, "a $problem")
-    upper, lower = figure.axes
+    upper, _, lower = figure.axes
     labels = [text.get_text() for text in upper.get_legend().get_texts()]
     assert labels == ["fit converged", "fit not converged", "left out", "chosen, 10", "within 6 % of the least"]
     assert lower.get_ylim() == (0.0, 1.0)
@@ -303,7 +338,7 @@ def test_the_command_line_takes_auto_and_doubts_a_weight(
     problem().recordings[0].to_csv(tmp_path / "run.csv")
     Path("swing.py").write_text(FILE)
     assert main(["solve", "swing.py", "--state-weight", "auto", "--out", "auto"]) == 0
-    assert "Chosen by open-loop prediction" in capsys.readouterr().out
+    assert "Chosen by " in capsys.readouterr().out
     assert Path("auto/state_weight.png").exists()
     assert main(["check", "swing.py", "--state-weight", "auto"]) == 0
     assert "state weight κ = auto" in capsys.readouterr().out
