@@ -153,6 +153,19 @@ def test_noise_variances_hardly_hang_on_the_random_signs(monkeypatch):
     assert np.sum(traces) == pytest.approx(contraction.freedom, rel=1e-9)
 
 
+@pytest.mark.parametrize("state_weight", [1e4, 1e5, 1e6, 1e7])
+def test_the_noise_found_does_not_hang_on_a_weight_far_off(state_weight):
+    # The sensors' variance comes out as 0 at first, where it is a thousandth of that of the impulses.
+    J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
+    settings = {"step": 0.01, "state_weight": 1e8, "sigma": 1e-3, "duration": 4.0}
+    problem = NoisyTwin(pendulum(inertia=J, viscous=b), {J: 0.005, b: 0.004}, {"hinge": 1.0}, **settings).draw(0)
+    (sensor,) = problem.observations
+    solution = problem.solve(observations=[replace(sensor, sigma=1.0)], state_weight=state_weight)
+    impulses, angle = (solution.sensitivities.noise[name] for name in ("state", "hinge"))
+    assert impulses / np.sqrt(state_weight) == pytest.approx(1e-4, rel=0.3)
+    assert angle == pytest.approx(1e-3, rel=0.1)
+
+
 def test_error_bars_cover_with_noise_in_the_motion():
     J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
     model = pendulum(inertia=J, viscous=b)

@@ -34,10 +34,13 @@ _PROBES = (8, 96)
 _SAMPLES = 10_000
 """Steps that they cover together, if that takes no more than the most of them."""
 _ROUNDS = 6
-_SETTLED = 0.02
-"""Relative change of every standard error that ends the rounds."""
+_SETTLED, _DOUBT_SETTLED = 0.02, 0.1
+"""Relative changes of standard errors, and of the errors of variances, that end the rounds."""
 _ALIKE = 2.0
 """Ratio of standard deviations up to which weights are good enough to estimate them with."""
+_SHRINK, _FOR_ZERO = 100.0, 2
+"""A variance that comes out as 0 is weighted with its error, as weights may be far off; then with so many times less
+from round to round, this many times at least."""
 _LEAST = 1e-3
 """Standard deviation of a group relative to the largest that weights assume at least."""
 _APART = 1e-2
@@ -77,20 +80,24 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
     members, prior = _members(here)
     n = here.parameters
     shares = np.array([_share(first, rows) for rows in members.values()]).reshape(len(members), n, n)
-    variances, scale, errors, contraction = np.ones(len(members)), 1.0, np.full(n, np.inf), first
-    for _ in range(_ROUNDS):
+    variances, scale, contraction, now = np.ones(len(members)), 1.0, first, np.full(n + len(members), np.inf)
+    settled = np.repeat([_SETTLED, _DOUBT_SETTLED], [n, len(members)])
+    for number in range(_ROUNDS):
         traces = _traces(first, members) if contraction is first else None
         ratios, common, doubt = _round(contraction, members, prior, traces)
         scale = common if contraction is first else scale
         doubt = doubt * np.outer(variances, variances)
         variances = variances * ratios
         noise = Noise(tuple(members), variances, doubt, scale, shares, _share(first, prior))
-        last, errors = errors, np.sqrt(np.diag(first.inverse @ noise.scatter @ first.inverse))
-        if not variances.any() or np.all(np.abs(errors - last) <= _SETTLED * errors):
+        deviations = np.sqrt(np.diag(doubt))
+        last, now = now, np.append(np.sqrt(np.diag(first.inverse @ noise.scatter @ first.inverse)), deviations)
+        still = np.all(np.abs(now - last) <= settled * now) and (np.all(variances > 0) or number >= _FOR_ZERO)
+        if not variances.any() or still:
             break
         if contraction is first and variances.max() <= _ALIKE**2 * variances.min():
             break
-        variances = np.maximum(variances, _LEAST**2 * variances.max())
+        likely = np.maximum(variances, deviations / _SHRINK**number)
+        variances = np.maximum(likely, _LEAST**2 * likely.max())
         variances = variances / variances[0]  # only ratios matter, and the first group's rows are the many
         try:
             contraction = Contraction(here.scaled(_scales(members, variances)), held, refined=False)
