@@ -17,12 +17,13 @@ from spookid.kernels import Array
 _TINY = float(np.finfo(float).tiny)
 
 
-def starts(count: int, length: int, most: int) -> NDArray[np.intp]:
+def starts(count: int, length: int, most: int, apart: int) -> NDArray[np.intp]:
     """First steps of windows of ``length`` steps in a recording of ``count``.
 
-    They do not overlap, and cover ``most`` steps together, but there is one at least; some are left out evenly.
+    They begin ``apart`` steps from one another and cover ``most`` steps together, but there is one at least; some are
+    left out evenly.
     """
-    first = np.arange(0, count - length + 1, length)
+    first = np.arange(0, count - length + 1, apart)
     room = max(most // length, 1)
     return first if len(first) <= room else first[np.arange(room) * len(first) // room]
 

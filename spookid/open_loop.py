@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid import horizons
 from spookid.assembly import Evidence, gather, numbers, slip_widths
@@ -37,6 +38,8 @@ class Windows:
     """Steps of a window."""
     edges: tuple[int, ...]
     """At which octaves of it begin, and its length."""
+    apart: int
+    """Steps from the beginning of one to that of the next."""
     most: int
     """Steps of all windows together; of longer recordings some windows are left out, evenly."""
 
@@ -65,12 +68,17 @@ class Windows:
         windows = [
             self._squares(stepper, constants, e, motion, start)
             for e, motion in zip(self.evidence, solution.trajectories, strict=True)
-            for start in horizons.starts(e.grid.count, min(self.length, e.grid.count), self.most // len(self.evidence))
+            for start in self._starts(e.grid.count).tolist()
         ]
         squares = np.full((len(windows), self.length, len(self.problem.observations)), np.nan)
         for all_of_it, window in zip(squares, windows, strict=True):
             all_of_it[: len(window)] = window
         return squares
+
+    def _starts(self, count: int) -> NDArray[np.intp]:
+        """Where windows begin in a recording of so many steps."""
+        most = self.most // len(self.evidence)
+        return horizons.starts(count, min(self.length, count), most, self.apart)
 
     def _squares(
         self, stepper: Steps, constants: tuple[Constant, ...], evidence: Evidence, motion: Trajectory, start: int
@@ -93,12 +101,14 @@ class Windows:
         return np.where(np.isfinite(measured), differences**2, np.nan)
 
 
-def windows(problem: Problem, most: int = _MOST_STEPS, periods: float = SHORT) -> Windows:
+def windows(problem: Problem, most: int = _MOST_STEPS, periods: float = SHORT, overlap: int = 1) -> Windows:
     """Windows of a few mean periods of the motion.
 
     Args:
         most: steps that one judgement may simulate.
         periods: how many; see ``periods``.
+        overlap: how many begin in the length of one.
     """
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
-    return Windows(problem, evidence, *extent(evidence, problem.step, periods), most)
+    length, edges = extent(evidence, problem.step, periods)
+    return Windows(problem, evidence, length, edges, max(length // overlap, 1), most)

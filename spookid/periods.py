@@ -14,6 +14,8 @@ SHORT = 2.0
 """Length of a window in which a prediction is judged by its error alone [mean periods]."""
 LONG = 4.0
 """Length of a window that is divided into octaves [mean periods]."""
+OVERLAP = 8
+"""So many of these begin in the length of one: few that do not overlap say too little of a motion that noise moves."""
 FIRST = 0.25
 """The first of these, as long as all before it [mean periods]."""
 _LEAST_STEPS = 20

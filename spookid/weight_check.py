@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spookid.assembly import Assembly
 from spookid.knowledge import Knowledge
-from spookid.periods import LONG, extent
+from spookid.periods import LONG, OVERLAP, extent
 from spookid.solution import Trajectory
 from spookid.solvers import prediction
 from spookid.transcription import Point
@@ -60,7 +60,8 @@ def notices(
     if knowledge.contraction is None or not math.isfinite(weight):
         return []
     length, edges = extent(assembly.evidence, assembly.problem.step, LONG)
-    scores = prediction.scores(knowledge.contraction.linear, held, point, _FACTORS, edges, _MOST_STEPS).tolist()
+    apart = max(length // OVERLAP, 1)
+    scores = prediction.scores(knowledge.contraction.linear, held, point, _FACTORS, edges, apart, _MOST_STEPS).tolist()
     believed = 1 / AGREES <= knowledge.sensitivities.agreement <= AGREES and not np.any(held)
     limits = _LIMITS_BELIEVED if believed else _LIMITS
     finding = _finding(dict(zip(_FACTORS, scores, strict=True)), _misfit(assembly, motion), limits)

@@ -35,7 +35,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.estimation import solve
 from spookid.open_loop import Windows, windows
-from spookid.periods import LONG
+from spookid.periods import LONG, OVERLAP
 from spookid.problem import Problem
 from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import Callback
@@ -45,6 +45,8 @@ from spookid.weight_choice import WeightChoice, WeightTrial, ended
 START = 4
 """The search starts at κ = 10^4 unless told otherwise."""
 _LARGEST, _SMALLEST = 18, -8
+_MOST_STEPS = 6000
+"""That all windows may cover together."""
 _FOLLOWS_NOISE = 0.9
 """Share of the cost above which the weight is so small that the search takes two decades at once."""
 
@@ -84,7 +86,7 @@ def windows_of(problem: Problem) -> Windows:
     """
     if not (problem.recordings and problem.observations):
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} needs recordings and observations to be solved")
-    return windows(problem, periods=LONG)
+    return windows(problem, _MOST_STEPS, LONG, OVERLAP)
 
 
 @dataclass(eq=False)

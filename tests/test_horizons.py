@@ -11,13 +11,14 @@ from spookid.horizons import edges, score, starts
 
 
 def test_windows_do_not_overlap_and_stay_within_the_recording() -> None:
-    assert starts(100, 30, 1000).tolist() == [0, 30, 60]
-    assert starts(90, 30, 1000).tolist() == [0, 30, 60]
-    assert starts(30, 30, 10).tolist() == [0]
+    assert starts(100, 30, 1000, 30).tolist() == [0, 30, 60]
+    assert starts(90, 30, 1000, 30).tolist() == [0, 30, 60]
+    assert starts(100, 30, 1000, 20).tolist() == [0, 20, 40, 60]
+    assert starts(30, 30, 10, 30).tolist() == [0]
 
 
 def test_windows_left_out_are_spread_evenly() -> None:
-    assert starts(1000, 10, 50).tolist() == [0, 200, 400, 600, 800]
+    assert starts(1000, 10, 50, 10).tolist() == [0, 200, 400, 600, 800]
 
 
 def test_octaves_are_halves_of_the_window_down_to_the_shortest() -> None:

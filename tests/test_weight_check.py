@@ -17,7 +17,7 @@ from spookid.assembly import assemble
 from spookid.knowledge import at_bounds, learn
 from spookid.model import Model
 from spookid.open_loop import windows
-from spookid.periods import LONG, extent
+from spookid.periods import LONG, OVERLAP, extent
 from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.prediction import scores
@@ -67,7 +67,7 @@ def linearized(problem: Problem, *factors: float) -> np.ndarray:
     assert contraction is not None
     length, edges = extent(assembly.evidence, problem.step, LONG)
     assert length == edges[-1]
-    return scores(contraction.linear, held, point, factors, edges, 4000)
+    return scores(contraction.linear, held, point, factors, edges, length // OVERLAP, 4000)
 
 
 # --- the linearized prediction ---
@@ -79,7 +79,7 @@ def test_it_is_that_of_a_simulation(stepper: Any, off: float, friction: str) -> 
     J, c = Parameter("J", 0.004, lower=1e-6), Parameter("c", 1e-3, lower=0)
     model = pendulum(inertia=J, coulomb=c, compliance=1e-4, damping=0.02)
     problem = rubbing(model, stepper, friction).with_(state_weight=1e3)
-    simulated = windows(problem, periods=LONG).score(problem.solve())
+    simulated = windows(problem, periods=LONG, overlap=OVERLAP).score(problem.solve())
     assert linearized(problem, 1.0)[0] == pytest.approx(simulated, rel=off)
 
 
@@ -87,7 +87,7 @@ def test_it_is_that_of_a_simulation(stepper: Any, off: float, friction: str) -> 
 def test_it_foretells_a_fit_with_another_weight(factor: float) -> None:
     problem = swing(state_weight=1e2)
     here, there = linearized(problem, 1.0, factor)
-    refitted = windows(problem, periods=LONG).score(problem.solve(state_weight=factor * 1e2))
+    refitted = windows(problem, periods=LONG, overlap=OVERLAP).score(problem.solve(state_weight=factor * 1e2))
     assert abs(here / refitted - 1) > 0.1  # the weight matters
     assert there == pytest.approx(refitted, rel=0.1 if factor > 1 else 4)
     assert (there > here) == (refitted > here)

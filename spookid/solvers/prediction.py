@@ -42,6 +42,7 @@ def scores(
     point: Point,
     factors: Sequence[float],
     edges: tuple[int, ...],
+    apart: int,
     most: int,
 ) -> Array:
     """Scores of the predictions for κ times each factor, (m,); NaN where there is none.
@@ -52,6 +53,7 @@ def scores(
         point: the solution.
         factors: m numbers.
         edges: of the octaves of a window, its length last.
+        apart: steps from the beginning of one window to that of the next.
         most: steps that the windows of all chains cover together.
     """
     flows = [flow for strips in here.chains if (flow := _flow(strips, here.parameters)) is not None]
@@ -62,7 +64,8 @@ def scores(
     squares = []
     for c, (strips, flow) in enumerate(zip(here.chains, flows, strict=True)):
         states = np.stack([states[c] for states, _ in moves], axis=2)
-        squares.append(_squares(strips, flow, states, parameters, edges[-1], most // len(flows)))
+        first = horizons.starts(len(states), min(edges[-1], len(states)), most // len(flows), apart)
+        squares.append(_squares(strips, flow, states, parameters, edges[-1], first))
     together = np.concatenate(squares)
     return np.array([horizons.score(together[..., i], edges) for i in range(len(factors))])
 
@@ -128,16 +131,19 @@ def _move(here: Linear, held: NDArray[np.bool_], point: Point, factor: float) ->
     return states, step
 
 
-def _squares(strips: Sequence[Strip], flow: _Flow, states: Array, parameters: Array, length: int, most: int) -> Array:
+def _squares(
+    strips: Sequence[Strip], flow: _Flow, states: Array, parameters: Array, length: int, first: NDArray[np.intp]
+) -> Array:
     """Squared errors over σ of one chain's windows, (windows, length, rows, m); NaN where there is no sample.
 
     Args:
         states: changes, (N, tangent, m).
         parameters: changes, (n_p, m).
+        length: steps of a window.
+        first: where windows begin, (windows,).
     """
     count, tangent, _ = states.shape
     steps = min(length, count)
-    first = horizons.starts(count, steps, most)
     before, columns = flow.reach * tangent, np.arange(tangent)
     pushed = flow.matrix[:, :, before:-1] @ parameters + flow.matrix[:, :, -1:]
     path = np.zeros((len(first), steps, *states.shape[1:]))
