@@ -13,7 +13,7 @@ from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Solution, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import AT_BOUND, IMPULSES, UNSEEN, WeakDirection
-from spookid.weight_choice import AGREES, ERRORS, PREDICTION, TOLERANCE, WORST, WeightChoice
+from spookid.weight_choice import AGREES, APART, ERRORS, PREDICTION, TOLERANCE, WORST, WeightChoice
 
 WIDTH = 100
 """Columns of the page."""
@@ -34,12 +34,13 @@ _WEAK_VERDICT = "Until then these estimates mean little."
 _STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
 _CRITERIA = {
     ERRORS: "it has the least standard errors (geometric mean of the relative ones) of the weights at which they agree "
-    f"with the jackknife over stretches of the recordings within a factor of {AGREES:g}, and predictions over windows "
-    f"of {{}} are at most {WORST:g} times worse than the best.",
+    f"with the jackknife over stretches of the recordings within a factor of {AGREES:g}. Predictions over windows of "
+    f"{{}} are at most {WORST:g} times worse than the best, and estimates are those that predict best, within "
+    f"{APART:g} standard errors.",
     PREDICTION: "estimates and states of each fit are simulated over windows of {}, in which each doubling of the "
     f"horizon counts the same; of the neighbouring weights within {100 * (TOLERANCE - 1):.0f} % of the least error the "
-    "smallest is taken. Standard errors are no guide here: they disagree with the jackknife's, or the weight with the "
-    "least ones predicts badly.",
+    "smallest is taken. Standard errors are no guide here: they disagree with the jackknife's, or with the weight that "
+    "has the least ones predictions are bad or estimates others.",
 }
 _MOST_DECIMALS = 7
 _MOST_DIGITS = 9

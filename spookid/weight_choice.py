@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -24,6 +24,9 @@ AGREES = 2.0
 WORST = 2.25
 """A weight with the least standard errors must not predict worse than the best one by more than this factor. Where
 noise moves a twin it is 2.0 at most; with swing-ups of a measured pendulum, whose model lacks something, 2.7 to 3.8."""
+APART = 2.5
+"""Standard errors by which its estimates may differ from those that predict best: chance brings more in 5 % of cases if
+there are four parameters."""
 _EQUAL = 1.01
 """Of weights whose standard errors are within 1 % of the least the largest is taken."""
 _FALLING = 0.99
@@ -44,9 +47,10 @@ class WeightTrial:
     """Score of the open-loop prediction in units of σ (see ``spookid.open_loop``); infinite if a simulation failed."""
     state_share: float
     """Share of the cost that the impulse residuals have."""
-    std_err: float
-    """Geometric mean of the parameters' relative standard errors, those that are unknown or larger taken as 1; NaN if
-    there are no parameters."""
+    estimates: Mapping[str, float]
+    """Of the parameters."""
+    standard_errors: Mapping[str, float]
+    """Theirs, NaN where they are unknown."""
     agreement: float
     """Geometric mean of the standard errors over those of the jackknife; NaN if there are none."""
     status: Status
@@ -55,6 +59,20 @@ class WeightTrial:
     def believed(self) -> bool:
         """True if the estimates of stretches of the recordings scatter as the noise that was found says."""
         return 1 / AGREES <= self.agreement <= AGREES
+
+    @property
+    def std_err(self) -> float:
+        """Geometric mean of the relative standard errors, those that are unknown or larger taken as 1; NaN if there are
+        no parameters."""
+        pairs = [(self.standard_errors[name], abs(value)) for name, value in self.estimates.items()]
+        logarithms = [math.log(error / value) if error < value else 0.0 for error, value in pairs]
+        return math.exp(sum(logarithms) / len(logarithms)) if pairs else math.nan
+
+    def apart(self, other: WeightTrial) -> float:
+        """How many standard errors the estimates of two trials differ by at most; 0 if none are known."""
+        both = ((name, math.hypot(self.standard_errors[name], other.standard_errors[name])) for name in self.estimates)
+        known = ((name, error) for name, error in both if error > 0)
+        return max((abs(self.estimates[name] - other.estimates[name]) / error for name, error in known), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -89,19 +107,23 @@ class WeightChoice:
 
     @property
     def _surest(self) -> WeightTrial | None:
-        """The one with the least standard errors, unless they are not to be believed or it predicts badly.
+        """The one with the least standard errors, unless something tells that the model lacks something.
 
-        Where smaller weights are not worth a fit, none counts that a search from elsewhere may have met.
+        Then the errors are not those of the jackknife, predictions are bad, or the estimates move with the weight more
+        than the errors let expect: were the model right, all weights would give the same within them (Hausman,
+        Econometrica 46, 1978). Of weights beyond those worth a fit, which a search from elsewhere may have met, none
+        counts.
         """
-        trials, farthest = self._trials, self._farthest.weight
-        sunk = (i for i, trial in enumerate(trials) if trial.weight < farthest and _sunk(trials[i:]))
+        trials, farthest = self._trials, self._farthest
+        sunk = (i for i, trial in enumerate(trials) if trial.weight < farthest.weight and _sunk(trials[i:]))
         worth = trials[max(sunk, default=-1) + 1 :]
         believed = [trial for trial in worth if trial.believed and trial.std_err < 1]
         if not believed:
             return None
         limit = _EQUAL * min(trial.std_err for trial in believed)
         surest = [trial for trial in believed if trial.std_err <= limit][-1]
-        return surest if surest.error <= WORST * min(trial.error for trial in trials) else None
+        predicts = surest.error <= WORST * min(trial.error for trial in trials)
+        return surest if predicts and surest.apart(farthest) <= APART else None
 
     @property
     def _farthest(self) -> WeightTrial:

@@ -7,7 +7,7 @@ assume, the errors that the residuals promise (3.26 to 3.32) are those that the 
 of the recordings (the jackknife), whatever κ. The best weight is that with the least errors, bias included. Predictions
 are no guide there: the noise in the motion spoils them all, and least those of large weights, which were fitted to it.
 Friction that the model lacks, quantized encoders or a time step that is too long let the two differ, or make the weight
-with the least errors predict far worse than others.
+with the least errors predict far worse than others, or give other estimates.
 
 Then open-loop prediction (``open_loop``): how well do the estimates predict windows of the recordings without further
 correction, over horizons from a quarter of a period to four? Long horizons alone mislead where the stepper dissipates
@@ -29,8 +29,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.estimation import solve
@@ -147,14 +145,12 @@ class _Search:
 def _trial(solution: Solution, error: float) -> WeightTrial:
     """What one fit tells."""
     cost, knowledge = solution.cost, solution.sensitivities
-    share = cost.state / cost.total if cost.total > 0 else 0.0
-    return WeightTrial(solution.state_weight, error, share, _relative(solution), knowledge.agreement, solution.status)
-
-
-def _relative(solution: Solution) -> float:
-    """Geometric mean of the relative standard errors, none above 1; NaN without parameters."""
-    names, errors = solution.sensitivities.names, solution.sensitivities.standard_errors
-    estimates = np.array([abs(solution[name].estimate) for name in names])
-    known = np.isfinite(errors) & (errors < estimates)
-    logarithms = np.log(np.where(known, errors, 1.0)) - np.log(np.where(known, estimates, 1.0))
-    return float(np.exp(logarithms.mean())) if names else float("nan")
+    return WeightTrial(
+        weight=solution.state_weight,
+        error=error,
+        state_share=cost.state / cost.total if cost.total > 0 else 0.0,
+        estimates={name: solution[name].estimate for name in knowledge.names},
+        standard_errors={name: solution[name].std_err for name in knowledge.names},
+        agreement=knowledge.agreement,
+        status=solution.status,
+    )

@@ -60,13 +60,14 @@ def choice(
     statuses: Mapping[int, Status] | None = None,
     share: float = 0.5,
     standard: Sequence[float] | None = None,
+    estimates: Sequence[float] | None = None,
     agreement: float = 10.0,
 ) -> WeightChoice:
     """Weights 1, 10, 100 ... with these errors, and standard errors that are not to be believed unless told."""
-    told, relative = statuses or {}, standard or [0.1] * len(errors)
+    told, relative, found = statuses or {}, standard or [0.1] * len(errors), estimates or [1.0] * len(errors)
     trials = (
-        WeightTrial(10.0**i, e, share, s, agreement, told.get(i, Status.CONVERGED))
-        for i, (e, s) in enumerate(zip(errors, relative, strict=True))
+        WeightTrial(10.0**i, e, share, {"J": J}, {"J": s * J}, agreement, told.get(i, Status.CONVERGED))
+        for i, (e, s, J) in enumerate(zip(errors, relative, found, strict=True))
     )
     return WeightChoice(1.0, tuple(trials))
 
@@ -102,6 +103,18 @@ def test_the_least_standard_errors_decide_if_they_agree_with_the_jackknife() -> 
 
 def test_the_least_standard_errors_do_not_decide_if_predictions_suffer() -> None:
     assert choice(3.0, 2.3, 1.0, 1.2, standard=(0.3, 0.1, 0.2, 0.3), agreement=1.0).best.weight == 100
+    assert choice(3.0, 2.2, 1.0, 1.2, standard=(0.3, 0.1, 0.2, 0.3), agreement=1.0).best.weight == 10
+
+
+def test_the_least_standard_errors_do_not_decide_if_estimates_move_farther_than_they_say() -> None:
+    given: dict[str, Any] = {"standard": (0.3, 0.1, 0.2, 0.3), "agreement": 1.0}
+    assert choice(3.0, 1.5, 1.0, 1.2, estimates=(0.2, 0.5, 1.0, 1.0), **given).best.weight == 10
+    assert choice(3.0, 1.5, 1.0, 1.2, estimates=(0.2, 0.4, 1.0, 1.0), **given).best.weight == 100
+    both = choice(1.0, 1.0, standard=(0.1, math.nan), estimates=(1.0, 9.0)).curve
+    assert both[0].apart(both[1]) == 0.0
+
+
+def test_errors_that_say_nothing_do_not_decide() -> None:
     unknown = choice(3.0, 1.5, 1.0, standard=(1.0, 1.0, 1.0), agreement=1.0)
     assert unknown.criterion == "open-loop prediction"
 
@@ -303,7 +316,8 @@ def test_it_is_written_and_read_back(chosen: Solution, tmp_path: Path) -> None:
         "weight",
         "error",
         "state_share",
-        "std_err",
+        "estimates",
+        "standard_errors",
         "agreement",
         "status",
     }
