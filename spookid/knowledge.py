@@ -49,15 +49,20 @@ def at_bounds(transcription: Transcription, point: Point) -> NDArray[np.bool_]:
     return np.asarray((point.parameters <= transcription.lower) | (point.parameters >= transcription.upper))
 
 
-def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_]) -> Knowledge:
-    """Linearize at ``point`` with the parameters of ``held`` fixed."""
+def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_], biased: bool = True) -> Knowledge:
+    """Linearize at ``point`` with the parameters of ``held`` fixed.
+
+    Args:
+        biased: False if the bias of estimates is not asked for.
+    """
     transcription = assembly.transcription
     magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
     try:
         contraction = Contraction(linear(transcription, point), held)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
-    evidence, edges = _evidence(contraction, point, held)
+    evidence, edges, groups = _evidence(contraction, held)
+    evidence = _pulled(evidence, contraction, point, groups) if biased else evidence
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
     notices = (
@@ -72,10 +77,11 @@ def foresee(assembly: Assembly) -> Knowledge:
     """What a fit will be able to tell, linearized at the initial guess, its residuals less what a step would remove."""
     transcription = assembly.transcription
     start = Reduction(transcription, assembly.start).restore(assembly.start)
-    return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool))
+    return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool), biased=False)
 
 
-def _evidence(contraction: Contraction, point: Point, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...]]:
+def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...], tuple[str, ...]]:
+    """What the residuals say but for the bias, the edges of the stretches, and the names of the groups of noise."""
     noise = variances.estimate(contraction, held)
     parts = windows.windows(contraction)
     found = noise.variances if contraction.freedom > 0 else np.full_like(noise.variances, np.nan)
@@ -93,7 +99,7 @@ def _evidence(contraction: Contraction, point: Point, held: NDArray[np.bool_]) -
         parts.remaining,
         dict(zip(names, deviations, strict=True)),
     )
-    return _pulled(evidence, contraction, point, noise.groups), parts.edges
+    return evidence, parts.edges, noise.groups
 
 
 def _pulled(evidence: Evidence, contraction: Contraction, point: Point, groups: Sequence[str]) -> Evidence:
