@@ -281,7 +281,7 @@ def _weight(choice: WeightChoice | None) -> list[str]:
             number(trial.weight),
             number(trial.error, 3),
             _percent(trial.std_err),
-            number(trial.agreement, 2) if math.isfinite(trial.agreement) else "",
+            _ratio(trial.agreement),
             _percent(trial.state_share),
             trial.status.value,
             "chosen" if trial.weight == best else "left out" if trial.weight > last else "",
@@ -291,6 +291,10 @@ def _weight(choice: WeightChoice | None) -> list[str]:
     table = _table([header, *rows], right=(0, 1, 2, 3, 4))
     meaning = _CRITERIA[choice.criterion].format(quantity(choice.window, "s"))
     return ["State weight", *table, *_wrapped(f"Chosen by {choice.criterion}: {meaning}")]
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2g}" if value < 100 else f"{value:.0f}" if math.isfinite(value) else ""
 
 
 def _percent(share: float) -> str:

@@ -42,8 +42,8 @@ def _standard_errors(panel: Axes, choice: WeightChoice) -> None:
     panel.set_yscale("log")
     panel.plot([t.weight for t in known], [t.std_err for t in known], "-", color=_BLUE, linewidth=1)
     for label, face, part in (
-        ("agree with the jackknife", _BLUE, [t for t in known if t.believed]),
-        ("do not", "white", [t for t in known if not t.believed]),
+        ("agree with the jackknife's", _BLUE, [t for t in known if t.believed]),
+        ("disagree with the jackknife's", "white", [t for t in known if not t.believed]),
     ):
         if part:
             here = [t.weight for t in part], [t.std_err for t in part]
