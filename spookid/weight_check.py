@@ -1,6 +1,6 @@
 """Is a given state weight far from what the data would choose? Told at the solution, without fitting again.
 
-The criterion is that of ``weighting``, open-loop prediction, linearized (``solvers.prediction``): how much better would
+The criterion is one of ``weighting``'s two, open-loop prediction, linearized (``solvers.prediction``): how much better would
 the estimates for another weight, a linear step away, predict the recordings? Where the weight is so small that the
 states follow every sample, the linear step leads nowhere; then a prediction that misses by hundreds of times what the
 fit leaves tells it.
