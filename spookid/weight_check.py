@@ -1,9 +1,10 @@
 """Is a given state weight far from what the data would choose? Told at the solution, without fitting again.
 
-The criterion is one of ``weighting``'s two, open-loop prediction, linearized (``solvers.prediction``): how much better would
-the estimates for another weight, a linear step away, predict the recordings? Where the weight is so small that the
-states follow every sample, the linear step leads nowhere; then a prediction that misses by hundreds of times what the
-fit leaves tells it.
+The criterion is one of ``weighting``'s two, open-loop prediction, linearized (``solvers.prediction``): how much better
+would the estimates for another weight, a linear step away, predict the recordings? Where the weight is so small that
+the states follow every sample, the linear step leads nowhere; then a prediction that misses by hundreds of times what
+the fit leaves tells it. Where the other criterion would decide, as standard errors can be believed, predictions have to
+be far better before anything is said.
 
 A weight that is too large is found out if smaller ones would predict better, because the states could take up what the
 model lacks. If they would not, as with a model that is right, a large weight does no harm, and nothing is said.
