@@ -24,7 +24,7 @@ from spookid.periods import LONG, OVERLAP, extent
 from spookid.solution import Trajectory
 from spookid.solvers import prediction
 from spookid.transcription import Point
-from spookid.weight_choice import AGREES
+from spookid.weight_choice import believable
 
 _FACTORS = (1.0, 1e2, 1e4, 1e-4, 1e-8)
 """Of κ; the first is compared with the others."""
@@ -63,7 +63,7 @@ def notices(
     length, edges = extent(assembly.evidence, assembly.problem.step, LONG)
     apart = max(length // OVERLAP, 1)
     scores = prediction.scores(knowledge.contraction.linear, held, point, _FACTORS, edges, apart, _MOST_STEPS).tolist()
-    believed = 1 / AGREES <= knowledge.sensitivities.agreement <= AGREES and not np.any(held)
+    believed = believable(knowledge.sensitivities.agreement) and not np.any(held)
     limits = _LIMITS_BELIEVED if believed else _LIMITS
     finding = _finding(dict(zip(_FACTORS, scores, strict=True)), _misfit(assembly, motion), limits)
     if not finding:

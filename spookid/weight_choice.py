@@ -13,7 +13,7 @@ PREDICTION, ERRORS = "open-loop prediction", "least standard errors"
 """The two criteria."""
 TOLERANCE = 1.06
 """Weights whose error is within 6 % of the least predict as well as the best one."""
-WORSE = 1.25
+_WORSE = 1.25
 """A prediction error that exceeds the least so far by this factor is on the way out."""
 _FAR = 4.0
 """Of weights whose error exceeds the least by this factor none has the least standard errors, nor any smaller one."""
@@ -54,11 +54,6 @@ class WeightTrial:
     agreement: float
     """Geometric mean of the standard errors over those of the jackknife; NaN if there are none."""
     status: Status
-
-    @property
-    def believed(self) -> bool:
-        """True if the estimates of stretches of the recordings scatter as the noise that was found says."""
-        return 1 / AGREES <= self.agreement <= AGREES
 
     @property
     def std_err(self) -> float:
@@ -117,7 +112,7 @@ class WeightChoice:
         trials, farthest = self._trials, self._farthest
         sunk = (i for i, trial in enumerate(trials) if trial.weight < farthest.weight and _sunk(trials[i:]))
         worth = trials[max(sunk, default=-1) + 1 :]
-        believed = [trial for trial in worth if trial.believed and trial.std_err < 1]
+        believed = [trial for trial in worth if believable(trial.agreement) and trial.std_err < 1]
         if not believed:
             return None
         limit = _EQUAL * min(trial.std_err for trial in believed)
@@ -142,6 +137,11 @@ class WeightChoice:
         return [trial for trial in converged if math.isfinite(trial.error)] or converged or list(self.considered)
 
 
+def believable(agreement: float) -> bool:
+    """True if the estimates of stretches of the recordings scatter as the noise that was found says."""
+    return 1 / AGREES <= agreement <= AGREES
+
+
 def ended(trials: Sequence[WeightTrial]) -> bool:
     """True if weights larger than those of ``trials`` are not worth a fit.
 
@@ -159,7 +159,7 @@ def ended(trials: Sequence[WeightTrial]) -> bool:
     better = min(trial.error for trial in recent) * TOLERANCE < min(before)
     if better or top.error < _FALLING * recent[-2].error:
         return False
-    return top.state_share < _SETTLED or all(trial.error > WORSE * min(before) for trial in recent)
+    return top.state_share < _SETTLED or all(trial.error > _WORSE * min(before) for trial in recent)
 
 
 def _sunk(trials: Sequence[WeightTrial]) -> bool:
@@ -171,4 +171,4 @@ def _sunk(trials: Sequence[WeightTrial]) -> bool:
     bottom, least = trials[0], min(trial.error for trial in trials)
     grown = bottom.std_err > _DOUBLED * min(trial.std_err for trial in trials)
     follows = bottom.state_share > 1 - _SETTLED
-    return follows or bottom.error > _FAR * least or (grown and bottom.error > WORSE * least)
+    return follows or bottom.error > _FAR * least or (grown and bottom.error > _WORSE * least)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from spookid.solvers.status import Status
 from spookid.summary import number, quantity
-from spookid.weight_choice import TOLERANCE, WeightChoice
+from spookid.weight_choice import TOLERANCE, WeightChoice, believable
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#707070"  # of Okabe and Ito: colour-blind people tell them apart
 
@@ -42,8 +42,8 @@ def _standard_errors(panel: Axes, choice: WeightChoice) -> None:
     panel.set_yscale("log")
     panel.plot([t.weight for t in known], [t.std_err for t in known], "-", color=_BLUE, linewidth=1)
     for label, face, part in (
-        ("agree with the jackknife's", _BLUE, [t for t in known if t.believed]),
-        ("disagree with the jackknife's", "white", [t for t in known if not t.believed]),
+        ("agree with the jackknife's", _BLUE, [t for t in known if believable(t.agreement)]),
+        ("disagree with the jackknife's", "white", [t for t in known if not believable(t.agreement)]),
     ):
         if part:
             here = [t.weight for t in part], [t.std_err for t in part]
