@@ -4,8 +4,8 @@ The fit is repeated over powers of ten of κ, each from the last. Two criteria j
 
 Standard errors, if they can be believed. Where noise moves the mechanism and sensors err at random, as the weights
 assume, the errors that the residuals promise (3.26 to 3.32) are those that the estimates show from stretch to stretch
-of the recordings (the jackknife), whatever κ. The best weight is that with the least errors, bias included. Predictions
-are no guide there: the noise in the motion spoils them all, and least those of large weights, which were fitted to it.
+of the recordings (the jackknife). The best weight is that with the least errors, bias included. Predictions are no
+guide there: the noise in the motion spoils them all, and least those of large weights, which were fitted to it.
 Friction that the model lacks, quantized encoders or a time step that is too long let the two differ, or make the weight
 with the least errors predict far worse than others, or give other estimates.
 
