@@ -12,10 +12,11 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid import weight_check
+from spookid import step_errors, weight_check
 from spookid.assembly import Assembly, assemble, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
+from spookid.influence import Influence
 from spookid.joints import ROWS
 from spookid.knowledge import at_bounds, learn
 from spookid.outlining import mechanism
@@ -209,10 +210,13 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, do
     knowledge = learn(assembly, outcome.point, held)
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels.points
+    leans = influence(assembly, outcome.point, knowledge, motion)
     notices = [*assembly.notices, *filter(None, [kernels.notice]), *_redundant(outcome), *_unphysical(problem, values)]
     notices += knowledge.notices
-    if doubtful and outcome.status is Status.CONVERGED:
-        notices += weight_check.notices(assembly, outcome.point, held, knowledge, motion)
+    if outcome.status is Status.CONVERGED:
+        notices += step_errors.notices(assembly, outcome.point, knowledge.sensitivities, leans.step_error)
+        notices += weight_check.notices(assembly, outcome.point, held, knowledge, motion) if doubtful else []
+    known = [_estimate(p, problem, values[p.name], knowledge.sensitivities, leans) for p in problem.parameters]
     return Solution(
         problem=problem.name,
         backend=backend,
@@ -224,9 +228,9 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, do
         detail=outcome.detail,
         cost=_cost(outcome.history[-1].costs),
         history=tuple(_step(iteration, transcription.names) for iteration in outcome.history),
-        parameters={p.name: _estimate(p, problem, values[p.name], knowledge.sensitivities) for p in problem.parameters},
+        parameters={estimate.name: estimate for estimate in known},
         sensitivities=knowledge.sensitivities,
-        influence=influence(assembly, outcome.point, knowledge, motion),
+        influence=leans,
         complementarity_residual=complementarity(assembly, outcome.point),
         sticking=_sticking(problem, motion),
         size=_size(transcription),
@@ -247,7 +251,9 @@ def _cost(costs: Mapping[Group, float]) -> Cost:
     return Cost(state=costs[Group.STATE], observation=costs[Group.OBSERVATION], prior=costs[Group.PRIOR])
 
 
-def _estimate(parameter: Parameter, problem: Problem, value: float, knowledge: Sensitivities) -> Estimate:
+def _estimate(
+    parameter: Parameter, problem: Problem, value: float, knowledge: Sensitivities, leans: Influence
+) -> Estimate:
     fixed = parameter.name in problem.fixed
     i = None if fixed else knowledge.names.index(parameter.name)
     reason = "fixed by the user" if i is None else knowledge.reasons.get(parameter.name, "")
@@ -265,6 +271,7 @@ def _estimate(parameter: Parameter, problem: Problem, value: float, knowledge: S
         fixed=fixed,
         bias=bias,
         bias_reason=(reason or NO_BIAS) if math.isnan(bias) else "",
+        step_error=math.nan if i is None or reason else float(leans.step_error[i]),
     )
 
 

@@ -20,8 +20,10 @@ class Influence:
     state_weight: Array
     """∂θ/∂κ, (n_p,); 0 if κ is infinite."""
     step: Array
-    """∂θ/∂h [1/s] with the samples as they are, (n_p,): what an error of the recordings' clock does. How the estimates
-    depend on a step that is finer or coarser is for ``spookid audit`` to say."""
+    """∂θ/∂h [1/s] with the samples as they are, (n_p,): what an error of the recordings' clock does."""
+    step_error: Array
+    """What steps of h instead of 0 add to the estimates, to leading order (see ``step_errors``), (n_p,); NaN where
+    it is not known."""
     fixed_names: tuple[str, ...]
     """Parameters that the user fixed."""
     fixed: Array

@@ -14,6 +14,7 @@ from spookid.kernels import Array, Kernel, contiguous
 from spookid.knowledge import OBSERVATION, Knowledge
 from spookid.solution import Trajectory
 from spookid.solvers.contraction import Contraction
+from spookid.step_errors import step_errors
 from spookid.transcription import Point
 
 
@@ -35,6 +36,7 @@ def influence(assembly: Assembly, point: Point, knowledge: Knowledge, motion: Se
         observations,
         _state_weight(assembly, knowledge.contraction) @ -gain,
         settings[0],
+        step_errors(assembly, point, knowledge.contraction, knowledge.analysis.gain),
         names,
         settings[1:],
         tuple(times),
@@ -47,6 +49,7 @@ def _unknown(assembly: Assembly, names: tuple[str, ...]) -> Influence:
     count = len(assembly.evidence)
     return Influence(
         tuple(np.full((e.grid.count, sensors, n), np.nan) for e in assembly.evidence),
+        np.full(n, np.nan),
         np.full(n, np.nan),
         np.full(n, np.nan),
         names,

@@ -82,6 +82,7 @@ def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
         "dispersion": knowledge.dispersion,
         "d_state_weight": influence.state_weight,
         "d_step": influence.step,
+        "step_error": influence.step_error,
         "fixed_names": np.array(influence.fixed_names, dtype=np.str_),
         "d_fixed": influence.fixed,
         **{f"{name}_{i}": array for name, arrays in along.items() for i, array in enumerate(arrays)},

@@ -102,6 +102,7 @@ def influence_of(recordings: list[Heading], arrays: Arrays) -> Influence:
         tuple(_shaped(arrays, f"d_observed_{i}", (None, len(recordings[i][1]), n)) for i in places),
         _shaped(arrays, "d_state_weight", (n,)),
         _shaped(arrays, "d_step", (n,)),
+        _shaped(arrays, "step_error", (n,)),
         fixed,
         _shaped(arrays, "d_fixed", (len(fixed), n)),
         tuple(_shaped(arrays, f"stretch_edges_{i}", (None,)) for i in places),

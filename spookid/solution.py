@@ -47,6 +47,9 @@ class Estimate:
     ``estimate - bias`` is nearer to the truth; NaN if unknown."""
     bias_reason: str = ""
     """Why ``bias`` is NaN; empty if it is a number."""
+    step_error: float = math.nan
+    """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
+    nearer to what a step of length zero would give; NaN if unknown."""
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,7 @@ def _estimate_of(node: Mapping[str, Any]) -> Estimate:
         "estimate": math.nan,
         "std_err": math.nan,
         "bias": math.nan,
+        "step_error": math.nan,
         "initial": math.nan,
         "lower": -math.inf,
         "upper": math.inf,

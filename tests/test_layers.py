@@ -90,6 +90,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "advice",
         "knowledge",
         "weight_check",
+        "step_errors",
         "responses",
         "outlining",
         "estimation",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import casadi as ca
 import numpy as np
@@ -21,6 +21,7 @@ from spookid.errors import ProblemError
 from spookid.factor import Factor, Group
 from spookid.joints import ROWS
 from spookid.kernels import Array
+from spookid.kinematics import velocities
 from spookid.manifold import Manifold
 from spookid.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
@@ -46,6 +47,8 @@ class Spook:
     the same answer where both can be had."""
     law: DryFriction = field(default=DryFriction(), repr=False)
     """Form of dry friction; ``Problem.friction`` sets it."""
+    order: ClassVar[int] = 1
+    """Errors of a motion fall with this power of h."""
 
     def __post_init__(self) -> None:
         if self.multipliers not in ("eliminated", "lifted"):
@@ -101,6 +104,16 @@ class Spook:
     def states(self, model: Model, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b), from the unknowns."""
         return unknowns[:, : model.state.ambient]
+
+    def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
+        """Unknowns (N, ambient) of which every other one belongs to the same motion in steps of 2h: the velocity is
+        that since two steps before. None if multipliers are unknown, which belong to a step."""
+        if self._lifted:
+            return None
+        q = np.ascontiguousarray(unknowns[:, : model.configuration.ambient])
+        sides = velocities(q, step)
+        v = (sides[2:] + sides[1:-1]) / 2  # from the third step on; those before are extrapolated
+        return np.hstack([q, np.vstack([3 * v[:1] - 2 * v[1:2], 2 * v[:1] - v[1:2], v])])
 
     def inputs(self, held: Array) -> Array:
         """Data of the impulse factor, (N − 1, n_u), from the inputs held at each step, (N, n_u)."""

@@ -46,6 +46,8 @@ class Variational:
     """Positions at each step and the multipliers of rigid joints as unknowns."""
 
     name = "variational"
+    order = 2
+    """Errors of a motion fall with this power of h."""
 
     law: DryFriction = field(default=DryFriction(), repr=False)
     """Form of dry friction; ``Problem.friction`` sets it."""
@@ -97,6 +99,11 @@ class Variational:
         middle = (sides[1:] + sides[:-1]) / 2
         first, last = 1.5 * sides[:1] - 0.5 * sides[1:2], 1.5 * sides[-1:] - 0.5 * sides[-2:-1]
         return np.hstack([q, np.vstack([first, middle, last])])
+
+    def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
+        """Unknowns (N, ambient) of which every other one belongs to the same motion in steps of 2h, but for
+        multipliers, which solvers fit at every point."""
+        return unknowns
 
     def inputs(self, held: Array) -> Array:
         """Data of the impulse factor, (N − 2, n_u): the mean input over the interval around t_1 … t_{N−2}."""

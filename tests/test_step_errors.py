@@ -1,0 +1,161 @@
+"""What the time step adds to the estimates, against the motion with steps that are forty times finer."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mechanisms import furuta, pendulum, twin
+from solutions import difference
+
+from spookid import HingeAngle, Observation, Parameter, Problem, Recording, Spook, Status, Variational, load
+from spookid.audit import audit
+from spookid.solution import Solution
+
+FINE, STEP = 2.5e-4, 0.01
+TRUTH = {"J": 0.005, "b": 0.004}
+FURUTA = {"J_Azz": 0.003, "J_Byy": 0.004, "b_1": 5e-3, "b_2": 1e-3}
+
+
+def swing(noise: float = 0.0, compliance: float = 1e-5, step: float = STEP, **settings: Any) -> Problem:
+    """A pendulum that was released, nearly as it moves without steps."""
+    J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")
+    b = Parameter("b", 1e-3, lower=0, unit="N m s")
+    model = pendulum(inertia=J, viscous=b, compliance=compliance, damping=0.02)
+    start = {"hinge": 1.5}
+    fine = twin(model, TRUTH, initial=start, duration=2.0, noise=noise, step=FINE, stepper=Variational())
+    return fine.with_(step=step, **settings)
+
+
+def whirl(step: float = STEP, **settings: Any) -> Problem:
+    """A Furuta pendulum with a motor, nearly as it moves without steps."""
+    J_Azz, J_Byy = (Parameter(name, 0.005, lower=1e-7, unit="kg m^2") for name in ("J_Azz", "J_Byy"))
+    b_1, b_2, K = (Parameter(name, 1e-3, lower=0) for name in ("b_1", "b_2", "K"))
+    model = furuta(
+        inertias=(J_Azz, J_Byy, 0.004),
+        shoulder={"viscous": b_1},
+        elbow={"viscous": b_2},
+        motor={"gain": K, "shaft_inertia": 1e-4},
+    )
+    t = np.arange(12001) * FINE
+    drive = Recording(t, {"u": np.sin(5 * t) + np.cos(2 * t)})
+    truth = {**FURUTA, "K": 0.1}
+    start = {"shoulder": 0.0, "elbow": 2.0}
+    fine = twin(model, truth, initial=start, duration=3.0, inputs=drive, step=FINE, stepper=Variational())
+    return fine.with_(step=step, **settings)
+
+
+def off(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
+    """By how much the estimates are off in fact, and by what is told, relative to the truth."""
+    assert solution.status is Status.CONVERGED
+    truth = TRUTH if "J" in solution.parameters else {**FURUTA, "K": 0.1}
+    values = np.array(list(truth.values()))
+    found = np.array([solution[name].estimate for name in truth])
+    return found / values - 1, np.array([solution[name].step_error for name in truth]) / values
+
+
+# --- the second order ---
+
+
+@pytest.mark.parametrize("weight", [100.0, 1e4, 1e8, math.inf])
+def test_a_variational_step(weight: float) -> None:
+    fact, told = off(swing().solve(stepper=Variational(), state_weight=weight))
+    assert fact[0] == pytest.approx(4.6e-3, rel=0.1)
+    np.testing.assert_allclose(told, fact, rtol=0.02, atol=1e-5)
+
+
+@pytest.mark.parametrize("weight", [100.0, 1e4, math.inf])
+def test_inputs_that_the_step_holds_while_they_change(weight: float) -> None:
+    fact, told = off(whirl(stepper=Variational(), state_weight=weight).solve())
+    np.testing.assert_allclose(told, fact, rtol=0.02, atol=3e-4)
+    if weight != 100:
+        assert fact[0] < -0.03  # a lag of half a step; steps alone add 1 to 1.5 %
+
+
+def test_inputs_that_change_with_the_steps_add_nothing() -> None:
+    problem = whirl(stepper=Variational(), state_weight=1e4)
+    coarse = [Recording(r.t[::40], {name: x[::40] for name, x in r.signals.items()}) for r in problem.recordings]
+    alike = problem.with_(recordings=coarse).solve()
+    assert alike["J_Azz"].estimate == pytest.approx(problem.solve()["J_Azz"].estimate, rel=1e-3)
+    assert 0.01 * 0.003 < alike["J_Azz"].step_error < 0.02 * 0.003
+
+
+def test_a_sensor_of_velocities() -> None:
+    problem = swing(stepper=Variational(), state_weight=10.0)
+    hinge, (recording,) = problem.model.joints[0], problem.recordings
+    theta = recording.signals["hinge"]
+    seen = Recording(recording.t, {"hinge": theta, "rate": np.gradient(theta, FINE)})
+    sensors = [HingeAngle(hinge, signal="hinge"), Observation(lambda s: s.rate(hinge), "rate", sigma=0.1)]
+    fact, told = off(problem.with_(recordings=[seen], observations=sensors).solve())
+    np.testing.assert_allclose(told, fact, rtol=0.01, atol=1e-4)
+
+
+def test_several_recordings_with_gaps() -> None:
+    problem = swing(stepper=Variational(), state_weight=1e4)
+    (recording,) = problem.recordings
+    theta = recording.signals["hinge"].copy()
+    theta[3000:3600] = np.nan
+    short = Recording(recording.t[:4001], {"hinge": recording.signals["hinge"][:4001]}, "short")
+    fact, told = off(problem.with_(recordings=[Recording(recording.t, {"hinge": theta}, "gap"), short]).solve())
+    np.testing.assert_allclose(told, fact, rtol=0.03, atol=1e-5)
+
+
+# --- the first order ---
+
+
+@pytest.mark.parametrize("compliance", [1e-5, 1e-6, 1e-7])
+@pytest.mark.parametrize("weight", [100.0, 1e4])
+def test_spook(weight: float, compliance: float) -> None:
+    problem = swing(stepper=Spook(), state_weight=weight, step=0.005, compliance=compliance)
+    fact, told = off(problem.solve())
+    assert fact[0] < -0.015
+    np.testing.assert_allclose(told, fact, rtol=0.2)
+
+
+def test_against_an_audit() -> None:
+    problem = swing(stepper=Spook(), state_weight=1e4, step=0.005)
+    solution = problem.solve()
+    for drift in audit(problem).drifts:
+        assert solution[drift.name].step_error == pytest.approx(drift.off, rel=0.25)
+
+
+# --- what is unknown, and what is said ---
+
+
+def test_what_has_no_order_and_what_is_too_short_leave_it_unknown() -> None:
+    dry = pendulum(inertia=Parameter("J", 0.004, lower=1e-6), coulomb=0.01)
+    rubbed = twin(dry, {"J": 0.005}, initial={"hinge": 1.5}, stepper=Variational()).solve()
+    assert math.isnan(rubbed["J"].step_error)
+    lifted = swing().solve(stepper=Spook(multipliers="lifted"))
+    assert math.isnan(lifted["J"].step_error)
+    problem = swing(stepper=Variational(), state_weight=1e4)
+    five = Recording(np.arange(5) * STEP, {"hinge": problem.recordings[0].signals["hinge"][:161:40]})
+    assert math.isnan(problem.with_(recordings=[five]).solve(fixed=["b"], initial={"b": 0.004})["J"].step_error)
+    six = Recording(np.arange(6) * STEP, {"hinge": problem.recordings[0].signals["hinge"][:201:40]})
+    assert math.isfinite(problem.with_(recordings=[six]).solve(fixed=["b"], initial={"b": 0.004})["J"].step_error)
+
+
+def test_a_parameter_that_is_held_has_none() -> None:
+    held = swing(stepper=Variational()).solve(fixed=["b"], initial={"b": 0.004})
+    assert math.isnan(held["b"].step_error)
+    assert held["J"].step_error > 0
+
+
+def test_a_notice_says_what_exceeds_the_standard_error(tmp_path: Path) -> None:
+    sharp = swing(noise=1e-4, stepper=Variational(), state_weight=1e4).solve()
+    J = sharp["J"]
+    assert J.step_error > 2 * J.std_err
+    text = f"The time step of 0.01 s makes J {J.step_error:.2g} kg m^2 ({J.step_error / J.std_err:.2g}) too large"
+    assert text in " ".join(sharp.notices)
+    assert text in " ".join(sharp.summary().split())
+    noisy = swing(noise=2e-2, stepper=Variational(), state_weight=1e4).solve()
+    assert not [notice for notice in noisy.notices if "time step" in notice]
+    sharp.save(tmp_path / "out")
+    assert difference(load(tmp_path / "out"), sharp) == ""
+    assert "rough" not in " ".join(sharp.notices)
+    first = swing(noise=1e-4, stepper=Spook(), state_weight=1e4).solve()
+    assert "a rough guide where it is so much" in " ".join(first.notices)
+    assert "or the stepper Variational()" in " ".join(first.notices)
