@@ -160,16 +160,20 @@ FURUTA = {"J_Azz": 0.003, "J_Byy": 0.004, "b_1": 1e-3, "b_2": 1e-4}
 RELEASE = {"shoulder": 0.0, "elbow": 2.5}
 
 
-def furuta_twins(noisy: Spook | Variational | None, seeds: int) -> list[Problem]:
-    """A Furuta pendulum with encoders of 1 mrad noise, and with noise in its motion if there is a stepper for it."""
+def furuta_twins(noisy: Spook | Variational | None, seeds: int, step: float = 0.01) -> list[Problem]:
+    """A Furuta pendulum with encoders of 1 mrad noise, and with noise in its motion if there is a stepper for it.
+
+    Args:
+        step: of the simulation without noise in the motion [s]; fits take 0.01 s.
+    """
     J_Azz, J_Byy = (Parameter(name, 0.01, lower=1e-7, unit="kg m^2") for name in ("J_Azz", "J_Byy"))
     b_1, b_2 = (Parameter(name, 1e-4, lower=0, unit="N m s") for name in ("b_1", "b_2"))
     soft = {"compliance": 1e-4, "damping": 0.02}
     model = furuta(inertias=(J_Azz, J_Byy, 0.004), shoulder={"viscous": b_1, **soft}, elbow={"viscous": b_2, **soft})
     settings: dict[str, Any] = {"step": 0.01, "duration": 6.0, "stepper": noisy or Variational()}
     if noisy is None:
-        settings |= {"noise": 1e-3, "initial": RELEASE}
-        return [twin(model, FURUTA, seed=seed, **settings) for seed in range(seeds)]
+        settings |= {"noise": 1e-3, "initial": RELEASE, "step": step}
+        return [twin(model, FURUTA, seed=seed, **settings).with_(step=0.01) for seed in range(seeds)]
     truth = dict(zip((J_Azz, J_Byy, b_1, b_2), FURUTA.values(), strict=True))
     twins = NoisyTwin(model, truth, RELEASE, state_weight=1e8, sigma=1e-3, **settings)
     sensors = [HingeAngle(joint, signal=joint.name) for joint in model.joints]  # of σ 1: κ is 100 then
@@ -192,18 +196,18 @@ INERTIAS = ("J_Azz", "J_Byy")
 
 
 @cache
-def times_the_best(noisy: Spook | Variational | None) -> dict[Collection[str], float]:
+def times_the_best(noisy: Spook | Variational | None, step: float = 0.01) -> dict[Collection[str], float]:
     """Root mean square errors over ten draws of the noise, over the least that one weight of a sweep gives.
 
     A single draw tells little: at some weight of its sweep an error crosses zero by luck.
     """
-    problems = furuta_twins(noisy, seeds=10)
+    problems = furuta_twins(noisy, 10, step)
 
     def off(solutions: Sequence[Solution], names: Collection[str]) -> float:
         return math.sqrt(np.mean([(s[name].estimate / FURUTA[name] - 1) ** 2 for s in solutions for name in names]))
 
     found = [p.solve(state_weight="auto") for p in problems]
-    sweep = [[p.solve(state_weight=10.0**k) for p in problems] for k in range(9 if noisy is None else 6)]
+    sweep = [[p.solve(state_weight=10.0**k) for p in problems] for k in range(11 if noisy is None else 6)]
     every = (INERTIAS, tuple(FURUTA))
     return {names: off(found, names) / min(off(solutions, names) for solutions in sweep) for names in every}
 
@@ -215,6 +219,12 @@ def test_over_many_draws_the_estimates_are_no_worse_than_with_the_best_weight(
     noisy: Spook | Variational | None, names: Collection[str]
 ) -> None:
     assert times_the_best(noisy)[names] < 1.2
+
+
+@pytest.mark.study
+def test_of_a_motion_that_knows_no_step_all_estimates_together_are_no_worse_than_with_the_best_weight() -> None:
+    # The step of 0.01 s biases all fits; by luck the inertias alone are best with an infinite weight, friction is not.
+    assert times_the_best(None, step=2.5e-4)[tuple(FURUTA)] < 1.2
 
 
 @pytest.mark.parametrize("start", [-2, 12])
