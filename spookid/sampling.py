@@ -105,6 +105,27 @@ def held(recording: Recording, signal: str, grid: Grid) -> FloatArray:
     return known[last]
 
 
+def moments(recording: Recording, signal: str, grid: Grid) -> tuple[FloatArray, FloatArray]:
+    """Of an input held between its own samples the mean over each step, and the mean with a weight that rises from 0
+    at the step's start to 1 at its end, both of shape (N - 1,).
+
+    The signal has a finite value at or before the first step: `held` refuses others.
+    """
+    known_t, known = _finite(recording, signal)
+    times, count = grid.times(), grid.count - 1
+    nearest = times[np.clip(np.rint((known_t - grid.start) / grid.step), 0, count).astype(np.intp)]
+    known_t = np.where(np.abs(nearest - known_t) <= _slack(recording, grid.step), nearest, known_t)  # as for `held`
+    edges = np.union1d(times, known_t[(known_t > times[0]) & (known_t < times[-1])])
+    values = known[np.searchsorted(known_t, edges[:-1], side="right") - 1]
+    starts = np.searchsorted(edges, times[:-1])
+    begun = np.repeat(times[:-1], np.diff(np.append(starts, len(edges) - 1)))
+    parts = values * np.diff(edges) / grid.step
+    rises = ((edges[1:] + edges[:-1]) / 2 - begun) / grid.step
+    mean: FloatArray = np.add.reduceat(parts, starts)
+    late: FloatArray = np.add.reduceat(parts * rises, starts)
+    return mean, late
+
+
 def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | None, cutoff: float) -> FloatArray:
     """Low-passed signal at the steps, shape (N,), without gaps: for the initial guess of the states.
 

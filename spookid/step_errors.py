@@ -11,49 +11,52 @@ To the fit d is a disturbance like any other, which moves the estimates by −(T
 
 from __future__ import annotations
 
-import math
-
 import casadi as ca
 import numpy as np
 
 from spookid.assembly import Assembly, Evidence
 from spookid.factor import Constant, Factor, Group
 from spookid.kernels import Array, Kernel, contiguous
-from spookid.sampling import Grid, held
+from spookid.sampling import moments
 from spookid.solvers.contraction import Contraction
 from spookid.transcription import Chain, Point
 from spookid.uncertainty import Sensitivities
 
-_LEAST_STEPS = 6
-"""That a recording needs to have two double steps."""
+_HALVES = {1: (0.5, 0.5), 2: (0.25, 0.5, 0.25)}
+"""Shares that the steps of h have in one of 2h, by the reach of its factor: weighted as an impulse weights what acts,
+alike over one interval or like a hat over two."""
+_DOUBLE = 6
+"""Steps from which on a recording has two double ones of either reach; shorter recordings say nothing."""
+_LEAST_STEPS = 20
+"""That recordings need on the average: the ends, which have no double step, are left out."""
 _ROUGH = 0.1
 """Of errors that are a larger share of an estimate their leading order does not say enough."""
-_MOST_INPUTS = 2**20
-"""Finer steps at which the inputs of a recording are looked at."""
 
 
 def step_errors(assembly: Assembly, point: Point, contraction: Contraction, gain: Array) -> Array:
-    """How much larger the estimates are than those of a step of length zero, (n_p,).
+    """How much larger the estimates are than those of a step of length zero, (n_p,), parameters at bounds held there.
 
-    NaN with lifted multipliers, which belong to the step, with dry friction, whose jumps have no order, and if a
-    recording has fewer than six steps.
+    NaN with lifted multipliers, which belong to the step, with dry friction, whose jumps have no order, and if
+    recordings have fewer than 20 steps on the average.
 
     Args:
         gain: (TᵀT)⁻¹, (n_p, n_p).
     """
     problem, chains = assembly.problem, assembly.transcription.chains
-    doubled = [problem.scheme.doubled(problem.model, states, problem.step) for states in point.states]
-    rubs = any(joint.rubs for joint in problem.model.joints)
-    if rubs or any(s is None for s in doubled) or min(chain.steps for chain in chains) < _LEAST_STEPS:
+    steps = [chain.steps for chain in chains]
+    if any(joint.rubs for joint in problem.model.joints) or sum(steps) < _LEAST_STEPS * len(steps):
         return np.full(len(gain), np.nan)
     total = np.zeros(len(gain))
-    for place, factor in enumerate(strip.factor for strip in contraction.linear.chains[0]):
-        if factor.first_only or factor.group is Group.PRIOR:
-            continue
-        residuals = _Residuals(assembly, point, factor)
-        for c, (fine, coarse) in enumerate(zip(point.states, doubled, strict=True)):
-            strip, T = contraction.linear.chains[c][place], contraction.T[c][place]
-            missed = residuals.missed(chains[c], assembly.evidence[c], fine, contiguous(coarse))[:, None]
+    factors = [strip.factor for strip in contraction.linear.chains[0]]
+    residuals = [None if f.first_only or f.group is Group.PRIOR else _Residuals(assembly, point, f) for f in factors]
+    for c in (c for c, count in enumerate(steps) if count >= _DOUBLE):
+        coarse = problem.scheme.doubled(problem.model, point.states[c], problem.step)
+        if coarse is None:
+            return np.full(len(gain), np.nan)
+        for strip, T, of_factor in zip(contraction.linear.chains[c], contraction.T[c], residuals, strict=True):
+            if of_factor is None:
+                continue
+            missed = of_factor.missed(chains[c], assembly.evidence[c], point.states[c], contiguous(coarse))[:, None]
             if strip.rows.complement is not None:
                 missed = np.matmul(missed, strip.rows.complement)
             total += strip.scale * np.einsum("kr,kir->i", strip.alive * missed[:, 0], T)
@@ -66,22 +69,22 @@ def notices(assembly: Assembly, point: Point, known: Sensitivities, errors: Arra
     Args:
         errors: as of ``step_errors``, (n_p,).
     """
-    times = np.abs(errors) / known.standard_errors
-    rough = np.nanmax(np.abs(errors[times > 1]) / np.abs(point.parameters[times > 1]), initial=0.0) > _ROUGH
-    units = {p.name: p.unit for p in assembly.problem.free}
+    notable = np.flatnonzero(np.abs(errors) > known.standard_errors)
+    units, order = {p.name: p.unit for p in assembly.problem.free}, assembly.problem.scheme.order
     sides = []
-    for word, some in (("small", (times > 1) & (errors < 0)), ("large", (times > 1) & (errors > 0))):
-        pairs = [(known.names[i], abs(float(errors[i])), float(times[i])) for i in np.flatnonzero(some)]
-        amounts = [f"{name} {off:.2g} {units[name]}".rstrip() + f" ({ratio:.2g})" for name, off, ratio in pairs]
+    for word, some in (("small", notable[errors[notable] < 0]), ("large", notable[errors[notable] > 0])):
+        pairs = [(known.names[i], abs(float(errors[i])), float(known.standard_errors[i])) for i in some]
+        amounts = [f"{name} {off:.2g} {units[name]}".rstrip() + f" ({off / error:.2g})" for name, off, error in pairs]
         if amounts:
             sides.append(f"{', '.join(amounts)} too {word}")
     if not sides:
         return []
-    finer = "a smaller one" if assembly.problem.scheme.order > 1 else "a smaller one or the stepper Variational()"
+    rough = order == 1 or bool(np.any(np.abs(errors[notable]) > _ROUGH * np.abs(point.parameters[notable])))
+    finer = "a smaller one" if order > 1 else "a smaller one or the stepper Variational()"
     return [
-        f"The time step of {assembly.problem.step:g} s makes {' and '.join(sides)}, to leading order"
-        f"{', a rough guide where it is so much' if rough else ''} (in brackets how many standard errors, which do not "
-        f"include it). Take {finer}; `spookid audit` compares three."
+        f"For a motion that knows no steps those of {assembly.problem.step:g} s make {' and '.join(sides)}, to leading "
+        f"order{', a rough guide here' if rough else ''} (in brackets how many standard errors, which do not include "
+        f"it). Take {finer}; `spookid audit` compares three."
     ]
 
 
@@ -101,51 +104,57 @@ class _Residuals:
         self._kernel = Kernel(function, len(symbols))
 
     def missed(self, chain: Chain, evidence: Evidence, fine: Array, coarse: Array) -> Array:
-        """d at every step, (count, rows)."""
-        count, reach = self._factor.count(chain.steps), self._factor.reach
+        """d at every step, (count, rows).
+
+        Args:
+            fine: unknowns at every step, (N, ambient).
+            coarse: those of which every other one belongs to the motion in steps of 2h.
+        """
+        count = self._factor.count(chain.steps)
         data = chain.data.get(self._factor.name, np.zeros((count, 0)))
         states = [fine[o : o + count] for o in self._factor.variables]
-        nodes = [coarse[2 * o :][: count - reach] for o in self._factor.variables]
-        single, order = self._at(states, data, self._single), self._problem.scheme.order
+        single = self._at(states, data, self._single)
+        nodes = [coarse[2 * o :][: count - self._factor.reach] for o in self._factor.variables]
+        share = 2**self._problem.scheme.order - 1
         if self._factor.group is Group.OBSERVATION:
-            middle = slice(reach // 2, count - reach // 2)
-            differences = self._at(nodes, data[middle], self._double) - single[middle]
-            return _extended(differences / (2**order - 1), reach // 2)
-        halves = _averaged(single, reach, 2)
-        differences = self._at(nodes, _averaged(data, reach, 2), self._double) / 2 - halves
-        # Zero at the ends, which have no double step: a neighbour's d would not point along the joints there.
-        missed = np.zeros_like(single)
-        missed[reach // 2 :][: len(halves)] = differences / (2**order - 1)
+            return np.asarray(self._mistaken(single, nodes, data) / share)
+        missed = np.asarray(self._truncated(single, nodes, data) / share)
         if data.shape[1]:
-            missed += single - self._at(states, self._between(evidence), self._single)
+            missed += single - self._at(states, self._acting(evidence), self._single)
         return missed
 
-    def _between(self, evidence: Evidence) -> Array:
+    def _mistaken(self, single: Array, nodes: list[Array], data: Array) -> Array:
+        """By how much more an observation misses, on lines through the two rows next to them at the ends."""
+        margin = self._factor.reach // 2
+        middle = slice(margin, len(single) - margin)
+        rows = self._at(nodes, data[middle], self._double) - single[middle]
+        for _ in range(margin):
+            rows = np.vstack([2 * rows[:1] - rows[1:2], rows, 2 * rows[-1:] - rows[-2:-1]])
+        return rows
+
+    def _truncated(self, single: Array, nodes: list[Array], data: Array) -> Array:
+        """By how much more a double step misses than its halves, over two, at the row of its middle with reach 2, of
+        its first half with reach 1. Zero at the ends: a neighbour's would not point along the joints there."""
+        halves = self._averaged(single)
+        rows = np.zeros_like(single)
+        first = self._factor.reach // 2
+        rows[first : first + len(halves)] = self._at(nodes, self._averaged(data), self._double) / 2 - halves
+        return rows
+
+    def _averaged(self, rows: Array) -> Array:
+        """Over the halves of each double step, (count − reach, columns)."""
+        shares = _HALVES[self._factor.reach]
+        count = len(rows) + 1 - len(shares)
+        return np.asarray(sum((share * rows[i : i + count] for i, share in enumerate(shares)), np.zeros(1)))
+
+    def _acting(self, evidence: Evidence) -> Array:
         """Data of the impulses with the inputs as they are between the steps, (count, n_u)."""
-        grid, sampled = evidence.grid, float(np.median(np.diff(evidence.recording.t)))
-        parts = min(math.ceil(grid.step / sampled * (1 - 1e-6)), max(_MOST_INPUTS // grid.count, 1))
-        finer = Grid(grid.start, grid.step / parts, (grid.count - 1) * parts + 1)
-        inputs = [held(evidence.recording, signal, finer) for signal in self._problem.model.signals]
-        rows = self._problem.scheme.inputs(np.column_stack(inputs))
-        return _averaged(rows, self._factor.reach, parts)[::parts]
+        columns = []
+        for signal in self._problem.model.signals:
+            mean, late = moments(evidence.recording, signal, evidence.grid)
+            columns.append(mean if self._factor.reach == 1 else late[:-1] + (mean - late)[1:])
+        return np.column_stack(columns)
 
     def _at(self, states: list[Array], data: Array, numbers: Array) -> Array:
         arguments = [contiguous(a) for a in (*states, data)]
         return self._kernel(arguments, [numbers], np.empty((len(arguments[0]), 1, self._factor.residual.numel())))[:, 0]
-
-
-def _averaged(rows: Array, reach: int, parts: int) -> Array:
-    """Means over the steps within one that is ``parts`` times as long, weighted as an impulse of that reach weights
-    what acts: alike over one interval, like a hat over two, (steps, columns)."""
-    shares = np.ones(1)
-    for _ in range(reach):
-        shares = np.convolve(shares, np.full(parts, 1 / parts))
-    count = len(rows) - len(shares) + 1
-    return np.asarray(sum((share * rows[i : i + count] for i, share in enumerate(shares)), np.zeros(1)))
-
-
-def _extended(rows: Array, more: int) -> Array:
-    """With so many ``more`` rows at each end, on the line through the two next to them."""
-    for _ in range(more):
-        rows = np.vstack([2 * rows[:1] - rows[1:2], rows, 2 * rows[-1:] - rows[-2:-1]])
-    return rows

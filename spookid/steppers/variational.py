@@ -25,6 +25,7 @@ adds half the impulse, M (v_½ − v_0) = Gᵀλ + Ḡᵀτ/2 + (h/2)(f + f_g).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import casadi as ca
 import numpy as np
@@ -46,7 +47,7 @@ class Variational:
     """Positions at each step and the multipliers of rigid joints as unknowns."""
 
     name = "variational"
-    order = 2
+    order: ClassVar[int] = 2
     """Errors of a motion fall with this power of h."""
 
     law: DryFriction = field(default=DryFriction(), repr=False)
