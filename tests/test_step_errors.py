@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mechanisms import furuta, pendulum, twin
+from mechanisms import free_body, furuta, pendulum, twin
+from scipy.integrate import solve_ivp
+from scipy.spatial.transform import Rotation
 from solutions import difference
 
 from spookid import (
@@ -17,6 +19,7 @@ from spookid import (
     Motor,
     Observation,
     Parameter,
+    PointPosition,
     Problem,
     Recording,
     Spook,
@@ -128,6 +131,36 @@ def test_a_sensor_of_velocities() -> None:
     sensors = [HingeAngle(hinge, signal="hinge"), Observation(lambda s: s.rate(hinge), "rate", sigma=0.1)]
     fact, told = off(problem.with_(recordings=[seen], observations=sensors).solve())
     np.testing.assert_allclose(told, fact, rtol=0.01, atol=1e-4)
+
+
+def tumbling() -> Problem:
+    """A free body that turns about all its axes, seen by three of its points; no steps are in it."""
+    J1, J2 = Parameter("J1", 0.012, lower=1e-6), Parameter("J2", 0.018, lower=1e-6)
+    model, moments = free_body(inertia=(J1, J2, 0.025)), np.array([0.01, 0.02, 0.025])
+
+    def rates(_: float, x: np.ndarray) -> np.ndarray:
+        s, v, w = x[0], x[1:4], x[4:]
+        return np.concatenate([[-v @ w / 2], (s * w + np.cross(v, w)) / 2, -np.cross(w, moments * w) / moments])
+
+    t = np.arange(151) * STEP
+    x = solve_ivp(rates, (0, t[-1]), [1, 0, 0, 0, 2, 6, 1.5], t_eval=t, rtol=1e-11, atol=1e-12).y.T
+    turned = Rotation.from_quat(x[:, :4], scalar_first=True)
+    centre = np.outer(t, [0.1, 0, 2]) - np.outer(t**2, [0, 0, 4.91])
+    sensors, signals = [], {}
+    for name, at in (("a", (0.1, 0, 0)), ("b", (0, 0.1, 0)), ("c", (0, 0, 0.1))):
+        seen = centre + turned.apply(np.array(at))
+        for i, axis in enumerate("xyz"):
+            sensors.append(PointPosition(model.bodies[0].frame(at=at), axis, signal=name + axis))
+            signals[name + axis] = seen[:, i]
+    return Problem("tumbling", model, [Recording(t, signals)], sensors, step=STEP, state_weight=1e4)
+
+
+@pytest.mark.parametrize(("stepper", "close"), [(Variational(), 0.01), (Spook(), 0.05)])
+def test_a_free_body(stepper: Spook | Variational, close: float) -> None:
+    solution = tumbling().solve(stepper=stepper)
+    assert solution.status is Status.CONVERGED
+    for name, truth in (("J1", 0.01), ("J2", 0.02)):
+        assert solution[name].step_error == pytest.approx(solution[name].estimate - truth, rel=close)
 
 
 def test_several_recordings_with_gaps() -> None:
