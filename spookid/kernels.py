@@ -68,7 +68,7 @@ class Kernel:
     def _map(self, size: int) -> tuple[ca.FunctionBuffer, Callable[[], None]]:
         shared = list(range(self._repeated, self._function.n_in()))
         mapped = self._function.map(f"{self._function.name()}_{size}", "serial", size, shared, [])
-        if mapped.nnz_out(0) < mapped.numel_out(0):  # a map drops a result that is zero whatever the arguments
+        if mapped.nnz_out(0) < mapped.numel_out(0):  # maps drop zeros beside an empty argument
             arguments = mapped.mx_in()
             mapped = ca.Function(mapped.name(), arguments, [ca.densify(mapped(*arguments))])
         buffer: tuple[ca.FunctionBuffer, Callable[[], None]] = mapped.buffer()

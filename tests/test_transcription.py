@@ -207,10 +207,10 @@ def test_kernels_take_shifted_views_and_return_their_buffer():
 
 @pytest.mark.parametrize("count", [1, 3, 300])
 def test_kernels_write_results_that_are_zero_whatever_the_arguments(count: int):
-    x, p = ca.SX.sym("x", 2), ca.SX.sym("p")
-    kernel = Kernel(ca.Function("f", [x, p], [ca.densify(ca.SX(3, 2))]), 1)
+    x, data, p = ca.SX.sym("x", 2), ca.SX.sym("data", 0), ca.SX.sym("p")
+    kernel = Kernel(ca.Function("f", [x, data, p], [ca.densify(ca.SX(3, 2))]), 2)
     out = np.full((count, 2, 3), np.nan)
-    np.testing.assert_array_equal(kernel([np.ones((count, 2))], [np.ones(1)], out), 0.0)
+    np.testing.assert_array_equal(kernel([np.ones((count, 2)), np.zeros((count, 0))], [np.ones(1)], out), 0.0)
 
 
 # --- hard rows and private unknowns ---
