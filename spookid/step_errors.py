@@ -82,9 +82,9 @@ def notices(assembly: Assembly, point: Point, known: Sensitivities, errors: Arra
     rough = order == 1 or bool(np.any(np.abs(errors[notable]) > _ROUGH * np.abs(point.parameters[notable])))
     finer = "a smaller one" if order > 1 else "a smaller one or the stepper Variational()"
     return [
-        f"For a motion that knows no steps those of {assembly.problem.step:g} s make {' and '.join(sides)}, to leading "
-        f"order{', a rough guide here' if rough else ''} (in brackets how many standard errors, which do not include "
-        f"it). Take {finer}; `spookid audit` compares three."
+        f"The time step of {assembly.problem.step:g} s makes {' and '.join(sides)} against continuous time, to leading "
+        f"order{', a rough guide here' if rough else ''}; in brackets how many standard errors that is, which do not "
+        f"include it. Take {finer}; `spookid audit` compares three."
     ]
 
 

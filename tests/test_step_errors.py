@@ -43,7 +43,7 @@ def swing(noise: float = 0.0, compliance: float = 1e-5, step: float = STEP, **se
 
 @cache
 def released(noise: float, compliance: float) -> Problem:
-    """The same with the steps it was simulated with."""
+    """The same, with the steps that it was simulated with."""
     J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")
     b = Parameter("b", 1e-3, lower=0, unit="N m s")
     model = pendulum(inertia=J, viscous=b, compliance=compliance, damping=0.02)
@@ -58,7 +58,7 @@ def whirl(step: float = STEP, **settings: Any) -> Problem:
 
 @cache
 def driven() -> Problem:
-    """The same with the steps it was simulated with."""
+    """The same, with the steps that it was simulated with."""
     J_Azz, J_Byy = (Parameter(name, 0.005, lower=1e-7, unit="kg m^2") for name in ("J_Azz", "J_Byy"))
     b_1, b_2, K = (Parameter(name, 1e-3, lower=0) for name in ("b_1", "b_2", "K"))
     model = furuta(
@@ -238,11 +238,11 @@ def test_a_notice_says_what_exceeds_the_standard_error(tmp_path: Path) -> None:
     sharp = swing(noise=1e-4, stepper=Variational(), state_weight=1e4).solve()
     J = sharp["J"]
     assert J.step_error > 2 * J.std_err
-    text = f"those of 0.01 s make J {J.step_error:.2g} kg m^2 ({J.step_error / J.std_err:.2g}) too large"
+    text = f"The time step of 0.01 s makes J {J.step_error:.2g} kg m^2 ({J.step_error / J.std_err:.2g}) too large"
     assert text in " ".join(sharp.notices)
     assert text in " ".join(sharp.summary().split())
     noisy = swing(noise=2e-2, stepper=Variational(), state_weight=1e4).solve()
-    assert not [notice for notice in noisy.notices if "knows no steps" in notice]
+    assert not [notice for notice in noisy.notices if "continuous time" in notice]
     sharp.save(tmp_path / "out")
     assert difference(load(tmp_path / "out"), sharp) == ""
     assert "rough" not in " ".join(sharp.notices)
