@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from spookid import (
     Status,
     Variational,
     load,
+    load_problem,
 )
 from spookid.audit import audit
 from spookid.solution import Solution
@@ -206,6 +208,16 @@ def test_against_an_audit() -> None:
     solution = problem.solve()
     for drift in audit(problem).drifts:
         assert solution[drift.name].step_error == pytest.approx(drift.off, rel=0.25)
+
+
+@pytest.mark.measured
+@pytest.mark.skipif(not os.environ.get("SPOOKID_DATA"), reason="needs the measured data: set SPOOKID_DATA")
+def test_a_measured_pendulum_against_an_audit() -> None:
+    problem = load_problem(f"{Path(__file__).parents[1] / 'problems' / 'multiarm_single.py'}::viscous")
+    solution, drift = problem.solve(), audit(problem).drifts[0]
+    assert drift.name == "J"
+    assert drift.off > 0.025 * solution["J"].estimate
+    assert solution["J"].step_error == pytest.approx(drift.off, rel=0.05)
 
 
 # --- what is unknown, and what is said ---
