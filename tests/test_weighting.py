@@ -223,7 +223,7 @@ def test_over_many_draws_the_estimates_are_no_worse_than_with_the_best_weight(
 
 @pytest.mark.study
 def test_of_a_motion_that_knows_no_step_all_estimates_together_are_no_worse_than_with_the_best_weight() -> None:
-    # The step of 0.01 s biases all fits; by luck the inertias alone are best with an infinite weight, friction is not.
+    # The step of 0.01 s biases all fits, inertias and friction each least with another weight.
     assert times_the_best(None, step=2.5e-4)[tuple(FURUTA)] < 1.2
 
 
