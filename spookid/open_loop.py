@@ -7,7 +7,7 @@ state weight that is too small lets the fit follow the noise, and such states pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,12 @@ class Windows:
     def seconds(self) -> float:
         """Length of a window [s]."""
         return self.length * self.problem.step
+
+    @property
+    def whole(self) -> Windows:
+        """One for each recording instead, as long as it is."""
+        length = max(e.grid.count for e in self.evidence)
+        return replace(self, length=length, edges=(0, length), apart=length, most=length)
 
     def error(self, solution: Solution) -> float:
         """Geometric mean over the windows of the root mean square of prediction errors over σ.

@@ -13,7 +13,7 @@ from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Solution, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import AT_BOUND, IMPULSES, UNSEEN, WeakDirection
-from spookid.weight_choice import AGREES, APART, ERRORS, PREDICTION, TOLERANCE, WORST, WeightChoice
+from spookid.weight_choice import AGREES, APART, ERRORS, PREDICTION, REPLAY, TOLERANCE, WORST, WeightChoice
 
 WIDTH = 100
 """Columns of the page."""
@@ -33,14 +33,16 @@ _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
 _WEAK_VERDICT = "Until then these estimates mean little."
 _STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
 _CRITERIA = {
-    ERRORS: "it has the least standard errors (geometric mean of the relative ones) of the weights at which they agree "
-    f"with the jackknife over stretches of the recordings within a factor of {AGREES:g}. Predictions over windows of "
-    f"{{}} are at most {WORST:g} times worse than the best, and estimates are those that predict best, within "
-    f"{APART:g} standard errors.",
+    ERRORS: "it has the least expected errors (geometric mean of the relative ones; standard errors, and what the time "
+    "step adds where its leading order tells) of the weights at which standard errors agree with the jackknife over "
+    f"stretches of the recordings within a factor of {AGREES:g}. Predictions over windows of {{}}, times that factor, "
+    f"miss by at most {WORST:g} times the least, and estimates are those that predict best, within {APART:g} standard "
+    "errors.",
     PREDICTION: "estimates and states of each fit are simulated over windows of {}, in which each doubling of the "
     f"horizon counts the same; of the neighbouring weights within {100 * (TOLERANCE - 1):.0f} % of the least error the "
-    "smallest is taken. Standard errors are no guide here: they disagree with the jackknife's, or with the weight that "
-    "has the least ones predictions are bad or estimates others.",
+    f"smallest is taken. Left out are weights whose replay of whole recordings misses by more than {REPLAY:g} times "
+    "the least. Standard errors are no guide here: they disagree with the jackknife's, or with the weight that has the "
+    "least errors predictions are bad or estimates others.",
 }
 _MOST_DECIMALS = 7
 _MOST_DIGITS = 9
@@ -275,12 +277,13 @@ def _weight(choice: WeightChoice | None) -> list[str]:
     if choice is None:
         return []
     best, last = choice.best.weight, choice.considered[-1].weight
-    header = ("state weight", "prediction [sigma]", "standard errors", "of jackknife's", "state cost", "fit", "")
+    header = ("weight", "prediction", "replay", "errors", "jackknife", "state cost", "fit", "")
     rows = [
         (
             number(trial.weight),
             number(trial.error, 3),
-            _percent(trial.std_err),
+            number(trial.replay, 3),
+            _percent(trial.expected),
             _ratio(trial.agreement),
             _percent(trial.state_share),
             trial.status.value,
@@ -288,9 +291,10 @@ def _weight(choice: WeightChoice | None) -> list[str]:
         )
         for trial in choice.curve
     ]
-    table = _table([header, *rows], right=(0, 1, 2, 3, 4))
+    table = _table([header, *rows], right=(0, 1, 2, 3, 4, 5))
+    legend = "Prediction and replay in sigma; errors: expected ones; jackknife: standard errors over the jackknife's."
     meaning = _CRITERIA[choice.criterion].format(quantity(choice.window, "s"))
-    return ["State weight", *table, *_wrapped(f"Chosen by {choice.criterion}: {meaning}")]
+    return ["State weight", *table, *_wrapped(legend), *_wrapped(f"Chosen by {choice.criterion}: {meaning}")]
 
 
 def _ratio(value: float) -> str:

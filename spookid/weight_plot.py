@@ -15,13 +15,13 @@ _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#707070"  # of Okabe and Ito: col
 
 
 def figure(choice: WeightChoice, problem: str) -> Figure:
-    """Prediction error, standard errors and share of the state cost against the weight."""
+    """Prediction error, expected errors and share of the state cost against the weight."""
     result = Figure(figsize=(7.0, 7.0), layout="constrained")
     title = f"State weight of {problem}, chosen by {choice.criterion}"
     result.suptitle(title, fontsize=12, parse_math=False)
     upper, middle, lower = result.subplots(3, 1, sharex=True, height_ratios=(3, 2, 1.5))
     _errors(upper, choice)
-    _standard_errors(middle, choice)
+    _expected_errors(middle, choice)
     lower.plot([t.weight for t in choice.curve], [t.state_share for t in choice.curve], ".-", color=_BLUE)
     lower.set_ylabel("share of state cost")
     lower.set_ylim(0.0, 1.0)
@@ -37,24 +37,27 @@ def figure(choice: WeightChoice, problem: str) -> Figure:
     return result
 
 
-def _standard_errors(panel: Axes, choice: WeightChoice) -> None:
-    known = [trial for trial in choice.curve if math.isfinite(trial.std_err)]
+def _expected_errors(panel: Axes, choice: WeightChoice) -> None:
+    known = [trial for trial in choice.curve if math.isfinite(trial.expected)]
     panel.set_yscale("log")
-    panel.plot([t.weight for t in known], [t.std_err for t in known], "-", color=_BLUE, linewidth=1)
+    panel.plot([t.weight for t in known], [t.expected for t in known], "-", color=_BLUE, linewidth=1)
     for label, face, part in (
-        ("agree with the jackknife's", _BLUE, [t for t in known if believable(t.agreement)]),
-        ("disagree with the jackknife's", "white", [t for t in known if not believable(t.agreement)]),
+        ("standard errors agree with the jackknife's", _BLUE, [t for t in known if believable(t.agreement)]),
+        ("disagree", "white", [t for t in known if not believable(t.agreement)]),
     ):
         if part:
-            here = [t.weight for t in part], [t.std_err for t in part]
+            here = [t.weight for t in part], [t.expected for t in part]
             panel.plot(*here, "o", color=_BLUE, markerfacecolor=face, label=label)
-    panel.set_ylabel("relative standard error")
+    panel.set_ylabel("expected relative error")
 
 
 def _errors(panel: Axes, choice: WeightChoice) -> None:
     known = [trial for trial in choice.curve if math.isfinite(trial.error) and trial.error > 0]
     panel.set_yscale("log")
     panel.plot([t.weight for t in known], [t.error for t in known], "-", color=_BLUE, linewidth=1)
+    panel.plot(
+        [t.weight for t in choice.curve], [t.replay for t in choice.curve], ":", color=_GREY, label="whole recordings"
+    )
     considered = [trial for trial in known if trial in choice.considered]
     for label, style, colour, part in (
         ("fit converged", "o", _BLUE, [t for t in considered if t.status is Status.CONVERGED]),
@@ -66,7 +69,7 @@ def _errors(panel: Axes, choice: WeightChoice) -> None:
     best = choice.best
     if math.isfinite(best.error):
         panel.plot(best.weight, best.error, "o", color=_ORANGE, markersize=9, label=f"chosen, {number(best.weight)}")
-        least = min(trial.error for trial in considered)
+        least = min(trial.error for trial in choice.replayed)
         label = f"within {100 * (TOLERANCE - 1):.0f} % of the least"
         panel.axhspan(least, TOLERANCE * least, color=_GREY, alpha=0.3, linewidth=0, label=label)
     panel.set_ylabel(f"error over windows of {quantity(choice.window, 's')} [σ]")
