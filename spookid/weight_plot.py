@@ -43,7 +43,7 @@ def _expected_errors(panel: Axes, choice: WeightChoice) -> None:
     panel.plot([t.weight for t in known], [t.expected for t in known], "-", color=_BLUE, linewidth=1)
     for label, face, part in (
         ("standard errors agree with the jackknife's", _BLUE, [t for t in known if believable(t.agreement)]),
-        ("disagree", "white", [t for t in known if not believable(t.agreement)]),
+        ("standard errors disagree with the jackknife's", "white", [t for t in known if not believable(t.agreement)]),
     ):
         if part:
             here = [t.weight for t in part], [t.expected for t in part]
@@ -55,9 +55,6 @@ def _errors(panel: Axes, choice: WeightChoice) -> None:
     known = [trial for trial in choice.curve if math.isfinite(trial.error) and trial.error > 0]
     panel.set_yscale("log")
     panel.plot([t.weight for t in known], [t.error for t in known], "-", color=_BLUE, linewidth=1)
-    panel.plot(
-        [t.weight for t in choice.curve], [t.replay for t in choice.curve], ":", color=_GREY, label="whole recordings"
-    )
     considered = [trial for trial in known if trial in choice.considered]
     for label, style, colour, part in (
         ("fit converged", "o", _BLUE, [t for t in considered if t.status is Status.CONVERGED]),
@@ -66,6 +63,7 @@ def _errors(panel: Axes, choice: WeightChoice) -> None:
     ):
         if part:
             panel.plot([t.weight for t in part], [t.error for t in part], style, color=colour, label=label)
+    panel.plot([t.weight for t in known], [t.replay for t in known], ":", color=_GREY, label="whole recordings")
     best = choice.best
     if math.isfinite(best.error):
         panel.plot(best.weight, best.error, "o", color=_ORANGE, markersize=9, label=f"chosen, {number(best.weight)}")
