@@ -17,10 +17,10 @@ by itself, as Spook does with large steps: with a large weight the parameters ar
 Short horizons alone do not tell friction laws apart, and where the model lacks something they prefer states that take
 it up to parameters that do not need it: with viscous friction in the place of dry, a measured release of a pendulum is
 predicted best by a fit whose replay misses by nine times the least mean square. So only weights whose replay of whole
-recordings is about as good as any count, of those that predict windows well. The marginal likelihood (by Laplace) presumes white noise whether
-it is there or not: on a measured release of a pendulum it prefers a weight so small that the fit follows the noise
-(m g l/(J + m l²) 32 % off). Predictions from filtered states, which know nothing of what they predict, choose weights
-whose replay has 3 and 39 times the least mean squared error on two of three measured releases.
+recordings is about as good as any count, of those that predict windows well. The marginal likelihood (by Laplace)
+presumes white noise whether it is there or not: on a measured release of a pendulum it prefers a weight so small that
+the fit follows the noise (m g l/(J + m l²) 32 % off). Predictions from filtered states, which know nothing of what they
+predict, choose weights whose replay has 3 and 39 times the least mean squared error on two of three measured releases.
 
 Where every fit is biased by its time step no weight serves all parameters: an exactly integrated Furuta pendulum,
 fitted with steps of 10 ms, has its inertias best at κ = 10^12 and its friction at 10^8. The search ends where two

@@ -322,6 +322,12 @@ def test_the_error_is_the_noise_where_the_estimates_are_right(chosen: Solution) 
     assert windows(problem(), most=1).error(chosen) == pytest.approx(NOISE, rel=0.3)
 
 
+def test_a_replay_is_a_simulation_of_each_whole_recording(chosen: Solution) -> None:
+    theta = problem().simulate(chosen).signals["hinge"]
+    missed = theta - chosen.trajectories[0].observed[:, 0]
+    assert windows(problem()).whole.error(chosen) == pytest.approx(math.sqrt(np.mean(missed**2)), rel=1e-9)
+
+
 def test_a_mechanism_that_cannot_be_simulated_has_an_infinite_error(chosen: Solution) -> None:
     judge = windows(problem())
     first = replace(chosen.trajectories[0], v=np.full_like(chosen.trajectories[0].v, np.nan))
