@@ -3,6 +3,11 @@
 With estimates θ_i and covariances C_i of R recordings and θ̄ = (Σ C_i⁻¹)⁻¹ Σ C_i⁻¹ θ_i, the sum of
 (θ_i − θ̄)ᵀ C_i⁻¹ (θ_i − θ̄) is chi-square with (R − 1) n degrees of freedom if all n parameters are the same in all
 recordings and the errors are right. Its probability is told as that of a normal deviation: "4.1 sigma".
+
+The covariances are those of the standard errors or, if these are not the same (geometric mean over the recordings), of
+the jackknife: where the model lacks something the residuals are no white noise, and standard errors that presume it may
+be thirty times what estimates from one recording or another differ by; nothing would ever disagree. The jackknife asks
+whether recordings differ by more than stretches within each of them do. Either may be wrong: both verdicts are given.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from scipy import special
 
 from spookid.kernels import Array
 from spookid.solution import Solution
+from spookid.uncertainty import believable
 
 DISAGREE = 3.0
 """Deviations beyond so many sigma are no accident."""
@@ -61,6 +67,10 @@ class Agreement:
     recordings: int
     parameters: tuple[ParameterAgreement, ...]
     joint: Test
+    ratio: float
+    """Standard errors over those of the jackknife; NaN if there are none."""
+    standard: Agreement | None
+    """The same by standard errors; None if these are its errors already."""
 
     @property
     def verdict(self) -> str:
@@ -82,14 +92,32 @@ class Agreement:
 
 def agreement(solutions: Sequence[Solution]) -> Agreement:
     """Compare solutions of one problem, each on a recording of its own."""
+    ratio = _ratio(solutions)
+    usual = _compared(solutions, [s.sensitivities.covariance for s in solutions], ratio, None)
+    if believable(ratio) or not math.isfinite(ratio):
+        return usual
+    return _compared(solutions, [s.sensitivities.covariance_sandwich for s in solutions], ratio, usual)
+
+
+def _compared(
+    solutions: Sequence[Solution], covariances: Sequence[Array], ratio: float, standard: Agreement | None
+) -> Agreement:
+    """By these errors, whose order of parameters is that of the sensitivities."""
     first = solutions[0]
-    names = [name for name, parameter in first.parameters.items() if not parameter.fixed]
+    places = {name: place for place, name in enumerate(first.sensitivities.names)}
     parameters = []
-    for name in names:
+    for name in (name for name, parameter in first.parameters.items() if not parameter.fixed):
         estimates = tuple(s[name].estimate for s in solutions)
-        errors = tuple(s[name].std_err for s in solutions)
+        errors = tuple(math.sqrt(covariance[places[name], places[name]]) for covariance in covariances)
         parameters.append(ParameterAgreement(name, first[name].unit, estimates, errors, _alone(estimates, errors)))
-    return Agreement(len(solutions), tuple(parameters), _jointly(solutions, names))
+    joint = _jointly(parameters, [places[p.name] for p in parameters], covariances)
+    return Agreement(len(solutions), tuple(parameters), joint, ratio, standard)
+
+
+def _ratio(solutions: Sequence[Solution]) -> float:
+    ratios = [s.sensitivities.agreement for s in solutions]
+    known = [math.log(ratio) for ratio in ratios if math.isfinite(ratio)]
+    return math.exp(sum(known) / len(known)) if known else math.nan
 
 
 def _alone(estimates: Sequence[float], errors: Sequence[float]) -> Test:
@@ -101,22 +129,19 @@ def _alone(estimates: Sequence[float], errors: Sequence[float]) -> Test:
     return _test(float(weights @ (values - mean) ** 2), int(known.sum()) - 1)
 
 
-def _jointly(solutions: Sequence[Solution], names: Sequence[str]) -> Test:
+def _jointly(parameters: Sequence[ParameterAgreement], places: Sequence[int], covariances: Sequence[Array]) -> Test:
     """Of the parameters that have an error in every recording."""
-    known = [name for name in names if all(np.isfinite(s[name].std_err) and s[name].std_err > 0 for s in solutions)]
-    if not known or len(solutions) < 2:
+    known = [i for i, p in enumerate(parameters) if all(error > 0 for error in p.std_errs)]
+    if not known or len(covariances) < 2:
         return Test(math.nan, 0, math.nan)
-    scale = np.array([np.mean([s[name].std_err for s in solutions]) for name in known])
-    precisions = [np.linalg.pinv(_covariance(s, known) / np.outer(scale, scale), hermitian=True) for s in solutions]
-    values = [np.array([s[name].estimate for name in known]) / scale for s in solutions]
+    rows = [places[i] for i in known]
+    scale = np.array([np.mean(parameters[i].std_errs) for i in known])
+    scaled = [covariance[np.ix_(rows, rows)] / np.outer(scale, scale) for covariance in covariances]
+    precisions = [np.linalg.pinv(covariance, hermitian=True) for covariance in scaled]
+    values = list(np.array([parameters[i].estimates for i in known]).T / scale)
     mean = np.linalg.lstsq(sum(precisions), sum(p @ v for p, v in zip(precisions, values, strict=True)), rcond=None)[0]
     statistic = sum(float((v - mean) @ p @ (v - mean)) for p, v in zip(precisions, values, strict=True))
-    return _test(statistic, (len(solutions) - 1) * len(known))
-
-
-def _covariance(solution: Solution, names: Sequence[str]) -> Array:
-    rows = [solution.sensitivities.names.index(name) for name in names]
-    return solution.sensitivities.covariance[np.ix_(rows, rows)]
+    return _test(statistic, (len(covariances) - 1) * len(known))
 
 
 def _test(statistic: float, freedom: int) -> Test:

@@ -89,6 +89,7 @@ def _model(model: CrossValidation) -> dict[str, Any]:
         ],
         "agreement": {
             "verdict": model.agreement.verdict,
+            "verdict_by_standard_errors": (model.agreement.standard or model.agreement).verdict,
             "joint": _test(model.agreement.joint),
             "parameters": parameters,
         },

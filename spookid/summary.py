@@ -12,8 +12,8 @@ import numpy as np
 from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Solution, Trajectory
 from spookid.solvers.status import Status
-from spookid.uncertainty import AT_BOUND, IMPULSES, UNSEEN, WeakDirection
-from spookid.weight_choice import AGREES, APART, ERRORS, PREDICTION, REPLAY, TOLERANCE, WORST, WeightChoice
+from spookid.uncertainty import AGREES, AT_BOUND, IMPULSES, UNSEEN, Sensitivities, WeakDirection
+from spookid.weight_choice import APART, ERRORS, PREDICTION, REPLAY, TOLERANCE, WORST, WeightChoice
 
 WIDTH = 100
 """Columns of the page."""
@@ -31,6 +31,7 @@ _ERRORS_FROM = (
 )
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
 _WEAK_VERDICT = "Until then these estimates mean little."
+_WEAK_IF_WHITE = "That is so if the noise is white, which the notice below doubts."
 _STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
 _CRITERIA = {
     ERRORS: "it has the least expected errors (geometric mean of the relative ones; standard errors, and what the time "
@@ -53,7 +54,7 @@ def summarize(solution: Solution) -> str:
     sections = [
         _headline(solution),
         _parameters(solution),
-        _weak(solution.sensitivities.weak),
+        _weak(solution.sensitivities),
         _fit(solution.trajectories),
         _cost(solution),
         _friction(solution),
@@ -219,11 +220,11 @@ def weak_words(weak: WeakDirection) -> str:
     return f"The data {verb} that these change together: {changes}{size}. {weak.advice}".rstrip()
 
 
-def _weak(weak: Sequence[WeakDirection]) -> list[str]:
-    if not weak:
+def _weak(known: Sensitivities) -> list[str]:
+    if not known.weak:
         return []
-    lines = [line for direction in weak for line in _wrapped(weak_words(direction), "  - ")]
-    return ["Weak directions", *lines, *_wrapped(_WEAK_VERDICT)]
+    lines = [line for direction in known.weak for line in _wrapped(weak_words(direction), "  - ")]
+    return ["Weak directions", *lines, *_wrapped(_WEAK_VERDICT if known.believed else _WEAK_IF_WHITE)]
 
 
 def _fit(trajectories: Sequence[Trajectory]) -> list[str]:

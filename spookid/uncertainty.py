@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,9 @@ UNSEEN = 0.01
 RANK = 1e-5
 """Nor do they see what moves the residuals by less than this share of what the best seen direction does: models and
 rounding are not as exact as that, however small the residuals are."""
+
+AGREES = 2.0
+"""Standard errors are believed if they are those of the jackknife within this factor."""
 
 _SMALL_SHARE = 0.1
 """Components of a direction below this share of the largest are left out of its description."""
@@ -125,10 +129,20 @@ class Sensitivities:
         return float(np.exp(known.mean())) if known.size else float("nan")
 
     @property
+    def believed(self) -> bool:
+        """True unless the standard errors are others than those of the jackknife."""
+        return believable(self.agreement) or not math.isfinite(self.agreement)
+
+    @property
     def correlation(self) -> Array:
         """(n_p, n_p)."""
         errors = np.sqrt(np.diag(self.covariance))
         return np.asarray(self.covariance / np.outer(errors, errors))
+
+
+def believable(agreement: float) -> bool:
+    """True if the estimates of stretches of the recordings scatter as the noise that was found says."""
+    return 1 / AGREES <= agreement <= AGREES
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from spookid.periods import LONG, OVERLAP, extent
 from spookid.solution import Trajectory
 from spookid.solvers import prediction
 from spookid.transcription import Point
-from spookid.weight_choice import believable
+from spookid.uncertainty import believable
 
 _FACTORS = (1.0, 1e2, 1e4, 1e-4, 1e-8)
 """Of κ; the first is compared with the others."""

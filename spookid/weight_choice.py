@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from spookid.solvers.status import Status
+from spookid.uncertainty import believable
 
 PREDICTION, ERRORS = "open-loop prediction", "least expected errors"
 """The two criteria."""
@@ -19,8 +20,6 @@ _FAR = 4.0
 """Of weights whose error exceeds the least by this factor none has the least expected errors, nor any smaller one."""
 _DOUBLED = 2.0
 """Nor where expected errors have grown by this factor, and prediction errors are on the way out."""
-AGREES = 2.0
-"""Standard errors are believed if they are those of the jackknife within this factor."""
 WORST = 2.5
 """A weight with the least expected errors must not predict worse than the best one by more than this factor, that by
 which its standard errors miss the jackknife's included: two halves of a doubt are one. With 160 twins, most of them
@@ -171,11 +170,6 @@ def _smallest(trials: Sequence[WeightTrial], among: Sequence[WeightTrial]) -> We
     best = min(among, key=lambda trial: trial.error)
     down = (trial for trial in reversed(trials) if trial.weight <= best.weight)
     return [*takewhile(lambda trial: trial in among and trial.error <= TOLERANCE * best.error, down)][-1]
-
-
-def believable(agreement: float) -> bool:
-    """True if the estimates of stretches of the recordings scatter as the noise that was found says."""
-    return 1 / AGREES <= agreement <= AGREES
 
 
 def ended(trials: Sequence[WeightTrial]) -> bool:

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from spookid.solvers.status import Status
 from spookid.summary import number, quantity
-from spookid.weight_choice import TOLERANCE, WeightChoice, believable
+from spookid.uncertainty import believable
+from spookid.weight_choice import TOLERANCE, WeightChoice
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#707070"  # of Okabe and Ito: colour-blind people tell them apart
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from mechanisms import pendulum, twin
 from scipy import stats
 from solutions import solution as solved
 
-from spookid import Parameter, Problem, ProblemError, Recording, Status, Variational
+from spookid import Parameter, Problem, ProblemError, Recording, Status, Variational, load_problem
 from spookid.agreement import agreement
 from spookid.cases import cases, same_recordings
 from spookid.cli import main
@@ -75,7 +76,8 @@ def with_estimates(values: Sequence[float], errors: Sequence[float], correlation
     changed = {n: replace(s[n], estimate=v, std_err=e) for n, v, e in zip(("J", "b"), values, errors, strict=True)}
     hidden = {"J_x": replace(s["J_x"], std_err=math.nan)}
     parameters = {**s.parameters, **changed, **hidden}
-    return replace(s, parameters=parameters, sensitivities=replace(s.sensitivities, covariance=covariance))
+    known = replace(s.sensitivities, covariance=covariance, covariance_sandwich=covariance, bias=np.zeros(len(names)))
+    return replace(s, parameters=parameters, sensitivities=known)
 
 
 def test_two_estimates_are_compared_as_by_hand() -> None:
@@ -103,6 +105,37 @@ def test_what_does_not_agree_is_named_with_its_sigma() -> None:
     assert "do not agree on J: 4.1 sigma" in found.verdict
     far = agreement([with_estimates((1.0, 5.0), (1e-3, 1.0)), with_estimates((2.0, 5.0), (1e-3, 1.0))])
     assert far.parameters[0].test.sigma == pytest.approx(1000 / math.sqrt(2), rel=1e-3)
+
+
+@pytest.mark.parametrize(("times", "jackknife"), [(1.9, False), (2.1, True), (0.4, True), (30.0, True)])
+def test_the_errors_are_those_of_the_jackknife_where_the_noise_is_not_white(times: float, jackknife: bool) -> None:
+    pair = [with_estimates((1.0, 5.0), (0.1, 1.0)), with_estimates((1.5798, 5.0), (0.1, 1.0))]
+    wide = [
+        replace(s, sensitivities=replace(s.sensitivities, covariance=times**2 * s.sensitivities.covariance))
+        for s in pair
+    ]
+    found = agreement(wide)
+    assert found.ratio == pytest.approx(times)
+    assert (found.standard is not None) == jackknife
+    assert found.parameters[0].std_errs[0] == pytest.approx(0.1 if jackknife else 0.1 * times)
+    assert ("do not agree on J: 4.1 sigma" in found.verdict) == jackknife
+    assert found.standard is None or found.standard.parameters[0].std_errs[0] == pytest.approx(0.1 * times)
+
+
+@pytest.mark.skipif(not os.environ.get("SPOOKID_DATA"), reason="needs the measured data: set SPOOKID_DATA")
+def test_measured_releases_disagree_on_viscous_friction_and_agree_on_dry() -> None:
+    file = Path(__file__).parents[1] / "problems" / "pendulum_free_swing.py"
+    found = {
+        friction: agreement([load_problem(f"{file}::{i}_{friction}").solve() for i in ("01", "02", "03")])
+        for friction in ("viscous", "dry")
+    }
+    assert "do not agree on b" in found["viscous"].verdict
+    assert all(p.test.agree for p in found["dry"].parameters)
+    J = found["dry"].parameters[0]
+    assert J.spread < 0.005
+    usual = found["dry"].standard
+    assert usual is not None
+    assert min(usual.parameters[0].std_errs) > 5 * max(J.std_errs)  # these never disagree
 
 
 def test_without_errors_nothing_is_said() -> None:

@@ -211,7 +211,7 @@ MAY_KNOW = {
     "uncertainty": {"kernels", "student"},
     "influence": {"kernels"},
     "mechanism": set(),
-    "weight_choice": {"solvers.status"},
+    "weight_choice": {"solvers.status", "uncertainty"},
     "solution": {
         "errors",
         "influence",
@@ -237,7 +237,7 @@ MAY_KNOW = {
         "weight_choice",
         "solvers.status",
     },
-    "weight_plot": {"solvers.status", "summary", "weight_choice"},
+    "weight_plot": {"solvers.status", "summary", "uncertainty", "weight_choice"},
     "horizons": {"kernels"},
     **{name: MECHANICS_FREE | {s for s in ROOMS["solvers"] if s != name} for name in ROOMS["solvers"]},
 }

@@ -178,10 +178,13 @@ def test_an_infinite_weight_is_said_in_words() -> None:
 def test_weak_directions_are_said_in_words() -> None:
     s = solution()
     weak = (WeakDirection(0.0, {"J_x": 1.0}, "Fix it."), WeakDirection(0.5, {"J": 1.0, "b": -0.4}))
-    text = " ".join(replace(s, sensitivities=replace(s.sensitivities, weak=weak)).summary().split())
+    known = replace(s.sensitivities, weak=weak, covariance_sandwich=s.sensitivities.covariance)
+    text = " ".join(replace(s, sensitivities=known).summary().split())
     assert "The data do not see J_x. Fix it." in text
     assert "The data hardly see that these change together: J +100 %, b -40 % (0.5 sigma for 100 %)." in text
     assert "these estimates mean little" in text
+    known = replace(known, covariance_sandwich=s.sensitivities.covariance / 25)
+    assert "if the noise is white, which the notice below doubts" in replace(s, sensitivities=known).summary()
     assert "Weak" not in replace(s, sensitivities=replace(s.sensitivities, weak=())).summary()
 
 

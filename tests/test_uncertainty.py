@@ -13,6 +13,7 @@ from noisy import NoisyTwin
 from spookid.assembly import assemble
 from spookid.knowledge import foresee, learn
 from spookid.model import Model
+from spookid.observations import HingeAngle
 from spookid.overview import describe
 from spookid.parameter import Parameter
 from spookid.problem import Problem
@@ -398,3 +399,32 @@ def test_large_but_finite_errors_are_numbers_and_weak():
     assert result.standard_errors[1] == pytest.approx(2.0)
     assert [w.direction for w in result.weak] == [{"weak": 1.0}]
     assert result.weak[0].singular_value == pytest.approx(0.5)
+
+
+# --- the jackknife ---
+
+
+def test_errors_that_are_not_those_of_the_jackknife_get_a_notice() -> None:
+    J, b = Parameter("J", 0.004, lower=1e-6, unit="kg m^2"), Parameter("b", 1e-3, lower=0, unit="N m s")
+    made = [
+        twin(
+            pendulum(inertia=J, viscous=b, coulomb=Parameter("c", 1e-3, lower=0)),
+            {"J": 0.005, "b": 2e-3, "c": c},
+            initial={"hinge": 1.5},
+            duration=4.0,
+            noise=2e-3,
+            stepper=Variational(),
+            state_weight=1e6,
+        )
+        for c in (0.0, 0.02)
+    ]
+    viscous = pendulum(inertia=J, viscous=b)
+    sensors = [HingeAngle(viscous.joints[0], signal="hinge")]
+    right, lacking = (problem.with_(model=viscous, observations=sensors).solve() for problem in made)
+    assert right.sensitivities.believed
+    assert not any("white noise" in notice for notice in right.notices)
+    known = lacking.sensitivities
+    (notice,) = [notice for notice in lacking.notices if "white noise" in notice]
+    assert known.agreement > 2
+    assert f"scatter {known.agreement:.2g} times less than they say" in notice
+    assert f"J {np.sqrt(known.covariance_sandwich[0, 0]):.2g} kg m^2, b " in notice
