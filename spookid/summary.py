@@ -31,7 +31,7 @@ _ERRORS_FROM = (
 )
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
 _WEAK_VERDICT = "Until then these estimates mean little."
-_WEAK_IF_WHITE = "That is so if the noise is white, which the notice below doubts."
+_WEAK_IF_WHITE = "How hardly the data see them is told for white noise, which a notice below doubts."
 _STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
 _CRITERIA = {
     ERRORS: "it has the least expected errors (geometric mean of the relative ones; standard errors, and what the time "
@@ -224,7 +224,8 @@ def _weak(known: Sensitivities) -> list[str]:
     if not known.weak:
         return []
     lines = [line for direction in known.weak for line in _wrapped(weak_words(direction), "  - ")]
-    return ["Weak directions", *lines, *_wrapped(_WEAK_VERDICT if known.believed else _WEAK_IF_WHITE)]
+    doubtful = not known.believed and any(direction.singular_value >= UNSEEN for direction in known.weak)
+    return ["Weak directions", *lines, *_wrapped(_WEAK_IF_WHITE if doubtful else _WEAK_VERDICT)]
 
 
 def _fit(trajectories: Sequence[Trajectory]) -> list[str]:

@@ -184,7 +184,9 @@ def test_weak_directions_are_said_in_words() -> None:
     assert "The data hardly see that these change together: J +100 %, b -40 % (0.5 sigma for 100 %)." in text
     assert "these estimates mean little" in text
     known = replace(known, covariance_sandwich=s.sensitivities.covariance / 25)
-    assert "if the noise is white, which the notice below doubts" in replace(s, sensitivities=known).summary()
+    assert "is told for white noise, which a notice below doubts" in replace(s, sensitivities=known).summary()
+    known = replace(known, weak=weak[:1])
+    assert "these estimates mean little" in replace(s, sensitivities=known).summary()
     assert "Weak" not in replace(s, sensitivities=replace(s.sensitivities, weak=())).summary()
 
 
