@@ -31,7 +31,7 @@ so that it matters little where the search starts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,6 +50,8 @@ START = 4
 _LARGEST, _SMALLEST = 18, -8
 _MOST_STEPS = 6000
 """That all windows may cover together."""
+_CLEARLY = 0.999
+"""Of two minima one is better if its cost is below this share of the other's."""
 _FOLLOWS_NOISE = 0.9
 """Share of the cost above which the weight is so small that the search takes two decades at once."""
 
@@ -116,6 +118,24 @@ class _Search:
             bottom -= 1
             if self._interrupted(bottom):
                 return
+        self._confirm(start)
+
+    def _confirm(self, start: int) -> None:
+        """Fit the chosen weight from the guess, too, and if that gives a better minimum all others as well."""
+        best = self._exponent
+        before = self.solutions[best].cost.total
+        if best == start or self._fit(best, [self.warm_start]):
+            return
+        if self.solutions[best].cost.total >= _CLEARLY * before:
+            return
+        for exponent in self.solutions.keys() - {best, start}:
+            if self._fit(exponent, [self.warm_start]):
+                return
+
+    @property
+    def _exponent(self) -> int:
+        """Of the chosen weight."""
+        return next(e for e, trial in self.trials.items() if trial.weight == self.choice.best.weight)
 
     @property
     def choice(self) -> WeightChoice:
@@ -132,7 +152,7 @@ class _Search:
                 f"{self.problem.place}: Problem {self.problem.name!r} cannot be simulated with any state weight from "
                 f'{choice.curve[0].weight:g} to {choice.curve[-1].weight:g}; give a number in the place of "auto"'
             )
-        solution = last or next(s for s in self.solutions.values() if s.state_weight == choice.best.weight)
+        solution = last or self.solutions[self._exponent]
         return replace(solution, state_weight_choice=choice if self.trials else None)
 
     def _interrupted(self, exponent: int) -> bool:
@@ -141,10 +161,13 @@ class _Search:
         It starts from the nearest one's fit and, if that leads nowhere, again from the guess: where a law of friction
         has runaway parameters, one bad fit would spoil all after it.
         """
-        weighted = self.problem.with_(state_weight=float(10.0**exponent))
         nearest = min(self.solutions, key=lambda other: abs(other - exponent), default=None)
-        starts = [self.warm_start] if nearest is None else [self.solutions[nearest], self.warm_start]
-        found: list[tuple[Solution, WeightTrial]] = []
+        return self._fit(exponent, [self.warm_start] if nearest is None else [self.solutions[nearest], self.warm_start])
+
+    def _fit(self, exponent: int, starts: Sequence[Solution | None]) -> bool:
+        """Fit one weight from one start after the other until one leads somewhere; True if interrupted."""
+        weighted = self.problem.with_(state_weight=float(10.0**exponent))
+        found = [(self.solutions[exponent], self.trials[exponent])] if exponent in self.trials else []
         for start in starts:
             solution = self.fit(weighted, start)
             if solution.status is Status.INTERRUPTED:
