@@ -63,22 +63,22 @@ def statement(solutions: dict[str, Solution], windows: dict[str, np.ndarray]) ->
         f"- Largest deviation from the mean: {', '.join(f'{n} {100 * v:.2g} %' for n, v in spreads.items())}.\n"
         f"- Simulated open loop over windows of {WINDOW:g} s from their estimated first states, the pendulum's angle "
         f"is off by {low:.3f} to {high:.3f} rad rms.\n"
-        f"- {compared.verdict} theta_0 is where the cable is at rest, presumably counted from where the arm was\n"
-        "  when the device was switched on; the recordings at 500 Hz are of one day, those at 250 Hz of another.\n\n"
+        f"- {compared.verdict} {compared.explanation}\n"
+        "- theta_0 is where the cable is at rest, presumably counted from where the arm was when the device was switched\n"
+        "  on; the recordings at 500 Hz are of one day, those at 250 Hz of another.\n\n"
     )
 
 
 def table(solutions: dict[str, Solution], windows: dict[str, np.ndarray]) -> str:
     """Markdown: a row a parameter, a column a recording, the spread at the end."""
-    first = next(iter(solutions.values()))
     lines = [
         "| parameter | unit | " + " | ".join(solutions) + " | mean | spread |",
         "|---" * (len(solutions) + 4) + "|",
     ]
-    for name, parameter in first.parameters.items():
-        estimates = [s[name] for s in solutions.values()]
-        cells = [f"{e.estimate:.4g} ± {e.std_err:.1g}".replace(" ± nan", " (bound)") for e in estimates]
-        lines.append(row(name, parameter.unit, cells, [e.estimate for e in estimates]))
+    for p in agreement(list(solutions.values())).parameters:
+        pairs = zip(p.estimates, p.std_errs, strict=True)
+        cells = [f"{value:.4g} ± {error:.1g}".replace(" ± nan", " (bound)") for value, error in pairs]
+        lines.append(row(p.name, p.unit, cells, list(p.estimates)))
     inertias = [hinge_inertia(s) for s in solutions.values()]
     lines.append(row("J_rod about its hinge", "kg m^2", [f"{j:.4g}" for j in inertias], inertias))
     for i, signal in enumerate(("theta", "alpha")):

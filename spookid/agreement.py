@@ -89,6 +89,18 @@ class Agreement:
         names = ", ".join(f"{p.name} ({p.test.sigma:.1f} sigma)" for p in known)
         return f"{these} agree on {names}{jointly}."
 
+    @property
+    def explanation(self) -> str:
+        """What the errors of the jackknife mean, and what standard errors say; empty if the errors are these."""
+        if self.standard is None:
+            return ""
+        larger = f"{max(self.ratio, 1 / self.ratio):.2g} times {'larger' if self.ratio > 1 else 'smaller'}"
+        return (
+            "The errors are those of the jackknife over stretches of each recording: do recordings differ by more than "
+            f"their stretches do? By standard errors, which presume white noise and are {larger}: "
+            f"{self.standard.verdict}"
+        )
+
 
 def agreement(solutions: Sequence[Solution]) -> Agreement:
     """Compare solutions of one problem, each on a recording of its own."""

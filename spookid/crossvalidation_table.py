@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from textwrap import wrap
 
 from spookid.crossvalidation import CrossValidation, mean, verdict
 from spookid.summary import labelled, number, uncertain
 
+_COLUMNS = 110
 _HEAD = ("model", "fitted to", "cost", "CV", "prediction", "on the others")
 _MEANING = (
     "cost and CV: squared residuals over the number of steps, on the recording fitted to and on the others with the\n"
@@ -20,7 +22,8 @@ def table(models: Sequence[CrossValidation]) -> str:
     parts = [f"Cross-validation of {', '.join(model.name for model in models)}", _aligned(_scores(models))]
     parts += [_MEANING.format(_window(models))]
     for model in models:
-        parts += [_aligned(_estimates(model)), f"{model.name}: {model.agreement.verdict}{_errors(model)}"]
+        told = [f"{model.name}: {model.agreement.verdict}", *wrap(model.agreement.explanation, _COLUMNS)]
+        parts += [_aligned(_estimates(model)), "\n".join(told)]
     return "\n\n".join([*parts, verdict(models)])
 
 
@@ -29,20 +32,9 @@ def markdown(models: Sequence[CrossValidation]) -> str:
     parts = [f"# Cross-validation of {', '.join(model.name for model in models)}", verdict(models)]
     parts += [_piped(_scores(models)), _MEANING.format(_window(models))]
     for model in models:
-        parts += [f"## {model.name}", f"{model.agreement.verdict}{_errors(model)}", _piped(_estimates(model))]
+        told = f"{model.agreement.verdict} {model.agreement.explanation}".rstrip()
+        parts += [f"## {model.name}", told, _piped(_estimates(model))]
     return "\n\n".join(parts) + "\n"
-
-
-def _errors(model: CrossValidation) -> str:
-    """Whose errors the estimates have, and what others would say, unless it is the usual ones."""
-    ratio, standard = model.agreement.ratio, model.agreement.standard
-    if standard is None:
-        return ""
-    larger = f"{max(ratio, 1 / ratio):.2g} times {'larger' if ratio > 1 else 'smaller'}"
-    return (
-        "\nThe errors are those of the jackknife over stretches of each recording: do recordings differ by more than\n"
-        f"their stretches do? By standard errors, which presume white noise and are {larger}:\n{standard.verdict}"
-    )
 
 
 def _window(models: Sequence[CrossValidation]) -> str:
