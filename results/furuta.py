@@ -150,7 +150,7 @@ def main() -> None:
         text += [
             f"## {model.name}",
             f"h = {1e3 * model.step:g} ms, state weight {model.state_weight:.0e}, {model.stepper}. "
-            f"{model.agreement.verdict} {model.agreement.explanation}",
+            f"{model.agreement.report}",
             table(model),
             NOTES[model.name],
         ]

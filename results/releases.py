@@ -119,7 +119,7 @@ def summary(device: Device, models: list[CrossValidation], replays: list[Replay]
         f"{', '.join(model.name for model in by_prediction)}. With dry friction m g l/(J + m l²) is {a:.2f} 1/s², "
         f"{100 * (a / device.expected - 1):+.2f} % from {device.expected} ({device.source}).",
         "\n".join(lines),
-        *(f"### {m.name}\n\n{m.agreement.verdict} {m.agreement.explanation}\n\n{estimates(m)}" for m in models),
+        *(f"### {m.name}\n\n{m.agreement.report}\n\n{estimates(m)}" for m in models),
     ]
     return "\n\n".join(text)
 

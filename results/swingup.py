@@ -63,9 +63,9 @@ def statement(solutions: dict[str, Solution], windows: dict[str, np.ndarray]) ->
         f"- Largest deviation from the mean: {', '.join(f'{n} {100 * v:.2g} %' for n, v in spreads.items())}.\n"
         f"- Simulated open loop over windows of {WINDOW:g} s from their estimated first states, the pendulum's angle "
         f"is off by {low:.3f} to {high:.3f} rad rms.\n"
-        f"- {compared.verdict} {compared.explanation}\n"
-        "- theta_0 is where the cable is at rest, presumably counted from where the arm was when the device was switched\n"
-        "  on; the recordings at 500 Hz are of one day, those at 250 Hz of another.\n\n"
+        f"- {compared.report}\n"
+        "- theta_0 is where the cable is at rest, presumably counted from where the arm was when the device was\n"
+        "  switched on; the recordings at 500 Hz are of one day, those at 250 Hz of another.\n\n"
     )
 
 

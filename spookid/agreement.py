@@ -101,6 +101,11 @@ class Agreement:
             f"{self.standard.verdict}"
         )
 
+    @property
+    def report(self) -> str:
+        """Verdict and explanation."""
+        return f"{self.verdict} {self.explanation}".rstrip()
+
 
 def agreement(solutions: Sequence[Solution]) -> Agreement:
     """Compare solutions of one problem, each on a recording of its own."""

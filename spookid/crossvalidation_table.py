@@ -32,8 +32,7 @@ def markdown(models: Sequence[CrossValidation]) -> str:
     parts = [f"# Cross-validation of {', '.join(model.name for model in models)}", verdict(models)]
     parts += [_piped(_scores(models)), _MEANING.format(_window(models))]
     for model in models:
-        told = f"{model.agreement.verdict} {model.agreement.explanation}".rstrip()
-        parts += [f"## {model.name}", told, _piped(_estimates(model))]
+        parts += [f"## {model.name}", model.agreement.report, _piped(_estimates(model))]
     return "\n\n".join(parts) + "\n"
 
 
