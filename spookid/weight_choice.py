@@ -39,6 +39,9 @@ _SETTLED = 0.02
 _RECENT = 30.0
 """The largest weight and those that are less than this factor smaller are judged against all others: two decades."""
 
+_HOPELESS = 4
+"""So many decades in a row whose fits fail say that those beyond will."""
+
 
 @dataclass(frozen=True)
 class WeightTrial:
@@ -127,7 +130,8 @@ class WeightChoice:
     @property
     def sunk(self) -> bool:
         """True if weights smaller than these are not worth a fit."""
-        return self.curve[0] not in self._trials or _sunk(self._trials)
+        lowest = [trial.tells for trial in self.considered[:_HOPELESS]]
+        return not any(lowest) or (lowest[0] and _sunk(self._trials))
 
     @property
     def _surest(self) -> WeightTrial | None:
@@ -176,12 +180,15 @@ def ended(trials: Sequence[WeightTrial]) -> bool:
     """True if weights larger than those of ``trials`` are not worth a fit.
 
     The last two decades predict no better than all before, the error is not falling, and the impulse residuals have
-    settled or both decades are worse. Fits that failed do not say that larger weights are worse.
+    settled or both decades are worse. Fits that failed do not say that larger weights are worse, unless there are four
+    in a row after others that did not.
 
     Args:
         trials: in the order of the weights.
     """
-    top = trials[-1]
+    top, telling = trials[-1], [trial.tells for trial in trials]
+    if any(telling) and not any(telling[-_HOPELESS:]):
+        return True
     recent = [trial for trial in trials if trial.weight * _RECENT > top.weight]
     before = [trial.error for trial in trials[: -len(recent)]]
     if len(recent) < 2 or not before or not math.isfinite(min(before)):
@@ -190,7 +197,7 @@ def ended(trials: Sequence[WeightTrial]) -> bool:
     if better or top.error < _FALLING * recent[-2].error:
         return False
     worse = all(trial.tells and trial.error > _WORSE * min(before) for trial in recent)
-    return top.state_share < _SETTLED or worse
+    return (top.tells and top.state_share < _SETTLED) or worse
 
 
 def _sunk(trials: Sequence[WeightTrial]) -> bool:

@@ -96,41 +96,54 @@ def windows_of(problem: Problem) -> Windows:
 
 @dataclass(eq=False)
 class _Search:
+    """Fits by exponent of ten of κ. Methods that fit say whether they were interrupted."""
+
     problem: Problem
     fit: Fit
     windows: Windows
     warm_start: Solution | None
     solutions: dict[int, Solution] = field(default_factory=dict)
-    """By exponent of ten of κ."""
     trials: dict[int, WeightTrial] = field(default_factory=dict)
+    guessed: set[int] = field(default_factory=set)
+    """Exponents that were fitted from the guess."""
+    stopped: Solution | None = None
+    """What an interrupted search answers."""
 
-    def run(self, start: int) -> None:
-        """Up from ``start`` until larger weights change nothing or predict worse, then down until smaller ones do."""
-        if self._interrupted(start):
-            return
-        top = start
-        while top < _LARGEST and not ended(self.choice.curve):
-            top += 2 if self.trials[top].state_share > _FOLLOWS_NOISE else 1
-            if self._interrupted(top):
-                return
-        bottom = start
-        while bottom > _SMALLEST and not self.choice.sunk:
-            bottom -= 1
-            if self._interrupted(bottom):
-                return
-        self._confirm(start)
+    def run(self, start: int) -> bool:
+        """From ``start`` up and down, and what leads nowhere or is chosen from the guess, too."""
+        return self._fit(start, [self.warm_start]) or self._widen() or self._mend(start) or self._confirm()
 
-    def _confirm(self, start: int) -> None:
-        """Fit the chosen weight from the guess, too, and if that gives a better minimum all others as well."""
-        best = self._exponent
-        before = self.solutions[best].cost.total
-        if best == start or self._fit(best, [self.warm_start]):
-            return
-        if self.solutions[best].cost.total >= _CLEARLY * before:
-            return
-        for exponent in self.solutions.keys() - {best, start}:
-            if self._fit(exponent, [self.warm_start]):
-                return
+    def _widen(self) -> bool:
+        """Up until larger weights change nothing or predict worse, then down until smaller ones do."""
+        while (top := max(self.trials)) < _LARGEST and not ended(self.choice.curve):
+            if self._next(top + (2 if self.trials[top].state_share > _FOLLOWS_NOISE else 1), top):
+                return True
+        while (bottom := min(self.trials)) > _SMALLEST and not self.choice.sunk:
+            if self._next(bottom - 1, bottom):
+                return True
+        return False
+
+    def _next(self, exponent: int, nearest: int) -> bool:
+        """From the nearest one's fit and, if that leads nowhere, from the guess: where a law of friction has runaway
+        parameters, one bad fit would spoil all after it."""
+        return self._fit(exponent, [self.solutions[nearest], self.warm_start])
+
+    def _mend(self, start: int) -> bool:
+        """The first fit had no neighbour to start from."""
+        near = sorted((e for e, trial in self.trials.items() if trial.tells), key=lambda e: abs(e - start))
+        return not self.trials[start].tells and bool(near) and self._fit(start, [self.solutions[near[0]]])
+
+    def _confirm(self) -> bool:
+        """Fit the chosen weight from the guess and, if that gives a better minimum, all others as well."""
+        while (best := self._exponent) not in self.guessed:
+            before = self.solutions[best].cost.total
+            if self._fit(best, [self.warm_start]):
+                return True
+            if self.solutions[best].cost.total < _CLEARLY * before:
+                others = sorted(self.solutions.keys() - self.guessed)
+                if any(self._fit(exponent, [self.warm_start]) for exponent in others) or self._widen():
+                    return True
+        return False
 
     @property
     def _exponent(self) -> int:
@@ -145,40 +158,39 @@ class _Search:
 
     def answer(self) -> Solution:
         """The solution with the chosen weight, or the one during which the search was interrupted."""
-        last = next((s for s in self.solutions.values() if s.status is Status.INTERRUPTED), None)
+        if not self.trials and self.stopped is not None:
+            return self.stopped
         choice = self.choice
-        if last is None and not math.isfinite(choice.best.error):
+        if self.stopped is None and not math.isfinite(choice.best.error):
             raise ProblemError(
                 f"{self.problem.place}: Problem {self.problem.name!r} cannot be simulated with any state weight from "
                 f'{choice.curve[0].weight:g} to {choice.curve[-1].weight:g}; give a number in the place of "auto"'
             )
-        solution = last or self.solutions[self._exponent]
-        return replace(solution, state_weight_choice=choice if self.trials else None)
-
-    def _interrupted(self, exponent: int) -> bool:
-        """Fit and judge one weight; True if the fit was interrupted.
-
-        It starts from the nearest one's fit and, if that leads nowhere, again from the guess: where a law of friction
-        has runaway parameters, one bad fit would spoil all after it.
-        """
-        nearest = min(self.solutions, key=lambda other: abs(other - exponent), default=None)
-        return self._fit(exponent, [self.warm_start] if nearest is None else [self.solutions[nearest], self.warm_start])
+        return replace(self.stopped or self.solutions[self._exponent], state_weight_choice=choice)
 
     def _fit(self, exponent: int, starts: Sequence[Solution | None]) -> bool:
-        """Fit one weight from one start after the other until one leads somewhere; True if interrupted."""
+        """Fit one weight from one start after the other until one leads somewhere, and keep the best."""
         weighted = self.problem.with_(state_weight=float(10.0**exponent))
         found = [(self.solutions[exponent], self.trials[exponent])] if exponent in self.trials else []
         for start in starts:
             solution = self.fit(weighted, start)
             if solution.status is Status.INTERRUPTED:
-                self.solutions[exponent] = solution
+                self.stopped = self._best(found) or solution
                 return True
             errors = self.windows.score(solution), self.windows.whole.error(solution)
             found.append((solution, _trial(solution, *errors, told=self.problem.scheme.order > 1)))
+            self.guessed |= {exponent} if start is self.warm_start else set()
             if found[-1][1].tells:
                 break
         self.solutions[exponent], self.trials[exponent] = min(found, key=_merit)
         return False
+
+    def _best(self, found: Sequence[tuple[Solution, WeightTrial]]) -> Solution | None:
+        """What is known when a fit from the guess is interrupted that was to better others; None if it was not."""
+        if not found:
+            return None
+        known = self.solutions[self._exponent] if self.trials else min(found, key=_merit)[0]
+        return replace(known, status=Status.INTERRUPTED)
 
 
 def _merit(found: tuple[Solution, WeightTrial]) -> tuple[bool, bool, float]:

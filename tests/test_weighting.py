@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,7 @@ from spookid.open_loop import windows
 from spookid.periods import LONG, mean_period
 from spookid.solution import Solution
 from spookid.weight_choice import WeightChoice, WeightTrial, ended
-from spookid.weighting import solve_weighted
+from spookid.weighting import _Search, solve_weighted, windows_of
 
 TRUTH = {"J": 0.005, "b": 2e-3}
 NOISE = 2e-3
@@ -160,6 +160,17 @@ def test_what_lies_beyond_two_decades_that_brought_nothing_is_left_out() -> None
     assert above.considered == below.curve
     assert above.best == below.best == below.curve[2]
     assert len(choice(2.2, 1.5, 1.16, 1.165, 1.14, 1.0, share=0.01).considered) == 6  # the error is falling again
+
+
+def test_failed_fits_end_the_search_if_there_are_four_in_a_row_after_others() -> None:
+    failed = {i: Status.STALLED for i in range(2, 6)}
+    errors = (2.0, 1.0, 9.0, 9.0, 9.0, 9.0)
+    assert not ended(choice(*errors[:5], statuses=failed, share=0.01).curve)
+    assert ended(choice(*errors, statuses=failed, share=0.01).curve)
+    assert not ended(choice(*[math.inf] * 6, share=0.01).curve)
+    below = {i: Status.STALLED for i in range(3)}
+    assert not choice(9.0, 9.0, 9.0, 1.0, 1.2, statuses=below).sunk
+    assert choice(9.0, 9.0, 9.0, 9.0, 1.0, 1.2, statuses={**below, 3: Status.STALLED}).sunk
 
 
 def test_fits_that_did_not_converge_or_cannot_be_simulated_count_only_if_all_are_so() -> None:
@@ -375,6 +386,49 @@ def test_an_interrupt_ends_the_search_with_the_iterate_there_is() -> None:
     found = problem().solve(state_weight="auto", callback=interrupt)
     assert found.status is Status.INTERRUPTED
     assert found.state_weight_choice is None
+
+
+def searching(start: int, when: Callable[[float, Solution | None, int], Status | None]) -> tuple[_Search, bool]:
+    """A search whose fits end as ``when`` says of weight, warm start and number, and if it was interrupted."""
+    fits = 0
+
+    def fit(weighted: Problem, before: Solution | None) -> Solution:
+        nonlocal fits
+        fits += 1
+        status = when(weighted.weight, before, fits)
+        return weighted.solve(warm_start=before) if status is None else replace(weighted.solve(), status=status)
+
+    search = _Search(problem(), fit, windows_of(problem()), None)
+    return search, search.run(start)
+
+
+def test_an_interrupt_while_the_choice_is_confirmed_keeps_the_best_fit(chosen: Solution) -> None:
+    search, stopped = searching(4, lambda _, before, n: Status.INTERRUPTED if before is None and n > 1 else None)
+    assert stopped
+    found = search.answer()
+    assert found.status is Status.INTERRUPTED
+    assert found.state_weight == chosen.state_weight
+    assert found.iterations > 0
+    assert found["J"].estimate == pytest.approx(chosen["J"].estimate, rel=1e-5)
+    assert found.state_weight_choice == search.choice
+
+
+def test_a_first_fit_that_fails_is_fitted_anew_from_its_neighbour(chosen: Solution) -> None:
+    search, _ = searching(4, lambda weight, before, _: Status.STALLED if weight == 1e4 and before is None else None)
+    assert search.trials[4].tells
+    assert search.answer().state_weight == chosen.state_weight
+
+
+def test_a_better_minimum_from_the_guess_is_sought_for_all_and_the_search_goes_on(chosen: Solution) -> None:
+    def worse(weighted: Problem, before: Solution | None) -> Solution:
+        found = weighted.solve(warm_start=before)
+        return found if before is None else replace(found, cost=replace(found.cost, observation=1e3))
+
+    search = _Search(problem(), worse, windows_of(problem()), None)
+    search.run(4)
+    assert search.guessed >= set(search.solutions) - {0}
+    assert search.answer().cost.total < 100
+    assert search.answer().state_weight == chosen.state_weight
 
 
 def test_it_is_written_and_read_back(chosen: Solution, tmp_path: Path) -> None:
