@@ -8,6 +8,8 @@ The covariances are those of the standard errors or, if these are not the same (
 the jackknife: where the model lacks something the residuals are no white noise, and standard errors that presume it may
 be thirty times what estimates from one recording or another differ by; nothing would ever disagree. The jackknife asks
 whether recordings differ by more than stretches within each of them do. Either may be wrong: both verdicts are given.
+A covariance from so few stretches is not exact: the expectation of its inverse is too large by ν/(ν − n − 1), ν one
+less than the stretches and n the parameters, and the statistic is divided by that.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from scipy import special
 
 from spookid.kernels import Array
 from spookid.solution import Solution
-from spookid.uncertainty import believable
+from spookid.solvers.windows import WINDOWS
+from spookid.uncertainty import Sensitivities, believable, times
 
 DISAGREE = 3.0
 """Deviations beyond so many sigma are no accident."""
@@ -50,7 +53,7 @@ class ParameterAgreement:
     unit: str
     estimates: tuple[float, ...]
     std_errs: tuple[float, ...]
-    """NaN where unknown."""
+    """Standard errors, or the jackknife's; NaN where unknown."""
     test: Test
 
     @property
@@ -78,7 +81,7 @@ class Agreement:
         these = f"These {self.recordings} recordings"
         known = [p for p in self.parameters if math.isfinite(p.test.sigma)]
         if not known:
-            return f"{these} cannot be compared: no parameter has a standard error in two of them."
+            return f"{these} cannot be compared: no parameter has an error in two of them."
         apart = sorted((p for p in known if not p.test.agree), key=lambda p: -p.test.sigma)
         jointly = f"; jointly {self.joint.sigma:.1f} sigma" if math.isfinite(self.joint.sigma) else ""
         if apart:
@@ -94,7 +97,7 @@ class Agreement:
         """What the errors of the jackknife mean, and what standard errors say; empty if the errors are these."""
         if self.standard is None:
             return ""
-        larger = f"{max(self.ratio, 1 / self.ratio):.2g} times {'larger' if self.ratio > 1 else 'smaller'}"
+        larger = times(self.ratio, "larger", "smaller")
         return (
             "The errors are those of the jackknife over stretches of each recording: do recordings differ by more than "
             f"their stretches do? By standard errors, which presume white noise and are {larger}: "
@@ -110,46 +113,73 @@ class Agreement:
 def agreement(solutions: Sequence[Solution]) -> Agreement:
     """Compare solutions of one problem, each on a recording of its own."""
     ratio = _ratio(solutions)
-    usual = _compared(solutions, [s.sensitivities.covariance for s in solutions], ratio, None)
+    usual = _compared(solutions, [_with_bias(s.sensitivities) for s in solutions], ratio, math.inf, None)
     if believable(ratio) or not math.isfinite(ratio):
         return usual
-    return _compared(solutions, [s.sensitivities.covariance_sandwich for s in solutions], ratio, usual)
+    sandwiches = [s.sensitivities.covariance_sandwich for s in solutions]
+    return _compared(solutions, sandwiches, ratio, WINDOWS - 1, usual)
+
+
+def _with_bias(known: Sensitivities) -> Array:
+    """Covariance with the standard errors on its diagonal, which include the bias, (n_p, n_p)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wider = known.standard_errors / np.sqrt(np.diag(known.covariance))
+    return np.asarray(known.covariance * np.outer(wider, wider))
 
 
 def _compared(
-    solutions: Sequence[Solution], covariances: Sequence[Array], ratio: float, standard: Agreement | None
+    solutions: Sequence[Solution],
+    covariances: Sequence[Array],
+    ratio: float,
+    freedom: float,
+    standard: Agreement | None,
 ) -> Agreement:
-    """By these errors, whose order of parameters is that of the sensitivities."""
+    """By these errors, whose order of parameters is that of the sensitivities.
+
+    Args:
+        freedom: of each covariance.
+    """
     first = solutions[0]
     places = {name: place for place, name in enumerate(first.sensitivities.names)}
+    every = [np.sqrt(np.diag(covariance)) for covariance in covariances]
     parameters = []
     for name in (name for name, parameter in first.parameters.items() if not parameter.fixed):
         estimates = tuple(s[name].estimate for s in solutions)
-        errors = tuple(math.sqrt(covariance[places[name], places[name]]) for covariance in covariances)
-        parameters.append(ParameterAgreement(name, first[name].unit, estimates, errors, _alone(estimates, errors)))
-    joint = _jointly(parameters, [places[p.name] for p in parameters], covariances)
+        errors = tuple(float(of_one[places[name]]) for of_one in every)
+        test = _alone(estimates, errors, _shrunk(1, freedom))
+        parameters.append(ParameterAgreement(name, first[name].unit, estimates, errors, test))
+    joint = _jointly(parameters, [places[p.name] for p in parameters], covariances, freedom)
     return Agreement(len(solutions), tuple(parameters), joint, ratio, standard)
 
 
+def _shrunk(count: int, freedom: float) -> float:
+    """What the inverse covariance of so many parameters is on the average too large by, inverted; 0 if it has none."""
+    return 1.0 if math.isinf(freedom) else max(freedom - count - 1, 0.0) / freedom
+
+
 def _ratio(solutions: Sequence[Solution]) -> float:
-    ratios = [s.sensitivities.agreement for s in solutions]
-    known = [math.log(ratio) for ratio in ratios if math.isfinite(ratio)]
-    return math.exp(sum(known) / len(known)) if known else math.nan
+    """NaN if not every recording that has errors has both kinds."""
+    known = [s.sensitivities for s in solutions if np.any(np.isfinite(s.sensitivities.standard_errors))]
+    logarithms = np.log([sensitivities.agreement for sensitivities in known])
+    return float(np.exp(np.mean(logarithms))) if known else math.nan
 
 
-def _alone(estimates: Sequence[float], errors: Sequence[float]) -> Test:
+def _alone(estimates: Sequence[float], errors: Sequence[float], shrunk: float) -> Test:
     known = np.isfinite(errors) & (np.array(errors) > 0)
     if known.sum() < 2:
         return Test(math.nan, 0, math.nan)
     values, weights = np.array(estimates)[known], 1 / np.array(errors)[known] ** 2
     mean = float(weights @ values / weights.sum())
-    return _test(float(weights @ (values - mean) ** 2), int(known.sum()) - 1)
+    return _test(shrunk * float(weights @ (values - mean) ** 2), int(known.sum()) - 1)
 
 
-def _jointly(parameters: Sequence[ParameterAgreement], places: Sequence[int], covariances: Sequence[Array]) -> Test:
-    """Of the parameters that have an error in every recording."""
-    known = [i for i, p in enumerate(parameters) if all(error > 0 for error in p.std_errs)]
-    if not known or len(covariances) < 2:
+def _jointly(
+    parameters: Sequence[ParameterAgreement], places: Sequence[int], covariances: Sequence[Array], freedom: float
+) -> Test:
+    """Of the parameters that have an error in every recording, if these are not too many for the covariances."""
+    known = [i for i, p in enumerate(parameters) if all(0 < error < math.inf for error in p.std_errs)]
+    shrunk = _shrunk(len(known), freedom)
+    if not known or len(covariances) < 2 or not shrunk:
         return Test(math.nan, 0, math.nan)
     rows = [places[i] for i in known]
     scale = np.array([np.mean(parameters[i].std_errs) for i in known])
@@ -158,7 +188,7 @@ def _jointly(parameters: Sequence[ParameterAgreement], places: Sequence[int], co
     values = list(np.array([parameters[i].estimates for i in known]).T / scale)
     mean = np.linalg.lstsq(sum(precisions), sum(p @ v for p, v in zip(precisions, values, strict=True)), rcond=None)[0]
     statistic = sum(float((v - mean) @ p @ (v - mean)) for p, v in zip(precisions, values, strict=True))
-    return _test(statistic, (len(covariances) - 1) * len(known))
+    return _test(shrunk * statistic, (len(covariances) - 1) * len(known))
 
 
 def _test(statistic: float, freedom: int) -> Test:

@@ -89,6 +89,8 @@ def _model(model: CrossValidation) -> dict[str, Any]:
         ],
         "agreement": {
             "verdict": model.agreement.verdict,
+            "errors": "standard" if model.agreement.standard is None else "jackknife",
+            "standard_over_jackknife": _finite(model.agreement.ratio),
             "verdict_by_standard_errors": (model.agreement.standard or model.agreement).verdict,
             "joint": _test(model.agreement.joint),
             "parameters": parameters,

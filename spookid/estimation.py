@@ -18,7 +18,7 @@ from spookid.errors import ProblemError, shown
 from spookid.factor import Group
 from spookid.influence import Influence
 from spookid.joints import ROWS
-from spookid.knowledge import at_bounds, learn
+from spookid.knowledge import at_bounds, disagreement, learn
 from spookid.outlining import mechanism
 from spookid.parameter import Parameter, substitute
 from spookid.problem import BACKENDS, STATE_WEIGHT, Problem
@@ -214,6 +214,7 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, do
     notices = [*assembly.notices, *filter(None, [kernels.notice]), *_redundant(outcome), *_unphysical(problem, values)]
     notices += knowledge.notices
     if outcome.status is Status.CONVERGED:
+        notices += disagreement(assembly, knowledge.sensitivities)
         notices += step_errors.notices(assembly, outcome.point, knowledge.sensitivities, leans.step_error)
         notices += weight_check.notices(assembly, outcome.point, held, knowledge, motion) if doubtful else []
     known = [_estimate(p, problem, values[p.name], knowledge.sensitivities, leans) for p in problem.parameters]

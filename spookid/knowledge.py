@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,17 @@ from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.student import Variances
 from spookid.transcription import Point, Transcription
-from spookid.uncertainty import AT_BOUND, IMPULSES, Analysis, Evidence, Sensitivities, WeakDirection, analyse, unseen
+from spookid.uncertainty import (
+    AT_BOUND,
+    IMPULSES,
+    Analysis,
+    Evidence,
+    Sensitivities,
+    WeakDirection,
+    analyse,
+    times,
+    unseen,
+)
 
 OBSERVATION = "observation of "
 """How labels of observation rows begin."""
@@ -70,7 +79,6 @@ def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_], biased: boo
         *_known_from_priors(assembly, evidence, result, magnitudes),
         *_too_heavy(assembly, result),
         *_off(assembly, result),
-        *(_doubtful(assembly, result) if biased else ()),
     )
     return Knowledge(replace(analysis, sensitivities=result), contraction, edges, notices)
 
@@ -153,20 +161,19 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     ]
 
 
-def _doubtful(assembly: Assembly, result: Sensitivities) -> list[str]:
+def disagreement(assembly: Assembly, result: Sensitivities) -> list[str]:
     """A notice of standard errors that are not those of the jackknife."""
     if result.believed:
         return []
     units = {p.name: p.unit for p in assembly.problem.free}
     errors = np.sqrt(np.diag(result.covariance_sandwich)).tolist()
-    pairs = [(name, error) for name, error in zip(result.names, errors, strict=True) if math.isfinite(error)]
+    pairs = [(name, error) for name, error in zip(result.names, errors, strict=True) if np.isfinite(error)]
     amounts = ", ".join(f"{name} {error:.2g} {units[name]}".rstrip() for name, error in pairs)
-    times = f"{max(result.agreement, 1 / result.agreement):.2g} times {'less' if result.agreement > 1 else 'more'}"
     return [
         "Standard errors presume white noise, which the residuals are not, as where the model lacks something: over "
-        f"stretches of the recordings the estimates scatter {times} than they say. The errors of the jackknife, which "
-        f"presumes no more than that each stretch errs by itself, are {amounts}. Further recordings tell which to "
-        "believe (`spookid crossvalidate`)."
+        f"stretches of the recordings the estimates scatter {times(result.agreement, 'less', 'more')} than they say. "
+        "The errors of the jackknife, which presumes no more than that each stretch errs by itself, are "
+        f"{amounts}. Further recordings tell which to believe (`spookid crossvalidate`)."
     ]
 
 

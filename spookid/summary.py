@@ -31,7 +31,7 @@ _ERRORS_FROM = (
 )
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
 _WEAK_VERDICT = "Until then these estimates mean little."
-_WEAK_IF_WHITE = "How hardly the data see them is told for white noise, which a notice below doubts."
+_WEAK_IF_WHITE = "How hardly the data see what they see is told for white noise, which a notice below doubts."
 _STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
 _CRITERIA = {
     ERRORS: "it has the least expected errors (geometric mean of the relative ones; standard errors, and what the time "
@@ -54,7 +54,7 @@ def summarize(solution: Solution) -> str:
     sections = [
         _headline(solution),
         _parameters(solution),
-        _weak(solution.sensitivities),
+        _weak(solution.sensitivities, solution.status is Status.CONVERGED),
         _fit(solution.trajectories),
         _cost(solution),
         _friction(solution),
@@ -220,12 +220,14 @@ def weak_words(weak: WeakDirection) -> str:
     return f"The data {verb} that these change together: {changes}{size}. {weak.advice}".rstrip()
 
 
-def _weak(known: Sensitivities) -> list[str]:
+def _weak(known: Sensitivities, converged: bool) -> list[str]:
     if not known.weak:
         return []
     lines = [line for direction in known.weak for line in _wrapped(weak_words(direction), "  - ")]
-    doubtful = not known.believed and any(direction.singular_value >= UNSEEN for direction in known.weak)
-    return ["Weak directions", *lines, *_wrapped(_WEAK_IF_WHITE if doubtful else _WEAK_VERDICT)]
+    hardly = sum(direction.singular_value >= UNSEEN for direction in known.weak)
+    doubtful = converged and hardly > 0 and known.agreement > AGREES
+    verdicts = [_WEAK_VERDICT] * (not doubtful or hardly < len(known.weak)) + [_WEAK_IF_WHITE] * doubtful
+    return ["Weak directions", *lines, *_wrapped(" ".join(verdicts))]
 
 
 def _fit(trajectories: Sequence[Trajectory]) -> list[str]:

@@ -140,6 +140,12 @@ class Sensitivities:
         return np.asarray(self.covariance / np.outer(errors, errors))
 
 
+def times(ratio: float, more: str, less: str) -> str:
+    """How many times more or less, in words."""
+    size = max(ratio, 1 / ratio)
+    return f"{size:.{1 if size < 9.95 else 0}f} times {more if ratio > 1 else less}"
+
+
 def believable(agreement: float) -> bool:
     """True if the estimates of stretches of the recordings scatter as the noise that was found says."""
     return 1 / AGREES <= agreement <= AGREES

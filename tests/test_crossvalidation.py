@@ -17,7 +17,8 @@ from scipy import stats
 from solutions import solution as solved
 
 from spookid import Parameter, Problem, ProblemError, Recording, Status, Variational, load_problem
-from spookid.agreement import agreement
+from spookid.agreement import ParameterAgreement, _jointly, agreement
+from spookid.agreement import Test as ChiSquare
 from spookid.cases import cases, same_recordings
 from spookid.cli import main
 from spookid.crossvalidation import CrossValidation, verdict
@@ -118,7 +119,7 @@ def test_the_errors_are_those_of_the_jackknife_where_the_noise_is_not_white(time
     assert found.ratio == pytest.approx(times)
     assert (found.standard is not None) == jackknife
     assert found.parameters[0].std_errs[0] == pytest.approx(0.1 if jackknife else 0.1 * times)
-    assert ("do not agree on J: 4.1 sigma" in found.verdict) == jackknife
+    assert ("do not agree on J: 3.9 sigma" in found.verdict) == jackknife  # 4.1 if twenty stretches told it exactly
     assert found.standard is None or found.standard.parameters[0].std_errs[0] == pytest.approx(0.1 * times)
 
 
@@ -136,6 +137,52 @@ def test_measured_releases_disagree_on_viscous_friction_and_agree_on_dry() -> No
     usual = found["dry"].standard
     assert usual is not None
     assert min(usual.parameters[0].std_errs) > 5 * max(J.std_errs)  # these never disagree
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_scatter_of_twenty_stretches_is_no_exact_covariance(count: int) -> None:
+    rng, stretches = np.random.default_rng(count), 20
+    sigmas = []
+    for _ in range(400):
+        values = rng.normal(size=(3, stretches, count))
+        covariances = [np.cov(v.T).reshape(count, count) / stretches for v in values]
+        pairs = [
+            ParameterAgreement(
+                f"p{i}",
+                "",
+                tuple(values[:, :, i].mean(axis=1).tolist()),
+                tuple(math.sqrt(c[i, i]) for c in covariances),
+                ChiSquare(math.nan, 0, math.nan),
+            )
+            for i in range(count)
+        ]
+        sigmas.append(_jointly(pairs, range(count), covariances, stretches - 1).sigma)
+    assert np.mean(np.array(sigmas) > 1.96) < 0.08
+    assert np.mean(np.array(sigmas) > 3.0) <= 0.01
+    assert math.isnan(_jointly(pairs * 18, [0] * 18, covariances, stretches - 1).sigma)  # too many to be told
+
+
+def test_standard_errors_are_compared_with_their_bias() -> None:
+    pair = [with_estimates((value, 5.0), (0.1, 1.0)) for value in (1.0, 1.5)]
+    J = pair[0].sensitivities.names.index("J")
+    off = [replace(s, sensitivities=replace(s.sensitivities, bias=np.where(np.arange(3) == J, 0.1, 0.0))) for s in pair]
+    error = off[0].sensitivities.standard_errors[J]
+    assert error > 0.13
+    found = agreement(off)
+    assert found.standard is None
+    assert found.parameters[0].std_errs == pytest.approx((error, error))
+    assert found.parameters[0].test.statistic == pytest.approx(0.125 / error**2)
+
+
+def test_one_recording_without_a_jackknife_leaves_standard_errors() -> None:
+    pair = [with_estimates((value, 5.0), (0.1, 1.0)) for value in (1.0, 1.5)]
+    narrow, unknown = (
+        replace(s, sensitivities=replace(s.sensitivities, covariance_sandwich=factor * s.sensitivities.covariance))
+        for s, factor in zip(pair, (0.01, math.nan), strict=True)
+    )
+    found = agreement([narrow, unknown])
+    assert found.standard is None
+    assert found.parameters[0].std_errs == pytest.approx((0.1, 0.1))
 
 
 def test_without_errors_nothing_is_said() -> None:
@@ -268,6 +315,8 @@ def test_the_command_sets_models_side_by_side(here: Path, capsys: pytest.Capture
     viscous, dry = models["models"]
     assert (viscous["name"], dry["name"], dry["recordings"]) == ("viscous", "dry", ["0", "1"])
     assert dry["cv"] < viscous["cv"]
+    assert {m["agreement"]["errors"] for m in (viscous, dry)} <= {"standard", "jackknife"}
+    assert dry["agreement"]["verdict_by_standard_errors"].startswith("These 2 recordings ")
     assert {len(m["scores"]) for m in (viscous, dry)} == {4}
     assert "| dry | mean |" in Path("out/crossvalidation.md").read_text()
 

@@ -184,7 +184,10 @@ def test_weak_directions_are_said_in_words() -> None:
     assert "The data hardly see that these change together: J +100 %, b -40 % (0.5 sigma for 100 %)." in text
     assert "these estimates mean little" in text
     known = replace(known, covariance_sandwich=s.sensitivities.covariance / 25)
-    assert "is told for white noise, which a notice below doubts" in replace(s, sensitivities=known).summary()
+    text = " ".join(replace(s, sensitivities=known).summary().split())
+    assert "these estimates mean little. How hardly the data see what they see is told for white noise" in text
+    wide = replace(known, covariance_sandwich=25 * s.sensitivities.covariance)
+    assert "white noise, which a notice below" not in replace(s, sensitivities=wide).summary()
     known = replace(known, weak=weak[:1])
     assert "these estimates mean little" in replace(s, sensitivities=known).summary()
     assert "Weak" not in replace(s, sensitivities=replace(s.sensitivities, weak=())).summary()

@@ -26,7 +26,7 @@ from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
 from spookid.student import Variances, about, widened
 from spookid.transcription import Transcription
-from spookid.uncertainty import AT_BOUND, NO_FACTOR, NO_FREEDOM, UNOBSERVED, Evidence, analyse
+from spookid.uncertainty import AT_BOUND, NO_FACTOR, NO_FREEDOM, UNOBSERVED, Evidence, analyse, times
 
 TRUTH = {"J": 0.005, "b": 0.004}
 
@@ -426,5 +426,5 @@ def test_errors_that_are_not_those_of_the_jackknife_get_a_notice() -> None:
     known = lacking.sensitivities
     (notice,) = [notice for notice in lacking.notices if "white noise" in notice]
     assert known.agreement > 2
-    assert f"scatter {known.agreement:.2g} times less than they say" in notice
+    assert f"scatter {times(known.agreement, 'less', 'more')} than they say" in notice
     assert f"J {np.sqrt(known.covariance_sandwich[0, 0]):.2g} kg m^2, b " in notice
