@@ -4,12 +4,12 @@ With estimates θ_i and covariances C_i of R recordings and θ̄ = (Σ C_i⁻¹)
 (θ_i − θ̄)ᵀ C_i⁻¹ (θ_i − θ̄) is chi-square with (R − 1) n degrees of freedom if all n parameters are the same in all
 recordings and the errors are right. Its probability is told as that of a normal deviation: "4.1 sigma".
 
-The covariances are those of the standard errors or, if these are not the same (geometric mean over the recordings), of
-the jackknife: where the model lacks something the residuals are no white noise, and standard errors that presume it may
-be thirty times what estimates from one recording or another differ by; nothing would ever disagree. The jackknife asks
-whether recordings differ by more than stretches within each of them do. Either may be wrong: both verdicts are given.
-A covariance from so few stretches is not exact: the expectation of its inverse is too large by ν/(ν − n − 1), ν one
-less than the stretches and n the parameters, and the statistic is divided by that.
+The covariances are those of the standard errors or, if these are far from the same (geometric mean over the
+recordings), of the jackknife: where the model lacks something the residuals are no white noise, and standard errors
+that presume it may be thirty times what estimates from one recording or another differ by; nothing would ever disagree.
+The jackknife asks whether recordings differ by more than stretches within each of them do. Either may be wrong: both
+verdicts are given. A covariance from so few stretches is not exact: the expectation of its inverse is too large by ν/(ν
+− n − 1), ν one less than the stretches and n the parameters, and the statistic is divided by that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scipy import special
 from spookid.kernels import Array
 from spookid.solution import Solution
 from spookid.solvers.windows import WINDOWS
-from spookid.uncertainty import Sensitivities, believable, times
+from spookid.uncertainty import Sensitivities, doubted, times
 
 DISAGREE = 3.0
 """Deviations beyond so many sigma are no accident."""
@@ -114,7 +114,7 @@ def agreement(solutions: Sequence[Solution]) -> Agreement:
     """Compare solutions of one problem, each on a recording of its own."""
     ratio = _ratio(solutions)
     usual = _compared(solutions, [_with_bias(s.sensitivities) for s in solutions], ratio, math.inf, None)
-    if believable(ratio) or not math.isfinite(ratio):
+    if not doubted(ratio, min(len(s.trajectories[0].t) for s in solutions) / WINDOWS):
         return usual
     sandwiches = [s.sensitivities.covariance_sandwich for s in solutions]
     return _compared(solutions, sandwiches, ratio, WINDOWS - 1, usual)

@@ -20,11 +20,13 @@ from spookid.transcription import Point, Transcription
 from spookid.uncertainty import (
     AT_BOUND,
     IMPULSES,
+    NOT_WHITE,
     Analysis,
     Evidence,
     Sensitivities,
     WeakDirection,
     analyse,
+    doubted,
     times,
     unseen,
 )
@@ -163,14 +165,15 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
 
 def disagreement(assembly: Assembly, result: Sensitivities) -> list[str]:
     """A notice of standard errors that are not those of the jackknife."""
-    if result.believed:
+    steps = [chain.steps for chain in assembly.transcription.chains]
+    if not doubted(result.agreement, sum(steps) / len(steps) / windows.WINDOWS):
         return []
     units = {p.name: p.unit for p in assembly.problem.free}
     errors = np.sqrt(np.diag(result.covariance_sandwich)).tolist()
     pairs = [(name, error) for name, error in zip(result.names, errors, strict=True) if np.isfinite(error)]
     amounts = ", ".join(f"{name} {error:.2g} {units[name]}".rstrip() for name, error in pairs)
     return [
-        "Standard errors presume white noise, which the residuals are not, as where the model lacks something: over "
+        f"{NOT_WHITE}, as where the model lacks something: over "
         f"stretches of the recordings the estimates scatter {times(result.agreement, 'less', 'more')} than they say. "
         "The errors of the jackknife, which presumes no more than that each stretch errs by itself, are "
         f"{amounts}. Further recordings tell which to believe (`spookid crossvalidate`)."

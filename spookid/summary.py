@@ -12,7 +12,7 @@ import numpy as np
 from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Solution, Trajectory
 from spookid.solvers.status import Status
-from spookid.uncertainty import AGREES, AT_BOUND, IMPULSES, UNSEEN, Sensitivities, WeakDirection
+from spookid.uncertainty import AGREES, AT_BOUND, IMPULSES, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
 from spookid.weight_choice import APART, ERRORS, PREDICTION, REPLAY, TOLERANCE, WORST, WeightChoice
 
 WIDTH = 100
@@ -54,7 +54,7 @@ def summarize(solution: Solution) -> str:
     sections = [
         _headline(solution),
         _parameters(solution),
-        _weak(solution.sensitivities, solution.status is Status.CONVERGED),
+        _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
         _cost(solution),
         _friction(solution),
@@ -220,12 +220,12 @@ def weak_words(weak: WeakDirection) -> str:
     return f"The data {verb} that these change together: {changes}{size}. {weak.advice}".rstrip()
 
 
-def _weak(known: Sensitivities, converged: bool) -> list[str]:
+def _weak(known: Sensitivities, notices: Sequence[str]) -> list[str]:
     if not known.weak:
         return []
     lines = [line for direction in known.weak for line in _wrapped(weak_words(direction), "  - ")]
     hardly = sum(direction.singular_value >= UNSEEN for direction in known.weak)
-    doubtful = converged and hardly > 0 and known.agreement > AGREES
+    doubtful = hardly > 0 and known.agreement > 1 and any(notice.startswith(NOT_WHITE) for notice in notices)
     verdicts = [_WEAK_VERDICT] * (not doubtful or hardly < len(known.weak)) + [_WEAK_IF_WHITE] * doubtful
     return ["Weak directions", *lines, *_wrapped(" ".join(verdicts))]
 

@@ -25,7 +25,7 @@ from spookid.summary import (
     summarize,
     uncertain,
 )
-from spookid.uncertainty import NO_FACTOR, WeakDirection
+from spookid.uncertainty import NO_FACTOR, NOT_WHITE, WeakDirection
 
 NAN, INF = math.nan, math.inf
 
@@ -184,6 +184,7 @@ def test_weak_directions_are_said_in_words() -> None:
     assert "The data hardly see that these change together: J +100 %, b -40 % (0.5 sigma for 100 %)." in text
     assert "these estimates mean little" in text
     known = replace(known, covariance_sandwich=s.sensitivities.covariance / 25)
+    s = replace(s, notices=(*s.notices, f"{NOT_WHITE}."))
     text = " ".join(replace(s, sensitivities=known).summary().split())
     assert "these estimates mean little. How hardly the data see what they see is told for white noise" in text
     wide = replace(known, covariance_sandwich=25 * s.sensitivities.covariance)
