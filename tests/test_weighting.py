@@ -148,6 +148,7 @@ def test_a_weight_with_a_bad_replay_is_not_taken_if_others_that_predict_have_a_b
     assert choice(*errors, replay=(9.0, 3.0, 3.0, 1.3, 1.0, 0.1)).best.weight == 1000  # the last predicts too badly
     assert choice(*errors, replay=(9.0, 3.0, 3.0, 1.4, 1.0, 0.1)).best.weight == 10000
     assert choice(*errors, replay=[math.inf] * 6).best.weight == 100
+    assert choice(*errors, replay=(90.0, 30.0, 30.0, 13.0, 10.0, 1.0)).best.weight == 100  # all went astray
     believed = choice(*errors, replay=(9.0, 3.0, 3.0, 1.3, 1.0, 0.1), standard=(0.3, 0.1, *[0.2] * 4), agreement=1.0)
     assert believed.best.weight == 10  # noise in the motion spoils every replay
 
