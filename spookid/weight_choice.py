@@ -30,7 +30,7 @@ REPLAY = 1.35
 _ASTRAY = 4.0
 """A replay that misses by so many times what windows are missed by went astray, and which did so least says nothing.
 With Spook's steps of 10 ms, whose dissipation no weight makes up for, the best replay of an exactly integrated Furuta
-pendulum misses by 8 times as much, with J_Azz 7 times too large; those of measured pendulums mostly by 0.9 to 2 times."""
+pendulum misses by 8 times as much, with J_Azz 7 times too large; those of measured pendulums mostly by 1 to 2 times."""
 APART = 2.5
 """Standard errors by which its estimates may differ from those that predict best: chance brings more in 5 % of cases if
 there are four parameters."""
