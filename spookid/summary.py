@@ -226,8 +226,11 @@ def _weak(known: Sensitivities, notices: Sequence[str]) -> list[str]:
     lines = [line for direction in known.weak for line in _wrapped(weak_words(direction), "  - ")]
     hardly = sum(direction.singular_value >= UNSEEN for direction in known.weak)
     doubtful = hardly > 0 and known.agreement > 1 and any(notice.startswith(NOT_WHITE) for notice in notices)
-    verdicts = [_WEAK_VERDICT] * (not doubtful or hardly < len(known.weak)) + [_WEAK_IF_WHITE] * doubtful
-    return ["Weak directions", *lines, *_wrapped(" ".join(verdicts))]
+    if not doubtful:
+        verdict = _WEAK_VERDICT
+    else:
+        verdict = _WEAK_IF_WHITE if hardly == len(known.weak) else f"{_WEAK_VERDICT} {_WEAK_IF_WHITE}"
+    return ["Weak directions", *lines, *_wrapped(verdict)]
 
 
 def _fit(trajectories: Sequence[Trajectory]) -> list[str]:

@@ -22,9 +22,8 @@ _DOUBLED = 2.0
 """Nor where expected errors have grown by this factor, and prediction errors are on the way out."""
 WORST = 2.5
 """A weight with the least expected errors must not predict worse than the best one by more than this factor, that by
-which its standard errors miss the jackknife's included: two halves of a doubt are one. With 160 twins, most of them
-moved by noise, it is 2.35 at most; with swing-ups of a measured pendulum 2.7 to 3.6 and with its viscous releases 4.2,
-whose models lack something."""
+which its standard errors miss the jackknife's included: two halves of a doubt are one. With 116 twins, most of them
+moved by noise, it is 2.35 at most; with viscous friction in the place of dry, of a measured release, 4.2 and 4.3."""
 REPLAY = 1.35
 """Nor must the replay of a weight that predicts well miss by more than this factor of the least one."""
 _ASTRAY = 4.0
