@@ -19,8 +19,9 @@ from spookid.priors import NAME as PRIOR
 from spookid.priors import prior_factor
 from spookid.problem import Problem
 from spookid.recording import Recording
-from spookid.sampling import Grid, grid, held, observed
+from spookid.sampling import Grid, grid, held, moments, observed
 from spookid.steppers.impulses import Settings
+from spookid.statistics.noise import Size, sizes
 from spookid.transcription import Chain, Point, Transcription
 
 WIDTH_SHARE = 0.01
@@ -44,6 +45,8 @@ class Evidence:
     """(N, n_o), NaN where missing."""
     inputs: Array
     """u at each step, (N, n_u)."""
+    means: tuple[Array, Array]
+    """Of u over each step the mean, and the mean with a weight that rises from 0 to 1 over it, each (N − 1, n_u)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,8 @@ class Assembly:
     start: Point
     widths: Array
     """Friction width of each hinge, (n_j,) [rad/s]."""
+    noise: tuple[Size, ...]
+    """What is random, and how large; none if the weights are given."""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -78,7 +83,7 @@ def assemble(problem: Problem) -> Assembly:
     _refuse_what_is_only_simulated(problem)
     problem.stepper.check_model(problem.model)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
-    settings = Settings.of(problem.model)
+    settings = Settings.of(problem.model, len(problem.observations))
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence)
     constants = numbers(problem, settings, widths)
@@ -102,7 +107,8 @@ def assemble(problem: Problem) -> Assembly:
         tuple(unknowns(problem, e, widths, e.guess.states) for e in evidence),
         contiguous([problem.guess[p.name] for p in free]),
     )
-    return Assembly(problem, settings, constants, evidence, transcription, start, widths)
+    noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
+    return Assembly(problem, settings, constants, evidence, transcription, start, widths, noise)
 
 
 def _refuse_what_is_only_simulated(problem: Problem) -> None:
@@ -117,7 +123,10 @@ def gather(problem: Problem, recording: Recording) -> Evidence:
     guess = initialization.guess(problem.model, problem.observations, recording, steps, problem.guess, problem.cutoff)
     measured = [observed(recording, o.signal, steps, period=o.period) for o in problem.observations]
     inputs = [held(recording, signal, steps) for signal in problem.model.signals]
-    return Evidence(recording, steps, guess, _columns(measured, steps.count), _columns(inputs, steps.count))
+    over = [moments(recording, signal, steps) for signal in problem.model.signals]
+    means = tuple(_columns([pair[i] for pair in over], steps.count - 1) for i in range(2))
+    columns = _columns(measured, steps.count), _columns(inputs, steps.count)
+    return Evidence(recording, steps, guess, *columns, (means[0], means[1]))
 
 
 def unknowns(problem: Problem, evidence: Evidence, widths: Array, states: Array) -> Array:
@@ -126,7 +135,7 @@ def unknowns(problem: Problem, evidence: Evidence, widths: Array, states: Array)
     angles = np.unwrap(hinge_angles(problem.model, poses, problem.guess), axis=0)
     rates = np.diff(angles, axis=0) / evidence.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
-    return contiguous(problem.scheme.start(problem.model, states, slips))
+    return contiguous(problem.scheme.start(problem.model, states, angles, slips))
 
 
 def slip_widths(problem: Problem, evidence: tuple[Evidence, ...]) -> Array:
@@ -157,6 +166,9 @@ def numbers(problem: Problem, settings: Settings, widths: Array) -> tuple[Consta
         *(Constant(settings.slip_width[j], float(width)) for j, width in enumerate(widths)),
         Constant(settings.impulse_width, IMPULSE_SHARE * problem.step * max(weight, 1e-6)),
         *(Constant(p, values[p.name]) for p in problem.parameters if p.name not in free),
+        *(Constant(s, 1.0) for s in ca.vertsplit(settings.disturbance)),
+        *(Constant(s, 1.0) for s in settings.torques.values()),
+        *(Constant(settings.sensors[i], o.sigma or 1.0) for i, o in enumerate(problem.observations[: settings.sensors.numel()])),
     )
 
 
@@ -177,11 +189,12 @@ def _sensors(problem: Problem) -> dict[str, list[Sensor]]:
 def _observe(problem: Problem, settings: Settings, name: str, sensors: list[Sensor]) -> Factor:
     rates = name == "rate observation"
     variables, q, v = problem.scheme.window(problem.model, settings, rates)
-    return observation_factor(name, sensors, variables, State(problem.model, q, v))
+    sigmas = ca.vertcat(*(settings.sensors[problem.observations.index(sensor)] for sensor in sensors))
+    return observation_factor(name, sensors, sigmas, variables, State(problem.model, q, v))
 
 
 def _chain(problem: Problem, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
-    data, missing = {"impulse": contiguous(problem.stepper.inputs(evidence.inputs))}, {}
+    data, missing = {"impulse": contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means))}, {}
     for name, sensors in _sensors(problem).items():
         factor = next(f for f in factors if f.name == name)
         # A factor over several steps observes the middle one.

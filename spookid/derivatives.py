@@ -67,6 +67,19 @@ def pulled_back(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: 
     return ca.vertcat(*steps, ca.gradient(sum_of_rows, parameters))
 
 
+def coefficients(factor: Factor, manifold: Manifold) -> ca.SX:
+    """Symbol of a matrix A, (columns of all its steps, rows)."""
+    return _matrix("A", len(factor.variables) * manifold.tangent, len(factor.rows))
+
+
+def contracted(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: ca.SX) -> ca.SX:
+    """The gradient of Σ A_cr J_rc in δ of each step and the parameters, (columns + n_p,), J the Jacobian in δ."""
+    steps = [jacobian(factor.residual, x, manifold) for x in factor.variables.values()]
+    whole = ca.cse(ca.dot(ca.horzcat(*steps), weights.T))
+    slopes = [gradient(whole, x, manifold) for x in factor.variables.values()]
+    return ca.vertcat(*slopes, ca.gradient(whole, parameters))
+
+
 def some(
     factor: Factor, manifold: Manifold, offset: int, columns: Sequence[int], parameters: ca.SX | None = None
 ) -> ca.SX:

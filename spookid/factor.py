@@ -69,6 +69,10 @@ class Factor:
     cost."""
     box: Box | None = None
     """The law if the rows are those of one; hard."""
+    noise: tuple[str, ...] = ()
+    """Name of the noise that each row is whitened with; empty if its size is not estimated."""
+    density: tuple[int, ...] = ()
+    """Rows whose noise is a density of the newest variables; of others it is one of measurements."""
     private: tuple[int, range] | None = None
     """Offset and tangent columns of unknowns that stand in no other factor and nearly linearly in this one, such as the
     multipliers of rigid joints; solvers may fit them at every point and need not carry them."""

@@ -11,13 +11,23 @@ from pathlib import Path
 import casadi as ca
 
 from spookid.compiled import Kernels, prepare
-from spookid.derivatives import Directions, Recipe, Seeds, augmented, projected, pulled_back, some
-from spookid.factor import Factor
+from spookid.derivatives import (
+    Directions,
+    Recipe,
+    Seeds,
+    augmented,
+    coefficients,
+    contracted,
+    projected,
+    pulled_back,
+    some,
+)
+from spookid.factor import Factor, Group
 from spookid.kernels import Evaluate, Kernel
 from spookid.manifold import Manifold, jacobian
 
 _RESIDUAL, _JACOBIAN, _PROJECTED, _ADJOINT = "residual_{}", "jacobian_{}", "projected_{}", "adjoint_{}"
-_LOCAL, _PRIVATE = "local_{}", "private_{}"
+_LOCAL, _PRIVATE, _CONTRACTED = "local_{}", "private_{}", "contracted_{}"
 """Names of the kernels by the number of the factor."""
 _RETRACT = "retract"
 
@@ -77,6 +87,17 @@ class FactorKernels:
                 recipes.append(self._recipe(_ADJOINT, i, result, [weights]))
         return self._prepared(recipes, "adjoints")
 
+    @cached_property
+    def contractions(self) -> Kernels:
+        """Gradients of weighted sums of the states' Jacobians."""
+        recipes = []
+        for i, factor in enumerate(self.factors):
+            if factor.group is not Group.PRIOR and not factor.pairs:
+                weights = coefficients(factor, self.manifold)
+                result = partial(contracted, factor, self.manifold, self.shared[0], weights)
+                recipes.append(self._recipe(_CONTRACTED, i, result, [ca.vec(weights.T)]))
+        return self._prepared(recipes, "contractions")
+
     def directional(self, directions: Directions) -> Kernels:
         """Residuals with their Jacobians along ``directions`` of each step."""
         if directions not in self._directional:
@@ -117,6 +138,11 @@ class FactorKernels:
     def adjoint(self, factor: Factor) -> Evaluate:
         """Jᵀw of a soft factor; behind its own stepwise arguments the weights w."""
         return self.adjoints.functions[self._named(_ADJOINT, factor)]
+
+    def contraction(self, factor: Factor) -> Evaluate:
+        """The gradient of Σ A_cr J_rc in the tangents of all its steps and the parameters, J the Jacobian in these
+        tangents; behind its own stepwise arguments A, (columns, rows)."""
+        return self.contractions.functions[self._named(_CONTRACTED, factor)]
 
     def projection(self, factor: Factor, directions: Directions) -> Evaluate:
         """Transposed Jacobians along ``directions``, then the residual; behind its own arguments those of ``Seeds``."""

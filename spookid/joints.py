@@ -53,6 +53,8 @@ class Hinge:
     """k [N m]: torque −k (θ − θ₀), θ in (−π, π]."""
     rest_angle: Any = 0
     """θ₀ [rad]."""
+    disturbance: float | None = None
+    """Size of the random torque about its axis [N m/√Hz]; None: it is estimated."""
     limits: Any = None
     """(lower, upper) [rad]: the angle stays between them, less than a turn apart; each pushes back only, with the
     hinge's angular compliance and damping. Needs ``friction="exact"``."""
@@ -117,6 +119,9 @@ class Motor:
     """K, torque per unit of the signal [N m/unit]."""
     shaft_inertia: Any = 0
     """J_shaft [kg m²], felt along the hinge only."""
+    measured: bool = field(default=False, kw_only=True)
+    """True if the signal is a measurement of what the motor did, with noise of its own, such as a current or a torque;
+    False if it is known, such as a command, and only what disturbs the mechanism is random."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:

@@ -73,6 +73,14 @@ def velocities(poses: Array, step: float) -> Array:
     return np.vstack([moved[:1], moved])
 
 
+def central(poses: Array, step: float) -> Array:
+    """Velocities at each pose, the mean of both sides, extrapolated at the ends; (N, 7 n_b) to (N, 6 n_b)."""
+    sides = velocities(np.ascontiguousarray(poses), step)[1:]
+    middle = (sides[1:] + sides[:-1]) / 2
+    first, last = 1.5 * sides[:1] - 0.5 * sides[1:2], 1.5 * sides[-1:] - 0.5 * sides[-2:-1]
+    return np.vstack([first, middle, last])
+
+
 def _frame(frame: Frame, values: Values) -> tuple[Array, Array]:
     return _number(frame.at, values), _number(frame.axes, values)
 

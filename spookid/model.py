@@ -48,10 +48,15 @@ class Mechanics:
 
     def gyroscopic(self, v: ca.SX) -> ca.SX:
         """f_g = (0, −ω × Jω) of each body, (6 n_b,)."""
+        return self.gyroscopic_of(self.mass, v)
+
+    @staticmethod
+    def gyroscopic_of(mass: ca.SX, v: ca.SX) -> ca.SX:
+        """The same for a given M."""
         torques = []
         for i in range(v.numel() // 6):
             omega = v[6 * i + 3 : 6 * i + 6]
-            inertia = self.mass[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6]
+            inertia = mass[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6]
             torques += [ca.SX(3, 1), -ca.cross(omega, inertia @ omega)]
         return ca.densify(ca.vertcat(*torques))
 
@@ -211,15 +216,22 @@ class Model:
         empty = ca.SX(0, 1)
         violation = ca.vertcat(empty, *(relation.violation for relation in relations))
         slip = ca.vertcat(empty, *(relation.slip for relation in relations))
-        blocks = [ca.diagcat(body.mass * ca.SX.eye(3), body.inertia) for body in self.bodies]
         return Mechanics(
             violation=violation,
             constraint=jacobian(violation, q, self.configuration) if self.joints else ca.SX(0, columns),
             slip=ca.jacobian(slip, v),
             angle=ca.vertcat(empty, *(relation.angle for relation in relations)),
-            mass=ca.diagcat(*blocks),
-            force=ca.densify(ca.vertcat(*(ca.vertcat(body.mass * self.gravity, ca.SX(3, 1)) for body in self.bodies))),
+            mass=self.inertia(),
+            force=self.weight(),
         )
+
+    def inertia(self) -> ca.SX:
+        """M, (6 n_b, 6 n_b), block diagonal; rotations in each body's own frame."""
+        return ca.diagcat(*(ca.diagcat(body.mass * ca.SX.eye(3), body.inertia) for body in self.bodies))
+
+    def weight(self) -> ca.SX:
+        """Forces and torques of gravity, (6 n_b,)."""
+        return ca.densify(ca.vertcat(*(ca.vertcat(body.mass * self.gravity, ca.SX(3, 1)) for body in self.bodies)))
 
     @property
     def _still(self) -> ca.SX:

@@ -68,8 +68,8 @@ class Sensor(Protocol):
         """Name of the measured signal in the recordings."""
 
     @property
-    def sigma(self) -> float:
-        """Standard deviation of its noise, in the signal's unit; its residual is divided by it."""
+    def sigma(self) -> float | None:
+        """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given state weight."""
 
     @property
     def unit(self) -> str:
@@ -109,8 +109,8 @@ class HingeAngle:
     hinge: Hinge
     signal: str
     """Name of the measured signal in the recordings."""
-    sigma: float = 1.0
-    """Standard deviation of its noise [rad]; its residual is divided by it."""
+    sigma: float | None = None
+    """Standard deviation of its noise [rad]; None: it is estimated, or 1 with a given state weight."""
     place: str = field(default_factory=declared_at, repr=False)
 
     period = 2 * math.pi
@@ -152,8 +152,8 @@ class PointPosition:
     """Coordinate in the world."""
     signal: str
     """Name of the measured signal in the recordings."""
-    sigma: float = 1.0
-    """Standard deviation of its noise [m]; its residual is divided by it."""
+    sigma: float | None = None
+    """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given state weight."""
     place: str = field(default_factory=declared_at, repr=False)
 
     period = None
@@ -195,8 +195,8 @@ class Observation:
     """Of a ``State`` with ``angle``, ``rate``, ``position``, ``velocity``, ``axes`` and ``angular_velocity``."""
     signal: str
     """Name of the measured signal in the recordings."""
-    sigma: float = 1.0
-    """Standard deviation of its noise, in the signal's unit; its residual is divided by it."""
+    sigma: float | None = None
+    """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given state weight."""
     period: float | None = None
     """The signal's period, for angles 2π; residuals are taken the short way round."""
     unit: str = ""
@@ -223,10 +223,12 @@ class Observation:
 
 
 def _check_sigma(sensor: Sensor) -> None:
+    if sensor.sigma is None:
+        return
     if not (isinstance(sensor.sigma, Real) and math.isfinite(sensor.sigma) and sensor.sigma > 0):
         kind = type(sensor).__name__
         raise ProblemError(
-            f"{sensor.place}: {kind} of {sensor.signal!r} has sigma {sensor.sigma!r}; it must be positive"
+            f"{sensor.place}: {kind} of {sensor.signal!r} has sigma {sensor.sigma!r}; it must be positive, or None to estimate it"
         )
 
 
@@ -250,16 +252,20 @@ def sees_velocities(sensor: Sensor, model: Model) -> bool:
     return int(ca.jacobian(sensor.predicted(state), state.v).nnz()) > 0
 
 
-def observation_factor(name: str, sensors: Sequence[Sensor], variables: Mapping[int, ca.SX], state: State) -> Factor:
+def observation_factor(
+    name: str, sensors: Sequence[Sensor], sigmas: ca.SX, variables: Mapping[int, ca.SX], state: State
+) -> Factor:
     """Observations of one step: (predicted − measured)/σ (Δy, equation 3.6).
 
     The step's data are the measured values followed by a mask, 1 where there is a sample and 0 where it is missing.
 
     Args:
+        sigmas: symbols of σ, one a sensor.
         variables: unknowns of the steps that ``state`` is written in.
     """
     n = len(sensors)
     data = ca.SX.sym("y", 2 * n)
-    rows = [data[n + i] * error(sensor, state, data[i]) / sensor.sigma for i, sensor in enumerate(sensors)]
+    rows = [data[n + i] * error(sensor, state, data[i]) / sigmas[i] for i, sensor in enumerate(sensors)]
     labels = tuple(f"observation of {sensor.signal}" for sensor in sensors)
-    return Factor(name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels)
+    noise = tuple(sensor.signal for sensor in sensors)
+    return Factor(name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels, noise=noise)

@@ -18,6 +18,7 @@ from spookid.parameter import Parameter, parameters_in
 from spookid.recording import Recording
 from spookid.sampling import grid, held
 from spookid.steppers.dry_friction import DryFriction, Form
+from spookid.steppers.joint_space import JointSpace
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
 
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 BACKENDS = ("lm", "ipopt")
 FRICTIONS = ("smooth", "exact", "mpcc")
 AUTO: Literal["auto"] = "auto"
-"""The state weight that the data choose."""
-STATE_WEIGHT = 100.0
-"""κ unless the user says otherwise."""
+"""The same as no state weight: the noise is estimated."""
+Dynamics = Literal["estimated", "hard", "weight"]
+"""Where the weight of the equations of motion comes from: noise that the data tell, none at all, or a given number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +56,11 @@ class Problem:
     observations: Sequence[Sensor] = ()
     step: float = 0.01
     """h [s]."""
-    state_weight: float | Literal["auto"] = STATE_WEIGHT
-    """κ: weight of the squared impulse residuals [1/(N s)²] against the squared observation residuals; "auto" lets the
-    data choose it (see ``spookid.weighting``)."""
-    stepper: Spook | Variational = field(default_factory=Spook)
+    state_weight: float | Literal["auto"] | None = None
+    """None (or "auto"): the sizes of what disturbs the motion and of the sensors' noise are estimated together with the
+    parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
+    [1/(N s)²] against the squared observation residuals; ``math.inf`` makes the dynamics hard."""
+    stepper: Spook | Variational = field(default_factory=Variational)
     friction: str = "smooth"
     """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
     and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; a simulation solves each
@@ -91,11 +93,11 @@ class Problem:
     def _check_settings(self) -> None:
         for name in ("step", "state_weight", "friction_width", "cutoff"):
             value = getattr(self, name)
-            if (value is None and name == "friction_width") or (name == "state_weight" and value == AUTO):
+            if (value is None and name in ("friction_width", "state_weight")) or value == AUTO and name == "state_weight":
                 continue
             finite = isinstance(value, Real) and (math.isfinite(value) or name == "state_weight")
             if not (finite and value > 0):
-                other = ' or "auto"' if name == "state_weight" else ""
+                other = ", or left out to estimate the noise" if name == "state_weight" else ""
                 raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number{other}")
         if self.friction not in FRICTIONS:
             raise ProblemError(f"{self._what}: friction {self.friction!r} is not known; choose from {_list(FRICTIONS)}")
@@ -134,9 +136,16 @@ class Problem:
         return f"{self.place}: Problem {self.name!r}"
 
     @property
+    def dynamics(self) -> Dynamics:
+        """Where the weight of the equations of motion comes from."""
+        if self.state_weight is None or self.state_weight == AUTO:
+            return "estimated"
+        return "weight" if math.isfinite(self.state_weight) else "hard"
+
+    @property
     def weight(self) -> float:
-        """κ as a number: the default as long as the data have not chosen it."""
-        return STATE_WEIGHT if self.state_weight == AUTO else float(self.state_weight)
+        """κ as a number: 1 where residuals are whitened by the noise that is estimated."""
+        return 1.0 if self.dynamics == "estimated" else float(cast(float, self.state_weight))
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -158,9 +167,12 @@ class Problem:
         return {p.name: float(self.initial.get(p.name, p.guess)) for p in self.parameters}
 
     @property
-    def scheme(self) -> Spook | Variational:
-        """The stepper with the form of dry friction."""
-        return replace(self.stepper, law=DryFriction(cast(Form, self.friction)))
+    def scheme(self) -> Spook | Variational | JointSpace:
+        """The stepper with the form of dry friction and of what is random."""
+        law = DryFriction(cast(Form, self.friction))
+        if self.dynamics == "estimated" and isinstance(self.stepper, Variational):
+            return JointSpace(law)
+        return replace(self.stepper, law=law)
 
     def with_(self, **changes: Any) -> Problem:
         """A copy with any of Problem's arguments changed.
@@ -198,12 +210,9 @@ class Problem:
                 start that does not fit.
         """
         from spookid.estimation import solve  # studies build on problems, not the other way round
-        from spookid.weighting import solve_weighted
 
         own = {name: options.pop(name) for name in list(options) if name in self.__dataclass_fields__}
         problem = self.with_(**own)
-        if problem.state_weight == AUTO:
-            return solve_weighted(problem, backend, options, callback, warm_start)
         return solve(problem, backend, options, callback, warm_start)
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:

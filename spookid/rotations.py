@@ -35,6 +35,33 @@ def matrix(e: ca.SX) -> ca.SX:
     )
 
 
+def from_matrix(R: ca.SX) -> ca.SX:
+    """The quaternion of a rotation matrix (3, 3), (4,): of the four ways to it the one that divides by the largest
+    component (Shepperd, Journal of Guidance and Control 1, 1978)."""
+    m = [[R[i, j] for j in range(3)] for i in range(3)]
+    squares = [
+        1 + m[0][0] + m[1][1] + m[2][2],
+        1 + m[0][0] - m[1][1] - m[2][2],
+        1 - m[0][0] + m[1][1] - m[2][2],
+        1 - m[0][0] - m[1][1] + m[2][2],
+    ]
+    skew = [m[2][1] - m[1][2], m[0][2] - m[2][0], m[1][0] - m[0][1]]
+    sums = [m[0][1] + m[1][0], m[0][2] + m[2][0], m[1][2] + m[2][1]]
+    ways = [
+        (squares[0], *skew),
+        (skew[0], squares[1], sums[0], sums[1]),
+        (skew[1], sums[0], squares[2], sums[2]),
+        (skew[2], sums[1], sums[2], squares[3]),
+    ]
+    result = ca.vertcat(*ways[0]) / (2 * ca.sqrt(ca.fmax(squares[0], 1e-300)))
+    largest = squares[0]
+    for square, way in zip(squares[1:], ways[1:], strict=True):
+        larger = square > largest
+        result = ca.if_else(larger, ca.vertcat(*way) / (2 * ca.sqrt(ca.fmax(square, 1e-300))), result)
+        largest = ca.fmax(largest, square)
+    return result
+
+
 def exponential(psi: ca.SX) -> ca.SX:
     """exp(ψ) = (cos |ψ|/2, ψ/|ψ| sin |ψ|/2), (3,) to (4,), by its series near ψ = 0 (equation 2.13)."""
     square = ca.dot(psi, psi)

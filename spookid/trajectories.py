@@ -53,7 +53,7 @@ def _trajectory(
 ) -> Trajectory:
     problem, steps = assembly.problem, evidence.grid.count
     bodies = len(problem.model.bodies)
-    states = problem.scheme.states(problem.model, unknowns, problem.step)
+    states = _states(problem, unknowns, constants)
     predicted = predict(problem, states, constants)
     friction, sticks, _ = dry_friction(assembly, evidence, unknowns, constants)
     return Trajectory(
@@ -71,6 +71,13 @@ def _trajectory(
         friction=friction,
         sticks=sticks,
     )
+
+
+def _states(problem: Problem, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
+    """x = (q, v) at every step, (N, 13 n_b)."""
+    symbol = ca.SX.sym("x", unknowns.shape[1])
+    poses = _map([symbol], problem.scheme.configuration(problem.model, symbol), [contiguous(unknowns)], constants)
+    return problem.scheme.states(problem.model, poses, unknowns, problem.step)
 
 
 def _impulses(problem: Problem, residuals: dict[str, Array], steps: int) -> Array:

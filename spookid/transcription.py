@@ -6,6 +6,7 @@ This is the narrow waist of the package. It knows no mechanics; solvers see noth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -120,6 +121,20 @@ class Transcription:
         bounds = self.lower, self.upper, self.magnitudes
         return Transcription(self.manifold, factors, self.shared[0], self._given, self.names, *bounds, self.chains)
 
+    def with_numbers(self, constants: Array) -> Transcription:
+        """The same with other numbers of the constants, in their order; nothing is built anew."""
+        other = copy(self)
+        other.constants = contiguous(constants)
+        pairs = zip(self._given, constants.tolist(), strict=True)
+        other._given = tuple(Constant(given.symbol, value) for given, value in pairs)
+        return other
+
+    def held_at(self, parameters: Array) -> Transcription:
+        """The same with the parameters held where they are."""
+        other = copy(self)
+        other.lower = other.upper = parameters
+        return other
+
     def without_pairs(self) -> Transcription:
         """The same with the smaller member of each complementarity pair held at zero."""
         return self.with_factors([factor.without_pairs() for factor in self.factors])
@@ -172,6 +187,14 @@ class Transcription:
         stepwise, shared = self._arguments(factor, chain, point)
         room = np.empty((len(weights), self._columns(factor)))
         return self.kernels.adjoint(factor)([*stepwise, contiguous(weights)], shared, room)
+
+    def contract(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
+        """The gradient of Σ A_cr J_rc at each step in the tangents of its variables and the parameters,
+        (count, columns), for weights A (count, columns of the states, rows) of the Jacobian J in the states."""
+        stepwise, shared = self._arguments(factor, chain, point)
+        room = np.empty((len(weights), self._columns(factor)))
+        flat = contiguous(weights).reshape(len(weights), -1)
+        return self.kernels.contraction(factor)([*stepwise, flat], shared, room)
 
     def _columns(self, factor: Factor) -> int:
         """Tangent columns of all its steps, and the parameters."""

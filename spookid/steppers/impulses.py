@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spookid.friction import smooth_torque
-from spookid.model import Mechanics, Model
+from spookid.model import Model
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,29 @@ class Settings:
     """Width of the smooth stick/slip transition of each hinge, (n_j,) [rad/s]."""
     impulse_width: ca.SX
     """Width δ of √(λ² + δ²) in the load-dependent friction bound [N s]."""
+    disturbance: ca.SX
+    """Standard deviations of the random impulses of a step: about the axis of each hinge [N m s], then force (3) and
+    torque (3) on each free body [N s, N m s]."""
+    torques: Mapping[str, ca.SX]
+    """Standard deviations of measured joint torques [N m], by signal."""
+    sensors: ca.SX
+    """Standard deviations of the observations, each in its signal's unit, (n_o,)."""
 
     @classmethod
-    def of(cls, model: Model) -> Settings:
-        """Fresh symbols for a model."""
+    def of(cls, model: Model, sensors: int = 0) -> Settings:
+        """Fresh symbols for a model and so many sensors."""
         n = len(model.joints)
-        return cls(ca.SX.sym("h"), ca.SX.sym("kappa"), ca.SX.sym("slip_width", n), ca.SX.sym("impulse_width"))
+        random = n + 6 * sum(body.free for body in model.bodies)
+        torques = {m.signal: ca.SX.sym(f"sigma_{m.signal}") for m in model.motors if m.measured}
+        return cls(
+            ca.SX.sym("h"),
+            ca.SX.sym("kappa"),
+            ca.SX.sym("slip_width", n),
+            ca.SX.sym("impulse_width"),
+            ca.SX.sym("disturbance", random),
+            torques,
+            ca.SX.sym("sigma", sensors),
+        )
 
 
 @dataclass(frozen=True)
@@ -67,17 +84,17 @@ class Slips:
     """Over the step, s₊ − s; a motor's shaft resists it."""
 
 
-def along_axes(model: Model, settings: Settings, at: Mechanics, slips: Slips, friction: ca.SX, u: ca.SX) -> ca.SX:
+def along_axes(model: Model, settings: Settings, angles: ca.SX, slips: Slips, friction: ca.SX, u: ca.SX) -> ca.SX:
     """Impulse about the axis of each hinge: springs, friction, motors, (n_j,) [N m s].
 
     Args:
-        at: mechanics at the configuration where they act.
+        angles: of all hinges where they act, in (−π, π], (n_j,).
         friction: impulses of dry friction, (n_j,).
         u: inputs, (n_u,).
     """
     h, impulses = settings.step, []
     for j, joint in enumerate(model.joints):
-        impulses.append(h * smooth_torque(joint, at.angle[j], slips.now[j]) + friction[j])
+        impulses.append(h * smooth_torque(joint, angles[j], slips.now[j]) + friction[j])
     for motor in model.motors:
         j = model.joints.index(motor.hinge)
         drive = motor.gain * u[model.signals.index(motor.signal)]

@@ -97,11 +97,16 @@ class Spook:
         n, m = model.configuration.ambient, model.state.ambient
         return {0: x}, x[:n], x[n:m]
 
-    def start(self, model: Model, states: Array, slips: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), and relative slips s/w after them, (N, n_j)."""
+    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
+        """q (7 n_b,) of the unknowns of one step."""
+        return x[: model.configuration.ambient]
+
+    def start(self, model: Model, states: Array, angles: Array, slips: Array) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles and relative slips s/w of all
+        hinges, (N, n_j)."""
         return np.hstack([states, np.zeros((len(states), self._multipliers(model))), self.law.start(model, slips)])
 
-    def states(self, model: Model, unknowns: Array, step: float) -> Array:
+    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b), from the unknowns."""
         return unknowns[:, : model.state.ambient]
 
@@ -115,7 +120,7 @@ class Spook:
         v = (sides[2:] + sides[1:-1]) / 2  # from the third step on; those before are extrapolated
         return np.hstack([q, np.vstack([3 * v[:1] - 2 * v[1:2], 2 * v[:1] - v[1:2], v])])
 
-    def inputs(self, held: Array) -> Array:
+    def inputs(self, held: Array, mean: Array, late: Array) -> Array:
         """Data of the impulse factor, (N − 1, n_u), from the inputs held at each step, (N, n_u)."""
         return held[:-1]
 
@@ -250,7 +255,7 @@ class Step:
     def balance(self, w: ca.SX, multipliers: ca.SX, friction: ca.SX) -> ca.SX:
         """The same with given impulses of dry friction about the hinges' axes, (n_j,)."""
         force = self.at.force + self.at.gyroscopic(self.v)
-        along = along_axes(self.model, self.settings, self.at, self.slips(w), friction, self.u)
+        along = along_axes(self.model, self.settings, self.at.angle, self.slips(w), friction, self.u)
         return (
             self.at.mass @ (w - self.v)
             - self.at.constraint.T @ multipliers

@@ -33,7 +33,7 @@ import numpy as np
 from spookid.factor import Factor, Group
 from spookid.joints import ROWS
 from spookid.kernels import Array
-from spookid.kinematics import velocities
+from spookid.kinematics import central
 from spookid.manifold import Manifold
 from spookid.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
@@ -88,25 +88,26 @@ class Variational:
         sides = [model.configuration.difference(a[:n], b[:n]) for a, b in ((here, before), (after, here))]
         return {0: before, 1: here, 2: after}, here[:n], (sides[0] + sides[1]) / (2 * settings.step)
 
-    def start(self, model: Model, states: Array, slips: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), and relative slips s/w after them, (N, n_j)."""
+    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
+        """q (7 n_b,) of the unknowns of one step."""
+        return x[: model.configuration.ambient]
+
+    def start(self, model: Model, states: Array, angles: Array, slips: Array) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles and relative slips s/w of all
+        hinges, (N, n_j)."""
         multipliers = np.zeros((len(states), ROWS * len(model.joints)))
         return np.hstack([states[:, : model.configuration.ambient], multipliers, self.law.start(model, slips)])
 
-    def states(self, model: Model, unknowns: Array, step: float) -> Array:
-        """States x = (q, v), (N, 13 n_b): v_k is the mean of both sides, extrapolated at the ends."""
-        q = np.ascontiguousarray(unknowns[:, : model.configuration.ambient])
-        sides = velocities(q, step)[1:]
-        middle = (sides[1:] + sides[:-1]) / 2
-        first, last = 1.5 * sides[:1] - 0.5 * sides[1:2], 1.5 * sides[-1:] - 0.5 * sides[-2:-1]
-        return np.hstack([q, np.vstack([first, middle, last])])
+    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
+        """States x = (q, v), (N, 13 n_b), from poses q: v_k is the mean of both sides, extrapolated at the ends."""
+        return np.hstack([poses, central(poses, step)])
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
         """Unknowns (N, ambient) of which every other one belongs to the same motion in steps of 2h, but for
         multipliers, which solvers fit at every point."""
         return unknowns
 
-    def inputs(self, held: Array) -> Array:
+    def inputs(self, held: Array, mean: Array, late: Array) -> Array:
         """Data of the impulse factor, (N − 2, n_u): the mean input over the interval around t_1 … t_{N−2}."""
         return (held[:-2] + held[1:-1]) / 2
 
@@ -251,6 +252,6 @@ def _impulse(
     u: ca.SX,
 ) -> ca.SX:
     """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
-    along = along_axes(model, settings, at, _slips(at, v, v_next), friction, u)
+    along = along_axes(model, settings, at.angle, _slips(at, v, v_next), friction, u)
     force = at.force + at.gyroscopic((v + v_next) / 2)
     return at.mass @ (v_next - v) - at.constraint.T @ multipliers - at.slip.T @ along - settings.step * force

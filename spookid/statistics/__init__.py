@@ -1,0 +1,1 @@
+"""What the data say about noise and parameters: the marginal likelihood and what follows from it."""

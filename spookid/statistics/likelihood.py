@@ -1,0 +1,234 @@
+"""The marginal likelihood of parameters and noise, states integrated out (Laplace), and its score.
+
+With whitened residuals r of all states x, their Jacobian J, H = JᵀJ at the best x, and D_k the Jacobian of the random
+rows of a step in the newest state,
+
+    −2 log L = |r|² + log det H − 2 Σ_k log |det D_k| + 2 Σ log σ + const.,
+
+the last sum over observations; the noise of the random rows stands in D_k. Without the third term a mechanism with all
+inertias and forces scaled down would always be more likely.
+
+Score, in one backward sweep: with P the blocks of H⁻¹ along the band (``neighbours``),
+
+    d log det H = 2 Σ ⟨P Jᵀ, dJᵀ⟩,    d log |det D| = ⟨D⁻ᵀ, dD⟩,
+
+so that both terms change as ψ = Σ ⟨A, J(x, θ)⟩ does with A held, whose gradient a compiled kernel gives. The best x
+follows θ as −H⁻¹ J_xᵀ J_θ, to the order at which H is the Hessian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spookid.factor import Factor, Group
+from spookid.kernels import Array
+from spookid.solvers.elimination import Elimination, eliminate
+from spookid.solvers.neighbours import neighbours
+from spookid.solvers.reduction import Reduction, Rows
+from spookid.solvers.structured import NotPositiveDefiniteError, assemble
+from spookid.transcription import Point
+
+
+_PROBES, _SAMPLES = (2, 16), 16_000
+"""Random vectors for the information of a noise, at least and at most, and steps that they cover together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """At a point whose states are the best for its parameters and noise."""
+
+    value: float
+    """−2 log L, but for a constant of the number of rows; infinite if the states are not determined."""
+    score: Array
+    """d(−log L)/dθ, (n_p,)."""
+    slopes: Mapping[str, float]
+    """d(−log L)/d log s by the name of the noise s."""
+    information: Array
+    """Schur complement of the states in JᵀJ, (n_p, n_p)."""
+    residual: Mapping[str, float]
+    """Σ r² by name of the noise."""
+    freedom: Mapping[str, float]
+    """Rows less their leverage Σ rᵀ P r by name of the noise."""
+    response: tuple[Array, ...]
+    """−H⁻¹ J_xᵀ J_θ of each chain, how the states follow the parameters, (N t, n_p)."""
+    fisher: Mapping[tuple[str, str], float]
+    """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
+
+
+def marginal(reduction: Reduction, point: Point, sensors: Mapping[str, float]) -> Marginal:
+    """The likelihood at ``point``.
+
+    Args:
+        reduction: of the transcription with its noise.
+        sensors: σ by the name of the noise whose rows are measurements.
+
+    Raises:
+        NotPositiveDefiniteError: if the states are not determined.
+    """
+    problem, n = reduction.problem, len(reduction.problem.names)
+    chains = [_Chain(reduction, point, c) for c in range(len(problem.chains))]
+    value, corner = 0.0, np.zeros((n + 1, n + 1))
+    score, residual, freedom, slopes, fisher = np.zeros(n), _Sums(), _Sums(), _Sums(), _Sums()
+    for chain in chains:
+        corner += chain.corner
+        value += chain.volume()
+        gradient, pulled = chain.sweep()
+        score += gradient
+        for name, squares, left, follow in chain.noise(pulled):
+            residual.add(name, squares)
+            freedom.add(name, left)
+            slopes.add(name, left - squares + follow)
+        for pair, square in chain.fisher():
+            fisher.add(pair, 2 * square)
+        for name, rows in chain.measured(sensors):
+            value += 2 * rows * np.log(sensors[name])
+    information = corner[:-1, :-1] - sum(chain.elimination.corner[:-1, :-1] for chain in chains)
+    return Marginal(
+        value + float(corner[-1, -1]),
+        score + corner[:-1, -1],
+        slopes,
+        information,
+        residual,
+        freedom,
+        tuple(-chain.response[:, :-1] for chain in chains),
+        fisher,
+    )
+
+
+class _Sums(dict[Any, float]):
+    def add(self, name: Any, value: float) -> None:
+        """Add to what there is under a name."""
+        self[name] = self.get(name, 0.0) + float(value)
+
+
+class _Chain:
+    """One recording at a point."""
+
+    def __init__(self, reduction: Reduction, point: Point, chain: int) -> None:
+        self.reduction, self.point, self.chain = reduction, point, chain
+        problem = reduction.problem
+        self.steps, self.t = problem.chains[chain].steps, reduction.tangent
+        self.rows, self.basis = reduction.reduce(point, chain)
+        equations = assemble(self.rows, self.steps, self.t, len(problem.names))
+        self.corner = equations.corner
+        self.elimination: Elimination = eliminate(equations, 0.0, overwrite=True)
+        self.factor = self.elimination.factor
+        self.blocks = neighbours(self.factor, self.t)
+        self.response = self.elimination.response
+        """H⁻¹ [J_xᵀJ_θ, J_xᵀr], (N t, n_p + 1)."""
+        self.kept = list(zip(reduction.kept, self.rows, strict=True))
+        self.spreads = [self._spread(rows) for rows in self.rows]
+        """P Jᵀ of each factor's rows, (count, columns, rows)."""
+
+    def _spread(self, rows: Rows) -> Array:
+        reach, t = max(rows.offsets) + 1, self.t
+        count = len(rows.matrix)
+        states = rows.matrix[:, : len(rows.offsets) * t]
+        seen = self.blocks[:count]
+        if reach > len(rows.offsets):
+            places = np.concatenate([np.arange(o * t, (o + 1) * t) for o in rows.offsets])
+            seen = seen[:, places[:, None], places]
+        wide = states.shape[1]
+        return np.matmul(seen[:, :wide, :wide], states)
+
+    def _newest(self, factor: Factor, rows: Rows) -> Array:
+        """D_k, (count, density rows, newest unknowns)."""
+        newest = rows.matrix[:, (len(rows.offsets) - 1) * self.t : len(rows.offsets) * self.t]
+        return newest.transpose(0, 2, 1)
+
+    def volume(self) -> float:
+        """log det H − 2 Σ log |det D_k|."""
+        total = 2 * float(np.sum(np.log(self.factor[0])))
+        for factor, rows in self.kept:
+            if factor.density:
+                sign, logarithm = np.linalg.slogdet(self._newest(factor, rows))
+                if np.any(sign == 0):
+                    raise NotPositiveDefiniteError("what is random does not move the mechanism")
+                total -= 2 * float(np.sum(logarithm))
+        return total
+
+    def sweep(self) -> tuple[Array, Array]:
+        """Half the gradient in θ of the logarithms, states following, (n_p,); and H⁻¹ times half their gradient in the
+        states, (N t,)."""
+        problem = self.reduction.problem
+        full, n = problem.manifold.tangent, len(problem.names)
+        states, parameters = np.zeros((self.steps, full)), np.zeros(n)
+        for (factor, rows), spread in zip(self.kept, self.spreads, strict=True):
+            if factor.group is Group.PRIOR:
+                continue
+            weights = spread.copy()
+            if factor.density:
+                weights[:, -self.t :] -= np.linalg.inv(self._newest(factor, rows))
+            slopes = problem.contract(factor, self.point, self.chain, weights)
+            for i, offset in enumerate(factor.variables):
+                states[offset : offset + len(slopes)] += slopes[:, i * full : (i + 1) * full]
+            parameters += slopes[:, len(factor.variables) * full :].sum(axis=0)
+        gradient = states.ravel()
+        pulled = self.elimination.solve(gradient[:, None].copy())[:, 0]
+        return parameters - self.response[:, :-1].T @ gradient, pulled
+
+    def noise(self, pulled: Array) -> list[tuple[str, float, float, float]]:
+        """Per name of a noise: Σ r², rows less their leverage, and what the states' following adds to the slope."""
+        found = []
+        states = pulled.reshape(self.steps, self.t)
+        for (factor, rows), spread in zip(self.kept, self.spreads, strict=True):
+            if not factor.noise:
+                continue
+            count, t = len(rows.matrix), self.t
+            J, r = rows.matrix[:, : len(rows.offsets) * t], rows.matrix[:, -1]
+            alive = np.any(rows.matrix[:, :-1] != 0, axis=1)
+            leverage = np.einsum("kcr,kcr->kr", J, spread)
+            moved = np.hstack([states[o : o + count] for o in rows.offsets])
+            along = np.matmul(moved[:, None], J)[:, 0]
+            sums = np.stack([r**2, alive - leverage, along * r]).sum(axis=1)
+            for i, name in enumerate(factor.noise):
+                found.append((name, sums[0, i], sums[1, i], 2 * sums[2, i]))
+        return found
+
+    def fisher(self) -> list[tuple[tuple[str, str], float]]:
+        """|(I − J P Jᵀ)_gg'|² by the names of two noises."""
+        rng, names_ = np.random.default_rng(0), names([factor for factor, _ in self.kept])
+        probes = int(np.clip(_SAMPLES // self.steps, *_PROBES))
+        found = []
+        for name in names_:
+            signs = [self._signs(factor, rows, name, probes, rng) for factor, rows in self.kept]
+            right = np.zeros((self.steps, self.t, probes))
+            for (_, rows), z in zip(self.kept, signs, strict=True):
+                for i, offset in enumerate(rows.offsets):
+                    right[offset : offset + len(z)] += np.matmul(rows.matrix[:, i * self.t : (i + 1) * self.t], z)
+            moved = self.elimination.solve(right.reshape(-1, probes)).reshape(self.steps, self.t, probes)
+            for (factor, rows), z in zip(self.kept, signs, strict=True):
+                if factor.noise:
+                    J = rows.matrix[:, : len(rows.offsets) * self.t]
+                    steps = np.concatenate([moved[o : o + len(z)] for o in rows.offsets], axis=1)
+                    left = z - np.matmul(J.transpose(0, 2, 1), steps)
+                    left *= np.any(rows.matrix[:, :-1] != 0, axis=1)[:, :, None]
+                    squares = np.einsum("krm,krm->r", left, left) / probes
+                    found += [((name, other), squares[i]) for i, other in enumerate(factor.noise)]
+        return found
+
+    @staticmethod
+    def _signs(factor: Factor, rows: Rows, name: str, probes: int, rng: np.random.Generator) -> Array:
+        """Random signs in the rows of one noise, 0 elsewhere, (count, rows, probes)."""
+        alive = np.any(rows.matrix[:, :-1] != 0, axis=1)
+        if name not in factor.noise:
+            return np.zeros((*alive.shape, probes))
+        own = np.array([other == name for other in factor.noise])
+        return (rng.integers(0, 2, (*alive.shape, probes)) * 2.0 - 1.0) * (alive * own)[:, :, None]
+
+    def measured(self, sensors: Mapping[str, float]) -> list[tuple[str, int]]:
+        """Numbers of measurements by the name of their noise."""
+        found = []
+        for factor, rows in self.kept:
+            alive = np.any(rows.matrix[:, :-1] != 0, axis=1).sum(axis=0)
+            found += [(name, int(alive[i])) for i, name in enumerate(factor.noise) if name in sensors]
+        return found
+
+
+def names(factors: Sequence[Factor]) -> list[str]:
+    """Of the noise in factors."""
+    return list(dict.fromkeys(name for factor in factors for name in factor.noise))
