@@ -57,7 +57,7 @@ class Problem:
     """h [s]."""
     state_weight: float | Literal["auto"] = STATE_WEIGHT
     """κ: weight of the squared impulse residuals [1/(N s)²] against the squared observation residuals; "auto" lets the
-    data choose it (see ``spookid.weighting``)."""
+    data choose it."""
     stepper: Spook | Variational = field(default_factory=Spook)
     friction: str = "smooth"
     """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
@@ -198,13 +198,9 @@ class Problem:
                 start that does not fit.
         """
         from spookid.estimation import solve  # studies build on problems, not the other way round
-        from spookid.weighting import solve_weighted
 
         own = {name: options.pop(name) for name in list(options) if name in self.__dataclass_fields__}
-        problem = self.with_(**own)
-        if problem.state_weight == AUTO:
-            return solve_weighted(problem, backend, options, callback, warm_start)
-        return solve(problem, backend, options, callback, warm_start)
+        return solve(self.with_(**own), backend, options, callback, warm_start)
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
         """Refit along a parameter; see ``spookid.profiling``.
