@@ -225,7 +225,7 @@ class Solution:
         slope = np.array([float(gradient[0, i]) for i in moving])
         rows = [names.index(symbols[i].name) for i in moving]
         variance = slope @ self.sensitivities.covariance[np.ix_(rows, rows)] @ slope if moving else 0.0
-        return Value(float(value), math.sqrt(variance))
+        return Value(float(value), float(np.sqrt(variance)))
 
     def summary(self) -> str:
         """A report of one page, as in ``summary.txt``."""

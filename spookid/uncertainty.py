@@ -22,8 +22,8 @@ RANK = 1e-5
 rounding are not as exact as that, however small the residuals are."""
 
 DOUBTED = 3.0
-"""Standard errors are doubted if they are not those of the jackknife within this factor: with the right model and weights from 10^5 on it is 2.8 at most in
-36 fits of a pendulum watched for 200 steps and more."""
+"""Standard errors are doubted if they are not those of the jackknife within this factor: with the right model and
+weights from 10^5 on it is 2.8 at most in 36 fits of a pendulum watched for 200 steps and more."""
 NOT_WHITE = "Standard errors presume white noise, which the residuals are not"
 """How the notice begins that says so."""
 
