@@ -113,8 +113,7 @@ def summary(device: Device, models: list[CrossValidation], replays: list[Replay]
         f"## {device.name}",
         f"h = {1e3 * models[0].step:g} ms, state weight {models[0].state_weight:.0e}, {models[0].stepper}, recordings: "
         f"{', '.join(models[0].recordings)}. **Verdict.** {verdict(models)} With dry friction m g l/(J + m l²) "
-        f"is {a:.2f} 1/s², "
-        f"{100 * (a / device.expected - 1):+.2f} % from {device.expected} ({device.source}).",
+        f"is {a:.2f} 1/s², {100 * (a / device.expected - 1):+.2f} % from {device.expected} ({device.source}).",
         "\n".join(lines),
         *(f"### {m.name}\n\n{m.agreement.report}\n\n{estimates(m)}" for m in models),
     ]

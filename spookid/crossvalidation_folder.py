@@ -115,7 +115,7 @@ def figure(sets: Sequence[Sequence[CrossValidation]]) -> Figure:
     from matplotlib.figure import Figure
 
     widest = max(sum(len(model.recordings) for model in models) for models in sets)
-    result = Figure(figsize=(max(2.5 + 0.9 * widest, 9.0), 0.8 + 3.4 * len(sets)), layout="constrained")
+    result = Figure(figsize=(max(2.5 + 0.45 * widest, 6.0), 0.8 + 3.4 * len(sets)), layout="constrained")
     panels = result.subplots(len(sets), 1, squeeze=False)[:, 0]
     for panel, models in zip(panels, sets, strict=True):
         _draw(panel, models)
