@@ -80,8 +80,6 @@ def table(model: CrossValidation) -> str:
     facts = [
         ("cost", [score.cost for score in own]),
         ("CV", [float(np.mean([s.cost for s in group])) for group in others]),
-        ("open loop on its own [rad]", [score.prediction for score in own]),
-        ("open loop on the others [rad]", [float(np.mean([s.prediction for s in group])) for group in others]),
     ]
     lines += [f"| {title} | " + " | ".join(f"{v:.3g}" for v in vs) + f" | {np.mean(vs):.3g} | |" for title, vs in facts]
     for p in model.agreement.parameters:
@@ -142,8 +140,8 @@ def main() -> None:
     text = [
         "# Measured Furuta pendulums",
         "As Table 4 of the paper: each recording fitted by itself; with the parameters fixed the states of the others\n"
-        "are estimated (CV). Costs are squared residuals over the number of steps; open loop: error of simulations\n"
-        "over windows of two periods of the fastest hinge. `python results/furuta.py` makes this page.",
+        "are estimated (CV). Costs are squared residuals over the number of steps. `python results/furuta.py` makes\n"
+        "this page.",
         "![estimates](furuta.png)",
     ]
     for model in models:

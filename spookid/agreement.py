@@ -24,7 +24,7 @@ from scipy import special
 from spookid.kernels import Array
 from spookid.solution import Solution
 from spookid.solvers.windows import WINDOWS
-from spookid.uncertainty import Sensitivities, doubted, times
+from spookid.uncertainty import doubted, times
 
 DISAGREE = 3.0
 """Deviations beyond so many sigma are no accident."""
@@ -113,18 +113,11 @@ class Agreement:
 def agreement(solutions: Sequence[Solution]) -> Agreement:
     """Compare solutions of one problem, each on a recording of its own."""
     ratio = _ratio(solutions)
-    usual = _compared(solutions, [_with_bias(s.sensitivities) for s in solutions], ratio, math.inf, None)
+    usual = _compared(solutions, [s.sensitivities.covariance for s in solutions], ratio, math.inf, None)
     if not doubted(ratio, min(len(s.trajectories[0].t) for s in solutions) / WINDOWS):
         return usual
     sandwiches = [s.sensitivities.covariance_sandwich for s in solutions]
     return _compared(solutions, sandwiches, ratio, WINDOWS - 1, usual)
-
-
-def _with_bias(known: Sensitivities) -> Array:
-    """Covariance with the standard errors on its diagonal, which include the bias, (n_p, n_p)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        wider = known.standard_errors / np.sqrt(np.diag(known.covariance))
-    return np.asarray(known.covariance * np.outer(wider, wider))
 
 
 def _compared(

@@ -2,7 +2,6 @@
 
 The model is fitted to each recording by itself. With the parameters fixed at those estimates, the states of every other
 recording are estimated by the same method. The score is the cost of that: squared residuals over the number of steps.
-Beside it stands how well the estimates predict without correction (``open_loop``).
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ import numpy as np
 
 from spookid.agreement import Agreement, agreement
 from spookid.errors import ProblemError
-from spookid.open_loop import windows
 from spookid.problem import AUTO, Problem
-from spookid.recording import Recording
 from spookid.solution import Solution
 from spookid.solvers.status import Status
 
@@ -35,10 +32,6 @@ class Score:
     """Recording that is explained."""
     cost: float
     """Of the estimated states, over the number of steps."""
-    prediction: float
-    """Error of the open-loop prediction in units of σ (see ``spookid.open_loop``)."""
-    window: float
-    """How long each prediction lasts [s]."""
     status: Status
 
 
@@ -123,7 +116,7 @@ def crossvalidate(problem: Problem, fit: Fit, name: str | None = None) -> CrossV
         for j, one in enumerate(alone):
             held = one.with_(initial=source.values, fixed=list(problem.guess))
             found = source if i == j else fit(held, fits[j], f"{names[j]} with the estimates from {names[i]}")
-            scores.append(_score(one, found, names[i], problem.recordings[j]))
+            scores.append(_score(found, names[i], names[j]))
     return CrossValidation(
         name=name or problem.name,
         stepper=problem.stepper.name,
@@ -150,10 +143,8 @@ def _check(problem: Problem) -> None:
         )
 
 
-def _score(problem: Problem, solution: Solution, fitted: str, on: Recording) -> Score:
-    judge = windows(problem)
-    cost = solution.cost.total / len(solution.trajectories[0].t)
-    return Score(fitted, on.name, cost, judge.error(solution), judge.seconds, solution.status)
+def _score(solution: Solution, fitted: str, on: str) -> Score:
+    return Score(fitted, on, solution.cost.total / len(solution.trajectories[0].t), solution.status)
 
 
 # --- several models ---

@@ -111,35 +111,34 @@ def _finite(value: Any) -> Any:
 
 
 def figure(sets: Sequence[Sequence[CrossValidation]]) -> Figure:
-    """A row a set: costs on the recording fitted to and on the others, and errors of prediction."""
+    """A panel a set: costs on the recording fitted to and on the others."""
     from matplotlib.figure import Figure
 
     widest = max(sum(len(model.recordings) for model in models) for models in sets)
-    result = Figure(figsize=(max(2.5 + 0.9 * widest, 9.0), 0.8 + 3.4 * len(sets)), layout="constrained")
-    panels = result.subplots(len(sets), 2, squeeze=False)
-    for (left, right), models in zip(panels, sets, strict=True):
-        _draw(left, models, "cost", "cost over steps")
-        _draw(right, models, "prediction", "error of prediction [σ]")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
+    result = Figure(figsize=(max(2.5 + 0.45 * widest, 6.0), 0.8 + 3.4 * len(sets)), layout="constrained")
+    panels = result.subplots(len(sets), 1, squeeze=False)[:, 0]
+    for panel, models in zip(panels, sets, strict=True):
+        _draw(panel, models)
+    handles, labels = panels[0].get_legend_handles_labels()
     result.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False, fontsize=9)
     return result
 
 
-def _draw(panel: Axes, models: Sequence[CrossValidation], quantity: str, label: str) -> None:
-    """Own values as circles, those on other recordings as crosses, a place on the axis for each fit."""
+def _draw(panel: Axes, models: Sequence[CrossValidation]) -> None:
+    """Own costs as circles, those on other recordings as crosses, a place on the axis for each fit."""
     own: list[tuple[int, float]] = []
     others: list[tuple[int, float]] = []
     ticks: list[str] = []
     for model in models:
         for recording in model.recordings:
             place = len(ticks)
-            own.append((place, getattr(model.own(recording), quantity)))
-            others += [(place, getattr(score, quantity)) for score in model.others(recording)]
+            own.append((place, model.own(recording).cost))
+            others += [(place, score.cost) for score in model.others(recording)]
             ticks.append(f"{model.name}\n{recording}")
     panel.plot(*zip(*others, strict=True), "x", color=_ORANGE, label="on each of the others", markersize=6)
     panel.plot(*zip(*own, strict=True), "o", color=_BLUE, label="on the recording fitted to", mfc="none", markersize=8)
     panel.set_yscale("log")
     panel.set_xticks(range(len(ticks)), ticks, fontsize=7, rotation=45, ha="right", rotation_mode="anchor")
     panel.set_xlim(-0.5, len(ticks) - 0.5)
-    panel.set_ylabel(label)
+    panel.set_ylabel("cost over steps")
     panel.grid(alpha=0.3)

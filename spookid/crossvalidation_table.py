@@ -10,17 +10,17 @@ from spookid.crossvalidation import CrossValidation, mean, verdict
 from spookid.summary import labelled, number, uncertain
 
 _COLUMNS = 110
-_HEAD = ("model", "fitted to", "cost", "CV", "prediction", "on the others")
+_HEAD = ("model", "fitted to", "cost", "CV")
 _MEANING = (
     "cost and CV: squared residuals over the number of steps, on the recording fitted to and on the others with the\n"
-    "parameters fixed. Prediction: error in sigma of open-loop simulations over windows of {} s."
+    "parameters fixed."
 )
 
 
 def table(models: Sequence[CrossValidation]) -> str:
     """Scores, estimates, agreement and verdict, for a terminal."""
     parts = [f"Cross-validation of {', '.join(model.name for model in models)}", _aligned(_scores(models))]
-    parts += [_MEANING.format(_window(models))]
+    parts += [_MEANING]
     for model in models:
         told = [f"{model.name}: {model.agreement.verdict}", *wrap(model.agreement.explanation, _COLUMNS)]
         parts += [_aligned(_estimates(model)), "\n".join(told)]
@@ -30,28 +30,19 @@ def table(models: Sequence[CrossValidation]) -> str:
 def markdown(models: Sequence[CrossValidation]) -> str:
     """The same in Markdown."""
     parts = [f"# Cross-validation of {', '.join(model.name for model in models)}", verdict(models)]
-    parts += [_piped(_scores(models)), _MEANING.format(_window(models))]
+    parts += [_piped(_scores(models)), _MEANING]
     for model in models:
         parts += [f"## {model.name}", model.agreement.report, _piped(_estimates(model))]
     return "\n\n".join(parts) + "\n"
-
-
-def _window(models: Sequence[CrossValidation]) -> str:
-    lengths = [score.window for model in models for score in model.scores]
-    low, high = number(min(lengths), 2), number(max(lengths), 2)
-    return low if low == high else f"{low} to {high}"
 
 
 def _scores(models: Sequence[CrossValidation]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [_HEAD]
     for model in models:
         for recording in model.recordings:
-            own, others = model.own(recording), model.others(recording)
-            sizes = (own.cost, mean(s.cost for s in others), own.prediction, mean(s.prediction for s in others))
+            sizes = (model.own(recording).cost, mean(s.cost for s in model.others(recording)))
             rows.append((model.name, recording, *(number(size, 3) for size in sizes)))
-        own_prediction = mean(s.prediction for s in model.scores if s.fitted == s.on)
-        sizes = (model.cost, model.score, own_prediction, mean(s.prediction for s in model.held_out))
-        rows.append((model.name, "mean", *(number(size, 3) for size in sizes)))
+        rows.append((model.name, "mean", *(number(size, 3) for size in (model.cost, model.score))))
     return rows
 
 

@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid import step_errors, weight_check
+from spookid import step_errors
 from spookid.assembly import Assembly, assemble, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
@@ -31,7 +31,7 @@ from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.steppers.variational import Variational
 from spookid.trajectories import complementarity, trajectories
 from spookid.transcription import Point, Transcription
-from spookid.uncertainty import NO_BIAS, Sensitivities
+from spookid.uncertainty import Sensitivities
 
 SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
 _VERSIONS = {"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__}
@@ -43,28 +43,24 @@ def solve(
     options: Mapping[str, Any],
     callback: Callback | None,
     warm_start: Solution | None = None,
-    doubtful: bool = True,
 ) -> Solution:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``.
 
     Friction that sticks is approached in stages, each of which starts where the last has ended (``_stages``). Together
     they count as one solve, and as iterations of it.
-
-    Args:
-        doubtful: True if the state weight is to be checked (``weight_check``).
     """
     if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
     if warm_start is not None or problem.friction == "smooth" or not any(j.rubs for j in problem.model.joints):
-        return _solve(problem, backend, solver, callback, warm_start, problem.initial, doubtful)
+        return _solve(problem, backend, solver, callback, warm_start, problem.initial)
     problem.stepper.check_model(problem.model)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
     before = LevenbergMarquardt(max_iterations=solver.max_iterations, threads=threads)
     found: Solution | None = None
     for stage in _stages(problem):
-        found = _continued(stage, "lm", before, callback, found, False)
+        found = _continued(stage, "lm", before, callback, found)
         if found.status is Status.INTERRUPTED:
             return replace(
                 found,
@@ -73,7 +69,7 @@ def solve(
                 friction=problem.friction,
                 state_weight=problem.weight,
             )
-    return _continued(problem, backend, solver, callback, found, doubtful)
+    return _continued(problem, backend, solver, callback, found)
 
 
 def _stages(problem: Problem) -> list[Problem]:
@@ -95,13 +91,12 @@ def _continued(
     solver: LevenbergMarquardt | Ipopt,
     callback: Callback | None,
     found: Solution | None,
-    doubtful: bool,
 ) -> Solution:
     """The next stage after ``found``, if any, with the history and the times of both."""
     if found is None:
-        return _solve(problem, backend, solver, callback, None, {}, doubtful)
+        return _solve(problem, backend, solver, callback, None, {})
     counting = _counting(callback, found.iterations)
-    return _joined(found, _solve(problem, backend, solver, counting, found, {}, doubtful))
+    return _joined(found, _solve(problem, backend, solver, counting, found, {}))
 
 
 def _solve(
@@ -111,7 +106,6 @@ def _solve(
     callback: Callback | None,
     warm_start: Solution | None,
     own: Mapping[str, float],
-    doubtful: bool,
 ) -> Solution:
     """One solve, from a solution if there is one but for the guesses ``own``."""
     began = time.perf_counter()
@@ -122,7 +116,7 @@ def _solve(
     compiling = assembly.transcription.kernels.seconds
     build = time.perf_counter() - began - compiling
     outcome = solver.solve(assembly.transcription, start, callback)
-    return _answer(assembly, outcome, Times.of(outcome.timing, build, compiling), backend, doubtful)
+    return _answer(assembly, outcome, Times.of(outcome.timing, build, compiling), backend)
 
 
 def _check_freedom(assembly: Assembly, start: Point) -> None:
@@ -204,7 +198,7 @@ def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> Leven
     return kind(**options)
 
 
-def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, doubtful: bool) -> Solution:
+def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str) -> Solution:
     problem, transcription = assembly.problem, assembly.transcription
     held = at_bounds(transcription, outcome.point)
     knowledge = learn(assembly, outcome.point, held)
@@ -216,7 +210,6 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, do
     if outcome.status is Status.CONVERGED:
         notices += disagreement(assembly, knowledge.sensitivities)
         notices += step_errors.notices(assembly, outcome.point, knowledge.sensitivities, leans.step_error)
-        notices += weight_check.notices(assembly, outcome.point, held, knowledge, motion) if doubtful else []
     known = [_estimate(p, problem, values[p.name], knowledge.sensitivities, leans) for p in problem.parameters]
     return Solution(
         problem=problem.name,
@@ -258,7 +251,6 @@ def _estimate(
     fixed = parameter.name in problem.fixed
     i = None if fixed else knowledge.names.index(parameter.name)
     reason = "fixed by the user" if i is None else knowledge.reasons.get(parameter.name, "")
-    bias = math.nan if i is None or math.isnan(knowledge.bias[i]) else float(knowledge.bias[i])
     return Estimate(
         name=parameter.name,
         estimate=value,
@@ -270,8 +262,6 @@ def _estimate(
         unit=parameter.unit,
         at_bound=i is not None and not parameter.lower < value < parameter.upper,
         fixed=fixed,
-        bias=bias,
-        bias_reason=(reason or NO_BIAS) if math.isnan(bias) else "",
         step_error=math.nan if i is None or reason else float(leans.step_error[i]),
     )
 

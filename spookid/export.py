@@ -70,7 +70,7 @@ def load(directory: FilePath) -> Solution:
 
 
 def _write(solution: Solution, folder: Path) -> None:
-    from spookid import influence_plot, plots, weight_plot  # Matplotlib takes a while to load, and reading needs none
+    from spookid import influence_plot, plots  # Matplotlib takes a while to load, and reading needs none
 
     text = json.dumps(schema.document(solution), indent=1, ensure_ascii=False, allow_nan=False)
     (folder / MARKER).write_text(text + "\n", encoding="utf-8")
@@ -84,9 +84,6 @@ def _write(solution: Solution, folder: Path) -> None:
         ("influence", influence_plot.figure(solution)),
     ):
         pictures.save(figure, folder / f"{name}.png")
-    if solution.state_weight_choice is not None:
-        curve = weight_plot.figure(solution.state_weight_choice, solution.problem)
-        pictures.save(curve, folder / "state_weight.png")
 
 
 def _tree(path: Path) -> schema.Tree:

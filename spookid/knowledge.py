@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spookid.advice import advise
 from spookid.assembly import Assembly
 from spookid.kernels import Array
-from spookid.solvers import bias, variances, windows
+from spookid.solvers import variances, windows
 from spookid.solvers.contraction import Contraction, linear
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -19,7 +19,6 @@ from spookid.student import Variances
 from spookid.transcription import Point, Transcription
 from spookid.uncertainty import (
     AT_BOUND,
-    IMPULSES,
     NOT_WHITE,
     Analysis,
     Evidence,
@@ -35,8 +34,6 @@ OBSERVATION = "observation of "
 """How labels of observation rows begin."""
 _TOO_FAR = 3.0
 """A prior gets a notice if the noise of a sensor is not within this factor of its sigma."""
-_NOTABLE = 0.25
-"""Share of its standard error from which on a bias gets a notice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,27 +58,18 @@ def at_bounds(transcription: Transcription, point: Point) -> NDArray[np.bool_]:
     return np.asarray((point.parameters <= transcription.lower) | (point.parameters >= transcription.upper))
 
 
-def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_], biased: bool = True) -> Knowledge:
-    """Linearize at ``point`` with the parameters of ``held`` fixed.
-
-    Args:
-        biased: False if the bias of estimates is not asked for.
-    """
+def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_]) -> Knowledge:
+    """Linearize at ``point`` with the parameters of ``held`` fixed."""
     transcription = assembly.transcription
     magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
     try:
         contraction = Contraction(linear(transcription, point), held)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
-    evidence, edges, groups = _evidence(contraction, held)
-    evidence = _pulled(evidence, contraction, point, groups) if biased else evidence
+    evidence, edges = _evidence(contraction, held)
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
-    notices = (
-        *_known_from_priors(assembly, evidence, result, magnitudes),
-        *_too_heavy(assembly, result),
-        *_off(assembly, result),
-    )
+    notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
     return Knowledge(replace(analysis, sensitivities=result), contraction, edges, notices)
 
 
@@ -89,11 +77,11 @@ def foresee(assembly: Assembly) -> Knowledge:
     """What a fit will be able to tell, linearized at the initial guess, its residuals less what a step would remove."""
     transcription = assembly.transcription
     start = Reduction(transcription, assembly.start).restore(assembly.start)
-    return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool), biased=False)
+    return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool))
 
 
-def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...], tuple[str, ...]]:
-    """What the residuals say but for the bias, the edges of the stretches, and the names of the groups of noise."""
+def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...]]:
+    """What the residuals say, and the edges of the stretches."""
     noise = variances.estimate(contraction, held)
     parts = windows.windows(contraction)
     found = noise.variances if contraction.freedom > 0 else np.full_like(noise.variances, np.nan)
@@ -111,21 +99,7 @@ def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Eviden
         parts.remaining,
         dict(zip(names, deviations, strict=True)),
     )
-    return evidence, parts.edges, noise.groups
-
-
-def _pulled(evidence: Evidence, contraction: Contraction, point: Point, groups: Sequence[str]) -> Evidence:
-    """With what noise makes of the estimates on the average."""
-    if not np.all(np.isfinite(evidence.variances.estimates)):
-        return evidence
-    means, doubt = evidence.variances.likely()
-    known = dict(zip(groups, means.tolist(), strict=True))
-    impulses = known.get(IMPULSES, 0.0)
-    found = bias.pull(contraction, point, impulses, variances.excess(contraction, known, impulses))
-    if found is None:
-        return evidence
-    error = float(np.sqrt(np.diag(doubt)[groups.index(IMPULSES)])) if IMPULSES in known else 0.0
-    return replace(evidence, pull=found.mean, pull_error=error * found.per_variance)
+    return evidence, parts.edges
 
 
 def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDirection, ...]:
@@ -177,22 +151,4 @@ def disagreement(assembly: Assembly, result: Sensitivities) -> list[str]:
         f"stretches of the recordings the estimates scatter {times(result.agreement, 'less', 'more')} than they say. "
         "The errors of the jackknife, which presumes no more than that each stretch errs by itself, are "
         f"{amounts}. Further recordings tell which to believe (`spookid crossvalidate`)."
-    ]
-
-
-def _off(assembly: Assembly, result: Sensitivities) -> list[str]:
-    """A notice of estimates that noise in the motion makes too small or too large."""
-    notable = np.abs(result.bias) > _NOTABLE * result.standard_errors
-    units = {p.name: p.unit for p in assembly.problem.free}
-    sides = []
-    for word, some in (("small", notable & (result.bias < 0)), ("large", notable & (result.bias > 0))):
-        names = [result.names[i] for i in np.flatnonzero(some)]
-        amounts = [f"{name} {abs(off):.2g} {units[name]}" for name, off in zip(names, result.bias[some], strict=True)]
-        if names:
-            sides.append(f"{', '.join(amount.rstrip() for amount in amounts)} too {word}")
-    if not sides:
-        return []
-    return [
-        f"The states follow the noise in the motion. On the average that makes {' and '.join(sides)}. The standard "
-        "errors include it; an estimate less its bias is nearer to the truth."
     ]

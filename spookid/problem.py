@@ -212,8 +212,7 @@ class Problem:
         from spookid.estimation import solve  # studies build on problems, not the other way round
 
         own = {name: options.pop(name) for name in list(options) if name in self.__dataclass_fields__}
-        problem = self.with_(**own)
-        return solve(problem, backend, options, callback, warm_start)
+        return solve(self.with_(**own), backend, options, callback, warm_start)
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
         """Refit along a parameter; see ``spookid.profiling``.

@@ -15,7 +15,6 @@ import numpy as np
 
 from spookid.solution import Cost, Estimate, Solution, Step
 from spookid.uncertainty import Sensitivities
-from spookid.weight_choice import WeightChoice
 
 SCHEMA = 1
 """Version of the layout."""
@@ -53,7 +52,6 @@ def document(solution: Solution) -> Tree:
             for t in solution.trajectories
         ],
         "notices": list(solution.notices),
-        "state_weight_choice": _choice(solution.state_weight_choice),
         "mechanism": None if solution.mechanism is None else asdict(solution.mechanism),
     }
     infinities: dict[str, int] = {}
@@ -75,7 +73,6 @@ def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
     return {
         "names": np.array(knowledge.names, dtype=np.str_),
         "covariance": knowledge.covariance,
-        "bias": knowledge.bias,
         "covariance_sandwich": knowledge.covariance_sandwich,
         "correlation": knowledge.correlation,
         "T": knowledge.factor,
@@ -107,13 +104,6 @@ def _estimate(estimate: Estimate) -> Tree:
     tree = asdict(estimate)
     del tree["name"]  # it is the key
     return tree
-
-
-def _choice(choice: WeightChoice | None) -> Tree | None:
-    if choice is None:
-        return None
-    curve = [{**asdict(trial), "status": trial.status.value} for trial in choice.curve]
-    return {"criterion": choice.criterion, "window": choice.window, "curve": curve}
 
 
 def _identifiability(knowledge: Sensitivities) -> Tree:

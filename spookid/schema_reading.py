@@ -21,7 +21,6 @@ from spookid.schema import ALONG, Tree
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import Sensitivities, WeakDirection
-from spookid.weight_choice import WeightChoice
 
 T = TypeVar("T")
 
@@ -52,7 +51,6 @@ def solution_of(
         versions=_texts(tree["versions"]),
         trajectories=trajectories,
         notices=tuple(_text(notice) for notice in tree["notices"]),
-        state_weight_choice=_perhaps(WeightChoice, tree.get("state_weight_choice")),
         mechanism=_perhaps(Mechanism, tree.get("mechanism")),
     )
 
@@ -86,7 +84,6 @@ def sensitivities_of(identifiability: Tree, arrays: Arrays) -> Sensitivities:
     return Sensitivities(
         names=names,
         covariance=_shaped(arrays, "covariance", square),
-        bias=_shaped(arrays, "bias", (len(names),)),
         covariance_sandwich=_shaped(arrays, "covariance_sandwich", square),
         factor=_shaped(arrays, "T", square),
         dispersion=_shaped(arrays, "dispersion", (len(names),)),

@@ -17,9 +17,7 @@ from spookid.kernels import Array
 from spookid.mechanism import Mechanism
 from spookid.parameter import parameters_in, symbolic
 from spookid.solvers.status import Status, Timing
-from spookid.student import about
 from spookid.uncertainty import Sensitivities
-from spookid.weight_choice import WeightChoice
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Estimate:
     """In ``unit``."""
     std_err: float
     """Linearized standard error in ``unit``, for noise as the residuals show it: ± 1.96 of it is Student's interval of
-    95 %, longer where they leave open how large the noise is or where the estimate has a bias; NaN if unknown."""
+    95 %, longer where they leave open how large the noise is; NaN if unknown."""
     reason: str
     """Why ``std_err`` is NaN; empty if it is a number."""
     initial: float
@@ -42,11 +40,6 @@ class Estimate:
     at_bound: bool
     fixed: bool = False
     """True if it kept its guess because the user fixed it."""
-    bias: float = math.nan
-    """Mean error in ``unit``, to first order, as the states are fitted to the noise along with the parameters:
-    ``estimate - bias`` is nearer to the truth; NaN if unknown."""
-    bias_reason: str = ""
-    """Why ``bias`` is NaN; empty if it is a number."""
     step_error: float = math.nan
     """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
     nearer to what a step of length zero would give; NaN if unknown."""
@@ -59,8 +52,6 @@ class Value:
     estimate: float
     std_err: float
     """Linearized, as of a parameter; NaN if one in it has none."""
-    bias: float
-    """As of a parameter; NaN if that of one in it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -189,8 +180,6 @@ class Solution:
     trajectories: tuple[Trajectory, ...]
     notices: tuple[str, ...] = field(default=())
     """What a user should know about how the problem was set up and what came out."""
-    state_weight_choice: WeightChoice | None = None
-    """How the data chose κ; None if it was given."""
     mechanism: Mechanism | None = None
     """None if it was read from a folder that does not hold it."""
 
@@ -235,9 +224,8 @@ class Solution:
         moving = [i for i, p in enumerate(symbols) if p.name in names and float(gradient[0, i]) != 0]
         slope = np.array([float(gradient[0, i]) for i in moving])
         rows = [names.index(symbols[i].name) for i in moving]
-        bias = float(slope @ self.sensitivities.bias[rows])
         variance = slope @ self.sensitivities.covariance[np.ix_(rows, rows)] @ slope if moving else 0.0
-        return Value(float(value), float(about(np.array(variance), np.array(bias))), bias)
+        return Value(float(value), float(np.sqrt(variance)))
 
     def summary(self) -> str:
         """A report of one page, as in ``summary.txt``."""

@@ -12,9 +12,6 @@ together, so that an expression of parameters has the error that it would have a
 
 and C becomes C^{1/2} f(N) C^{1/2}, f = (t_ν/1.96)²: ± 1.96 standard errors are Student's interval of 95 %. For one
 parameter this is Satterthwaite's interval; for several it is nowhere narrower in the first order of D.
-
-Estimates that are off on the average by b, and scatter about that by s, lie within ±h of the truth in 95 % of all cases
-if h² is the quantile of s² χ²(1, b²/s²), the noncentral distribution: h/1.96 stands for their standard error then.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chndtrix, log_ndtr, ndtri, stdtrit
+from scipy.special import log_ndtr, ndtri, stdtrit
 
 from spookid.kernels import Array
 
@@ -32,8 +29,6 @@ _FREEDOM = (1.0, 1e12)
 """Degrees of freedom at least, as fewer say nothing, and at most: then Student's distribution is the normal one."""
 _SURE = 30.0
 """Standard deviations from zero beyond which it matters nothing that a variance is not negative."""
-_ASIDE = 10.0
-"""Standard deviations by which estimates are off, beyond which all that counts is on one side."""
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -78,16 +73,3 @@ def widened(known: Array, parts: Array, variances: Variances) -> Array:
     freedom = np.clip(2 / np.maximum(relative, _TINY), *_FREEDOM)
     half = root @ directions * (stdtrit(freedom, _UPPER) / ndtri(_UPPER))
     return np.asarray(half @ half.T)
-
-
-def about(variances: Array, bias: Array) -> Array:
-    """Standard errors whose ± 1.96 about estimates that are off by ``bias`` is an interval of 95 %, (n,).
-
-    Args:
-        variances: of the estimates, (n,).
-        bias: (n,); NaN counts as none.
-    """
-    errors = np.sqrt(variances)
-    off = np.abs(np.nan_to_num(bias)) / np.maximum(errors, _TINY)
-    near, far = np.sqrt(chndtrix(0.95, 1.0, np.minimum(off, _ASIDE) ** 2)), off + ndtri(0.95)
-    return np.asarray(np.where(off == 0, errors, errors * np.where(off < _ASIDE, near, far) / ndtri(_UPPER)))

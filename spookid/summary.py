@@ -12,8 +12,7 @@ import numpy as np
 from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Solution, Trajectory
 from spookid.solvers.status import Status
-from spookid.uncertainty import AGREES, AT_BOUND, IMPULSES, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
-from spookid.weight_choice import APART, ERRORS, PREDICTION, REPLAY, TOLERANCE, WORST, WeightChoice
+from spookid.uncertainty import AT_BOUND, IMPULSES, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
 
 WIDTH = 100
 """Columns of the page."""
@@ -33,18 +32,6 @@ _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
 _WEAK_VERDICT = "Until then these estimates mean little."
 _WEAK_IF_WHITE = "How hardly the data see what they see is told for white noise, which a notice below doubts."
 _STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
-_CRITERIA = {
-    ERRORS: "it has the least expected errors (geometric mean of the relative ones; standard errors, and what the time "
-    "step adds where its leading order tells) of the weights at which standard errors agree with the jackknife over "
-    f"stretches of the recordings within a factor of {AGREES:g}. Predictions over windows of {{}}, times that factor, "
-    f"miss by at most {WORST:g} times the least, and estimates are those that predict best, within {APART:g} standard "
-    "errors.",
-    PREDICTION: "estimates and states of each fit are simulated over windows of {}, in which each doubling of the "
-    f"horizon counts the same; of the neighbouring weights within {100 * (TOLERANCE - 1):.0f} % of the least error the "
-    f"smallest is taken. Left out are weights whose replay of whole recordings misses by more than {REPLAY:g} times "
-    "the least. Standard errors are no guide here: they disagree with the jackknife's, or with the weight that has the "
-    "least errors predictions are bad or estimates others.",
-}
 _MOST_DECIMALS = 7
 _MOST_DIGITS = 9
 
@@ -58,7 +45,6 @@ def summarize(solution: Solution) -> str:
         _fit(solution.trajectories),
         _cost(solution),
         _friction(solution),
-        _weight(solution.state_weight_choice),
         _work(solution),
         _notices(solution.notices),
     ]
@@ -278,38 +264,6 @@ def _cost(solution: Solution) -> list[str]:
 
 def _share(value: float, cost: Cost) -> str:
     return f"{100 * value / cost.total:.0f} %" if math.isfinite(cost.total) and cost.total > 0 else ""
-
-
-def _weight(choice: WeightChoice | None) -> list[str]:
-    if choice is None:
-        return []
-    best, last = choice.best.weight, choice.considered[-1].weight
-    header = ("weight", "prediction", "replay", "errors", "jackknife", "state cost", "fit", "")
-    rows = [
-        (
-            number(trial.weight),
-            number(trial.error, 3),
-            number(trial.replay, 3),
-            _percent(trial.expected),
-            _ratio(trial.agreement),
-            _percent(trial.state_share),
-            trial.status.value,
-            "chosen" if trial.weight == best else "left out" if trial.weight > last else "",
-        )
-        for trial in choice.curve
-    ]
-    table = _table([header, *rows], right=(0, 1, 2, 3, 4, 5))
-    legend = "Prediction and replay in sigma; errors: expected ones; jackknife: standard errors over the jackknife's."
-    meaning = _CRITERIA[choice.criterion].format(quantity(choice.window, "s"))
-    return ["State weight", *table, *_wrapped(legend), *_wrapped(f"Chosen by {choice.criterion}: {meaning}")]
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2g}" if value < 100 else f"{value:.0f}" if math.isfinite(value) else ""
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if math.isfinite(share) else ""
 
 
 def _friction(solution: Solution) -> list[str]:

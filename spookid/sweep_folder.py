@@ -179,7 +179,6 @@ def _estimate_of(node: Mapping[str, Any]) -> Estimate:
     unknown: dict[str, Any] = {
         "estimate": math.nan,
         "std_err": math.nan,
-        "bias": math.nan,
         "step_error": math.nan,
         "initial": math.nan,
         "lower": -math.inf,

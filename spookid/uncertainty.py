@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels import Array
-from spookid.student import Variances, about, widened
+from spookid.student import Variances, widened
 
 WEAK = 1.0
 """A direction is weak if changing the parameters by all of their magnitude along it moves the residuals by less than
@@ -21,11 +21,9 @@ RANK = 1e-5
 """Nor do they see what moves the residuals by less than this share of what the best seen direction does: models and
 rounding are not as exact as that, however small the residuals are."""
 
-AGREES = 2.0
-"""Standard errors are believed if they are those of the jackknife within this factor."""
 DOUBTED = 3.0
-"""And doubted if they are not so within this factor: with the right model and weights from 10^5 on it is 2.8 at most in
-36 fits of a pendulum watched for 200 steps and more."""
+"""Standard errors are doubted if they are not those of the jackknife within this factor: with the right model and
+weights from 10^5 on it is 2.8 at most in 36 fits of a pendulum watched for 200 steps and more."""
 NOT_WHITE = "Standard errors presume white noise, which the residuals are not"
 """How the notice begins that says so."""
 
@@ -40,9 +38,6 @@ AT_BOUND = "held at its bound"
 UNOBSERVED = "the data do not determine it"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
 NO_FACTOR = "the normal equations are singular at the solution"
-NO_BIAS = (
-    "not known where joints or friction have unknowns of their own, where rounding is in the way, or for so many steps"
-)
 
 IMPULSES = "state"
 """Name of the impulses among the noise."""
@@ -82,10 +77,6 @@ class Evidence:
     """TᵀT without them, (W, n_p, n_p)."""
     noise: Mapping[str, float] = field(default_factory=dict)
     """Standard deviations of the groups of residuals, in units of what the weights say."""
-    pull: Array | None = None
-    """What noise makes of Tᵀ r on the average, (n_p,); None if it is not known."""
-    pull_error: Array | None = None
-    """Its error, as the variance of the impulses is not known, (n_p,)."""
 
     @property
     def scatter(self) -> Array:
@@ -101,10 +92,7 @@ class Sensitivities:
     covariance: Array
     """(TᵀT)⁻¹ Tᵀ Cov(r) T (TᵀT)⁻¹ with one variance for the impulse residuals and one for each sensor, widened for
     what is unknown of these (`spookid.student`): ± 1.96 standard errors are Student's interval of 95 %, (n_p, n_p); NaN
-    in the rows of parameters without a standard error. Of what is left of the errors without the bias."""
-    bias: Array
-    """Mean errors of the estimates, as states are fitted to the noise along with them (`solvers.bias`), (n_p,); NaN if
-    they are not known."""
+    in the rows of parameters without a standard error."""
     covariance_sandwich: Array
     """That of the jackknife over stretches of the recordings, which assumes nothing of the noise but that it does not
     last as long as a stretch, (n_p, n_p)."""
@@ -123,8 +111,8 @@ class Sensitivities:
 
     @property
     def standard_errors(self) -> Array:
-        """Those of the estimates as they are, with their bias, (n_p,); NaN where there is a reason."""
-        return about(np.diag(self.covariance), self.bias)
+        """Roots of the covariance's diagonal, (n_p,); NaN where there is a reason."""
+        return np.sqrt(np.diag(self.covariance))
 
     @property
     def agreement(self) -> float:
@@ -138,7 +126,7 @@ class Sensitivities:
     @property
     def correlation(self) -> Array:
         """(n_p, n_p)."""
-        errors = np.sqrt(np.diag(self.covariance))
+        errors = self.standard_errors
         return np.asarray(self.covariance / np.outer(errors, errors))
 
 
@@ -155,11 +143,6 @@ def times(ratio: float, more: str, less: str) -> str:
     """How many times more or less, in words."""
     size = max(ratio, 1 / ratio)
     return f"{size:.{1 if size < 9.95 else 0}f} times {more if ratio > 1 else less}"
-
-
-def believable(agreement: float) -> bool:
-    """True if the estimates of stretches of the recordings scatter as the noise that was found says."""
-    return 1 / AGREES <= agreement <= AGREES
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,12 +181,9 @@ def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, 
     changes = _changes(spectrum.half, evidence.gradients, evidence.remaining)
     cut = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.stretches)
     unknown = np.union1d(hidden, np.flatnonzero(held))
-    bias, doubt = _bias(inverse, evidence)
-    bias[unknown] = np.nan
     result = Sensitivities(
         tuple(names),
-        _blank(covariance + doubt, unknown),
-        bias,
+        _blank(covariance, unknown),
         _blank(_jackknife(cut) + inverse @ evidence.prior @ inverse, unknown),
         _triangular(evidence.information),
         _dispersion(inverse, covariance, unknown),
@@ -303,15 +283,6 @@ def _covariance(half: Array, evidence: Evidence) -> Array:
     return np.asarray(half @ covariance @ half.T)
 
 
-def _bias(inverse: Array, evidence: Evidence) -> tuple[Array, Array]:
-    """The bias (n_p,), and the covariance of its error (n_p, n_p)."""
-    pull, error = evidence.pull, evidence.pull_error
-    if pull is None or error is None or not np.all(np.isfinite([pull, error])):
-        return np.full(len(inverse), np.nan), np.zeros_like(inverse)
-    doubt = inverse @ error
-    return -inverse @ pull, np.outer(doubt, doubt)
-
-
 def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) -> Array:
     """Diagonal of the covariance over that of the inverse information, NaN for unknown parameters, (n_p,)."""
     promised = np.diag(inverse).copy()
@@ -324,9 +295,8 @@ def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], evidence: Evidence
     reasons = {name: AT_BOUND if is_held else reason for name, is_held in zip(names, held, strict=True)}
     free, windows = int(np.sum(~held)), 0 if evidence is None else len(evidence.scores)
     one, two, three, four = (np.full((n, n), np.nan) for _ in range(4))
-    bias, dispersion = (np.full(n, np.nan) for _ in range(2))
-    spectrum = np.full(free, np.nan)
-    result = Sensitivities(names, one, bias, two, three, dispersion, reasons, spectrum, ())
+    dispersion, spectrum = np.full(n, np.nan), np.full(free, np.nan)
+    result = Sensitivities(names, one, two, three, dispersion, reasons, spectrum, ())
     return Analysis(result, four, np.full((windows, n), np.nan))
 
 

@@ -100,8 +100,7 @@ def test_the_answer_is_the_same_by_bands(monkeypatch):
     monkeypatch.setattr(elimination, "blocks", lambda steps: None)
     expected = foresee(assembly).sensitivities
     assert np.isfinite(expected.standard_errors).any()
-    # Biases come of differences.
-    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-7)
+    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-9)
 
 
 def test_curvature_is_added_and_damping_is_that_of_the_plain_matrix():

@@ -77,7 +77,7 @@ def with_estimates(values: Sequence[float], errors: Sequence[float], correlation
     changed = {n: replace(s[n], estimate=v, std_err=e) for n, v, e in zip(("J", "b"), values, errors, strict=True)}
     hidden = {"J_x": replace(s["J_x"], std_err=math.nan)}
     parameters = {**s.parameters, **changed, **hidden}
-    known = replace(s.sensitivities, covariance=covariance, covariance_sandwich=covariance, bias=np.zeros(len(names)))
+    known = replace(s.sensitivities, covariance=covariance, covariance_sandwich=covariance)
     long = [replace(trajectory, t=np.arange(200.0)) for trajectory in s.trajectories]
     return replace(s, parameters=parameters, sensitivities=known, trajectories=tuple(long))
 
@@ -165,18 +165,6 @@ def test_scatter_of_twenty_stretches_is_no_exact_covariance(count: int) -> None:
     assert math.isnan(_jointly(pairs * 18, [0] * 18, covariances, stretches - 1).sigma)  # too many to be told
 
 
-def test_standard_errors_are_compared_with_their_bias() -> None:
-    pair = [with_estimates((value, 5.0), (0.1, 1.0)) for value in (1.0, 1.5)]
-    J = pair[0].sensitivities.names.index("J")
-    off = [replace(s, sensitivities=replace(s.sensitivities, bias=np.where(np.arange(3) == J, 0.1, 0.0))) for s in pair]
-    error = off[0].sensitivities.standard_errors[J]
-    assert error > 0.13
-    found = agreement(off)
-    assert found.standard is None
-    assert found.parameters[0].std_errs == pytest.approx((error, error))
-    assert found.parameters[0].test.statistic == pytest.approx(0.125 / error**2)
-
-
 def test_one_recording_without_a_jackknife_leaves_standard_errors() -> None:
     pair = [with_estimates((value, 5.0), (0.1, 1.0)) for value in (1.0, 1.5)]
     narrow, unknown = (
@@ -226,7 +214,6 @@ def test_scores_are_what_state_estimation_with_fixed_parameters_costs(results: d
     other = next(score for score in dry.others("swing 0") if score.on == "swing 1")
     assert other.cost == pytest.approx(held.cost.total / steps, rel=1e-4)
     assert dry.score == pytest.approx(np.mean([score.cost for score in dry.held_out]))
-    assert all(score.prediction < 0.02 for score in dry.held_out)
     assert "fitted to" in dry.table()
 
 

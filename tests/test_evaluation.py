@@ -55,7 +55,7 @@ def test_ratios_and_deviations_of_dry_friction() -> None:
 @pytest.mark.parametrize("place", range(len(DEVICES)))
 def test_verdicts_are_those_of_the_cross_validation(place: int) -> None:
     releases = page("releases.md")
-    own = releases[releases.index(f"## {DEVICES[place]}") :].partition("By open-loop")[0]
+    own = releases[releases.index(f"## {DEVICES[place]}") :].partition("With dry friction")[0]
     ratio = r"(\w+)(?: scores)? ([\d.]+) times as much as (\w+)"
     made = re.findall(rf"{ratio} \(worse in (\d+) of (\d+)", own.lower())
     cell = cells(EVALUATION, "verdict")[1 + place].lower()

@@ -25,10 +25,6 @@ RANK = 1e-10
 """Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
 _INDEPENDENT = 1e-9
 """Singular values of the initial state's rows below this share of the largest are zero."""
-_CHANGE = 1e-3
-"""Largest relative change of weights for a difference."""
-_FAIR = 0.01
-"""Share of two traces that cancel with which their sum is still of use."""
 _MOST = 125_000_000
 """Numbers in the covariances of neighbouring steps, 1 GB: those of 217,000 steps of a single pendulum with SPOOK."""
 _SOUND = 1e-6
@@ -184,7 +180,7 @@ class Contraction:
         widths = [strips[0].tangent * (1 + max(max(s.rows.offsets) for s in strips)) for strips in self.linear.chains]
         if sum(width**2 * strips[0].steps for width, strips in zip(widths, self.linear.chains, strict=True)) > _MOST:
             return None
-        found = [self._spread(c, elimination) for c, elimination in enumerate(self._eliminations)]
+        found = [self._spread(c) for c in range(len(self._eliminations))]
         pairs = (
             (s, W)
             for strips, Ws in zip(self.linear.chains, found, strict=True)
@@ -192,28 +188,6 @@ class Contraction:
         )
         trace = sum(float(np.vdot(strip.states, W)) for strip, W in pairs)
         return found if abs(trace - self._states) <= _SOUND * self._states else None
-
-    def uneven(self, spread: Sequence[Columns], excess: Mapping[str, Array]) -> list[Columns] | None:
-        """J_x⁺ E (I − J_x J_x⁺), shaped as ``spread``, for a diagonal E: name of a factor to its numbers, (rows,).
-
-        It is P J_xᵀE + P'J_xᵀ, with the derivative P' of P as the rows' weights change in proportion to E: a
-        difference, good to some thousandths. None if rounding spoils it: times J_x its trace is zero.
-        """
-        largest = max((float(np.max(np.abs(numbers))) for numbers in excess.values()), default=0.0)
-        if largest == 0:
-            return [[np.zeros_like(W) for W in parts] for parts in spread]
-        step = _CHANGE / largest
-        weighted = self.linear.scaled({name: np.sqrt(1 + step * numbers) for name, numbers in excess.items()})
-        found: list[Columns] = []
-        traces = np.zeros(2)
-        for c, parts in enumerate(spread):
-            changed = self._spread(c, eliminate(added(weighted.chains[c]), 0.0, overwrite=True))
-            found.append([])
-            for s, W, other in zip(self.linear.chains[c], parts, changed, strict=True):
-                direct, indirect = W * excess.get(s.factor.name, np.zeros(W.shape[2])), (other - W) / step
-                traces += [np.vdot(s.states, direct), np.vdot(s.states, indirect)]
-                found[-1].append(direct + indirect)
-        return found if abs(traces.sum()) <= _FAIR * np.abs(traces).max() else None
 
     def left(self, columns: Sequence[Columns]) -> list[Columns]:
         """(I − H) times vectors of residuals, per chain."""
@@ -224,13 +198,8 @@ class Contraction:
         pairs = ((a, b) for ones, others in zip(one, other, strict=True) for a, b in zip(ones, others, strict=True))
         return np.asarray(sum(np.tensordot(a, b, axes=((0, 2), (0, 2))) for a, b in pairs))
 
-    def fitted(self, chain: int, columns: Columns) -> Array:
-        """J_x⁺ times vectors of residuals of one chain, (N, tangent, m)."""
-        first = self.linear.chains[chain][0]
-        return self._steps(chain, columns).reshape(first.steps, first.tangent, -1)
-
     def _steps(self, chain: int, columns: Columns) -> Array:
-        """The same, (N tangent, m)."""
+        """J_x⁺ times vectors of residuals of one chain, (N tangent, m)."""
         strips = self.linear.chains[chain]
         right = np.zeros((strips[0].steps, strips[0].tangent, columns[0].shape[1]))
         for strip, left in zip(strips, columns, strict=True):
@@ -238,11 +207,11 @@ class Contraction:
                 right[offset : offset + len(product)] += product
         return self._eliminations[chain].solve(right.reshape(-1, right.shape[2]))
 
-    def _spread(self, chain: int, elimination: Elimination) -> Columns:
-        """P J_xᵀ of one chain with P from an elimination of its states."""
+    def _spread(self, chain: int) -> Columns:
+        """P J_xᵀ of one chain."""
         strips = self.linear.chains[chain]
         t, found = strips[0].tangent, []
-        covariances = neighbours(elimination.factor, t)
+        covariances = neighbours(self._eliminations[chain].factor, t)
         for s in strips:
             seen = covariances[: len(s.states)]
             if max(s.rows.offsets) + 1 > len(s.rows.offsets):

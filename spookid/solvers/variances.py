@@ -106,15 +106,6 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
     return noise
 
 
-def excess(c: Contraction, variances: Mapping[str, float], variance: float) -> dict[str, Array]:
-    """What the rows of each factor have of variance beyond a common one, (rows,), by its name; priors have none."""
-    found: dict[str, Array] = {}
-    for group, rows in _members(c.linear)[0].items():
-        for name, mask in rows.items():
-            found[name] = found.get(name, np.zeros(len(mask))) + mask * (variances[group] - variance)
-    return found
-
-
 def _members(here: Linear) -> tuple[Members, Mapping[str, Array]]:
     """The groups of noisy rows, and the rows of the priors."""
     found: dict[str, dict[str, Array]] = {}

@@ -73,7 +73,7 @@ def _resolution(values: Array) -> float:
         return 0.0
     steps = np.diff(known)
     least = float(np.min(steps[steps > 1e-9 * np.max(np.abs(known))], initial=np.inf))
-    # An encoder's values repeat, and all their differences are whole numbers of counts.
+    # What comes in counts differs by whole numbers of them.
     counts = steps / least
     whole = np.abs(counts - np.rint(counts)) < 0.05
-    return least if np.isfinite(least) and len(known) < len(values) / 2 and np.mean(whole) > 0.9 else 0.0
+    return least if np.isfinite(least) and np.mean(whole) > 0.9 else 0.0
