@@ -66,6 +66,12 @@ class Assembly:
     """What is random, and how large; none if the weights are given."""
 
     @property
+    def sigmas(self) -> Array:
+        """σ of each sensor, as far as it is known by now, (n_o,)."""
+        count = self.settings.sensors.numel()
+        return np.array([c.value for c in self.constants[len(self.constants) - count :]])
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """What a user should know about how the problem was set up, each once."""
         own = self.problem.stepper.notices(self.problem.model)

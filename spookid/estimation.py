@@ -21,19 +21,23 @@ from spookid.joints import ROWS
 from spookid.knowledge import at_bounds, disagreement, learn
 from spookid.outlining import mechanism
 from spookid.parameter import Parameter, substitute
-from spookid.problem import BACKENDS, STATE_WEIGHT, Problem
+from spookid.problem import BACKENDS, Problem
 from spookid.responses import influence
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.statistics import likelihood_fit as likelihood
+from spookid.statistics.likelihood_fit import Found
 from spookid.steppers.variational import Variational
 from spookid.trajectories import complementarity, trajectories
 from spookid.transcription import Point, Transcription
 from spookid.uncertainty import Sensitivities
 
 SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
+_SOFT = 100.0
+"""State weight of a first fit whose dynamics are to be hard."""
 _VERSIONS = {"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__}
 
 
@@ -53,7 +57,7 @@ def solve(
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
-    if warm_start is not None or problem.friction == "smooth" or not any(j.rubs for j in problem.model.joints):
+    if warm_start is not None or not _staged(problem, backend):
         return _solve(problem, backend, solver, callback, warm_start, problem.initial)
     problem.stepper.check_model(problem.model)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
@@ -67,9 +71,14 @@ def solve(
                 backend=backend,
                 stepper=problem.stepper.name,
                 friction=problem.friction,
-                state_weight=problem.weight,
             )
     return _continued(problem, backend, solver, callback, found)
+
+
+def _staged(problem: Problem, backend: str) -> bool:
+    """True if a problem is approached in stages: friction that sticks, and noise for who does not estimate it."""
+    rubs = problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
+    return rubs or problem.dynamics == "estimated" and backend == "ipopt"
 
 
 def _stages(problem: Problem) -> list[Problem]:
@@ -79,7 +88,7 @@ def _stages(problem: Problem) -> list[Problem]:
     rigid then: stiff ones, or multipliers that start from nothing, only make it harder. Where the dynamics are to be
     hard a motion that sticks at the wrong time is far off at all later ones, so with exact friction they are soft once.
     """
-    soft = problem if np.isfinite(problem.weight) else problem.with_(state_weight=STATE_WEIGHT)
+    soft = problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
     width = None if problem.friction == "exact" else problem.friction_width
     smooth = soft.with_(friction="smooth", stepper=Variational(), friction_width=width)
     return [smooth, soft] if soft is not problem and problem.friction == "exact" else [smooth]
@@ -115,8 +124,21 @@ def _solve(
     solver.prepare(assembly.transcription, start)
     compiling = assembly.transcription.kernels.seconds
     build = time.perf_counter() - began - compiling
-    outcome = solver.solve(assembly.transcription, start, callback)
-    return _answer(assembly, outcome, Times.of(outcome.timing, build, compiling), backend)
+    if problem.dynamics != "estimated":
+        outcome = solver.solve(assembly.transcription, start, callback)
+        return _answer(assembly, outcome, Times.of(outcome.timing, build, compiling), backend)
+    if warm_start is not None and warm_start.noise and _refined(problem, backend):
+        found = likelihood.kept(assembly, start, warm_start.noise, solver, callback)
+    else:
+        assert isinstance(solver, LevenbergMarquardt)
+        found = likelihood.maximum(assembly, start, warm_start.noise if warm_start else (), solver, callback)
+    times = Times.of(found.outcome.timing, build, compiling)
+    return _answer(found.assembly, found.outcome, times, backend, found)
+
+
+def _refined(problem: Problem, backend: str) -> bool:
+    """True if this form of friction or backend takes the noise that the smooth fit found."""
+    return backend == "ipopt" or problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
 
 
 def _check_freedom(assembly: Assembly, start: Point) -> None:
@@ -198,7 +220,9 @@ def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> Leven
     return kind(**options)
 
 
-def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str) -> Solution:
+def _answer(
+    assembly: Assembly, outcome: Outcome, times: Times, backend: str, found: Found | None = None
+) -> Solution:
     problem, transcription = assembly.problem, assembly.transcription
     held = at_bounds(transcription, outcome.point)
     knowledge = learn(assembly, outcome.point, held)
@@ -217,7 +241,10 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str) ->
         stepper=problem.stepper.name,
         friction=problem.friction,
         step=problem.step,
-        state_weight=problem.weight,
+        state_weight=math.nan if problem.dynamics == "estimated" else problem.weight,
+        dynamics=problem.dynamics,
+        log_likelihood=math.nan if found is None else found.log_likelihood,
+        noise=() if found is None else found.noise,
         status=outcome.status,
         detail=outcome.detail,
         cost=_cost(outcome.history[-1].costs),

@@ -15,6 +15,7 @@ from spookid.solvers import variances, windows
 from spookid.solvers.contraction import Contraction, linear
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.statistics.noise import Size
 from spookid.student import Variances
 from spookid.transcription import Point, Transcription
 from spookid.uncertainty import (
@@ -58,15 +59,22 @@ def at_bounds(transcription: Transcription, point: Point) -> NDArray[np.bool_]:
     return np.asarray((point.parameters <= transcription.lower) | (point.parameters >= transcription.upper))
 
 
-def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_]) -> Knowledge:
-    """Linearize at ``point`` with the parameters of ``held`` fixed."""
+def learn(
+    assembly: Assembly, point: Point, held: NDArray[np.bool_], noisy: bool = False
+) -> Knowledge:
+    """Linearize at ``point`` with the parameters of ``held`` fixed.
+
+    Args:
+        noisy: True if the noise of ``assembly`` is to be found out, as with given weights.
+    """
     transcription = assembly.transcription
     magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
     try:
         contraction = Contraction(linear(transcription, point), held)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
-    evidence, edges = _evidence(contraction, held)
+    given = not assembly.noise or noisy
+    evidence, edges = _evidence(contraction, held) if given else _known(contraction, assembly.noise)
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
     notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
@@ -77,7 +85,7 @@ def foresee(assembly: Assembly) -> Knowledge:
     """What a fit will be able to tell, linearized at the initial guess, its residuals less what a step would remove."""
     transcription = assembly.transcription
     start = Reduction(transcription, assembly.start).restore(assembly.start)
-    return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool))
+    return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool), noisy=True)
 
 
 def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...]]:
@@ -100,6 +108,20 @@ def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Eviden
         dict(zip(names, deviations, strict=True)),
     )
     return evidence, parts.edges
+
+
+def _known(contraction: Contraction, noise: Sequence[Size]) -> tuple[Evidence, tuple[Array, ...]]:
+    """What residuals whitened by the noise that was estimated say, and the edges of the stretches.
+
+    A size s stands among the parameters: its column of the Jacobian in log s are its rows' residuals, and what
+    parameters could do as well as s, such as scaling all inertias, they do not determine.
+    """
+    parts, prior = windows.windows(contraction), variances.prior(contraction)
+    names = [size.names for size in noise if size.given is None and size.kind == "disturbance"]
+    information = contraction.information - variances.confounded(contraction, names)
+    certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
+    known = parts.scores, parts.information, parts.gradients, parts.remaining
+    return Evidence(information, prior, (information - prior)[None], certain, *known), parts.edges
 
 
 def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDirection, ...]:

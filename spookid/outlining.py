@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import casadi as ca
@@ -42,7 +43,7 @@ def mechanism(problem: Problem, values: Values) -> Mechanism:
         bodies=tuple(_body(body, values) for body in model.bodies),
         hinges=tuple(_hinge(joint, values) for joint in model.joints),
         motors=tuple(_motor(motor, values) for motor in model.motors),
-        sensors=tuple(SensorOutline(s.signal, s.title, float(s.sigma), s.unit) for s in problem.observations),
+        sensors=tuple(SensorOutline(s.signal, s.title, math.nan if s.sigma is None else float(s.sigma), s.unit) for s in problem.observations),
         gravity=_vector(model.gravity, values),
     )
 

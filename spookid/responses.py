@@ -70,7 +70,7 @@ def _observations(assembly: Assembly, contraction: Contraction, chain: int, step
         first = strip.factor.reach // 2  # a factor over several steps observes the middle one
         for row, label in enumerate(strip.factor.rows):
             i = labels.index(label)
-            slopes[first : first + len(T), i] = T[:, :, row] * strip.alive[:, [row]] / sensors[i].sigma
+            slopes[first : first + len(T), i] = T[:, :, row] * strip.alive[:, [row]] / assembly.sigmas[i]
     return slopes
 
 

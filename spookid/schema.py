@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spookid.solution import Cost, Estimate, Solution, Step
+from spookid.solution import Cost, Estimate, Noise, Solution, Step
 from spookid.uncertainty import Sensitivities
 
 SCHEMA = 1
@@ -35,6 +35,9 @@ def document(solution: Solution) -> Tree:
         "friction": solution.friction,
         "step": solution.step,
         "state_weight": solution.state_weight,
+        "dynamics": solution.dynamics,
+        "log_likelihood": solution.log_likelihood,
+        "noise": _noise(solution.noise),
         "status": solution.status.value,
         "message": solution.message,
         "detail": solution.detail,
@@ -88,6 +91,16 @@ def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
 
 def _cost(cost: Cost) -> Tree:
     return {"total": cost.total, "state": cost.state, "observation": cost.observation, "prior": cost.prior}
+
+
+def _noise(noise: tuple[Noise, ...]) -> Tree:
+    """By hinge, free body or signal."""
+    tree: Tree = {"disturbance": {}, "sensors": {}}
+    for size in noise:
+        place = tree["disturbance" if size.kind == "disturbance" else "sensors"]
+        node = {key: value for key, value in asdict(size).items() if key != "kind"}
+        place |= {name: node for name in size.names}
+    return tree
 
 
 def _step(step: Step) -> Tree:

@@ -18,7 +18,7 @@ from spookid.influence import Influence
 from spookid.kernels import Array
 from spookid.mechanism import Mechanism
 from spookid.schema import ALONG, Tree
-from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
+from spookid.solution import Cost, Estimate, Noise, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import Sensitivities, WeakDirection
 
@@ -42,6 +42,9 @@ def solution_of(
         cost=_read(Cost, tree["cost"]),
         history=tuple(_read(Step, {**node, "cost": node}) for node in tree["history"]),
         parameters={name: _read(Estimate, {**node, "name": name}) for name, node in tree["parameters"].items()},
+        dynamics=_text(tree["dynamics"]),
+        log_likelihood=_number(tree["log_likelihood"]),
+        noise=_noise(tree["noise"]),
         sensitivities=knowledge,
         influence=influence,
         complementarity_residual=_number(tree["complementarity"]["max_residual"]),
@@ -53,6 +56,13 @@ def solution_of(
         notices=tuple(_text(notice) for notice in tree["notices"]),
         mechanism=_perhaps(Mechanism, tree.get("mechanism")),
     )
+
+
+def _noise(tree: Tree) -> tuple[Noise, ...]:
+    """Each size once, though it stands under every name that it belongs to."""
+    kinds = (("disturbance", tree["disturbance"]), ("sensor", tree["sensors"]))
+    found = [_read(Noise, {**node, "kind": kind}) for kind, nodes in kinds for node in nodes.values()]
+    return tuple(dict.fromkeys(found))
 
 
 def restored(tree: Tree) -> Tree:

@@ -55,6 +55,27 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Noise:
+    """One size of noise that was estimated, or given, together with the parameters."""
+
+    kind: str
+    """"disturbance" of the motion, or "sensor"."""
+    names: tuple[str, ...]
+    """Hinges and free bodies whose disturbance it is, or the sensor's signal."""
+    std: float
+    """Standard deviation: of a disturbance the random force or torque, in root mean square over a step; of a sensor in
+    its signal's unit."""
+    unit: str
+    density: float
+    """Of a disturbance per √Hz, which no step changes; NaN for a sensor."""
+    error: float
+    """Standard error of its logarithm; NaN if it was given or is not seen."""
+    resolution: float = 0.0
+    """Least step between the values of a sensor, 0 if they come in no steps."""
+    given: bool = False
+
+
+@dataclass(frozen=True)
 class Cost:
     """Weighted sums of squared residuals."""
 
@@ -160,7 +181,7 @@ class Solution:
     step: float
     """h [s]."""
     state_weight: float
-    """κ."""
+    """κ; NaN where the noise is estimated."""
     status: Status
     detail: str
     """Which test ended the solver."""
@@ -178,6 +199,12 @@ class Solution:
     times: Times
     versions: Mapping[str, str]
     trajectories: tuple[Trajectory, ...]
+    dynamics: str = "weight"
+    """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
+    log_likelihood: float = math.nan
+    """Logarithm of the marginal likelihood of the data, states integrated out; NaN with a given state weight."""
+    noise: tuple[Noise, ...] = ()
+    """What is random in the motion and in the sensors; empty with a given state weight."""
     notices: tuple[str, ...] = field(default=())
     """What a user should know about how the problem was set up and what came out."""
     mechanism: Mechanism | None = None

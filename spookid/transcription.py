@@ -129,6 +129,11 @@ class Transcription:
         other._given = tuple(Constant(given.symbol, value) for given, value in pairs)
         return other
 
+    @property
+    def given(self) -> tuple[Constant, ...]:
+        """The constants with their numbers."""
+        return self._given
+
     def held_at(self, parameters: Array) -> Transcription:
         """The same with the parameters held where they are."""
         other = copy(self)

@@ -157,7 +157,7 @@ class Contraction:
         starts = [[s.rows.matrix[:, -(n + 1) :] for s in strips] for strips in here.chains]
         projected = [self._less(c, start, self._eliminations[c].response) for c, start in enumerate(starts)]
         if refined:
-            projected = [self._without_states(c, part) for c, part in enumerate(projected)]
+            projected = [self.without_states(c, part) for c, part in enumerate(projected)]
         self.T = [[part[:, :n] for part in parts] for parts in projected]
         """Per chain and factor, transposed: (count, n_p, rows)."""
         self.information = self.inner(self.T, self.T)
@@ -191,7 +191,7 @@ class Contraction:
 
     def left(self, columns: Sequence[Columns]) -> list[Columns]:
         """(I − H) times vectors of residuals, per chain."""
-        return self._without_parameters([self._without_states(c, part) for c, part in enumerate(columns)])
+        return self._without_parameters([self.without_states(c, part) for c, part in enumerate(columns)])
 
     def inner(self, one: Sequence[Columns], other: Sequence[Columns]) -> Array:
         """Inner products of vectors of residuals, (m, m')."""
@@ -221,7 +221,7 @@ class Contraction:
             found.append(np.matmul(seen[:, :unknowns, :unknowns], s.states))
         return found
 
-    def _without_states(self, chain: int, columns: Columns) -> Columns:
+    def without_states(self, chain: int, columns: Columns) -> Columns:
         """(I − J_x J_x⁺) times vectors of residuals of one chain."""
         return self._less(chain, columns, self._steps(chain, columns))
 

@@ -16,7 +16,7 @@ variances.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -104,6 +104,42 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
         except NotPositiveDefiniteError:
             break
     return noise
+
+
+def confounded(c: Contraction, groups: Sequence[Sequence[str]]) -> Array:
+    """The part of the information in the parameters that is gone if sizes of noise are estimated with them, (n_p, n_p):
+    CᵀR⁻¹C for the products C of T and the products R of themselves of the groups' residuals, states projected out.
+
+    Args:
+        groups: names of the noise whose rows have one size.
+    """
+    n, columns = c.linear.parameters, [_rows_of(c, strips, groups) for strips in c.linear.chains]
+    if not groups:
+        return np.zeros((n, n))
+    left = [c.without_states(chain, part) for chain, part in enumerate(columns)]
+    C, R = c.inner(c.T, left), c.inner(left, left)
+    scale = np.sqrt(np.maximum(np.diag(R), _TINY))
+    values, vectors = np.linalg.eigh(R / np.outer(scale, scale))
+    half = C / scale @ vectors / np.sqrt(np.maximum(values, _APART))
+    return np.asarray(half @ half.T)
+
+
+def _rows_of(c: Contraction, strips: Sequence[Strip], groups: Sequence[Sequence[str]]) -> Columns:
+    """Residuals of the rows of each group, 0 elsewhere, (count, groups, rows)."""
+    columns = []
+    for strip in strips:
+        r, noise = strip.rows.matrix[:, -1], strip.factor.noise
+        part = np.zeros((len(r), len(groups), r.shape[1]))
+        for i, names in enumerate(groups):
+            mask = np.array([name in names for name in noise]) if noise else np.zeros(r.shape[1], dtype=bool)
+            part[:, i] = r * mask if len(mask) == r.shape[1] else 0.0
+        columns.append(part)
+    return columns
+
+
+def prior(contraction: Contraction) -> Array:
+    """TᵀT of the priors, (n_p, n_p)."""
+    return _share(contraction, _members(contraction.linear)[1])
 
 
 def _members(here: Linear) -> tuple[Members, Mapping[str, Array]]:

@@ -13,7 +13,8 @@ Score, in one backward sweep: with P the blocks of H⁻¹ along the band (``neig
     d log det H = 2 Σ ⟨P Jᵀ, dJᵀ⟩,    d log |det D| = ⟨D⁻ᵀ, dD⟩,
 
 so that both terms change as ψ = Σ ⟨A, J(x, θ)⟩ does with A held, whose gradient a compiled kernel gives. The best x
-follows θ as −H⁻¹ J_xᵀ J_θ, to the order at which H is the Hessian.
+follows θ as −H⁻¹ J_xᵀ J_θ, to the order at which H is the Hessian. Residuals are those that a last linear step of the
+states leaves, r − J H⁻¹ Jᵀr, so that states need not be found to the last digit.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from spookid.solvers.structured import NotPositiveDefiniteError, assemble
 from spookid.transcription import Point
 
 
-_PROBES, _SAMPLES = (2, 16), 16_000
+_PROBES, _SAMPLES = (1, 16), 4_000
 """Random vectors for the information of a noise, at least and at most, and steps that they cover together."""
 
 
@@ -43,20 +44,32 @@ class Marginal:
 
     value: float
     """−2 log L, but for a constant of the number of rows; infinite if the states are not determined."""
-    score: Array
-    """d(−log L)/dθ, (n_p,)."""
-    slopes: Mapping[str, float]
-    """d(−log L)/d log s by the name of the noise s."""
+    gradient: Array
+    """Half the gradient of |r|² in θ, states following, (n_p,)."""
+    volume: Array
+    """The same of the logarithms, (n_p,)."""
     information: Array
     """Schur complement of the states in JᵀJ, (n_p, n_p)."""
     residual: Mapping[str, float]
     """Σ r² by name of the noise."""
     freedom: Mapping[str, float]
     """Rows less their leverage Σ rᵀ P r by name of the noise."""
+    following: Mapping[str, float]
+    """What states that follow a noise add to its slope, by its name."""
     response: tuple[Array, ...]
     """−H⁻¹ J_xᵀ J_θ of each chain, how the states follow the parameters, (N t, n_p)."""
     fisher: Mapping[tuple[str, str], float]
     """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
+
+    @property
+    def score(self) -> Array:
+        """d(−log L)/dθ, (n_p,)."""
+        return self.gradient + self.volume
+
+    @property
+    def slopes(self) -> Mapping[str, float]:
+        """d(−log L)/d log s by the name of the noise s."""
+        return {name: self.freedom[name] + self.following[name] - self.residual[name] for name in self.freedom}
 
 
 def marginal(reduction: Reduction, point: Point, sensors: Mapping[str, float]) -> Marginal:
@@ -72,28 +85,29 @@ def marginal(reduction: Reduction, point: Point, sensors: Mapping[str, float]) -
     problem, n = reduction.problem, len(reduction.problem.names)
     chains = [_Chain(reduction, point, c) for c in range(len(problem.chains))]
     value, corner = 0.0, np.zeros((n + 1, n + 1))
-    score, residual, freedom, slopes, fisher = np.zeros(n), _Sums(), _Sums(), _Sums(), _Sums()
+    volume, residual, freedom, following, fisher = np.zeros(n), _Sums(), _Sums(), _Sums(), _Sums()
     for chain in chains:
         corner += chain.corner
         value += chain.volume()
         gradient, pulled = chain.sweep()
-        score += gradient
+        volume += gradient
         for name, squares, left, follow in chain.noise(pulled):
             residual.add(name, squares)
             freedom.add(name, left)
-            slopes.add(name, left - squares + follow)
+            following.add(name, follow)
         for pair, square in chain.fisher():
             fisher.add(pair, 2 * square)
         for name, rows in chain.measured(sensors):
             value += 2 * rows * np.log(sensors[name])
-    information = corner[:-1, :-1] - sum(chain.elimination.corner[:-1, :-1] for chain in chains)
+    left = corner - sum(chain.elimination.corner for chain in chains)
     return Marginal(
-        value + float(corner[-1, -1]),
-        score + corner[:-1, -1],
-        slopes,
-        information,
+        value + float(left[-1, -1]),
+        left[:-1, -1],
+        volume,
+        left[:-1, :-1],
         residual,
         freedom,
+        following,
         tuple(-chain.response[:, :-1] for chain in chains),
         fisher,
     )
@@ -174,20 +188,22 @@ class _Chain:
     def noise(self, pulled: Array) -> list[tuple[str, float, float, float]]:
         """Per name of a noise: Σ r², rows less their leverage, and what the states' following adds to the slope."""
         found = []
-        states = pulled.reshape(self.steps, self.t)
         for (factor, rows), spread in zip(self.kept, self.spreads, strict=True):
             if not factor.noise:
                 continue
-            count, t = len(rows.matrix), self.t
-            J, r = rows.matrix[:, : len(rows.offsets) * t], rows.matrix[:, -1]
-            alive = np.any(rows.matrix[:, :-1] != 0, axis=1)
-            leverage = np.einsum("kcr,kcr->kr", J, spread)
-            moved = np.hstack([states[o : o + count] for o in rows.offsets])
-            along = np.matmul(moved[:, None], J)[:, 0]
-            sums = np.stack([r**2, alive - leverage, along * r]).sum(axis=1)
+            r = rows.matrix[:, -1] - self._along(rows, self.response[:, -1:])[:, 0]
+            leverage = np.einsum("kcr,kcr->kr", rows.matrix[:, : len(rows.offsets) * self.t], spread)
+            along = self._along(rows, pulled[:, None])[:, 0]
+            sums = np.stack([r**2, self._alive(factor) - leverage, along * r]).sum(axis=1)
             for i, name in enumerate(factor.noise):
                 found.append((name, sums[0, i], sums[1, i], 2 * sums[2, i]))
         return found
+
+    def _along(self, rows: Rows, moves: Array) -> Array:
+        """J times moves of the states (N t, m), (count, m, rows)."""
+        count, moved = len(rows.matrix), moves.reshape(self.steps, self.t, -1)
+        steps = np.concatenate([moved[o : o + count] for o in rows.offsets], axis=1)
+        return np.matmul(steps.transpose(0, 2, 1), rows.matrix[:, : steps.shape[1]])
 
     def fisher(self) -> list[tuple[tuple[str, str], float]]:
         """|(I − J P Jᵀ)_gg'|² by the names of two noises."""
@@ -195,7 +211,7 @@ class _Chain:
         probes = int(np.clip(_SAMPLES // self.steps, *_PROBES))
         found = []
         for name in names_:
-            signs = [self._signs(factor, rows, name, probes, rng) for factor, rows in self.kept]
+            signs = [self._signs(factor, name, probes, rng) for factor, _ in self.kept]
             right = np.zeros((self.steps, self.t, probes))
             for (_, rows), z in zip(self.kept, signs, strict=True):
                 for i, offset in enumerate(rows.offsets):
@@ -206,15 +222,21 @@ class _Chain:
                     J = rows.matrix[:, : len(rows.offsets) * self.t]
                     steps = np.concatenate([moved[o : o + len(z)] for o in rows.offsets], axis=1)
                     left = z - np.matmul(J.transpose(0, 2, 1), steps)
-                    left *= np.any(rows.matrix[:, :-1] != 0, axis=1)[:, :, None]
+                    left *= self._alive(factor)[:, :, None]
                     squares = np.einsum("krm,krm->r", left, left) / probes
                     found += [((name, other), squares[i]) for i, other in enumerate(factor.noise)]
         return found
 
-    @staticmethod
-    def _signs(factor: Factor, rows: Rows, name: str, probes: int, rng: np.random.Generator) -> Array:
+    def _alive(self, factor: Factor) -> Array:
+        """1 where a row has data, (count, rows)."""
+        chain = self.reduction.problem.chains[self.chain]
+        missing = chain.missing.get(factor.name)
+        shape = factor.count(chain.steps), len(factor.rows)
+        return np.ones(shape) if missing is None else 1.0 - missing
+
+    def _signs(self, factor: Factor, name: str, probes: int, rng: np.random.Generator) -> Array:
         """Random signs in the rows of one noise, 0 elsewhere, (count, rows, probes)."""
-        alive = np.any(rows.matrix[:, :-1] != 0, axis=1)
+        alive = self._alive(factor)
         if name not in factor.noise:
             return np.zeros((*alive.shape, probes))
         own = np.array([other == name for other in factor.noise])
@@ -223,8 +245,8 @@ class _Chain:
     def measured(self, sensors: Mapping[str, float]) -> list[tuple[str, int]]:
         """Numbers of measurements by the name of their noise."""
         found = []
-        for factor, rows in self.kept:
-            alive = np.any(rows.matrix[:, :-1] != 0, axis=1).sum(axis=0)
+        for factor, _ in self.kept:
+            alive = self._alive(factor).sum(axis=0)
             found += [(name, int(alive[i])) for i, name in enumerate(factor.noise) if name in sensors]
         return found
 

@@ -1,0 +1,191 @@
+"""Fits whose noise is estimated: from an assembled problem to a maximum of its likelihood, and what it tells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spookid.assembly import Assembly
+from spookid.kernels import Array
+from spookid.solution import Noise
+from spookid.solvers.ipopt import Ipopt
+from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.statistics.noise import Size
+from spookid.statistics.search import Search, starting_logs
+from spookid.transcription import Point, Transcription
+
+_SHARE = 0.01
+"""Of the impulses that the initial guess lacks, for a disturbance to begin with."""
+_SEEN = 1.0
+"""Information in the logarithm of a size from which on it is seen: a standard error below one."""
+_STATES = dict(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
+"""How well states are fitted for a likelihood."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A fit with the noise it found."""
+
+    assembly: Assembly
+    """With the numbers of the noise."""
+    outcome: Outcome
+    log_likelihood: float
+    noise: tuple[Noise, ...]
+
+
+def maximum(
+    assembly: Assembly,
+    start: Point,
+    known: Sequence[Noise],
+    solver: LevenbergMarquardt,
+    callback: Callback | None,
+) -> Found:
+    """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit."""
+    problem, inner = assembly.transcription, LevenbergMarquardt(threads=solver.threads, **_STATES)
+    search = Search(problem, assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
+    logs = _logs(assembly.noise, known, assembly.problem.step)
+    signals = [[e.observed[:, i] for e in assembly.evidence] for i in range(len(assembly.problem.observations))]
+    if logs is None:
+        logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
+    outcome = search.run(start, logs)
+    if outcome.status is Status.DIVERGED:
+        return Found(assembly, outcome, math.nan, ())
+    if outcome.status is Status.CONVERGED and (several := _apart(search)) is not None:
+        apart = replace_sizes(search, several)
+        outcome = _joined(outcome, apart.run(search.best.point, _inherited(search, several)))
+        search = apart
+    numbered = problem.with_numbers(search.numbers(search.best.logs))
+    noise = _noise(assembly, search)
+    value = -search.best.value - _constant(numbered, search.best.reduction) / 2
+    return Found(_with(assembly, numbered, search.sizes), outcome, value, noise)
+
+
+def kept(
+    assembly: Assembly,
+    start: Point,
+    known: Sequence[Noise],
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+) -> Found:
+    """States and parameters by any solver, with noise that another fit has found."""
+    h = assembly.problem.step
+    by_name = {(n.kind, name): n.std * (h if n.kind == "disturbance" else 1.0) for n in known for name in n.names}
+    constants = assembly.transcription.constants.copy()
+    for size in assembly.noise:
+        # A size that several joints shared may have been told apart.
+        for name, place in zip(_spread(size), size.places, strict=True):
+            constants[place] = by_name[size.kind, name]
+    numbered = assembly.transcription.with_numbers(constants)
+    outcome = solver.solve(numbered, start, callback)
+    return Found(_with(assembly, numbered, assembly.noise), outcome, math.nan, tuple(known))
+
+
+def _spread(size: Size) -> list[str]:
+    """The name of each of its symbols: a free body has one name for three."""
+    each = len(size.places) // len(size.names)
+    return [name for name in size.names for _ in range(each)] if each > 1 else list(size.names)
+
+
+def _rated(assembly: Assembly) -> tuple[Size, ...]:
+    """Sizes whose given values are those of their symbols: random impulses of a step."""
+    root = math.sqrt(assembly.problem.step)
+    return tuple(
+        replace(s, given=s.given * root) if s.given is not None and s.kind == "disturbance" else s for s in assembly.noise
+    )
+
+
+def _logs(sizes: Sequence[Size], known: Sequence[Noise], step: float) -> Array | None:
+    """Logarithms of sizes as another fit has found them; None if it does not tell all."""
+    by_name = {(n.kind, name): n.std * (step if n.kind == "disturbance" else 1.0) for n in known for name in n.names}
+    values = [by_name.get((size.kind, size.names[0]), 0.0) for size in sizes]
+    return np.log(values) if all(value > 0 for value in values) else None
+
+
+def _apart(search: Search) -> tuple[Size, ...] | None:
+    """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion; None if there are none.
+
+    The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
+    """
+    found, best = [], search.best
+    for size in search.sizes:
+        parts = [size]
+        if size.kind == "disturbance" and len(size.names) > 1:
+            g = np.array([best.marginal.slopes.get(name, 0.0) for name in size.names])
+            F = np.array([[best.marginal.fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
+            gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2
+            if gain > len(size.names) - 1:
+                each = len(size.places) // len(size.names)
+                parts = [
+                    replace(size, names=(name,), places=size.places[i * each : (i + 1) * each])
+                    for i, name in enumerate(size.names)
+                ]
+        found += parts
+    return tuple(found) if len(found) > len(search.sizes) else None
+
+
+def replace_sizes(search: Search, sizes: tuple[Size, ...]) -> Search:
+    """The same search with other sizes, its iterations counted on."""
+    done, callback = len(search.history) - 1, search.callback
+
+    def counting(iteration: Iteration) -> None:
+        callback(replace(iteration, iteration=iteration.iteration + done))
+
+    return Search(search.problem, sizes, search.inner, search.max_iterations, counting)
+
+
+def _inherited(search: Search, sizes: Sequence[Size]) -> Array:
+    """Logarithms of sizes told apart from those they shared."""
+    logs = {(s.kind, name): log for s, log in zip(search.sizes, search.best.logs, strict=True) for name in s.names}
+    return np.array([logs[size.kind, size.names[0]] for size in sizes])
+
+
+def _joined(first: Outcome, second: Outcome) -> Outcome:
+    later = (replace(i, iteration=i.iteration + len(first.history) - 1) for i in second.history[1:])
+    timing = replace(
+        second.timing,
+        **{name: getattr(first.timing, name) + getattr(second.timing, name) for name in ("solve", "evaluate", "factorize")},
+    )
+    return replace(second, history=(*first.history, *later), timing=timing)
+
+
+def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
+    h, found, information = assembly.problem.step, [], np.diag(search.best.fisher)
+    seen = np.array([s.given is None for s in search.sizes]) & (information > _SEEN)
+    errors = np.where(seen, 1 / np.sqrt(np.where(seen, information, 1.0)), np.nan)
+    for size, log, error in zip(search.sizes, search.best.logs, errors, strict=True):
+        value, moving = float(np.exp(log)), size.kind == "disturbance"
+        found.append(
+            Noise(
+                size.kind,
+                size.names,
+                value / h if moving else value,
+                size.unit,
+                value / math.sqrt(h) if moving else math.nan,
+                float(error),
+                size.floor * math.sqrt(12),
+                size.given is not None,
+            )
+        )
+    return tuple(found)
+
+
+def _constant(problem: Transcription, reduction: Reduction) -> float:
+    """log 2π for each row of data, those of the first states, whose prior is flat, taken off."""
+    rows = sum(
+        factor.count(chain.steps) * len(factor.rows) - int(np.sum(chain.missing.get(factor.name, 0)))
+        for chain in problem.chains
+        for factor in problem.factors
+        if factor.noise
+    )
+    states = sum(chain.steps for chain in problem.chains) * reduction.tangent
+    return (rows - states) * math.log(2 * math.pi)
+
+
+def _with(assembly: Assembly, problem: Transcription, sizes: tuple[Size, ...]) -> Assembly:
+    return replace(assembly, transcription=problem, constants=problem.given, noise=sizes)
+

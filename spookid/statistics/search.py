@@ -1,0 +1,318 @@
+"""Maximum likelihood: parameters and sizes of noise together, states integrated out.
+
+Each iteration takes a step of Newton's kind in the parameters θ and the logarithms η of the sizes,
+
+    min gᵀδ + ½ δᵀ(B + C) δ    in the box of the parameters,
+
+with the score g of ``likelihood``, B of the Schur complement of the states and the expected information of the noise,
+and C a correction that makes up for what B lacks, learnt from one step to the next (a symmetric update of rank one),
+once the end is near. The states follow by Levenberg–Marquardt from where their linearization puts them. Steps are damped
+until the likelihood rises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spookid.factor import Group
+from spookid.kernels import Array
+from spookid.solvers.bounded import bounded_step
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.status import Iteration, Outcome, Status, Timing
+from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.statistics.likelihood import Marginal, marginal
+from spookid.statistics.noise import Size
+from spookid.transcription import Point, Transcription
+
+SETTLED = 1e-4
+"""Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
+_NEAR = 20.0
+"""Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
+_LONGEST = 3.0
+"""Change of the logarithm of a size in one step."""
+_ACCEPT, _KEPT = 1e-3, 0.25
+_MOST_DAMPING = 1e8
+_INDEPENDENT = 1e-8
+"""Eigenvalue of the scaled matrix of a step at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Parameters and noise with their best states."""
+
+    logs: Array
+    """η, (n_s,)."""
+    point: Point
+    marginal: Marginal
+    slopes: Array
+    """d(−log L)/dη, (n_s,)."""
+    freedom: Array
+    """Rows less leverage of each noise, (n_s,)."""
+    fisher: Array
+    """Expected information in η, (n_s, n_s)."""
+    reduction: Reduction
+    inner: Outcome
+    """How the states were found."""
+
+    @property
+    def value(self) -> float:
+        """−log L."""
+        return self.marginal.value / 2
+
+    @property
+    def unknowns(self) -> Array:
+        """θ and η."""
+        return np.concatenate([self.point.parameters, self.logs])
+
+    @property
+    def score(self) -> Array:
+        """Of −log L in θ and η."""
+        return np.concatenate([self.marginal.score, self.slopes])
+
+    @property
+    def matrix(self) -> Array:
+        """B."""
+        n, m = len(self.marginal.score), len(self.logs)
+        whole = np.zeros((n + m, n + m))
+        whole[:n, :n], whole[n:, n:] = self.marginal.information, self.fisher
+        return whole
+
+
+@dataclass(eq=False)
+class Search:
+    """A maximum of the likelihood.
+
+    Args:
+        problem: with noise to estimate.
+        sizes: of the noise.
+        inner: settings for the states.
+        max_iterations: accepted steps at the most.
+        callback: given every accepted iterate.
+    """
+
+    problem: Transcription
+    sizes: tuple[Size, ...]
+    inner: LevenbergMarquardt
+    max_iterations: int
+    callback: Callable[[Iteration], None]
+    history: list[Iteration] = field(default_factory=list)
+    spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
+    best: Trial = field(init=False)
+
+    def run(self, start: Point, logs: Array) -> Outcome:
+        """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``."""
+        began = time.perf_counter()
+        try:
+            self.best = self.trial(start, logs)
+        except NotPositiveDefiniteError as error:
+            return self._failed(start, f"the states are not determined: {error}", began)
+        if not np.isfinite(self.best.value):
+            return self._failed(start, "the likelihood of the initial guess is not finite", began)
+        try:
+            self._accept(self.best, 0.0, 0.0)
+            status, detail = self._iterate()
+        except KeyboardInterrupt:
+            status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
+        return self._outcome(status, detail, began)
+
+    def numbers(self, logs: Array) -> Array:
+        """Constants of the problem with these sizes."""
+        constants = self.problem.constants.copy()
+        for size, log in zip(self.sizes, logs, strict=True):
+            constants[list(size.places)] = np.exp(log)
+        return constants
+
+    def trial(self, start: Point, logs: Array) -> Trial:
+        """The likelihood at the parameters of ``start``, states from there.
+
+        Raises:
+            NotPositiveDefiniteError: if the states are not determined.
+        """
+        held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
+        inner = self.inner.solve(held, start)
+        for part in self.spent:
+            self.spent[part] += getattr(inner.timing, part)
+        began = time.perf_counter()
+        sensors = {s.names[0]: float(np.exp(log)) for s, log in zip(self.sizes, logs, strict=True) if s.kind == "sensor"}
+        reduction = Reduction(held, inner.point)
+        found = marginal(reduction, inner.point, sensors)
+        self.spent["factorize"] += time.perf_counter() - began
+        slopes, freedom = (
+            np.array([sum(values.get(name, 0.0) for name in size.names) for size in self.sizes])
+            for values in (found.slopes, found.freedom)
+        )
+        fisher = np.array(
+            [[sum(found.fisher.get((a, b), 0.0) for a in s.names for b in o.names) for o in self.sizes] for s in self.sizes]
+        )
+        symmetric = (fisher + fisher.T) / 2
+        return Trial(logs, inner.point, found, slopes, freedom, symmetric, reduction, inner)
+
+    def _iterate(self) -> tuple[Status, str]:
+        damping, correction = 0.0, np.zeros_like(self.best.matrix)
+        while len(self.history) <= self.max_iterations:
+            here = self.best
+            matrix = here.matrix + correction
+            if not _definite(matrix):
+                correction = np.zeros_like(correction)
+                matrix = here.matrix
+            step, promised, damping = self._step(matrix, damping)
+            if step is None:
+                if promised <= SETTLED:
+                    return Status.CONVERGED, f"a step promises less than {SETTLED:g} of the log-likelihood"
+                return Status.STALLED, "no step raises the likelihood"
+            near = promised < _NEAR
+            correction = _learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
+        return Status.MAX_ITERATIONS, f"after {self.max_iterations} iterations"
+
+    def _step(self, matrix: Array, damping: float) -> tuple[Array | None, float, float]:
+        """Raise the damping until a step raises the likelihood; the step, what it promised, and the next damping."""
+        here, promised = self.best, np.inf
+        metric = self._metric(matrix)
+        gradient = np.concatenate([here.marginal.score, _eased(here.slopes, here.freedom)])
+        lower, upper = self._room()
+        while damping <= _MOST_DAMPING:
+            step = bounded_step(matrix + np.diag((damping + _INDEPENDENT) * metric), gradient, lower, upper)
+            promised = -float(gradient @ step + step @ matrix @ step / 2)
+            if promised <= SETTLED:
+                return None, promised, damping
+            trial = self._moved(step)
+            if trial is not None and here.value - trial.value > _ACCEPT * promised:
+                length = float(np.sqrt(step @ (metric * step)))
+                self._accept(trial, damping, length)
+                kept = (here.value - trial.value) / promised
+                following = damping / 10 if kept > _KEPT else max(4 * damping, 1e-3)
+                return trial.unknowns - here.unknowns, promised, following if following > 1e-6 else 0.0
+            damping = max(4 * damping, 0.1)
+        return None, promised, damping
+
+    def _metric(self, matrix: Array) -> Array:
+        """Of damping: the matrix's diagonal, and at least what moves a parameter by its magnitude for one unit."""
+        least = np.concatenate([1 / self._magnitudes**2, np.ones(len(self.sizes))])
+        return np.maximum(np.diag(matrix), least)
+
+    @property
+    def _magnitudes(self) -> Array:
+        return np.maximum(self.problem.magnitudes, np.abs(self.best.point.parameters))
+
+    def _room(self) -> tuple[Array, Array]:
+        """Of a step below and above."""
+        theta, logs = self.best.point.parameters, self.best.logs
+        fixed = np.array([size.given is not None for size in self.sizes])
+        floors = np.array([np.log(size.floor) if size.floor > 0 else -np.inf for size in self.sizes])
+        down = np.where(fixed, 0.0, np.minimum(np.maximum(floors - logs, -_LONGEST), 0.0))
+        up = np.where(fixed, 0.0, _LONGEST)
+        return np.append(self.problem.lower - theta, down), np.append(self.problem.upper - theta, up)
+
+    def _moved(self, step: Array) -> Trial | None:
+        """The trial a step leads to; None if its states are not found."""
+        try:
+            trial = self.trial(*self._ahead(step))
+        except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+            return None
+        return trial if np.isfinite(trial.value) else None
+
+    def _ahead(self, step: Array) -> tuple[Point, Array]:
+        """Where a step leads, states by their linearization, and the logarithms there."""
+        here, n = self.best, len(self.problem.names)
+        spaces = here.reduction.spaces(here.point)
+        moves = [
+            here.reduction.expand((response @ step[:n]).reshape(-1, here.reduction.tangent), space.basis)
+            for response, space in zip(here.marginal.response, spaces, strict=True)
+        ]
+        return self.problem.retract(here.point, moves, step[:n]), here.logs + step[n:]
+
+    def _accept(self, trial: Trial, damping: float, length: float) -> None:
+        self.best = trial
+        costs = dict(trial.inner.history[-1].costs)
+        parameters = trial.point.parameters.copy()
+        self.history.append(Iteration(len(self.history), costs, damping, length, parameters))
+        self.callback(self.history[-1])
+
+    def _outcome(self, status: Status, detail: str, began: float) -> Outcome:
+        timing = Timing(time.perf_counter() - began, **self.spent)
+        return Outcome(status, detail, self.best.point, tuple(self.history), timing, self.best.reduction.redundant)
+
+    def _failed(self, start: Point, detail: str, began: float) -> Outcome:
+        first = Iteration(0, dict.fromkeys(Group, float("nan")), 0.0, 0.0, start.parameters.copy())
+        timing = Timing(time.perf_counter() - began, **self.spent)
+        return Outcome(Status.DIVERGED, detail, start, (first,), timing)
+
+
+def _eased(slopes: Array, freedom: Array) -> Array:
+    """Slopes as far as a Newton step in logarithms should see them: where squares alone depend on the size, half the
+    logarithm of squares over freedom is all the way."""
+    known = np.maximum(freedom, 1e-9)
+    ratio = np.maximum(1 - slopes / known, 1e-3)
+    near = np.abs(ratio - 1) < 1e-6
+    return np.where(near, slopes, slopes * np.log(ratio) / np.where(near, 1.0, ratio - 1))
+
+
+def _definite(matrix: Array) -> bool:
+    diagonal = np.diag(matrix)
+    seen = diagonal > 0
+    if np.any(diagonal < 0) or not np.any(seen):
+        return not np.any(diagonal < 0)
+    scale = np.sqrt(diagonal[seen])
+    return bool(np.linalg.eigvalsh(matrix[np.ix_(seen, seen)] / np.outer(scale, scale))[0] > -_INDEPENDENT)
+
+
+def _learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Array:
+    """C with which the matrix after a step explains how the score changed along it."""
+    missing = after.score - before.score - (after.matrix + correction) @ step
+    scale = np.sqrt(np.maximum(np.diag(after.matrix), np.finfo(float).tiny))
+    along = float(missing @ step)
+    if abs(along) < 1e-3 * np.linalg.norm(missing / scale) * np.linalg.norm(step * scale):
+        return correction
+    return correction + np.outer(missing, missing) / along
+
+
+def starting_logs(
+    sizes: Sequence[Size], problem: Transcription, start: Point, signals: Sequence[Sequence[Array]], share: float
+) -> Array:
+    """η to begin with: of a sensor what fourth differences of its samples leave, of a disturbance a small share of the
+    impulses that the initial guess lacks, as the likelihood has no use for far too much noise.
+
+    Args:
+        signals: per sensor its samples in each recording, gaps as NaN.
+        share: of the impulses.
+    """
+    restored = Reduction(problem, start).restore(start)
+    residuals = problem.residuals(restored)
+    logs, sensor = [], 0
+    for size in sizes:
+        found = 0.0
+        if size.given is not None:
+            found = size.given
+        elif size.kind == "sensor" and size.names[0] not in _rows_of_states(problem):
+            found = max(_roughness(signals[sensor]), size.floor)
+        else:
+            squares = [
+                np.mean(values[:, i] ** 2)
+                for chain in residuals
+                for factor, values in zip(problem.factors, chain, strict=True)
+                for i, name in enumerate(factor.noise)
+                if name in size.names
+            ]
+            found = share * float(np.sqrt(np.mean(squares)))
+        sensor += size.kind == "sensor" and size.names[0] not in _rows_of_states(problem)
+        logs.append(np.log(max(found, np.finfo(float).tiny)))
+    return np.array(logs)
+
+
+def _rows_of_states(problem: Transcription) -> set[str]:
+    """Names of noise in the equations of motion."""
+    return {name for factor in problem.factors if factor.group is Group.STATE for name in factor.noise}
+
+
+def _roughness(recordings: Sequence[Array]) -> float:
+    """Standard deviation of white noise with the median of these fourth differences."""
+    parts = [np.diff(values[np.isfinite(values)], 4) / np.sqrt(70) for values in recordings]
+    together = np.abs(np.concatenate(parts)) if parts else np.zeros(0)
+    return float(np.median(together)) / 0.6745 if len(together) else 0.0
+
+
