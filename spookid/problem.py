@@ -25,7 +25,7 @@ from spookid.steppers.variational import Variational
 if TYPE_CHECKING:
     from spookid.crossvalidation import CrossValidation
     from spookid.profiling import Profile
-    from spookid.replay import Initial, Parameters
+    from spookid.replay import Initial, Noises, Parameters
     from spookid.simulation import Progress
     from spookid.solution import Solution
     from spookid.solvers.levenberg_marquardt import Callback
@@ -261,6 +261,8 @@ class Problem:
         *,
         recording: int = 0,
         inputs: Recording | None = None,
+        noise: Noises = None,
+        seed: int = 0,
         progress: Progress | None = None,
         **options: Any,
     ) -> Recording:
@@ -271,7 +273,10 @@ class Problem:
         from spookid.replay import simulate
 
         problem = self.with_(**options)
-        return simulate(problem, parameters, duration, initial, recording=recording, inputs=inputs, progress=progress)
+        drawn = {"noise": noise, "seed": seed}
+        return simulate(
+            problem, parameters, duration, initial, recording=recording, inputs=inputs, progress=progress, **drawn
+        )
 
 
 def _list(names: Iterable[str]) -> str:

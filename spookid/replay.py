@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from numbers import Real
 from typing import Any, TypeAlias
@@ -27,6 +28,7 @@ from spookid.trajectories import predict, unwrapped
 
 Initial: TypeAlias = Mapping[str, Any] | Solution | tuple[Any, Any] | None
 Parameters: TypeAlias = Mapping[str, float] | Solution | None
+Noises: TypeAlias = Solution | Mapping[str, float] | None
 
 
 _CLOSED = 1e-6
@@ -41,6 +43,8 @@ def simulate(
     *,
     recording: int = 0,
     inputs: Recording | None = None,
+    noise: Noises = None,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> Recording:
     """Step the mechanism of ``problem`` forward.
@@ -54,6 +58,9 @@ def simulate(
             recording, else all hinges at rest.
         recording: which of the problem's recordings gives the inputs and the default start and duration.
         inputs: a recording of the motors' signals to use instead; without any they are zero.
+        noise: what is random: a Solution, for the noise it found; or sizes by name, disturbances of hinges [N m/√Hz] and
+            standard deviations of signals. By default nothing is.
+        seed: of the random numbers.
         progress: wraps the iteration over the steps, as a progress bar does.
 
     Returns:
@@ -71,8 +78,34 @@ def simulate(
     steps = step_grid(problem, duration, measured.grid if measured else None)
     u = step_inputs(problem, inputs or (measured.recording if measured else None), steps)
     start = measured.guess.states[0] if measured and initial is None else _start(problem, initial, recording)
-    states, constants = _marched(problem, evidence, start, u, progress)
-    return _recording(problem, steps, states, u, constants, measured.recording.name if measured else problem.name)
+    sizes, rng = _sizes(problem, noise), np.random.default_rng(seed)
+    random = None if sizes is None else _impulses(problem, sizes, steps.count - 1, rng)
+    states, constants = _marched(problem, evidence, start, u, random, progress)
+    name = measured.recording.name if measured else problem.name
+    return _recording(problem, steps, states, u, constants, name, sizes or {}, rng)
+
+
+def _sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
+    """Sizes of noise by the names of hinges and signals; None if nothing is random."""
+    if noise is None:
+        return None
+    if isinstance(noise, Solution):
+        return {name: n.density if n.kind == "disturbance" else n.std for n in noise.noise for name in n.names}
+    known = {joint.name for joint in problem.model.joints} | {o.signal for o in problem.observations}
+    for name, size in noise.items():
+        if name not in known:
+            raise ProblemError(f"{problem.place}: noise names {name!r}; there are {', '.join(sorted(known))}")
+        if not (isinstance(size, Real) and math.isfinite(size) and size >= 0):
+            raise ProblemError(f"{problem.place}: noise of {name!r} is {shown(size)}; give a number that is not negative")
+    return {name: float(size) for name, size in noise.items()}
+
+
+def _impulses(problem: Problem, sizes: Mapping[str, float], steps: int, rng: np.random.Generator) -> Array:
+    """Random impulses of each step, (N − 1, n_j + 6 n_free) [N m s, N s]."""
+    free = [f"{body.name} {what}" for body in problem.model.bodies if body.free for what in ("force", "torque")]
+    names = [joint.name for joint in problem.model.joints] + [name for name in free for _ in range(3)]
+    deviations = np.sqrt(problem.step) * np.array([sizes.get(name, 0.0) for name in names])
+    return np.asarray(deviations * rng.standard_normal((steps, len(names))))
 
 
 def _gathered(problem: Problem, recording: int) -> tuple[tuple[Evidence, ...], Evidence | None]:
@@ -84,33 +117,42 @@ def _gathered(problem: Problem, recording: int) -> tuple[tuple[Evidence, ...], E
 
 
 def _marched(
-    problem: Problem, evidence: tuple[Evidence, ...], start: Array, u: Array, progress: Progress | None
+    problem: Problem,
+    evidence: tuple[Evidence, ...],
+    start: Array,
+    u: Array,
+    random: Array | None,
+    progress: Progress | None,
 ) -> tuple[Array, tuple[Constant, ...]]:
     """States at the steps, (N, 13 n_b), and the numbers that they were found with."""
     settings = Settings.of(problem.model)
     constants = numbers(problem, settings, slip_widths(problem, evidence))
-    stepper = forward_stepper(problem, settings, constants)
+    stepper = forward_stepper(problem, settings, constants, random is not None)
+    inputs = problem.stepper.forward_inputs(u)
     try:
-        marched = march(stepper, contiguous(start), problem.stepper.forward_inputs(u), progress)
+        whole = inputs if random is None else np.hstack([inputs, random])
+        marched = march(stepper, contiguous(start), contiguous(whole), progress)
     except StepFailedError as error:
         error.states = problem.stepper.recorded(problem.model, error.states, problem.step)
         raise
     return problem.stepper.recorded(problem.model, marched, problem.step), constants
 
 
-def forward_stepper(problem: Problem, settings: Settings, constants: tuple[Constant, ...]) -> Stepper | ExactStepper:
-    """What steps the mechanism: with smooth friction, or with friction that sticks.
+def forward_stepper(
+    problem: Problem, settings: Settings, constants: tuple[Constant, ...], random: bool = False
+) -> Stepper | ExactStepper:
+    """What steps the mechanism: with smooth friction, or with friction that sticks; with random impulses if asked.
 
     Raises:
         ProblemError: for constraints that only push with smooth friction.
     """
     if problem.friction != "smooth":
-        return ExactStepper(problem.stepper.exact(problem.model, settings), constants)
+        return ExactStepper(problem.stepper.exact(problem.model, settings, random), constants)
     if problem.model.is_unilateral:
         raise ProblemError(
             f'{problem.place}: Problem {problem.name!r} has limits or contacts, which need friction="exact"'
         )
-    return Stepper(problem.stepper.forward(problem.model, settings), constants)
+    return Stepper(problem.stepper.forward(problem.model, settings, random), constants)
 
 
 def _values(problem: Problem, parameters: Parameters) -> dict[str, float]:
@@ -214,11 +256,21 @@ def _velocities(problem: Problem, q: Array, moving: list[int], rates: Array) -> 
 
 
 def _recording(
-    problem: Problem, steps: Grid, states: Array, u: Array, constants: tuple[Constant, ...], name: str
+    problem: Problem,
+    steps: Grid,
+    states: Array,
+    u: Array,
+    constants: tuple[Constant, ...],
+    name: str,
+    sizes: Mapping[str, float],
+    rng: np.random.Generator,
 ) -> Recording:
     shown = unwrapped(predict(problem, states, constants), [o.period for o in problem.observations])
     bodies = len(problem.model.bodies)
-    signals = {o.signal: shown[:, i] for i, o in enumerate(problem.observations)}
+    signals = {
+        o.signal: shown[:, i] + sizes.get(o.signal, 0.0) * rng.standard_normal(len(shown))
+        for i, o in enumerate(problem.observations)
+    }
     signals |= {signal: u[:, i] for i, signal in enumerate(problem.model.signals)}
     return Recording(
         t=steps.times(),

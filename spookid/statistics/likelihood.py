@@ -19,8 +19,9 @@ states leaves, r − J H⁻¹ Jᵀr, so that states need not be found to the las
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,11 @@ class Marginal:
     fisher: Mapping[tuple[str, str], float]
     """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
 
+    strength: Mapping[str, float]
+    """Sum of squares of the Jacobian in the states by name of the noise."""
+    ahead: Callable[[Array], Mapping[str, float]]
+    """Σ r² by name of the noise after a step of the parameters (n_p,), to first order, states following."""
+
     @property
     def score(self) -> Array:
         """d(−log L)/dθ, (n_p,)."""
@@ -85,7 +91,8 @@ def marginal(reduction: Reduction, point: Point, sensors: Mapping[str, float]) -
     problem, n = reduction.problem, len(reduction.problem.names)
     chains = [_Chain(reduction, point, c) for c in range(len(problem.chains))]
     value, corner = 0.0, np.zeros((n + 1, n + 1))
-    volume, residual, freedom, following, fisher = np.zeros(n), _Sums(), _Sums(), _Sums(), _Sums()
+    volume, residual, freedom, following = np.zeros(n), _Sums(), _Sums(), _Sums()
+    fisher, strength = _Sums(), _Sums()
     for chain in chains:
         corner += chain.corner
         value += chain.volume()
@@ -95,6 +102,8 @@ def marginal(reduction: Reduction, point: Point, sensors: Mapping[str, float]) -
             residual.add(name, squares)
             freedom.add(name, left)
             following.add(name, follow)
+        for name, squares in chain.strength():
+            strength.add(name, squares)
         for pair, square in chain.fisher():
             fisher.add(pair, 2 * square)
         for name, rows in chain.measured(sensors):
@@ -110,7 +119,17 @@ def marginal(reduction: Reduction, point: Point, sensors: Mapping[str, float]) -
         following,
         tuple(-chain.response[:, :-1] for chain in chains),
         fisher,
+        strength,
+        partial(_ahead, chains),
     )
+
+
+def _ahead(chains: Sequence[_Chain], step: Array) -> Mapping[str, float]:
+    sums = _Sums()
+    for chain in chains:
+        for name, squares in chain.ahead(step):
+            sums.add(name, squares)
+    return sums
 
 
 class _Sums(dict[Any, float]):
@@ -197,6 +216,28 @@ class _Chain:
             sums = np.stack([r**2, self._alive(factor) - leverage, along * r]).sum(axis=1)
             for i, name in enumerate(factor.noise):
                 found.append((name, sums[0, i], sums[1, i], 2 * sums[2, i]))
+        return found
+
+    def ahead(self, step: Array) -> list[tuple[str, float]]:
+        """Σ r² by name of the noise after a step of the parameters."""
+        found = []
+        move = self.response @ np.append(-step, -1.0)
+        for factor, rows in self.kept:
+            if factor.noise:
+                wide = len(rows.offsets) * self.t
+                own = np.einsum("kpr,p->kr", rows.matrix[:, wide:-1], step)
+                r = rows.matrix[:, -1] + own + self._along(rows, move[:, None])[:, 0]
+                squares = np.sum(r**2, axis=0)
+                found += [(name, squares[i]) for i, name in enumerate(factor.noise)]
+        return found
+
+    def strength(self) -> list[tuple[str, float]]:
+        """Sum of squares of the Jacobian in the states by name of the noise."""
+        found = []
+        for factor, rows in self.kept:
+            if factor.noise:
+                squares = np.einsum("kcr,kcr->r", *[rows.matrix[:, : len(rows.offsets) * self.t]] * 2)
+                found += [(name, squares[i]) for i, name in enumerate(factor.noise)]
         return found
 
     def _along(self, rows: Rows, moves: Array) -> Array:

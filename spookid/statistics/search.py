@@ -35,6 +35,12 @@ _NEAR = 20.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
 _LONGEST = 3.0
 """Change of the logarithm of a size in one step."""
+_SEEN = 1.0
+"""Information in the logarithm of a size below which it is on its way to zero, if its slope is positive."""
+_CONDITION = 1e11
+"""Information of the equations of motion over that of sensors at most."""
+_ROUNDING = 1e-2
+"""Converged, too, if no step keeps its promise and that is less."""
 _ACCEPT, _KEPT = 1e-3, 0.25
 _MOST_DAMPING = 1e8
 _INDEPENDENT = 1e-8
@@ -103,12 +109,14 @@ class Search:
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
+    _floors: Array = field(init=False)
 
     def run(self, start: Point, logs: Array) -> Outcome:
         """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``."""
         began = time.perf_counter()
         try:
             self.best = self.trial(start, logs)
+            self._floors = self._lowest()
         except NotPositiveDefiniteError as error:
             return self._failed(start, f"the states are not determined: {error}", began)
         if not np.isfinite(self.best.value):
@@ -119,6 +127,19 @@ class Search:
         except KeyboardInterrupt:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
+
+    def _lowest(self) -> Array:
+        """Logarithms that sizes do not fall below: what a sensor resolves, and the disturbance from which on the
+        information in the states, its square times as large as that of the sensors, has no digits left."""
+        strength = self.best.marginal.strength
+        seen = sum(strength[name] for s in self.sizes if s.kind == "sensor" for name in s.names)
+        floors = []
+        for size, log in zip(self.sizes, self.best.logs, strict=True):
+            floor = np.log(size.floor) if size.floor > 0 else -np.inf
+            if size.kind == "disturbance":
+                floor = log + np.log(sum(strength[name] for name in size.names) / (_CONDITION * seen)) / 2
+            floors.append(floor)
+        return np.array(floors)
 
     def numbers(self, logs: Array) -> Array:
         """Constants of the problem with these sizes."""
@@ -164,6 +185,8 @@ class Search:
             if step is None:
                 if promised <= SETTLED:
                     return Status.CONVERGED, f"a step promises less than {SETTLED:g} of the log-likelihood"
+                if promised <= _ROUNDING:
+                    return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
                 return Status.STALLED, "no step raises the likelihood"
             near = promised < _NEAR
             correction = _learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
@@ -173,13 +196,20 @@ class Search:
         """Raise the damping until a step raises the likelihood; the step, what it promised, and the next damping."""
         here, promised = self.best, np.inf
         metric = self._metric(matrix)
-        gradient = np.concatenate([here.marginal.score, _eased(here.slopes, here.freedom)])
         lower, upper = self._room()
+        n = len(self.problem.names)
+        fading = (np.diag(here.fisher) < _SEEN) & (here.slopes > 0) & (lower[n:] < 0)
         while damping <= _MOST_DAMPING:
-            step = bounded_step(matrix + np.diag((damping + _INDEPENDENT) * metric), gradient, lower, upper)
-            promised = -float(gradient @ step + step @ matrix @ step / 2)
+            whole = matrix + np.diag((damping + _INDEPENDENT) * metric)
+            alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n])
+            gradient = np.concatenate([here.marginal.score, self._eased(alone)])
+            gradient[n:][fading] = 0.0
+            step = bounded_step(whole, gradient, lower, upper)
+            # What is left of a size that fades falls with its square.
+            promised = -float(gradient @ step + step @ matrix @ step / 2) + float(here.slopes[fading].sum()) / 2
             if promised <= SETTLED:
                 return None, promised, damping
+            step[n:][fading] = np.maximum(lower[n:], -_LONGEST / (1 + damping))[fading]
             trial = self._moved(step)
             if trial is not None and here.value - trial.value > _ACCEPT * promised:
                 length = float(np.sqrt(step @ (metric * step)))
@@ -189,6 +219,21 @@ class Search:
                 return trial.unknowns - here.unknowns, promised, following if following > 1e-6 else 0.0
             damping = max(4 * damping, 0.1)
         return None, promised, damping
+
+    def _eased(self, step: Array) -> Array:
+        """Slopes of the sizes as a Newton step in logarithms should see them, once the parameters have made a step.
+
+        Squares that the step does away with are no noise; and where squares alone depend on a size, half the logarithm
+        of squares over freedom is all the way.
+        """
+        here = self.best
+        ahead = here.marginal.ahead(step)
+        squares = np.array([sum(ahead[name] for name in size.names) for size in self.sizes])
+        now = np.array([sum(here.marginal.residual[name] for name in size.names) for size in self.sizes])
+        slopes, freedom = here.slopes + now - squares, np.maximum(here.freedom, 1e-9)
+        ratio = np.maximum(1 - slopes / freedom, 1e-3)
+        near = np.abs(ratio - 1) < 1e-6
+        return np.where(near, slopes, slopes * np.log(ratio) / np.where(near, 1.0, ratio - 1))
 
     def _metric(self, matrix: Array) -> Array:
         """Of damping: the matrix's diagonal, and at least what moves a parameter by its magnitude for one unit."""
@@ -203,8 +248,7 @@ class Search:
         """Of a step below and above."""
         theta, logs = self.best.point.parameters, self.best.logs
         fixed = np.array([size.given is not None for size in self.sizes])
-        floors = np.array([np.log(size.floor) if size.floor > 0 else -np.inf for size in self.sizes])
-        down = np.where(fixed, 0.0, np.minimum(np.maximum(floors - logs, -_LONGEST), 0.0))
+        down = np.where(fixed, 0.0, np.minimum(np.maximum(self._floors - logs, -_LONGEST), 0.0))
         up = np.where(fixed, 0.0, _LONGEST)
         return np.append(self.problem.lower - theta, down), np.append(self.problem.upper - theta, up)
 
@@ -241,15 +285,6 @@ class Search:
         first = Iteration(0, dict.fromkeys(Group, float("nan")), 0.0, 0.0, start.parameters.copy())
         timing = Timing(time.perf_counter() - began, **self.spent)
         return Outcome(Status.DIVERGED, detail, start, (first,), timing)
-
-
-def _eased(slopes: Array, freedom: Array) -> Array:
-    """Slopes as far as a Newton step in logarithms should see them: where squares alone depend on the size, half the
-    logarithm of squares over freedom is all the way."""
-    known = np.maximum(freedom, 1e-9)
-    ratio = np.maximum(1 - slopes / known, 1e-3)
-    near = np.abs(ratio - 1) < 1e-6
-    return np.where(near, slopes, slopes * np.log(ratio) / np.where(near, 1.0, ratio - 1))
 
 
 def _definite(matrix: Array) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spookid.friction import smooth_torque
-from spookid.model import Model
+from spookid.model import Mechanics, Model
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,24 @@ class Slips:
     """That sets the Stribeck term."""
     change: ca.SX
     """Over the step, s₊ − s; a motor's shaft resists it."""
+
+
+def random_symbol(model: Model, wanted: bool) -> ca.SX:
+    """Random impulses of a forward step, behind its other inputs: about the axis of each hinge, then force and torque on
+    each free body, (n_j + 6 n_free,); none if they are not wanted."""
+    return ca.SX.sym("random", (len(model.joints) + 6 * sum(body.free for body in model.bodies)) * wanted)
+
+
+def disturbance(model: Model, at: Mechanics, random: ca.SX) -> ca.SX:
+    """What random impulses do to all bodies, (6 n_b,)."""
+    if not random.numel():
+        return ca.SX(6 * len(model.bodies), 1)
+    n = len(model.joints)
+    free = [i for i, body in enumerate(model.bodies) if body.free]
+    parts = [ca.SX(6, 1) for _ in model.bodies]
+    for place, i in enumerate(free):
+        parts[i] = random[n + 6 * place : n + 6 * place + 6]
+    return at.slip.T @ random[:n] + ca.vertcat(*parts)
 
 
 def along_axes(model: Model, settings: Settings, angles: ca.SX, slips: Slips, friction: ca.SX, u: ca.SX) -> ca.SX:

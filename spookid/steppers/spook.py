@@ -26,7 +26,15 @@ from spookid.manifold import Manifold
 from spookid.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
 from spookid.steppers.dry_friction import DryFriction
-from spookid.steppers.impulses import ForwardStep, Settings, Slips, StepFunction, along_axes
+from spookid.steppers.impulses import (
+    ForwardStep,
+    Settings,
+    Slips,
+    StepFunction,
+    along_axes,
+    disturbance,
+    random_symbol,
+)
 from spookid.steppers.reactions import ExactStep, Reactions
 
 _SHIFT = 1e-10
@@ -152,32 +160,37 @@ class Spook:
             step.variables, step.u, self.law.along(model, settings, slips, self._estimated(step), step.extra)
         )
 
-    def forward(self, model: Model, settings: Settings) -> ForwardStep:
+    def forward(self, model: Model, settings: Settings, random: bool = False) -> ForwardStep:
         """The step as equations in (v₊, λ), for any compliance from zero up (2.18)."""
         step = Step(model, settings, DryFriction(), model.state, 0)
+        impulses = random_symbol(model, random)
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", step.sigma.numel())
         q_next = model.configuration.retract(step.q, settings.step * v_next)
         return ForwardStep(
             x=step.x,
-            u=step.u,
+            u=ca.vertcat(step.u, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
-            equations=ca.vertcat(step.impulse(v_next, multipliers), step.constraint(v_next, multipliers)),
+            equations=ca.vertcat(
+                step.impulse(v_next, multipliers) - disturbance(model, step.at, impulses),
+                step.constraint(v_next, multipliers),
+            ),
             x_next=ca.vertcat(q_next, v_next),
         )
 
-    def exact(self, model: Model, settings: Settings) -> ExactStep:
+    def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
         """The step as equations in (v₊, λ) with reactions, for any compliance from zero up (2.26)."""
         step = Step(model, settings, DryFriction(), model.state, 0)
         reactions = Reactions(model, settings, step.at, step.q)
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", step.sigma.numel())
         impulse = step.balance(v_next, multipliers, ca.SX(len(model.joints), 1))
-        impulse -= reactions.directions.T @ reactions.symbol
+        impulses = random_symbol(model, random)
+        impulse -= reactions.directions.T @ reactions.symbol + disturbance(model, step.at, impulses)
         constant, weights, loads = reactions.bounds(step.slip_before, multipliers)
         return ExactStep(
             x=step.x,
-            u=step.u,
+            u=ca.vertcat(step.u, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
             reactions=reactions.symbol,
             equations=ca.vertcat(impulse, -step.constraint(v_next, multipliers)),

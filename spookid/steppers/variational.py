@@ -38,7 +38,15 @@ from spookid.manifold import Manifold
 from spookid.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
 from spookid.steppers.dry_friction import DryFriction
-from spookid.steppers.impulses import ForwardStep, Settings, Slips, StepFunction, along_axes
+from spookid.steppers.impulses import (
+    ForwardStep,
+    Settings,
+    Slips,
+    StepFunction,
+    along_axes,
+    disturbance,
+    random_symbol,
+)
 from spookid.steppers.reactions import ExactStep, Reactions
 
 
@@ -144,11 +152,12 @@ class Variational:
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, ca.SX.sym("none", 0), value)
 
-    def forward(self, model: Model, settings: Settings) -> ForwardStep:
+    def forward(self, model: Model, settings: Settings, random: bool = False) -> ForwardStep:
         """The step as equations in (v₊, λ) from x = (q, v), v of the interval before.
 
-        The last input is the share of the interval: 1, and ½ in the first step.
+        Behind the signals stands the share of the interval: 1, and ½ in the first step; then random impulses, if any.
         """
+        impulses = random_symbol(model, random)
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
         q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
@@ -158,20 +167,22 @@ class Variational:
         at = model.mechanics(q)
         friction = DryFriction().impulses(model, share, _slips(at, v, v_next), multipliers, ca.SX(0, 1))
         impulse = _impulse(model, share, at, v, v_next, multipliers, friction, u[:-1])
+        impulse -= disturbance(model, at, impulses)
         return ForwardStep(
             x=x,
-            u=u,
+            u=ca.vertcat(u, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
             equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
             x_next=ca.vertcat(q_next, v_next),
         )
 
-    def exact(self, model: Model, settings: Settings) -> ExactStep:
+    def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
         """The step as equations in (v₊, λ) with reactions; inputs as for ``forward``.
 
         What pushes is rigid like the joints: gaps are not negative at q_{k+1}. Friction acts at v₊, not at the
         midpoint: a midpoint that sticks, v₊ = −v, would rattle on without end.
         """
+        impulses = random_symbol(model, random)
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
         q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
@@ -181,11 +192,11 @@ class Variational:
         at = model.mechanics(q)
         reactions = Reactions(model, share, at, q)
         impulse = _impulse(model, share, at, v, v_next, multipliers, ca.SX(len(model.joints), 1), u[:-1])
-        impulse -= reactions.directions.T @ reactions.symbol
+        impulse -= reactions.directions.T @ reactions.symbol + disturbance(model, at, impulses)
         constant, weights, loads = reactions.bounds(_slips(at, v, v_next).before, multipliers)
         return ExactStep(
             x=x,
-            u=u,
+            u=ca.vertcat(u, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
             reactions=reactions.symbol,
             equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
