@@ -15,6 +15,7 @@ from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.statistics import spread
 from spookid.statistics.noise import Size
 from spookid.statistics.search import Search, starting_logs
 from spookid.transcription import Point, Transcription
@@ -34,6 +35,9 @@ class Found:
     assembly: Assembly
     """With the numbers of the noise."""
     outcome: Outcome
+    covariance: tuple[Array, Array] | None
+    """Of the parameters, as the noise that was found has it, and with what is not known of that; None where noise is
+    taken from another fit."""
     log_likelihood: float
     noise: tuple[Noise, ...]
 
@@ -54,7 +58,7 @@ def maximum(
         logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
     outcome = search.run(start, logs)
     if outcome.status is Status.DIVERGED:
-        return Found(assembly, outcome, math.nan, ())
+        return Found(assembly, outcome, None, math.nan, ())
     if outcome.status is Status.CONVERGED and (several := _apart(search)) is not None:
         apart = replace_sizes(search, several)
         outcome = _joined(outcome, apart.run(search.best.point, _inherited(search, several)))
@@ -62,7 +66,9 @@ def maximum(
     numbered = problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
     value = -search.best.value - _constant(numbered, search.best.reduction) / 2
-    return Found(_with(assembly, numbered, search.sizes), outcome, value, noise)
+    errors = None if outcome.status is Status.INTERRUPTED else spread.covariance(search)
+    told = tuple(size for size, unknown in zip(search.sizes, spread.vague(search), strict=True) if not unknown)
+    return Found(_with(assembly, numbered, told), outcome, errors, value, noise)
 
 
 def kept(
@@ -82,7 +88,7 @@ def kept(
             constants[place] = by_name[size.kind, name]
     numbered = assembly.transcription.with_numbers(constants)
     outcome = solver.solve(numbered, start, callback)
-    return Found(_with(assembly, numbered, assembly.noise), outcome, math.nan, tuple(known))
+    return Found(_with(assembly, numbered, assembly.noise), outcome, None, math.nan, tuple(known))
 
 
 def _spread(size: Size) -> list[str]:

@@ -109,14 +109,15 @@ class Search:
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
-    _floors: Array = field(init=False)
+    floors: Array = field(init=False)
+    """Logarithms that sizes do not fall below, (n_s,)."""
 
     def run(self, start: Point, logs: Array) -> Outcome:
         """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``."""
         began = time.perf_counter()
         try:
             self.best = self.trial(start, logs)
-            self._floors = self._lowest()
+            self.floors = self._lowest()
         except NotPositiveDefiniteError as error:
             return self._failed(start, f"the states are not determined: {error}", began)
         if not np.isfinite(self.best.value):
@@ -248,7 +249,7 @@ class Search:
         """Of a step below and above."""
         theta, logs = self.best.point.parameters, self.best.logs
         fixed = np.array([size.given is not None for size in self.sizes])
-        down = np.where(fixed, 0.0, np.minimum(np.maximum(self._floors - logs, -_LONGEST), 0.0))
+        down = np.where(fixed, 0.0, np.minimum(np.maximum(self.floors - logs, -_LONGEST), 0.0))
         up = np.where(fixed, 0.0, _LONGEST)
         return np.append(self.problem.lower - theta, down), np.append(self.problem.upper - theta, up)
 
