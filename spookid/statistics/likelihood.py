@@ -32,6 +32,7 @@ from spookid.solvers.elimination import Elimination, eliminate
 from spookid.solvers.neighbours import neighbours
 from spookid.solvers.reduction import Reduction, Rows
 from spookid.solvers.structured import NotPositiveDefiniteError, assemble
+from spookid.statistics.slopes import slopes
 from spookid.transcription import Point
 
 
@@ -187,20 +188,15 @@ class _Chain:
     def sweep(self) -> tuple[Array, Array]:
         """Half the gradient in θ of the logarithms, states following, (n_p,); and H⁻¹ times half their gradient in the
         states, (N t,)."""
-        problem = self.reduction.problem
-        full, n = problem.manifold.tangent, len(problem.names)
-        states, parameters = np.zeros((self.steps, full)), np.zeros(n)
+        whole = []
         for (factor, rows), spread in zip(self.kept, self.spreads, strict=True):
             if factor.group is Group.PRIOR:
                 continue
             weights = spread.copy()
             if factor.density:
                 weights[:, -self.t :] -= np.linalg.inv(self._newest(factor, rows))
-            slopes = problem.contract(factor, self.point, self.chain, weights)
-            for i, offset in enumerate(factor.variables):
-                states[offset : offset + len(slopes)] += slopes[:, i * full : (i + 1) * full]
-            parameters += slopes[:, len(factor.variables) * full :].sum(axis=0)
-        gradient = states.ravel()
+            whole.append((factor, weights))
+        gradient, parameters = slopes(self.reduction, self.point, self.chain, whole)
         pulled = self.elimination.solve(gradient[:, None].copy())[:, 0]
         return parameters - self.response[:, :-1].T @ gradient, pulled
 
@@ -210,13 +206,21 @@ class _Chain:
         for (factor, rows), spread in zip(self.kept, self.spreads, strict=True):
             if not factor.noise:
                 continue
-            r = rows.matrix[:, -1] - self._along(rows, self.response[:, -1:])[:, 0]
-            leverage = np.einsum("kcr,kcr->kr", rows.matrix[:, : len(rows.offsets) * self.t], spread)
-            along = self._along(rows, pulled[:, None])[:, 0]
-            sums = np.stack([r**2, self._alive(factor) - leverage, along * r]).sum(axis=1)
+            r = _whole(rows, rows.matrix[:, -1] - self._along(rows, self.response[:, -1:])[:, 0])
+            along = _whole(rows, self._along(rows, pulled[:, None])[:, 0])
+            sums = np.stack([r**2, self._left(factor, rows, spread), along * r]).sum(axis=1)
             for i, name in enumerate(factor.noise):
                 found.append((name, sums[0, i], sums[1, i], 2 * sums[2, i]))
         return found
+
+    def _left(self, factor: Factor, rows: Rows, spread: Array) -> Array:
+        """1 less the leverage of each row, states and private unknowns fitted, (count, rows)."""
+        states = rows.matrix[:, : len(rows.offsets) * self.t]
+        if rows.complement is None:
+            return self._alive(factor) - np.einsum("kcr,kcr->kr", states, spread)
+        C = rows.complement
+        kept = np.matmul(C, np.eye(C.shape[2]) - np.matmul(states.transpose(0, 2, 1), spread))
+        return np.einsum("krl,krl->kr", kept, C)
 
     def ahead(self, step: Array) -> list[tuple[str, float]]:
         """Σ r² by name of the noise after a step of the parameters."""
@@ -227,7 +231,7 @@ class _Chain:
                 wide = len(rows.offsets) * self.t
                 own = np.einsum("kpr,p->kr", rows.matrix[:, wide:-1], step)
                 r = rows.matrix[:, -1] + own + self._along(rows, move[:, None])[:, 0]
-                squares = np.sum(r**2, axis=0)
+                squares = np.sum(_whole(rows, r) ** 2, axis=0)
                 found += [(name, squares[i]) for i, name in enumerate(factor.noise)]
         return found
 
@@ -236,7 +240,7 @@ class _Chain:
         found = []
         for factor, rows in self.kept:
             if factor.noise:
-                squares = np.einsum("kcr,kcr->r", *[rows.matrix[:, : len(rows.offsets) * self.t]] * 2)
+                squares = np.sum(_whole(rows, rows.matrix[:, : len(rows.offsets) * self.t]) ** 2, axis=(0, 1))
                 found += [(name, squares[i]) for i, name in enumerate(factor.noise)]
         return found
 
@@ -256,13 +260,15 @@ class _Chain:
             right = np.zeros((self.steps, self.t, probes))
             for (_, rows), z in zip(self.kept, signs, strict=True):
                 for i, offset in enumerate(rows.offsets):
-                    right[offset : offset + len(z)] += np.matmul(rows.matrix[:, i * self.t : (i + 1) * self.t], z)
+                    part = rows.matrix[:, i * self.t : (i + 1) * self.t]
+                    right[offset : offset + len(z)] += np.matmul(part, _taken(rows, z))
             moved = self.elimination.solve(right.reshape(-1, probes)).reshape(self.steps, self.t, probes)
             for (factor, rows), z in zip(self.kept, signs, strict=True):
                 if factor.noise:
                     J = rows.matrix[:, : len(rows.offsets) * self.t]
                     steps = np.concatenate([moved[o : o + len(z)] for o in rows.offsets], axis=1)
-                    left = z - np.matmul(J.transpose(0, 2, 1), steps)
+                    left = _taken(rows, z) - np.matmul(J.transpose(0, 2, 1), steps)
+                    left = left if rows.complement is None else np.matmul(rows.complement, left)
                     left *= self._alive(factor)[:, :, None]
                     squares = np.einsum("krm,krm->r", left, left) / probes
                     found += [((name, other), squares[i]) for i, other in enumerate(factor.noise)]
@@ -290,6 +296,18 @@ class _Chain:
             alive = self._alive(factor).sum(axis=0)
             found += [(name, int(alive[i])) for i, name in enumerate(factor.noise) if name in sensors]
         return found
+
+
+def _whole(rows: Rows, values: Array) -> Array:
+    """Values of the rows that are left, (count, ..., rows left), in all rows."""
+    if rows.complement is None:
+        return values
+    return np.einsum("k...l,krl->k...r", values, rows.complement)
+
+
+def _taken(rows: Rows, values: Array) -> Array:
+    """Columns (count, rows, m) in the rows that are left."""
+    return values if rows.complement is None else np.matmul(rows.complement.transpose(0, 2, 1), values)
 
 
 def names(factors: Sequence[Factor]) -> list[str]:
