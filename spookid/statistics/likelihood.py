@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -58,8 +58,6 @@ class Marginal:
     """Rows less their leverage Σ rᵀ P r by name of the noise."""
     following: Mapping[str, float]
     """What states that follow a noise add to its slope, by its name."""
-    response: tuple[Array, ...]
-    """−H⁻¹ J_xᵀ J_θ of each chain, how the states follow the parameters, (N t, n_p)."""
     fisher: Mapping[tuple[str, str], float]
     """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
 
@@ -79,18 +77,60 @@ class Marginal:
         return {name: self.freedom[name] + self.following[name] - self.residual[name] for name in self.freedom}
 
 
-def marginal(reduction: Reduction, point: Point, sensors: Mapping[str, float]) -> Marginal:
-    """The likelihood at ``point``.
+class States:
+    """All states linearized at a point.
 
     Args:
         reduction: of the transcription with its noise.
-        sensors: σ by the name of the noise whose rows are measurements.
 
     Raises:
         NotPositiveDefiniteError: if the states are not determined.
     """
-    problem, n = reduction.problem, len(reduction.problem.names)
-    chains = [_Chain(reduction, point, c) for c in range(len(problem.chains))]
+
+    def __init__(self, reduction: Reduction, point: Point) -> None:
+        self.reduction, self.point = reduction, point
+        self.chains = [_Chain(reduction, point, c) for c in range(len(reduction.problem.chains))]
+
+    @property
+    def cost(self) -> float:
+        """|r|²."""
+        return float(sum(chain.corner[-1, -1] for chain in self.chains))
+
+    @property
+    def gap(self) -> float:
+        """What a linear step of the states takes from it."""
+        return float(sum(chain.elimination.corner[-1, -1] for chain in self.chains))
+
+    @property
+    def costs(self) -> dict[Group, float]:
+        """Σ r² of each group of factors."""
+        totals = dict.fromkeys(Group, 0.0)
+        for chain in self.chains:
+            for factor, rows in chain.kept:
+                totals[factor.group] += float(np.sum(rows.matrix[:, -1] ** 2))
+        return totals
+
+    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
+        """The point after a linear step of the states, and a step of the parameters (n_p,) that they follow, and one of
+        the logarithms of noises by their names."""
+        problem, moves = self.reduction.problem, []
+        step = np.zeros(len(problem.names)) if parameters is None else parameters
+        for chain in self.chains:
+            move = chain.response @ np.append(-step, -1.0)
+            if logs:
+                move += chain.following(logs)
+            steps = move.reshape(-1, self.reduction.tangent)
+            moves.append(self.reduction.expand(steps, chain.basis))
+        return self.reduction.restore(problem.retract(self.point, moves, step))
+
+
+def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
+    """The likelihood where states are linearized, at the best states but for a linear step.
+
+    Args:
+        sensors: σ by the name of the noise whose rows are measurements.
+    """
+    chains, n = states.chains, len(states.reduction.problem.names)
     value, corner = 0.0, np.zeros((n + 1, n + 1))
     volume, residual, freedom, following = np.zeros(n), _Sums(), _Sums(), _Sums()
     fisher, strength = _Sums(), _Sums()
@@ -118,7 +158,6 @@ def marginal(reduction: Reduction, point: Point, sensors: Mapping[str, float]) -
         residual,
         freedom,
         following,
-        tuple(-chain.response[:, :-1] for chain in chains),
         fisher,
         strength,
         partial(_ahead, chains),
@@ -150,13 +189,40 @@ class _Chain:
         equations = assemble(self.rows, self.steps, self.t, len(problem.names))
         self.corner = equations.corner
         self.elimination: Elimination = eliminate(equations, 0.0, overwrite=True)
-        self.factor = self.elimination.factor
-        self.blocks = neighbours(self.factor, self.t)
-        self.response = self.elimination.response
-        """H⁻¹ [J_xᵀJ_θ, J_xᵀr], (N t, n_p + 1)."""
         self.kept = list(zip(reduction.kept, self.rows, strict=True))
-        self.spreads = [self._spread(rows) for rows in self.rows]
+
+    @cached_property
+    def factor(self) -> Array:
+        """L in LAPACK's lower band storage."""
+        return self.elimination.factor
+
+    @cached_property
+    def blocks(self) -> Array:
+        """P along the band."""
+        return neighbours(self.factor, self.t)
+
+    @cached_property
+    def response(self) -> Array:
+        """H⁻¹ [J_xᵀJ_θ, J_xᵀr], (N t, n_p + 1)."""
+        return self.elimination.response
+
+    @cached_property
+    def spreads(self) -> list[Array]:
         """P Jᵀ of each factor's rows, (count, columns, rows)."""
+        return [self._spread(rows) for rows in self.rows]
+
+    def following(self, logs: Mapping[str, float]) -> Array:
+        """How the states follow steps of the logarithms of noises, (N t,): 2 H⁻¹ Σ J_gᵀ r_g times the step of g."""
+        right = np.zeros((self.steps, self.t))
+        for factor, rows in self.kept:
+            if factor.noise:
+                steps = np.array([logs.get(name, 0.0) for name in factor.noise])
+                r = _whole(rows, rows.matrix[:, -1]) * steps
+                r = r if rows.complement is None else np.matmul(r[:, None], rows.complement)[:, 0]
+                for i, offset in enumerate(rows.offsets):
+                    J = rows.matrix[:, i * self.t : (i + 1) * self.t]
+                    right[offset : offset + len(J)] += np.matmul(J, r[:, :, None])[:, :, 0]
+        return 2 * self.elimination.solve(right.reshape(-1, 1).copy())[:, 0]
 
     def _spread(self, rows: Rows) -> Array:
         reach, t = max(rows.offsets) + 1, self.t

@@ -22,6 +22,8 @@ from spookid.transcription import Point, Transcription
 
 _SHARE = 0.01
 """Of the impulses that the initial guess lacks, for a disturbance to begin with."""
+_ROUGH = 0.1
+"""Promise of a step, of −log L, from which on sizes are told apart that one had in common."""
 _SEEN = 1.0
 """Information in the logarithm of a size from which on it is seen: a standard error below one."""
 _STATES = dict(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
@@ -56,16 +58,17 @@ def maximum(
     signals = [[e.observed[:, i] for e in assembly.evidence] for i in range(len(assembly.problem.observations))]
     if logs is None:
         logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
-    outcome = search.run(start, logs)
+    outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, None, math.nan, ())
-    if outcome.status is Status.CONVERGED and (several := _apart(search)) is not None:
-        apart = replace_sizes(search, several)
-        outcome = _joined(outcome, apart.run(search.best.point, _inherited(search, several)))
-        search = apart
+    if outcome.status is Status.CONVERGED:
+        sizes = _apart(search)
+        last = replace_sizes(search, sizes)
+        outcome = _joined(outcome, last.run(search.best.states.moved(), _inherited(search, sizes)))
+        search = last
     numbered = problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
-    value = -search.best.value - _constant(numbered, search.best.reduction) / 2
+    value = -search.best.value - _constant(numbered, search.best.states.reduction) / 2
     errors = None if outcome.status is Status.INTERRUPTED else spread.covariance(search)
     told = tuple(size for size, unknown in zip(search.sizes, spread.vague(search), strict=True) if not unknown)
     return Found(_with(assembly, numbered, told), outcome, errors, value, noise)
@@ -112,8 +115,8 @@ def _logs(sizes: Sequence[Size], known: Sequence[Noise], step: float) -> Array |
     return np.log(values) if all(value > 0 for value in values) else None
 
 
-def _apart(search: Search) -> tuple[Size, ...] | None:
-    """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion; None if there are none.
+def _apart(search: Search) -> tuple[Size, ...]:
+    """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion.
 
     The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
     """
@@ -131,7 +134,7 @@ def _apart(search: Search) -> tuple[Size, ...] | None:
                     for i, name in enumerate(size.names)
                 ]
         found += parts
-    return tuple(found) if len(found) > len(search.sizes) else None
+    return tuple(found)
 
 
 def replace_sizes(search: Search, sizes: tuple[Size, ...]) -> Search:

@@ -85,7 +85,8 @@ def _beyond(search: Search, i: int, free: NDArray[np.bool_], step: float) -> Ite
         if step < 0 and logs[i] < search.floors[i]:
             return
         try:
-            yield _value(search.trial(best.point, logs), float(logs[i]), free)
+            moved = best.states.moved(logs={name: count * step for name in search.sizes[i].names})
+            yield _value(search.trial(moved, logs), float(logs[i]), free)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError):
             return
 
