@@ -44,7 +44,7 @@ _ROUNDING = 1e-2
 _GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood takes it into account."""
 _ACCEPT, _KEPT = 1e-3, 0.25
-_MOST_DAMPING = 1e8
+_FIRST, _MOST_DAMPING = 0.1, 1e8
 _INDEPENDENT = 1e-8
 """Eigenvalue of the scaled matrix of a step at least."""
 
@@ -227,10 +227,14 @@ class Search:
         fading = (np.diag(here.fisher) < _SEEN) & (here.slopes > 0) & (lower[n:] < 0)
         while damping <= _MOST_DAMPING:
             whole = matrix + np.diag((damping + _INDEPENDENT) * metric)
-            alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n])
-            gradient = np.concatenate([here.marginal.score, self._eased(alone)])
-            gradient[n:][fading] = 0.0
-            step = bounded_step(whole, gradient, lower, upper)
+            try:
+                alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n])
+                gradient = np.concatenate([here.marginal.score, self._eased(alone)])
+                gradient[n:][fading] = 0.0
+                step = bounded_step(whole, gradient, lower, upper)
+            except NotPositiveDefiniteError:
+                matrix, damping = here.matrix, max(4 * damping, _FIRST)
+                continue
             # What is left of a size that fades falls with its square.
             promised = -float(gradient @ step + step @ matrix @ step / 2) + float(here.slopes[fading].sum()) / 2
             if promised <= settled:
@@ -243,7 +247,7 @@ class Search:
                 kept = (here.value - trial.value) / promised
                 following = damping / 10 if kept > _KEPT else max(4 * damping, 1e-3)
                 return trial.unknowns - here.unknowns, promised, following if following > 1e-6 else 0.0
-            damping = max(4 * damping, 0.1)
+            damping = max(4 * damping, _FIRST)
         return None, promised, damping
 
     def _eased(self, step: Array) -> Array:
