@@ -121,9 +121,9 @@ def _apart(search: Search) -> tuple[Size, ...]:
     The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
     """
     found, best = [], search.best
-    for size in search.sizes:
+    for size, information in zip(search.sizes, np.diag(best.fisher), strict=True):
         parts = [size]
-        if size.kind == "disturbance" and len(size.names) > 1:
+        if information > _SEEN and size.kind == "disturbance" and len(size.names) > 1:
             g = np.array([best.marginal.slopes.get(name, 0.0) for name in size.names])
             F = np.array([[best.marginal.fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
             gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2
