@@ -80,10 +80,8 @@ def _releases() -> Iterator[str]:
     yield "## Three releases of a pendulum: a = m g l/(J + m l²), reference 119.55 to 120.27 1/s²"
     yield ""
     rows = []
-    for name, problem in load_problem(PROBLEMS / "pendulum_free_swing.py").items():
-        if not name.endswith(("viscous", "dry")):
-            continue
-        found, seconds = _timed(problem.with_(state_weight=None, stepper=Variational()))
+    for name in (f"{release}_{law}" for release in ("01", "02", "03") for law in ("viscous", "dry")):
+        found, seconds = _timed(load_problem(f"{PROBLEMS / 'pendulum_free_swing.py'}::{name}"))
         torque, arm = 0.01225 * 9.81 * 0.062, 0.01225 * 0.062**2
         a = torque / (found["J"].estimate + arm)
         error = a * found["J"].std_err / (found["J"].estimate + arm)
@@ -92,15 +90,17 @@ def _releases() -> Iterator[str]:
 
 
 def _devices() -> Iterator[str]:
-    for title, file, names in (
-        ("Qube, swing-ups", "furuta_swingup.py", ("J_arm", "J_rod", "K", "b_1")),
-        ("ODrive pendulum", "furuta_odrive.py", ("J_arm", "J_rod", "K", "b_1")),
+    swingups = [f"swingup_{rate}hz_{i}" for rate, count in ((500, 3), (250, 2)) for i in range(1, count + 1)]
+    drives = ["pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V"]
+    for title, file, recordings, names in (
+        ("Qube, swing-ups", "furuta_swingup.py", swingups, ("J_arm", "J_rod", "K", "b_1")),
+        ("ODrive pendulum", "furuta_odrive.py", drives, ("J_arm", "J_rod", "K", "b_1")),
     ):
         yield f"## {title}"
         yield ""
         rows, found = [], []
-        for name, problem in load_problem(PROBLEMS / file).items():
-            solution, seconds = _timed(problem.with_(state_weight=None, stepper=Variational()))
+        for name in recordings:
+            solution, seconds = _timed(load_problem(f"{PROBLEMS / file}::{name}"))
             found.append(solution)
             values = [_value(solution, parameter) for parameter in names]
             rows.append([name, *values, _noise(solution), solution.status.value, f"{seconds:.1f} s"])
