@@ -12,7 +12,7 @@ from spookid.advice import advise
 from spookid.assembly import Assembly
 from spookid.kernels import Array
 from spookid.solvers import variances, windows
-from spookid.solvers.contraction import Contraction, linear
+from spookid.solvers.contraction import Contraction, linear, pseudo_inverse
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.noise import Size
@@ -79,7 +79,7 @@ def learn(
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
     given = not assembly.noise or noisy
-    evidence, edges = _evidence(contraction, held) if given else _known(contraction, assembly.noise, covariance)
+    evidence, edges = _evidence(contraction, held) if given else _known(contraction, assembly.noise, covariance, held)
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
     notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
@@ -116,7 +116,7 @@ def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Eviden
 
 
 def _known(
-    contraction: Contraction, noise: Sequence[Size], covariance: tuple[Array, Array] | None
+    contraction: Contraction, noise: Sequence[Size], covariance: tuple[Array, Array] | None, held: NDArray[np.bool_]
 ) -> tuple[Evidence, tuple[Array, ...]]:
     """What residuals whitened by the noise that was estimated say, and the edges of the stretches.
 
@@ -124,11 +124,13 @@ def _known(
     parameters could do as well as s, such as scaling all inertias, they do not determine.
     """
     parts, prior = windows.windows(contraction), variances.prior(contraction)
-    names = [size.names for size in noise if size.given is None and size.kind == "disturbance"]
-    information = contraction.information - variances.confounded(contraction, names)
-    scatter = information
+    estimated = [size for size in noise if size.given is None and size.kind == "disturbance"]
+    whole, told = ([s.names for s in estimated if not (s.vague and known)] for known in (False, True))
+    information = contraction.information - variances.confounded(contraction, whole)
+    errors, _ = pseudo_inverse(contraction.information - variances.confounded(contraction, told), held)
     if covariance is not None:
-        scatter = information + information @ (covariance[1] - covariance[0]) @ information
+        errors += covariance[1] - covariance[0]
+    scatter = information @ errors @ information
     certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
     known = parts.scores, parts.information, parts.gradients, parts.remaining
     return Evidence(information, prior, (scatter - prior)[None], certain, *known), parts.edges

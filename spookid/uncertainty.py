@@ -36,6 +36,7 @@ _LENGTH = 1e-4
 
 AT_BOUND = "held at its bound"
 UNOBSERVED = "the data do not determine it"
+TIED = "the data see it only together with {}, at a bound"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
 NO_FACTOR = "the normal equations are singular at the solution"
 
@@ -177,6 +178,10 @@ def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, 
     reasons |= {seen[i]: UNOBSERVED for i in np.flatnonzero(spectrum.unseen).tolist()}
     order = np.argsort(spectrum.values)
     weak = [_describe(spectrum.values[i], spectrum.vectors[:, i], seen) for i in order if spectrum.values[i] < WEAK]
+    tied, more = _tied(names, evidence, magnitudes, held)
+    fresh = {name: reason for name, reason in tied.items() if name not in reasons}
+    reasons, weak = reasons | fresh, [*more, *weak]
+    hidden = np.union1d(hidden, [i for i, name in enumerate(names) if name in fresh]).astype(np.intp)
     inverse, covariance = spectrum.inverse, _covariance(spectrum.half, evidence)
     changes = _changes(spectrum.half, evidence.gradients, evidence.remaining)
     cut = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.stretches)
@@ -194,6 +199,25 @@ def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, 
     )
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
     return Analysis(result, inverse, changes)
+
+
+def _tied(
+    names: Sequence[str], evidence: Evidence, magnitudes: Array, held: NDArray[np.bool_]
+) -> tuple[dict[str, str], list[WeakDirection]]:
+    """Why parameters are not determined that the data see only together with some at a bound, and these directions."""
+    if not np.any(held):
+        return {}, []
+    spectrum = _spectrum(evidence.information, evidence.scatter, magnitudes, np.arange(len(names)))
+    reasons: dict[str, str] = {}
+    weak = []
+    for i in np.flatnonzero(spectrum.values < UNSEEN):
+        vector = spectrum.vectors[:, i]
+        part = np.abs(vector) >= _SMALL_SHARE * np.abs(vector).max()
+        if np.any(part & held) and np.any(part & ~held):
+            ends = ", ".join(name for name, at in zip(names, part & held, strict=True) if at)
+            reasons |= {n: TIED.format(ends) for n, with_it in zip(names, part & ~held, strict=True) if with_it}
+            weak.append(_describe(spectrum.values[i], vector, names))
+    return reasons, weak
 
 
 def unseen(names: Sequence[str], information: Array, scatter: Array, magnitudes: Array) -> tuple[str, ...]:

@@ -162,7 +162,7 @@ class Contraction:
         """Per chain and factor, transposed: (count, n_p, rows)."""
         self.information = self.inner(self.T, self.T)
         """TᵀT, the Schur complement of the states, (n_p, n_p)."""
-        self.inverse, self._moving = _inverse(self.information, held)
+        self.inverse, self._moving = pseudo_inverse(self.information, held)
         """Its inverse for the parameters that are not held, 0 elsewhere, (n_p, n_p)."""
         self.residuals = self._without_parameters([[part[:, n:] for part in parts] for parts in projected])
         """r̂ = (I − H) r, what the best changes of states and parameters leave, (count, 1, rows)."""
@@ -252,7 +252,7 @@ class Contraction:
         raise NotPositiveDefiniteError("the states are not determined")
 
 
-def _inverse(information: Array, held: NDArray[np.bool_]) -> tuple[Array, int]:
+def pseudo_inverse(information: Array, held: NDArray[np.bool_]) -> tuple[Array, int]:
     """Pseudo-inverse, each parameter scaled by its own information, of those that are not held; and its rank."""
     scale = np.sqrt(np.diag(information))
     scale = np.where((scale > 0) & ~held, scale, np.inf)

@@ -75,8 +75,8 @@ def maximum(
     noise = _noise(assembly, search)
     value = -search.best.value - _constant(numbered, search.best.states.reduction) / 2
     errors = None if outcome.status is Status.INTERRUPTED else spread.covariance(search)
-    told = tuple(size for size, unknown in zip(search.sizes, spread.vague(search), strict=True) if not unknown)
-    return Found(_with(assembly, numbered, told), outcome, errors, value, noise, search.best.marginal.volume)
+    sizes = tuple(replace(s, vague=bool(v)) for s, v in zip(search.sizes, spread.vague(search), strict=True))
+    return Found(_with(assembly, numbered, sizes), outcome, errors, value, noise, search.best.marginal.volume)
 
 
 def kept(

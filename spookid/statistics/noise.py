@@ -33,6 +33,8 @@ class Size:
     """Its value if it is not estimated: of a disturbance per √Hz."""
     floor: float = 0.0
     """It is not smaller: what a sensor resolves."""
+    vague: bool = False
+    """True if a fit has found it but hardly knows it, and errors are averaged over it."""
 
 
 def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -> tuple[Size, ...]:

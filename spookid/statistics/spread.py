@@ -2,10 +2,10 @@
 
 Where the data hardly tell how large a disturbance is, one value of it, above all zero, promises errors that are too
 small. So errors are those of the mixture over its size s, each value as likely as the data make it, with the parameters
-integrated out (Laplace) and a prior that is flat in √s, between those flat in s and in log s: it makes intervals cover
+integrated out (Laplace) and a prior between those flat in s and in log s: it makes intervals cover
 where there is no disturbance as well as where it is just not seen (results/truth.md).
 
-    p(log s) ∝ s^½ L(θ_s, s) det S_s^{-1/2},    Cov θ = Σ_s p(s) [S_s⁻¹ + δ_s δ_sᵀ],    δ_s = −S_s⁻¹ score_s.
+    p(log s) ∝ s^0.7 L(θ_s, s) det S_s^{-1/2},    Cov θ = Σ_s p(s) [S_s⁻¹ + δ_s δ_sᵀ],    δ_s = −S_s⁻¹ score_s.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VAGUE = 30.0
 _STEP, _FLAT, _NEGLIGIBLE, _MOST = 0.7, 0.05, 4.0, 16
 """Between values of log s, twice as much where −log L differs less than this; what it has risen by where they end, and how
 many there are to a side at the most."""
-_PRIOR = 0.5
+_PRIOR = 0.7
 """Power of s that its prior density in log s is."""
 _RANK = 1e-10
 
