@@ -188,11 +188,12 @@ class Reduction:
 
     def _linked(self, point: Point) -> bool:
         """True if no factor reaches beyond the next step and the coupled rows are independent in the unknowns there, so
-        that blocks of one step each suffice to solve for their multipliers."""
-        if any(f.reach > 1 for f in self.kept) or self.private or any(f.reach == 0 for f in self.coupled):
+        that blocks of one step each suffice to solve for their multipliers; those of the first state stand there."""
+        linking = [f for f in self.coupled if not f.first_only]
+        if any(f.reach > 1 for f in self.kept) or self.private or not linking or any(f.reach == 0 for f in linking):
             return False
         for c in self._chains:
-            blocks = [b for b in self._samples(point, c) if b.factor in self.coupled]
+            blocks = [b for b in self._samples(point, c) if b.factor in linking]
             later = slice(self.problem.manifold.tangent, 2 * self.problem.manifold.tangent)
             whole = np.concatenate([b.matrix[:, later].transpose(0, 2, 1) for b in blocks], axis=1)
             values = np.linalg.svd(whole, compute_uv=False)
