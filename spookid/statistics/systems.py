@@ -1,26 +1,27 @@
 """One chain's states at a linearization: the determinant of their system, solutions, and covariances along the band.
 
-Without hard rows the system is H = JᵀJ. With hard rows A, each of which links a step with the next or stands at the
-first one, it is the saddle point
+Without hard rows the system is H = JᵀJ. With hard rows, each of which links a step with the next or stands at the first
+one, it is a saddle point. With C the hard rows and the random ones of the steps, scaled to one norm, r of variance δ in
+that scale (0 of hard rows), and H of the others,
 
-    K = [H + AᵀA  Aᵀ]
-        [A        0 ],
+    K = [H + CᵀγC  Cᵀ ],      γ = 1/(1 + δ),    δ' = δ (1 + δ),
+        [C        −δ' ]
 
-whose determinant is that of H on the null space of A times that of AAᵀ, and whose inverse holds the covariances P of the
-states and N, how they follow a change of the hard rows. AᵀA changes neither, nor any solution; it makes H definite step
-by step where few joints are observed. Multipliers stand behind the later step's unknowns, and blocks of a step and its
-multipliers are eliminated in turn. Stiff rows √ρ A in the place of A would square their condition and lose the digits of
-ρ P Aᵀ.
+whose states are those of H + CᵀC/δ for any γ: a row with variance δ' and one with 1/γ are one with δ. The inverse holds
+the covariances P of the states and how they follow a change of the rows. Multipliers stand behind the later step's
+unknowns, and blocks of a step and its multipliers are eliminated in turn, all of them definite in the states thanks to
+γ. Stiff rows in the place of hard ones, and random ones whose noise is small, would square the condition instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from spookid.factor import Factor
+from spookid.factor import Factor, Group
 from spookid.kernels import Array
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.neighbours import neighbours
@@ -55,10 +56,9 @@ def system(factors: Sequence[Factor], rows: Sequence[Rows], steps: int, tangent:
     Raises:
         NotPositiveDefiniteError: if the states are not determined.
     """
-    equations = assemble(rows, steps, tangent, parameters)
     if not any(factor.hard for factor in factors):
-        return SoftSystem(equations, rows, tangent)
-    return HardSystem(equations, factors, rows, tangent)
+        return SoftSystem(assemble(rows, steps, tangent, parameters), rows, tangent)
+    return HardSystem(factors, rows, steps, tangent, parameters)
 
 
 class SoftSystem:
@@ -89,17 +89,17 @@ class HardSystem:
     """By blocks of a step's unknowns and multipliers, (t + m)."""
 
     def __init__(
-        self, equations: NormalEquations, factors: Sequence[Factor], rows: Sequence[Rows], tangent: int
+        self, factors: Sequence[Factor], rows: Sequence[Rows], steps: int, tangent: int, parameters: int
     ) -> None:
-        self._rows, self._factors, self._t, self._steps = rows, factors, tangent, equations.steps
-        self._first = {i: independent(rows[i], tangent) for i, f in enumerate(factors) if f.hard and f.first_only}
-        """Bases of the first step's rows, by the numbers of their factors."""
-        self._linking = [i for i, f in enumerate(factors) if f.hard and not f.first_only]
-        self._places = self._placed()
-        held = max((place.stop for place in self._places.values()), default=0)
-        diagonal, self._across = self._blocks(equations, held)
-        self._inverses, self._whole = _eliminated(diagonal, self._across, tangent)
-        border = self._bordered(equations, held)
+        self._rows, self._t, self._steps = rows, tangent, steps
+        self._held = self._scaled(factors)
+        weighted = [self._weighted(i) for i in range(len(rows))]
+        equations = assemble(weighted, steps, tangent, parameters)
+        size = max((held.place.stop for held in self._held.values()), default=tangent)
+        blocks, self._across = self._blocks(equations, size)
+        self._inverses, logarithm = _eliminated(blocks, self._across, tangent)
+        self._whole = logarithm - sum(len(rows[i].matrix) * held.logarithm for i, held in self._held.items())
+        border = self._bordered(equations, size)
         solved = self._solved(border)
         self.corner = equations.corner - np.tensordot(border, solved, axes=((0, 1), (0, 1)))
         self.response = np.ascontiguousarray(solved[:, :tangent]).reshape(-1, border.shape[2])
@@ -115,11 +115,10 @@ class HardSystem:
 
     def spread(self, number: int) -> Array:
         rows, t, P = self._rows[number], self._t, self._covariances
-        if number in self._first:
-            return np.asarray(P[:1, :t, self._places[number]] @ self._first[number].T)
-        if number in self._places:
-            place = self._places[number]
-            return np.concatenate([self._ahead[:, :, place], P[1:, :t, place]], axis=1)
+        if (held := self._held.get(number)) is not None:
+            if held.first:
+                return np.asarray(P[:1, :t, held.place] @ held.back)
+            return np.concatenate([self._ahead[:, :, held.place], P[1:, :t, held.place]], axis=1) @ held.back
         count, J = len(rows.matrix), rows.matrix[:, : len(rows.offsets) * t]
         if rows.offsets == (0,):
             return np.matmul(P[:count, :t, :t], J)
@@ -129,15 +128,27 @@ class HardSystem:
             [before, np.matmul(cross.transpose(0, 2, 1), here) + np.matmul(P[1:, :t, :t], there)], axis=1
         )
 
-    def _placed(self) -> dict[int, slice]:
-        """Where the multipliers of each hard factor stand in a block."""
-        places, at = {}, self._t
-        for i, basis in self._first.items():
-            places[i] = slice(at, at := at + basis.shape[1])
-        at = self._t
-        for i in self._linking:
-            places[i] = slice(at, at := at + self._rows[i].matrix.shape[2])
-        return places
+    def _scaled(self, factors: Sequence[Factor]) -> dict[int, _Held]:
+        """Rows that have multipliers, by the numbers of their factors."""
+        t = self._t
+        others = [r.matrix for f, r in zip(factors, self._rows, strict=True) if not f.hard and f.group is not Group.STATE]
+        squares = np.concatenate([np.einsum("kcr,kcr->r", m[:, :-1], m[:, :-1]) / len(m) for m in others])
+        norm = float(np.sqrt(np.max(squares, initial=0.0))) or 1.0
+        held: dict[int, _Held] = {}
+        stops = {True: t, False: t}
+        for i, (factor, rows) in enumerate(zip(factors, self._rows, strict=True)):
+            if factor.hard or (factor.group is Group.STATE and not factor.first_only):
+                first = factor.first_only
+                held[i] = _Held.of(rows, factor.hard, first, t, norm, stops[first])
+                stops[first] = held[i].place.stop
+        return held
+
+    def _weighted(self, number: int) -> Rows:
+        """The rows of a factor as they stand in H + CᵀγC."""
+        rows, held = self._rows[number], self._held.get(number)
+        if held is None:
+            return rows
+        return replace(rows, matrix=rows.matrix @ (held.onto * np.sqrt(1 / (1 + held.variance))))
 
     def _blocks(self, equations: NormalEquations, size: int) -> tuple[Array, Array]:
         """Diagonal blocks (N, t + m, t + m), and what couples each with the states before, (N − 1, t + m, t)."""
@@ -151,17 +162,13 @@ class HardSystem:
         diagonal[:, ends[:t], ends[:t]] += diagonal[:, ends[:t], ends[:t]] == 0  # unknowns that move nothing
         across[:, :t] = lower[:-1, t : 2 * t]
         diagonal[:, ends[t:], ends[t:]] = -1.0  # where no multiplier stands
-        for i, place in self._places.items():
-            first = i in self._first
-            J = self._rows[i].matrix[:, :-1].transpose(0, 2, 1)
-            if first:
-                J = self._first[i].T @ J
-            else:
+        for i, held in self._held.items():
+            J = (self._rows[i].matrix[:, : (2 - held.first) * t] @ held.onto).transpose(0, 2, 1)
+            at, place, own = held.steps, held.place, J[:, :, -t:]
+            diagonal[at, ends[place], ends[place]] = -held.variance * (1 + held.variance)
+            diagonal[at, place, :t], diagonal[at, :t, place] = own, own.transpose(0, 2, 1)
+            if not held.first:
                 across[:, place] = J[:, :, :t]
-            at, held = slice(0, 1) if first else slice(1, None), np.arange(place.start, place.stop)
-            diagonal[at, held, held] = 0.0
-            A = J[:, :, :t] if first else J[:, :, t : 2 * t]
-            diagonal[at, place, :t], diagonal[at, :t, place] = A, A.transpose(0, 2, 1)
         return diagonal, across
 
     def _bordered(self, equations: NormalEquations, size: int) -> Array:
@@ -169,12 +176,8 @@ class HardSystem:
         columns = equations.border.shape[1]
         border = np.zeros((self._steps, size, columns))
         border[:, : self._t] = equations.border.reshape(self._steps, self._t, -1)
-        for i, place in self._places.items():
-            part = self._rows[i].matrix[:, -columns:].transpose(0, 2, 1)
-            if i in self._first:
-                border[:1, place] = self._first[i].T @ part
-            else:
-                border[1:, place] = part
+        for i, held in self._held.items():
+            border[held.steps, held.place] = (self._rows[i].matrix[:, -columns:] @ held.onto).transpose(0, 2, 1)
         return border
 
     def _solved(self, right: Array) -> Array:
@@ -198,6 +201,48 @@ class HardSystem:
             ahead[k] = -seen[:, :t].T
             blocks[k] += moved.T @ seen
         return blocks, ahead
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """How rows of a factor stand in K."""
+
+    first: bool
+    """True if they stand at the first step only."""
+    place: slice
+    """Of their multipliers in a block."""
+    onto: Array
+    """From the factor's rows to those of C, (rows, m)."""
+    variance: Array
+    """δ, (m,)."""
+
+    @classmethod
+    def of(cls, rows: Rows, hard: bool, first: bool, tangent: int, norm: float, start: int) -> _Held:
+        """Of hard or random rows, to be scaled to a norm; their multipliers stand from ``start`` on."""
+        basis = independent(rows, tangent) if first else np.eye(rows.matrix.shape[2])
+        states = rows.matrix[:, : len(rows.offsets) * tangent] @ basis
+        sizes = np.sqrt(np.einsum("kcr,kcr->r", states, states) / len(states))
+        scale = norm / np.where(sizes > 0, sizes, norm)
+        variance = np.zeros_like(scale) if hard else scale**2
+        return cls(first, slice(start, start + len(scale)), basis * scale, variance)
+
+    @property
+    def steps(self) -> slice:
+        """In whose blocks the multipliers stand."""
+        return slice(0, 1) if self.first else slice(1, None)
+
+    @property
+    def back(self) -> Array:
+        """From what the states make of multipliers in K to P Jᵀ, (m, rows)."""
+        random = self.variance > 0
+        return (self.onto * np.where(random, 1 + self.variance, 1.0)).T
+
+    @property
+    def logarithm(self) -> float:
+        """What a step's rows add to log |det K|, above that of H with the rows as they are."""
+        sizes = np.sum(self.onto**2, axis=0)
+        random = self.variance * (1 + self.variance)
+        return float(np.sum(np.log(np.where(self.variance > 0, random, sizes))))
 
 
 def independent(rows: Rows, tangent: int) -> Array:
