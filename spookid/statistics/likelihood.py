@@ -31,11 +31,9 @@ import numpy as np
 from spookid.factor import Factor, Group
 from spookid.kernels import Array
 from spookid.solvers.reduction import Reduction, Rows
-from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.systems import system
 from spookid.statistics.volumes import Volumes
 from spookid.transcription import Point
-
 
 _PROBES, _SAMPLES = (1, 16), 4_000
 """Random vectors for the information of a noise, at least and at most, and steps that they cover together."""

@@ -82,7 +82,7 @@ class SoftSystem:
             places = np.concatenate([np.arange(o * t, (o + 1) * t) for o in rows.offsets])
             seen = seen[:, places[:, None], places]
         wide = states.shape[1]
-        return np.matmul(seen[:, :wide, :wide], states)
+        return np.asarray(np.matmul(seen[:, :wide, :wide], states))
 
 
 class HardSystem:
@@ -121,7 +121,7 @@ class HardSystem:
             return np.concatenate([self._ahead[:, :, held.place], P[1:, :t, held.place]], axis=1) @ held.back
         count, J = len(rows.matrix), rows.matrix[:, : len(rows.offsets) * t]
         if rows.offsets == (0,):
-            return np.matmul(P[:count, :t, :t], J)
+            return np.asarray(np.matmul(P[:count, :t, :t], J))
         here, there, cross = J[:, :t], J[:, t:], self._ahead[:, :, :t]
         before = np.matmul(P[:-1, :t, :t], here) + np.matmul(cross, there)
         return np.concatenate(
@@ -131,7 +131,9 @@ class HardSystem:
     def _scaled(self, factors: Sequence[Factor]) -> dict[int, _Held]:
         """Rows that have multipliers, by the numbers of their factors."""
         t = self._t
-        others = [r.matrix for f, r in zip(factors, self._rows, strict=True) if not f.hard and f.group is not Group.STATE]
+        others = [
+            r.matrix for f, r in zip(factors, self._rows, strict=True) if not f.hard and f.group is not Group.STATE
+        ]
         squares = np.concatenate([np.einsum("kcr,kcr->r", m[:, :-1], m[:, :-1]) / len(m) for m in others])
         norm = float(np.sqrt(np.max(squares, initial=0.0))) or 1.0
         held: dict[int, _Held] = {}

@@ -32,8 +32,10 @@ class Volumes:
         self._total = 0.0
         self.slopes: dict[int, Array] = {}
         """D⁺ of factors by their number, 0 in rows of D that are no part of it, (count, t, rows)."""
-        numbered = [(i, factor, rows.matrix[:, :-1][:, : len(rows.offsets) * tangent][:, -tangent:], rows)
-                    for i, (factor, rows) in enumerate(kept)]
+        numbered = [
+            (i, factor, rows.matrix[:, :-1][:, : len(rows.offsets) * tangent][:, -tangent:], rows)
+            for i, (factor, rows) in enumerate(kept)
+        ]
         newest: list[tuple[int, Array, Array]] = []
         for i, factor, part, rows in numbered:
             if factor.hard and factor.first_only:
@@ -61,7 +63,7 @@ class Volumes:
         inverse = np.linalg.inv(gram)
         whole = inverse.transpose(0, 2, 1) if square else np.matmul(transposed, inverse)
         at = 0
-        for i, part, taken in members:
+        for i, _, taken in members:
             stop = at + taken.shape[1]
             self.slopes[i] = whole[:, :, at:stop] @ taken.T
             at = stop

@@ -56,8 +56,8 @@ class SpookSpace:
         for joint in model.joints:
             if any(is_constant(e) and float(e) == 0 for e in ca.vertsplit(joint.compliance)):
                 raise ProblemError(
-                    f"{joint.place}: Hinge {joint.name!r} has compliance 0 in a mechanism with loops, so Spook() cannot "
-                    "estimate the noise; give its hinges compliance or use Variational()"
+                    f"{joint.place}: Hinge {joint.name!r} has compliance 0 in a mechanism with loops, so Spook() "
+                    "cannot estimate the noise; give its hinges compliance or use Variational()"
                 )
 
     def manifold(self, model: Model) -> Manifold:
@@ -190,9 +190,7 @@ def _hard_factor(step: _Step) -> Factor:
     rows = ca.vertcat(moved - base.v_next, base.constraint(base.v_next, step.multipliers))
     labels = tuple(f"v {body.name}.{axis}" for body in model.bodies for axis in ("x", "y", "z", "rx", "ry", "rz"))
     none = ca.SX.sym("none", 0)
-    return Factor(
-        "step", Group.STATE, rows, step.variables, none, labels + constraint_labels(model), hard=True
-    )
+    return Factor("step", Group.STATE, rows, step.variables, none, labels + constraint_labels(model), hard=True)
 
 
 def _first_factor(step: _Step) -> Factor:
@@ -201,6 +199,4 @@ def _first_factor(step: _Step) -> Factor:
     rows = ca.vertcat(at.violation, at.constraint @ step.base.v)
     names = tuple(f"{label} {what}" for what in ("apart", "parting") for label in labels)
     none = ca.SX.sym("none", 0)
-    return Factor(
-        "first state", Group.STATE, rows, {0: step.base.x}, none, names, first_only=True, hard=True
-    )
+    return Factor("first state", Group.STATE, rows, {0: step.base.x}, none, names, first_only=True, hard=True)
