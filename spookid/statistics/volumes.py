@@ -32,12 +32,10 @@ class Volumes:
         self._total = 0.0
         self.slopes: dict[int, Array] = {}
         """D⁺ of factors by their number, 0 in rows of D that are no part of it, (count, t, rows)."""
-        numbered = [
-            (i, factor, rows.matrix[:, :-1][:, : len(rows.offsets) * tangent][:, -tangent:], rows)
-            for i, (factor, rows) in enumerate(kept)
-        ]
         newest: list[tuple[int, Array, Array]] = []
-        for i, factor, part, rows in numbered:
+        for i, (factor, rows) in enumerate(kept):
+            stop = len(rows.offsets) * tangent
+            part = rows.matrix[:, stop - tangent : stop]
             if factor.hard and factor.first_only:
                 self._add([(i, part, independent(rows, tangent))])
             elif factor.hard or factor.density:
