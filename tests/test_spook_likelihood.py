@@ -89,7 +89,8 @@ def fitted(compliance: float, disturbance: float, multipliers: Any) -> Solution:
 def test_a_simulated_motion_satisfies_the_hard_rows_and_random_rows_are_its_disturbance(make: Any) -> None:
     problem = twin(make(), 1e-2)
     assembly, recording = assemble(problem), problem.recordings[0]
-    assert recording.q is not None and recording.v is not None
+    assert recording.q is not None
+    assert recording.v is not None
     parts = [recording.q.reshape(len(recording.t), -1), recording.v.reshape(len(recording.t), -1)]
     truth = np.array([TRUTH[name] for name in assembly.transcription.names])
     residuals = assembly.transcription.residuals(Point((np.hstack(parts),), truth))[0]
@@ -122,7 +123,7 @@ def trial(problem: Problem, parameters: Array, logs: Array) -> tuple[Search, Tri
     return search, search.trial(Point(assembly.start.states, parameters), logs)
 
 
-@pytest.mark.parametrize("make, compliance", [(swinging, 1e-4), (swinging, 0.0), (chain, 1e-4)])
+@pytest.mark.parametrize(("make", "compliance"), [(swinging, 1e-4), (swinging, 0.0), (chain, 1e-4)])
 def test_score_is_the_slope_of_the_value(make: Any, compliance: float) -> None:
     problem = twin(make(compliance), 1e-3, 0.6)
     parameters = np.array([p.guess for p in problem.free])
@@ -221,7 +222,7 @@ def test_hard_rows_are_eliminated_by_blocks() -> None:
 
 
 @pytest.mark.parametrize("disturbance", [1e-4, 1e-3, 1e-2])
-@pytest.mark.parametrize("compliance, multipliers", [(1e-4, "eliminated"), (0.0, "lifted")])
+@pytest.mark.parametrize(("compliance", "multipliers"), [(1e-4, "eliminated"), (0.0, "lifted")])
 def test_a_twin_tells_its_parameters_and_its_noise(compliance: float, multipliers: str, disturbance: float) -> None:
     solution = fitted(compliance, disturbance, multipliers)
     assert solution.status is Status.CONVERGED
@@ -252,9 +253,12 @@ def test_both_settings_of_the_multipliers_are_one() -> None:
 def test_trajectories_are_whole() -> None:
     solution = fitted(1e-4, 1e-3, "eliminated")
     motion, steps = solution.trajectories[0], 801
-    assert motion.q.shape == (steps, 1, 7) and motion.v.shape == (steps, 1, 6)
-    assert motion.multipliers.shape == (steps, 5) and motion.impulse_residual.shape == (steps, 1)
-    assert np.all(np.isfinite(motion.q)) and np.all(np.isfinite(motion.v))
+    assert motion.q.shape == (steps, 1, 7)
+    assert motion.v.shape == (steps, 1, 6)
+    assert motion.multipliers.shape == (steps, 5)
+    assert motion.impulse_residual.shape == (steps, 1)
+    assert np.all(np.isfinite(motion.q))
+    assert np.all(np.isfinite(motion.v))
     assert np.all(np.isfinite(motion.impulse_residual[1:]))
     # Where the rod swings no more than it does here, its hinge carries about its weight.
     assert np.nanmean(np.linalg.norm(motion.multipliers[:, :3], axis=1)) == pytest.approx(0.5 * 9.82 * 0.01, rel=0.5)
