@@ -19,8 +19,9 @@ from spookid.priors import normaliser_factor, prior_factor
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.sampling import Grid, grid, held, moments, observed
-from spookid.steppers.impulses import Settings
 from spookid.statistics.noise import Size, sizes
+from spookid.steppers.impulses import Settings
+from spookid.steppers.spook_space import SpookSpace
 from spookid.transcription import Chain, Point, Transcription
 
 WIDTH_SHARE = 0.01
@@ -89,7 +90,7 @@ def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
     if not (problem.recordings and problem.observations):
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} needs recordings and observations to be solved")
     _refuse_what_is_only_simulated(problem)
-    problem.stepper.check_model(problem.model)
+    check_stepper(problem)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     settings = Settings.of(problem.model, len(problem.observations))
     manifold = problem.scheme.manifold(problem.model)
@@ -121,6 +122,12 @@ def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
     )
     noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
     return Assembly(problem, settings, constants, evidence, transcription, start, widths, noise)
+
+
+def check_stepper(problem: Problem) -> None:
+    """Raise ProblemError for a model that the problem's stepper, in the form that the fit takes, cannot do."""
+    scheme = problem.scheme
+    (scheme if isinstance(scheme, SpookSpace) else problem.stepper).check_model(problem.model)
 
 
 def _refuse_what_is_only_simulated(problem: Problem) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 import spookid
 from spookid import step_errors
-from spookid.assembly import Assembly, assemble, unknowns
+from spookid.assembly import Assembly, assemble, check_stepper, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
 from spookid.influence import Influence
@@ -61,7 +61,7 @@ def solve(
     begun = warm_start is not None and (problem.dynamics != "estimated" or warm_start.normaliser is not None)
     if begun or not _staged(problem, backend):
         return _solve(problem, backend, solver, callback, warm_start, problem.initial)
-    problem.stepper.check_model(problem.model)
+    check_stepper(problem)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
     before = LevenbergMarquardt(max_iterations=solver.max_iterations, threads=threads)
     found: Solution | None = None
@@ -87,12 +87,14 @@ def _stages(problem: Problem) -> list[Problem]:
     """What is solved before a problem with friction that sticks.
 
     First friction is smoothed: noise in the data says little about who sticks when, the smooth motion much. Joints are
-    rigid then: stiff ones, or multipliers that start from nothing, only make it harder. Where the dynamics are to be
+    rigid then: stiff ones, or multipliers that start from nothing, only make it harder; but noise that is estimated is
+    that of the stepper. Where the dynamics are to be
     hard a motion that sticks at the wrong time is far off at all later ones, so with exact friction they are soft once.
     """
     soft = problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
     width = None if problem.friction == "exact" else problem.friction_width
-    smooth = soft.with_(friction="smooth", stepper=Variational(), friction_width=width)
+    stepper = problem.stepper if problem.dynamics == "estimated" else Variational()
+    smooth = soft.with_(friction="smooth", stepper=stepper, friction_width=width)
     return [smooth, soft] if soft is not problem and problem.friction == "exact" else [smooth]
 
 

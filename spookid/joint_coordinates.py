@@ -16,9 +16,9 @@ import casadi as ca
 
 from spookid import rotations
 from spookid.body import GROUND, Body, Frame
-from spookid.joints import Hinge
+from spookid.joints import ROWS, Hinge
 from spookid.manifold import Manifold
-from spookid.model import Model
+from spookid.model import Mechanics, Model
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,12 @@ class JointCoordinates:
         """Unit of a disturbance along each rate, (n,)."""
         return (*("N m" for _ in self.tree), *(u for _ in self.roots for u in ("N",) * 3 + ("N m",) * 3))
 
+    @property
+    def places(self) -> list[int]:
+        """Of each rate's disturbance among those of ``Settings``: hinges in the model's order, then free bodies."""
+        tree = [self.model.joints.index(joint) for joint in self.tree]
+        return [*tree, *range(len(self.model.joints), len(self.model.joints) + 6 * len(self.roots))]
+
     def configuration(self, x: ca.SX) -> ca.SX:
         """q (7 n_b,) from the coordinates (ambient,)."""
         poses = {GROUND: (ca.SX(3, 1), ca.SX([1, 0, 0, 0]))}
@@ -101,6 +107,25 @@ class JointCoordinates:
                 torque[inner] += about + ca.cross(origin - _origin(at, inner), force[outer])
         free = [part for body in self.roots for part in (force[body], at[body][1].T @ torque[body])]
         rows = [*(along[joint.name] for joint in self.tree), *free]
+        return Transmitted(ca.vertcat(ca.SX(0, 1), *rows), loads)
+
+    def balanced(self, at: Mechanics, impulse: ca.SX) -> Transmitted:
+        """Impulses at the joints with p = Σ_j (Gᵀλ + Ḡᵀτ)_j + what free bodies carry, exactly, for p (6 n_b,) at any
+        configuration, one that pulls the tree's hinges apart too: ``along`` has τ in the place of Sᵀp."""
+        rest, model = impulse, self.model
+        along: dict[str, ca.SX] = {}
+        loads: dict[str, ca.SX] = {}
+        for joint, _, outer in reversed(self._order()):
+            j, start = model.joints.index(joint), 6 * model.bodies.index(outer)
+            held, slip = at.constraint[ROWS * j : ROWS * (j + 1), :].T, at.slip[j, :].T
+            own = ca.horzcat(held, slip)[start : start + 6, :]
+            # The first three rows of G are those of a point: ±1, so that they are their own inverse.
+            force = ca.diag(own[:3, :3]) * rest[start : start + 3]
+            turning = ca.solve(own[3:, 3:], rest[start + 3 : start + 6] - own[3:, :3] @ force)
+            loads[joint.name], along[joint.name] = ca.vertcat(force, turning[:2]), turning[2]
+            rest = rest - held @ loads[joint.name] - slip @ along[joint.name]
+        starts = (6 * self.model.bodies.index(body) for body in self.roots)
+        rows = [*(along[joint.name] for joint in self.tree), *(rest[i : i + 6] for i in starts)]
         return Transmitted(ca.vertcat(ca.SX(0, 1), *rows), loads)
 
     def _order(self) -> list[tuple[Hinge, Body, Body]]:

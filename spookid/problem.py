@@ -20,6 +20,7 @@ from spookid.sampling import grid, held
 from spookid.steppers.dry_friction import DryFriction, Form
 from spookid.steppers.joint_space import JointSpace
 from spookid.steppers.spook import Spook
+from spookid.steppers.spook_space import SpookSpace
 from spookid.steppers.variational import Variational
 
 if TYPE_CHECKING:
@@ -167,11 +168,11 @@ class Problem:
         return {p.name: float(self.initial.get(p.name, p.guess)) for p in self.parameters}
 
     @property
-    def scheme(self) -> Spook | Variational | JointSpace:
+    def scheme(self) -> Spook | Variational | JointSpace | SpookSpace:
         """The stepper with the form of dry friction and of what is random."""
         law = DryFriction(cast(Form, self.friction))
-        if self.dynamics == "estimated" and isinstance(self.stepper, Variational):
-            return JointSpace(law)
+        if self.dynamics == "estimated":
+            return JointSpace(law) if isinstance(self.stepper, Variational) else SpookSpace(law)
         return replace(self.stepper, law=law)
 
     def with_(self, **changes: Any) -> Problem:

@@ -44,6 +44,9 @@ _SAMPLES, _INDEPENDENT = 32, 1e-6
 _STIFF, _STIFFEST = 10.0, 1e18
 """ρ is raised so much for rows that take the place of multipliers. Where the equations of motion themselves are hard,
 slow errors in them cost next to nothing until they are this stiff; other rows lose to rounding much earlier."""
+_RANDOM = 1e11
+"""Where sizes of random rows are estimated, and may be anything, hard rows of the dynamics are so much stiffer than the
+observations: the information in the parameters is then right to four digits or more, and none are lost to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +147,7 @@ class Reduction:
     """A transcription seen by a least-squares solver."""
 
     def __init__(self, problem: Transcription, start: Point, team: Team = ALONE) -> None:
-        self.problem, self.team = problem, team
+        self.problem, self.team, self._start = problem, team, start
         self.local = list(problem.local)
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
         self.kept = [f for f in problem.factors if f not in self.local]
@@ -165,7 +168,7 @@ class Reduction:
         """True if the coupled rows are solved for together with their multipliers, not by a penalty."""
         self.tangent = len(self.columns) - self._restoration.rank
         """Unknowns left of each step."""
-        self.penalty = PENALTY * self._balance(start) if self.coupled else 0.0
+        self.penalty = PENALTY * self._balance(start, *Group) if self.coupled else 0.0
         """ρ."""
         rows = sum(len(f.rows) - self._restoration.ranks.get(f.name, 0) for f in self.coupled)
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
@@ -188,11 +191,12 @@ class Reduction:
 
     def _linked(self, point: Point) -> bool:
         """True if no factor reaches beyond the next step and the coupled rows are independent in the unknowns there, so
-        that blocks of one step each suffice to solve for their multipliers."""
-        if any(f.reach > 1 for f in self.kept) or self.private or any(f.reach == 0 for f in self.coupled):
+        that blocks of one step each suffice to solve for their multipliers; those of the first state stand there."""
+        linking = [f for f in self.coupled if not f.first_only]
+        if any(f.reach > 1 for f in self.kept) or self.private or not linking or any(f.reach == 0 for f in linking):
             return False
         for c in self._chains:
-            blocks = [b for b in self._samples(point, c) if b.factor in self.coupled]
+            blocks = [b for b in self._samples(point, c) if b.factor in linking]
             later = slice(self.problem.manifold.tangent, 2 * self.problem.manifold.tangent)
             whole = np.concatenate([b.matrix[:, later].transpose(0, 2, 1) for b in blocks], axis=1)
             values = np.linalg.svd(whole, compute_uv=False)
@@ -261,8 +265,12 @@ class Reduction:
 
     def stiffen(self) -> None:
         """Turn the coupled rows into stiff soft ones, for those who look at a linearization without multipliers."""
-        soft = any(f.group is Group.STATE and not f.first_only for f in self.kept if f not in self.coupled)
-        self.penalty *= (_STIFF if soft else _STIFFEST) * PENALTY / self._stiffness
+        soft = [f for f in self.kept if f.group is Group.STATE and not f.first_only and f not in self.coupled]
+        dynamics = any(f.box is None and not f.first_only for f in self.coupled)
+        if dynamics and any(f.noise for f in soft):
+            self.penalty = _RANDOM * self._balance(self._start, Group.OBSERVATION)
+        else:
+            self.penalty *= (_STIFF if soft else _STIFFEST) * PENALTY / self._stiffness
         self.saddle = False
 
     def forces(self, chain: int) -> list[Array]:
@@ -339,14 +347,14 @@ class Reduction:
         based = bool(self.local)
         return Directions(problem.visible, self.tangent, based, based and problem.drags, kept)
 
-    def _balance(self, point: Point) -> float:
-        """ρ that makes the coupled rows as stiff as the soft ones in the unknowns they share."""
+    def _balance(self, point: Point, *groups: Group) -> float:
+        """ρ that makes the coupled rows as stiff as the soft ones of some groups in the unknowns they share."""
         width = self.problem.manifold.tangent
         soft, hard = np.zeros(width), np.zeros(width)
         for c in self._chains:
             for block in self._samples(point, c):
                 squares = np.einsum("kcr,kcr->c", block.matrix, block.matrix)[: len(block.factor.variables) * width]
-                if block.factor not in self.local:
+                if block.factor in self.coupled or (block.factor not in self.local and block.factor.group in groups):
                     target = hard if block.factor in self.coupled else soft
                     target += squares.reshape(-1, width).sum(axis=0)
         return float(soft @ hard / (hard @ hard))

@@ -5,7 +5,9 @@ rows of a step in the newest state,
 
     −2 log L = |r|² + log det H − 2 Σ_k log |det D_k| + 2 Σ log σ + const.,
 
-the last sum over observations; the noise of the random rows stands in D_k. Without the third term a mechanism with all
+the last sum over observations; the noise of the random rows stands in D_k. Hard rows that link steps stand in D_k below
+the random ones, and H is then their saddle point (``systems``); hard rows of the first state leave it a flat prior on
+their surface. Without the third term a mechanism with all
 inertias and forces scaled down would always be more likely.
 
 Score, in one backward sweep: with P the blocks of H⁻¹ along the band (``neighbours``),
@@ -28,13 +30,11 @@ import numpy as np
 
 from spookid.factor import Factor, Group
 from spookid.kernels import Array
-from spookid.solvers.elimination import Elimination, eliminate
-from spookid.solvers.neighbours import neighbours
 from spookid.solvers.reduction import Reduction, Rows
-from spookid.solvers.structured import NotPositiveDefiniteError, assemble
 from spookid.statistics.slopes import slopes
+from spookid.statistics.systems import System, system
+from spookid.statistics.volumes import Volumes
 from spookid.transcription import Point
-
 
 _PROBES, _SAMPLES = (1, 16), 4_000
 """Random vectors for the information of a noise, at least and at most, and steps that they cover together."""
@@ -94,19 +94,19 @@ class States:
     @property
     def cost(self) -> float:
         """|r|²."""
-        return float(sum(chain.corner[-1, -1] for chain in self.chains))
+        return float(sum(chain.cost for chain in self.chains))
 
     @property
     def gap(self) -> float:
         """What a linear step of the states takes from it."""
-        return float(sum(chain.elimination.corner[-1, -1] for chain in self.chains))
+        return float(sum(chain.cost - chain.system.corner[-1, -1] for chain in self.chains))
 
     @property
     def costs(self) -> dict[Group, float]:
         """Σ r² of each group of factors."""
         totals = dict.fromkeys(Group, 0.0)
         for chain in self.chains:
-            for factor, rows in chain.kept:
+            for factor, rows in chain.soft:
                 totals[factor.group] += float(np.sum(rows.matrix[:, -1] ** 2))
         return totals
 
@@ -131,11 +131,10 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
         sensors: σ by the name of the noise whose rows are measurements.
     """
     chains, n = states.chains, len(states.reduction.problem.names)
-    value, corner = 0.0, np.zeros((n + 1, n + 1))
+    value = 0.0
     volume, residual, freedom, following = np.zeros(n), _Sums(), _Sums(), _Sums()
     fisher, strength = _Sums(), _Sums()
     for chain in chains:
-        corner += chain.corner
         value += chain.volume()
         gradient, pulled = chain.sweep()
         volume += gradient
@@ -149,7 +148,7 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
             fisher.add(pair, 2 * square)
         for name, rows in chain.measured(sensors):
             value += 2 * rows * np.log(sensors[name])
-    left = corner - sum(chain.elimination.corner for chain in chains)
+    left = np.sum([chain.system.corner for chain in chains], axis=0)
     return Marginal(
         value + float(left[-1, -1]),
         left[:-1, -1],
@@ -186,30 +185,26 @@ class _Chain:
         problem = reduction.problem
         self.steps, self.t = problem.chains[chain].steps, reduction.tangent
         self.rows, self.basis = reduction.reduce(point, chain)
-        equations = assemble(self.rows, self.steps, self.t, len(problem.names))
-        self.corner = equations.corner
-        self.elimination: Elimination = eliminate(equations, 0.0, overwrite=True)
+        self.system: System = system(reduction.kept, self.rows, self.steps, self.t, len(problem.names))
         self.kept = list(zip(reduction.kept, self.rows, strict=True))
+        self.soft = [(factor, rows) for factor, rows in self.kept if not factor.hard]
+        self.cost = float(sum(np.sum(rows.matrix[:, -1] ** 2) for _, rows in self.soft))
+        """Σ r²."""
 
-    @cached_property
-    def factor(self) -> Array:
-        """L in LAPACK's lower band storage."""
-        return self.elimination.factor
-
-    @cached_property
-    def blocks(self) -> Array:
-        """P along the band."""
-        return neighbours(self.factor, self.t)
-
-    @cached_property
+    @property
     def response(self) -> Array:
         """H⁻¹ [J_xᵀJ_θ, J_xᵀr], (N t, n_p + 1)."""
-        return self.elimination.response
+        return self.system.response
 
     @cached_property
     def spreads(self) -> list[Array]:
-        """P Jᵀ of each factor's rows, (count, columns, rows)."""
-        return [self._spread(rows) for rows in self.rows]
+        """P Jᵀ of each factor's rows, (count, columns, rows); of hard ones how states follow them."""
+        return [self.system.spread(number) for number in range(len(self.rows))]
+
+    @cached_property
+    def volumes(self) -> Volumes:
+        """Of the rows that are a density, and of hard ones."""
+        return Volumes(self.kept, self.t)
 
     def following(self, logs: Mapping[str, float]) -> Array:
         """How the states follow steps of the logarithms of noises, (N t,): 2 H⁻¹ Σ J_gᵀ r_g times the step of g."""
@@ -222,48 +217,28 @@ class _Chain:
                 for i, offset in enumerate(rows.offsets):
                     J = rows.matrix[:, i * self.t : (i + 1) * self.t]
                     right[offset : offset + len(J)] += np.matmul(J, r[:, :, None])[:, :, 0]
-        return 2 * self.elimination.solve(right.reshape(-1, 1).copy())[:, 0]
+        return 2 * self.system.solve(right.reshape(-1, 1).copy())[:, 0]
 
-    def _spread(self, rows: Rows) -> Array:
-        reach, t = max(rows.offsets) + 1, self.t
-        count = len(rows.matrix)
-        states = rows.matrix[:, : len(rows.offsets) * t]
-        seen = self.blocks[:count]
-        if reach > len(rows.offsets):
-            places = np.concatenate([np.arange(o * t, (o + 1) * t) for o in rows.offsets])
-            seen = seen[:, places[:, None], places]
-        wide = states.shape[1]
-        return np.matmul(seen[:, :wide, :wide], states)
-
-    def _newest(self, factor: Factor, rows: Rows) -> Array:
-        """D_k, (count, density rows, newest unknowns)."""
-        newest = rows.matrix[:, (len(rows.offsets) - 1) * self.t : len(rows.offsets) * self.t]
-        return newest.transpose(0, 2, 1)
 
     def volume(self) -> float:
         """log det H − 2 Σ log |det D_k|."""
-        total = 2 * float(np.sum(np.log(self.factor[0])))
-        for factor, rows in self.kept:
-            if factor.density:
-                sign, logarithm = np.linalg.slogdet(self._newest(factor, rows))
-                if np.any(sign == 0):
-                    raise NotPositiveDefiniteError("what is random does not move the mechanism")
-                total -= 2 * float(np.sum(logarithm))
-        return total
+        return self.system.logarithm() - self.volumes.logarithm()
 
     def sweep(self) -> tuple[Array, Array]:
         """Half the gradient in θ of the logarithms, states following, (n_p,); and H⁻¹ times half their gradient in the
         states, (N t,)."""
         whole = []
-        for (factor, rows), spread in zip(self.kept, self.spreads, strict=True):
+        for number, (factor, spread) in enumerate(zip(self.reduction.kept, self.spreads, strict=True)):
             if factor.group is Group.PRIOR:
                 continue
             weights = spread.copy()
-            if factor.density:
-                weights[:, -self.t :] -= np.linalg.inv(self._newest(factor, rows))
+            if (normal := self.volumes.slopes.get(number)) is not None:
+                weights[:, -self.t :] -= normal
+            if factor in self.reduction.coupled:
+                weights *= np.sqrt(self.reduction.penalty)
             whole.append((factor, weights))
         gradient, parameters = slopes(self.reduction, self.point, self.chain, whole)
-        pulled = self.elimination.solve(gradient[:, None].copy())[:, 0]
+        pulled = self.system.solve(gradient[:, None].copy())[:, 0]
         return parameters - self.response[:, :-1].T @ gradient, pulled
 
     def noise(self, pulled: Array) -> list[tuple[str, float, float, float]]:
@@ -318,18 +293,18 @@ class _Chain:
 
     def fisher(self) -> list[tuple[tuple[str, str], float]]:
         """|(I − J P Jᵀ)_gg'|² by the names of two noises."""
-        rng, names_ = np.random.default_rng(0), names([factor for factor, _ in self.kept])
+        rng, names_ = np.random.default_rng(0), names([factor for factor, _ in self.soft])
         probes = int(np.clip(_SAMPLES // self.steps, *_PROBES))
         found = []
         for name in names_:
-            signs = [self._signs(factor, name, probes, rng) for factor, _ in self.kept]
+            signs = [self._signs(factor, name, probes, rng) for factor, _ in self.soft]
             right = np.zeros((self.steps, self.t, probes))
-            for (_, rows), z in zip(self.kept, signs, strict=True):
+            for (_, rows), z in zip(self.soft, signs, strict=True):
                 for i, offset in enumerate(rows.offsets):
                     part = rows.matrix[:, i * self.t : (i + 1) * self.t]
                     right[offset : offset + len(z)] += np.matmul(part, _taken(rows, z))
-            moved = self.elimination.solve(right.reshape(-1, probes)).reshape(self.steps, self.t, probes)
-            for (factor, rows), z in zip(self.kept, signs, strict=True):
+            moved = self.system.solve(right.reshape(-1, probes)).reshape(self.steps, self.t, probes)
+            for (factor, rows), z in zip(self.soft, signs, strict=True):
                 if factor.noise:
                     J = rows.matrix[:, : len(rows.offsets) * self.t]
                     steps = np.concatenate([moved[o : o + len(z)] for o in rows.offsets], axis=1)

@@ -202,14 +202,16 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
 
 
 def _constant(problem: Transcription, reduction: Reduction) -> float:
-    """log 2π for each row of data, those of the first states, whose prior is flat, taken off."""
+    """log 2π for each row of data, those of the first states, whose prior is flat, taken off; of the states those
+    count that hard rows leave free."""
     rows = sum(
         factor.count(chain.steps) * len(factor.rows) - int(np.sum(chain.missing.get(factor.name, 0)))
         for chain in problem.chains
         for factor in problem.factors
         if factor.noise
     )
-    states = sum(chain.steps for chain in problem.chains) * reduction.tangent
+    held = sum(factor.count(chain.steps) * len(factor.rows) for chain in problem.chains for factor in reduction.coupled)
+    states = sum(chain.steps for chain in problem.chains) * reduction.tangent - held
     return (rows - states) * math.log(2 * math.pi)
 
 

@@ -100,7 +100,7 @@ class JointSpace:
         whitened, noise, density = [], [], []
         for row, name in enumerate(joints.names):
             sensor = measured.get(name)
-            scale = settings.disturbance[step.places[row]] if sensor is None else settings.step * settings.torques[sensor]
+            scale = settings.disturbance[joints.places[row]] if sensor is None else settings.step * settings.torques[sensor]
             whitened.append(step.residual[row] / scale)
             noise.append(name if sensor is None else sensor)
             density += [] if sensor else [row]
@@ -157,12 +157,6 @@ class _Step:
         self.v = model.configuration.difference(self.q, q_before) / h
         self.v_next = model.configuration.difference(q_after, self.q) / h
         self.slips = self._slips()
-
-    @property
-    def places(self) -> list[int]:
-        """Of each rate's disturbance among those of the settings: hinges in the model's order, then free bodies."""
-        tree = [self.model.joints.index(joint) for joint in self.joints.tree]
-        return [*tree, *range(len(self.model.joints), len(self.model.joints) + 6 * len(self.joints.roots))]
 
     def _slips(self) -> Slips:
         """Slip rates at the midpoint velocity, all rows Ḡ at q_k."""

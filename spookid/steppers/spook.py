@@ -52,7 +52,8 @@ class Spook:
     multipliers: Literal["eliminated", "lifted"] = "eliminated"
     """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive, and a stiff hinge makes the
     problem hard to solve. ``"lifted"``: λ is unknown, and Σλ + G v₊ = a are hard rows; any compliance from zero up, and
-    the same answer where both can be had."""
+    the same answer where both can be had. Where the noise is estimated both are one (``spook_space``), and any
+    compliance will do."""
     law: DryFriction = field(default=DryFriction(), repr=False)
     """Form of dry friction; ``Problem.friction`` sets it."""
     order: ClassVar[int] = 1
