@@ -60,11 +60,16 @@ def at_bounds(transcription: Transcription, point: Point) -> NDArray[np.bool_]:
 
 
 def learn(
-    assembly: Assembly, point: Point, held: NDArray[np.bool_], noisy: bool = False
+    assembly: Assembly,
+    point: Point,
+    held: NDArray[np.bool_],
+    covariance: tuple[Array, Array] | None = None,
+    noisy: bool = False,
 ) -> Knowledge:
     """Linearize at ``point`` with the parameters of ``held`` fixed.
 
     Args:
+        covariance: of the parameters, as the noise of ``assembly`` has it, and with what is not known of that.
         noisy: True if the noise of ``assembly`` is to be found out, as with given weights.
     """
     transcription = assembly.transcription
@@ -74,7 +79,7 @@ def learn(
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
     given = not assembly.noise or noisy
-    evidence, edges = _evidence(contraction, held) if given else _known(contraction, assembly.noise)
+    evidence, edges = _evidence(contraction, held) if given else _known(contraction, assembly.noise, covariance)
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
     notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
@@ -110,7 +115,9 @@ def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Eviden
     return evidence, parts.edges
 
 
-def _known(contraction: Contraction, noise: Sequence[Size]) -> tuple[Evidence, tuple[Array, ...]]:
+def _known(
+    contraction: Contraction, noise: Sequence[Size], covariance: tuple[Array, Array] | None
+) -> tuple[Evidence, tuple[Array, ...]]:
     """What residuals whitened by the noise that was estimated say, and the edges of the stretches.
 
     A size s stands among the parameters: its column of the Jacobian in log s are its rows' residuals, and what
@@ -119,9 +126,12 @@ def _known(contraction: Contraction, noise: Sequence[Size]) -> tuple[Evidence, t
     parts, prior = windows.windows(contraction), variances.prior(contraction)
     names = [size.names for size in noise if size.given is None and size.kind == "disturbance"]
     information = contraction.information - variances.confounded(contraction, names)
+    scatter = information
+    if covariance is not None:
+        scatter = information + information @ (covariance[1] - covariance[0]) @ information
     certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
     known = parts.scores, parts.information, parts.gradients, parts.remaining
-    return Evidence(information, prior, (information - prior)[None], certain, *known), parts.edges
+    return Evidence(information, prior, (scatter - prior)[None], certain, *known), parts.edges
 
 
 def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDirection, ...]:
