@@ -356,9 +356,9 @@ class _Chain:
         return (rng.integers(0, 2, (*alive.shape, probes)) * 2.0 - 1.0) * (alive * own)[:, :, None]
 
     def measured(self, sensors: Mapping[str, float]) -> list[tuple[str, int]]:
-        """Numbers of measurements by the name of their noise."""
+        """Numbers of measurements by the name of their noise; rows of D_k hold theirs already."""
         found = []
-        for factor, _ in self.kept:
+        for factor in (factor for factor, _ in self.kept if factor.group is not Group.STATE):
             alive = self._alive(factor).sum(axis=0)
             found += [(name, int(alive[i])) for i, name in enumerate(factor.noise) if name in sensors]
         return found
