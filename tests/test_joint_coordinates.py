@@ -22,7 +22,7 @@ from mechanisms import (
 )
 
 from spookid.body import GROUND, Body
-from spookid.factor import Factor
+from spookid.factor import Factor, measured_noise
 from spookid.joint_coordinates import JointCoordinates
 from spookid.joints import ROWS, Hinge, Motor
 from spookid.kinematics import central, hinge_angles, place
@@ -245,7 +245,7 @@ def test_measured_torques_have_rows_of_their_own_and_no_density():
     motor = Motor(model.joints[0], "u", gain=0.5, measured=True)
     measured = Model(model.bodies, model.joints, [motor], gravity=gravity(9.82))
     impulse = JointSpace().factors(measured, Settings.of(measured))[0]
-    assert impulse.noise == ("u", "elbow")
+    assert impulse.noise == (measured_noise("u"), "elbow")
     assert impulse.density == (1,)
 
 

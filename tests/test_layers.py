@@ -77,7 +77,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.variances",
         "solvers.windows",
     ),
-    "likelihood": ("statistics.likelihood",),
+    "likelihood": ("statistics.slopes", "statistics.likelihood"),
     "answers": ("student", "uncertainty", "influence", "mechanism", "solution"),
     "motion": ("initialization", "redundancy", "simulation", "exact", "sensitivity"),
     "problem": (
@@ -86,6 +86,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "statistics.noise",
         "assembly",
         "statistics.search",
+        "statistics.spread",
         "statistics.likelihood_fit",
         "trajectories",
         "advice",
@@ -229,7 +230,8 @@ MAY_KNOW = {
         "solvers.status",
     },
     **{name: MECHANICS_FREE | {s for s in ROOMS["solvers"] if s != name} for name in ROOMS["solvers"]},
-    "statistics.likelihood": MECHANICS_FREE | set(ROOMS["solvers"]),
+    "statistics.slopes": MECHANICS_FREE | set(ROOMS["solvers"]),
+    "statistics.likelihood": MECHANICS_FREE | set(ROOMS["solvers"]) | {"statistics.slopes"},
     "statistics.search": MECHANICS_FREE | set(ROOMS["solvers"]) | {"statistics.likelihood", "statistics.noise"},
 }
 """Modules that are kept ignorant on purpose, and all they may import: the narrow waist, solvers, data and results."""

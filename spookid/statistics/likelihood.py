@@ -25,6 +25,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.factor import Factor, Group
 from spookid.kernels import Array
@@ -34,7 +35,6 @@ from spookid.solvers.reduction import Reduction, Rows
 from spookid.solvers.structured import NotPositiveDefiniteError, assemble
 from spookid.statistics.slopes import slopes
 from spookid.transcription import Point
-
 
 _PROBES, _SAMPLES = (1, 16), 4_000
 """Random vectors for the information of a noise, at least and at most, and steps that they cover together."""
@@ -236,9 +236,16 @@ class _Chain:
         return np.matmul(seen[:, :wide, :wide], states)
 
     def _newest(self, factor: Factor, rows: Rows) -> Array:
-        """D_k, (count, density rows, newest unknowns)."""
-        newest = rows.matrix[:, (len(rows.offsets) - 1) * self.t : len(rows.offsets) * self.t]
-        return newest.transpose(0, 2, 1)
+        """D_k, (count, density rows, newest unknowns): those of the joints whose torque is random."""
+        newest = rows.matrix[:, (len(rows.offsets) - 1) * self.t : len(rows.offsets) * self.t].transpose(0, 2, 1)
+        part = self._random(factor, rows)
+        return newest[:, part[:, None], part]
+
+    @staticmethod
+    def _random(factor: Factor, rows: Rows) -> NDArray[np.intp]:
+        """Rows of a density among those that are left, and at the same places its unknowns: a measured torque says
+        nothing about how likely a motion is but for the error of its measurement."""
+        return np.array(factor.density) if rows.complement is None else np.arange(rows.matrix.shape[2])
 
     def volume(self) -> float:
         """log det H − 2 Σ log |det D_k|."""
@@ -260,7 +267,9 @@ class _Chain:
                 continue
             weights = spread.copy()
             if factor.density:
-                weights[:, -self.t :] -= np.linalg.inv(self._newest(factor, rows))
+                part = self._random(factor, rows)
+                newest = weights.shape[1] - self.t + part
+                weights[:, newest[:, None], part] -= np.linalg.inv(self._newest(factor, rows))
             whole.append((factor, weights))
         gradient, parameters = slopes(self.reduction, self.point, self.chain, whole)
         pulled = self.elimination.solve(gradient[:, None].copy())[:, 0]
@@ -356,9 +365,9 @@ class _Chain:
         return (rng.integers(0, 2, (*alive.shape, probes)) * 2.0 - 1.0) * (alive * own)[:, :, None]
 
     def measured(self, sensors: Mapping[str, float]) -> list[tuple[str, int]]:
-        """Numbers of measurements by the name of their noise; rows of D_k hold theirs already."""
+        """Numbers of measurements by the name of their noise."""
         found = []
-        for factor in (factor for factor, _ in self.kept if factor.group is not Group.STATE):
+        for factor, _ in self.kept:
             alive = self._alive(factor).sum(axis=0)
             found += [(name, int(alive[i])) for i, name in enumerate(factor.noise) if name in sensors]
         return found
