@@ -130,7 +130,19 @@ def four_bar() -> Problem:
     return seen(problem, 9, **closed(LENGTHS, BASE, 0.5))
 
 
-CASES: list[Callable[[], Problem]] = [viscous, dry, several, gaps, measured, same_names, rates, four_bar]
+def measured_loop() -> Problem:
+    """A closed loop whose crank is driven by a torque that is measured."""
+    loop = four_bar()
+    model = loop.model
+    driven = Model(model.bodies, model.joints, [Motor(model.joints[0], "u", measured=True)], gravity=model.gravity)
+    t = 0.01 * np.arange(51)
+    inputs = Recording(t, {"u": 0.02 * np.sin(9 * t)})
+    return seen(loop.with_(model=driven, recordings=[]), 9, inputs=inputs, **closed(LENGTHS, BASE, 0.5))
+
+
+COUNTED_TWICE = pytest.mark.xfail(reason="in a loop the density of a step holds the measured torque too", strict=True)
+CASES: list[Any] = [viscous, dry, several, gaps, measured, same_names, rates, four_bar]
+CASES += [pytest.param(measured_loop, marks=COUNTED_TWICE)]
 
 
 def differences(function: Callable[[Array], float], at: Array, steps: Array) -> Array:
