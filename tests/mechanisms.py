@@ -273,6 +273,15 @@ def twin(
     return problem.with_(recordings=[clean.with_signals(**noisy)])
 
 
+PAPER: dict[str, Any] = {"state_weight": 100.0, "stepper": Spook()}
+"""Settings of the paper, with compliant joints and weights that are given: its κ, and 1 for every sensor's σ."""
+
+
+def paper_twin(model: Model, truth: Mapping[str, float], **settings: Any) -> Problem:
+    """A twin with the settings of the paper where there are no others."""
+    return twin(model, truth, **{**PAPER, **settings})
+
+
 def dense(transcription: Transcription, point: Point) -> tuple[Array, Array]:
     """The whole Jacobian (rows, unknowns) and the residual (rows,), block by block into its place."""
     tangent, n_p = transcription.manifold.tangent, len(transcription.names)

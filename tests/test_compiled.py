@@ -11,7 +11,7 @@ from pathlib import Path
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import furuta, twin
+from mechanisms import furuta, paper_twin
 
 from spookid import compiler, kernels, libraries
 from spookid.assembly import assemble
@@ -80,7 +80,7 @@ def motion(stepper: Spook | Variational) -> Problem:
     model = furuta(inertias=(J, 0.004, 0.004), shoulder={"viscous": b, **soft}, elbow={"coulomb": c, **soft})
     start = {"shoulder": (0.3, 2.0), "elbow": (2.0, -3.0)}
     truth = {"J": 0.003, "b": 1e-3, "c": 2e-3}
-    problem = twin(model, truth, initial=start, duration=0.6, noise=1e-3, friction_width=0.5)
+    problem = paper_twin(model, truth, initial=start, duration=0.6, noise=1e-3, friction_width=0.5)
     return problem.with_(stepper=stepper, state_weight=1e4, initial={"J": 0.004, "b": 2e-3, "c": 1e-3})
 
 

@@ -7,7 +7,7 @@ import itertools
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import furuta, pendulum, twin
+from mechanisms import furuta, paper_twin, pendulum
 
 from spookid.assembly import assemble
 from spookid.factor import Factor, Group
@@ -35,7 +35,7 @@ def test_second_derivatives_along_rotations_and_parameters():
     p = {name: Parameter(name, value) for name, value in truth.items()}
     model = furuta(inertias=(p["J"], 0.004, 0.004), elbow={"coulomb": p["c"], "stribeck": (p["delta"], p["zeta"])})
     start = {"shoulder": (0.3, 2.0), "elbow": (2.0, -3.0)}
-    assembly = assemble(twin(model, truth, initial=start, duration=0.04, noise=1e-3, friction_width=0.5))
+    assembly = assemble(paper_twin(model, truth, initial=start, duration=0.04, noise=1e-3, friction_width=0.5))
     transcription, point = assembly.transcription, assembly.start
     rng, width = np.random.default_rng(0), transcription.manifold.tangent
     x = rng.normal(size=(STEPS, width))
@@ -110,7 +110,7 @@ def test_the_promise_is_the_merit_to_second_order(local, coupled, private):
 def test_the_promise_of_rigid_joints_with_friction():
     J, c = Parameter("J", 0.01, lower=1e-6), Parameter("c", 1e-2, lower=0)
     model = pendulum(inertia=J, coulomb=c)
-    problem = twin(model, {"J": 0.005, "c": 0.02}, initial={"hinge": 1.5}, noise=0.01, duration=0.2)
+    problem = paper_twin(model, {"J": 0.005, "c": 0.02}, initial={"hinge": 1.5}, noise=0.01, duration=0.2)
     assembly = assemble(problem.with_(stepper=Variational(), friction_width=0.3))
     transcription = assembly.transcription
     reduction = Reduction(transcription, assembly.start)
@@ -176,7 +176,7 @@ def test_second_derivatives_are_taken_only_where_needed(monkeypatch):
         raise NotPositiveDefiniteError
 
     monkeypatch.setattr(Transcription, "curvature", curvature)
-    straight = twin(pendulum(inertia=Parameter("J", 0.01)), {"J": 0.005}, initial={"hinge": 1.5}, noise=1e-3)
+    straight = paper_twin(pendulum(inertia=Parameter("J", 0.01)), {"J": 0.005}, initial={"hinge": 1.5}, noise=1e-3)
     assert straight.solve().status is Status.CONVERGED
     assert brown_dennis(newton=False).status is Status.CONVERGED
     assert not asked

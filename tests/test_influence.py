@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mechanisms import pendulum, twin
+from mechanisms import paper_twin, pendulum
 
 from spookid import influence_plot
 from spookid.parameter import Parameter
@@ -26,7 +26,7 @@ def swing(noise: float = 1e-4, **settings: object) -> Problem:
     J, b, m = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0), Parameter("m", 0.5)
     model = pendulum(inertia=J, viscous=b, mass=m, compliance=1e-3)
     settings = {"duration": 0.6, "initial": {"hinge": 1.0}, "state_weight": 1e4, "fixed": ["m"], **settings}
-    return twin(model, TRUTH, noise=noise, **settings)
+    return paper_twin(model, TRUTH, noise=noise, **settings)
 
 
 @pytest.fixture(scope="module", params=STEPPERS, ids=lambda stepper: stepper.name)
@@ -114,14 +114,14 @@ def test_geometry_of_rigid_joints_is_not_known():
     model = pendulum(inertia=J, length=l)
     truth: Mapping[str, float] = {"J": 0.005, "l": 0.2}
     settings = {"initial": {"hinge": 1.0}, "duration": 0.4, "fixed": ["l"], "noise": 1e-3}
-    rigid = twin(model, truth, stepper=Variational(), **settings).solve().influence
-    soft = twin(model, truth, **settings).solve().influence
+    rigid = paper_twin(model, truth, stepper=Variational(), **settings).solve().influence
+    soft = paper_twin(model, truth, **settings).solve().influence
     assert np.isnan(rigid.fixed).all()
     assert np.isfinite(soft.fixed).all()
 
 
 def test_a_parameter_at_its_bound_does_not_move():
-    low = twin(pendulum(viscous=Parameter("c", 1e-3, lower=0)), {"c": -2e-3}, initial={"hinge": 1.0}).solve()
+    low = paper_twin(pendulum(viscous=Parameter("c", 1e-3, lower=0)), {"c": -2e-3}, initial={"hinge": 1.0}).solve()
     assert low["c"].at_bound
     assert np.all(low.influence.observations[0] == 0)
     assert np.all(low.influence.step == 0)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from mechanisms import Array, G, chain, furuta, mechanics, pendulum, skew_body, twin
+from mechanisms import Array, G, chain, furuta, mechanics, paper_twin, pendulum, skew_body
 from scipy.spatial.transform import Rotation
 
 from spookid.assembly import WIDTH_AT_REST, WIDTH_SHARE, assemble
@@ -174,7 +174,7 @@ def test_a_hinge_that_is_not_observed_starts_at_rest_with_a_notice():
 
 def test_the_notice_reaches_the_solution_once():
     b = Parameter("b", 1e-3, lower=0)
-    problem = twin(furuta(shoulder={"viscous": b}), {"b": 1e-3}, initial={"elbow": 1.0}, duration=0.3)
+    problem = paper_twin(furuta(shoulder={"viscous": b}), {"b": 1e-3}, initial={"elbow": 1.0}, duration=0.3)
     problem = problem.with_(observations=problem.observations[:1], recordings=problem.recordings * 2)
     notices = [n for n in problem.solve(max_iterations=2).notices if "elbow" in n]
     assert len(notices) == 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import furuta, pendulum, twin
+from mechanisms import furuta, paper_twin, pendulum
 from test_cli import ONE, main, write
 from test_cli import data as data
 from test_cli import here as here
@@ -43,7 +43,7 @@ def swing(duration: float = 0.5, **settings: object) -> Problem:
     J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
     truth = {**TRUTH, "b": -0.002} if settings.pop("driven", False) else TRUTH
     model = pendulum(inertia=J, viscous=b, compliance=settings.pop("compliance", 1e-4), damping=0.02)
-    return twin(model, truth, initial={"hinge": 1.0}, duration=duration, noise=1e-3, **settings)
+    return paper_twin(model, truth, initial={"hinge": 1.0}, duration=duration, noise=1e-3, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def test_derivatives_along_a_motion(stepper):
     p = {name: Parameter(name, 0.01, lower=0) for name in ("J_Azz", "J_Byy", "b_1")}
     soft = {"compliance": 1e-4, "damping": 0.02}
     model = furuta(inertias=(p["J_Azz"], p["J_Byy"], 0.004), shoulder={"viscous": p["b_1"], **soft}, elbow=soft)
-    problem = twin(model, dict.fromkeys(p, 0.003), initial={"elbow": 3.0}, duration=0.04, stepper=stepper)
+    problem = paper_twin(model, dict.fromkeys(p, 0.003), initial={"elbow": 3.0}, duration=0.04, stepper=stepper)
     assembly = assemble(problem)
     program = Program(assembly.transcription, assembly.start, RELAXATIONS["penalty"], exact=True)
     check_derivatives(program, size=0.1, step=1e-4)

@@ -30,7 +30,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "blocks",
         "derivatives",
     ),
-    "mechanics": ("body", "joints", "contacts", "friction", "model", "kinematics"),
+    "mechanics": ("body", "joints", "contacts", "friction", "model", "kinematics", "joint_coordinates"),
     "complementarity": (
         "complementarity.status",
         "complementarity.enumeration",
@@ -47,6 +47,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "steppers.reactions",
         "steppers.spook",
         "steppers.variational",
+        "steppers.joint_space",
     ),
     "evidence": ("recording", "sampling", "_registry", "pickled", "_conversion", "datasets", "observations"),
     "transcription": ("factor_kernels", "transcription"),
@@ -76,12 +77,17 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.variances",
         "solvers.windows",
     ),
+    "likelihood": ("statistics.slopes", "statistics.likelihood"),
     "answers": ("student", "uncertainty", "influence", "mechanism", "solution"),
     "motion": ("initialization", "redundancy", "simulation", "exact", "sensitivity"),
     "problem": (
         "problem",
         "priors",
+        "statistics.noise",
         "assembly",
+        "statistics.search",
+        "statistics.spread",
+        "statistics.likelihood_fit",
         "trajectories",
         "advice",
         "knowledge",
@@ -224,6 +230,9 @@ MAY_KNOW = {
         "solvers.status",
     },
     **{name: MECHANICS_FREE | {s for s in ROOMS["solvers"] if s != name} for name in ROOMS["solvers"]},
+    "statistics.slopes": MECHANICS_FREE | set(ROOMS["solvers"]),
+    "statistics.likelihood": MECHANICS_FREE | set(ROOMS["solvers"]) | {"statistics.slopes"},
+    "statistics.search": MECHANICS_FREE | set(ROOMS["solvers"]) | {"statistics.likelihood", "statistics.noise"},
 }
 """Modules that are kept ignorant on purpose, and all they may import: the narrow waist, solvers, data and results."""
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import furuta, pendulum, twin
+from mechanisms import furuta, paper_twin, pendulum
 
 from spookid.factor import Factor, Group
 from spookid.manifold import Manifold
@@ -32,7 +32,7 @@ def swing(J: object = None, b: object = None, truth: dict[str, float] = SWING, *
     J = Parameter("J", 0.01, lower=1e-6) if J is None else J
     b = Parameter("b", 1e-3, lower=0) if b is None else b
     model = pendulum(inertia=J, viscous=b, compliance=1e-5)
-    return twin(model, truth, initial={"hinge": 1.5}, noise=1e-3, **{"state_weight": 1e4, **settings})
+    return paper_twin(model, truth, initial={"hinge": 1.5}, noise=1e-3, **{"state_weight": 1e4, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def spin() -> Problem:
     model = furuta(
         inertias=(p["J_Azz"], p["J_Byy"], 0.004), shoulder={"viscous": p["b_1"]}, elbow={"viscous": p["b_2"]}
     )
-    return twin(model, SPIN, initial={"elbow": 3.0}, noise=1e-3)
+    return paper_twin(model, SPIN, initial={"elbow": 3.0}, noise=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_a_twin_without_noise_is_recovered():
     # What remains is the small-angle formula of Δp_q, of the order of (h ω)² where ω is the rate: here 1e-6.
     J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
     model = pendulum(inertia=J, viscous=b)
-    solution = twin(model, SWING, initial={"hinge": 0.1}, duration=1.0, step=0.002).solve()
+    solution = paper_twin(model, SWING, initial={"hinge": 0.1}, duration=1.0, step=0.002).solve()
     assert solution.cost.total < 1e-15
     np.testing.assert_allclose(estimates(solution), [0.005, 0.004], rtol=1e-6)
     assert solution.status is Status.CONVERGED
@@ -70,7 +70,7 @@ def test_a_twin_without_noise_is_recovered():
 @pytest.mark.parametrize("h", [0.01, 0.005])
 def test_the_bias_of_a_twin_falls_with_the_square_of_the_step(h):
     J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
-    solution = twin(pendulum(inertia=J, viscous=b), SWING, initial={"hinge": 1.0}, duration=1.0, step=h).solve()
+    solution = paper_twin(pendulum(inertia=J, viscous=b), SWING, initial={"hinge": 1.0}, duration=1.0, step=h).solve()
     assert solution.status is Status.CONVERGED
     assert np.all(np.abs(estimates(solution) / [0.005, 0.004] - 1) < 40 * h**2)
 

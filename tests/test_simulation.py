@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mechanisms import Array, G, OneStep, chain, free_body, furuta, hub, joint_state, mechanics, pendulum, twin
+from mechanisms import (
+    PAPER,
+    Array,
+    G,
+    OneStep,
+    chain,
+    free_body,
+    furuta,
+    hub,
+    joint_state,
+    mechanics,
+    paper_twin,
+    pendulum,
+)
 from scipy.integrate import solve_ivp
 
 from spookid.errors import ProblemError
@@ -24,9 +37,9 @@ STIFF = {"compliance": 1e-8, "damping": 0.02}
 
 
 def problem(model: Model, step: float = 0.01, **settings: object) -> Problem:
-    """Every hinge's angle observed under the hinge's name."""
+    """Every hinge's angle observed under the hinge's name, by default with the settings of the paper."""
     observations = [HingeAngle(joint, signal=joint.name) for joint in model.joints]
-    return Problem("run", model=model, observations=observations, step=step, **settings)
+    return Problem("run", model=model, observations=observations, step=step, **{**PAPER, **settings})
 
 
 # --- physics ---
@@ -150,7 +163,7 @@ def test_angles_run_on_over_whole_turns():
 @pytest.fixture(scope="module")
 def swung() -> Problem:
     b = Parameter("b", 1e-3, lower=0)
-    return twin(pendulum(viscous=b), {"b": 0.004}, initial={"hinge": 1.0}, noise=1e-3)
+    return paper_twin(pendulum(viscous=b), {"b": 0.004}, initial={"hinge": 1.0}, noise=1e-3)
 
 
 def test_replays_of_a_solution_follow_the_measurement(swung):

@@ -4,7 +4,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from mechanisms import pendulum, twin
+from mechanisms import paper_twin, pendulum
 
 from spookid.errors import ProblemError
 from spookid.parameter import Parameter
@@ -44,7 +44,7 @@ def swings(stepper: Spook | Variational) -> Problem:
     J, b = Parameter("J", 0.003, lower=0), Parameter("b", 1e-3, lower=0)
     model = pendulum(inertia=J, viscous=b, compliance=1e-4, damping=0.02)
     made = [
-        twin(
+        paper_twin(
             model,
             {"J": 0.005, "b": 2e-3},
             initial={"hinge": 1.0 + k},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import Array, dense, furuta, pendulum, slope, twin
+from mechanisms import Array, dense, furuta, paper_twin, pendulum, slope
 
 from spookid.assembly import assemble
 from spookid.factor import Constant, Factor, Group
@@ -37,7 +37,7 @@ def problem() -> Problem:
     )
     inputs = Recording(t=np.arange(8) * 0.01, signals={"u": np.sin(np.arange(8.0))})
     start = {"shoulder": (0.3, 2.0), "elbow": (2.0, -3.0)}
-    one = twin(model, TRUTH, initial=start, duration=0.06, inputs=inputs, noise=1e-3, friction_width=0.5)
+    one = paper_twin(model, TRUTH, initial=start, duration=0.06, inputs=inputs, noise=1e-3, friction_width=0.5)
     other = one.simulate(TRUTH, 0.04, {"elbow": (-1.0, 1.0)}, inputs=inputs).with_signals(elbow=[1, np.nan, 1, 2, 3])
     return one.with_(recordings=[*one.recordings, other])
 
@@ -152,7 +152,7 @@ def test_missing_samples_drop_out(transcription, point):
 
 def test_retract_keeps_parameters_in_their_bounds():
     J = Parameter("J", 0.01, lower=0.005, upper=0.02)
-    assembly = assemble(twin(pendulum(inertia=J), {}, initial={"hinge": 0.5}, duration=0.05))
+    assembly = assemble(paper_twin(pendulum(inertia=J), {}, initial={"hinge": 0.5}, duration=0.05))
     still = [np.zeros((6, 12))]
     for step, expected in ((1.0, 0.02), (-1.0, 0.005), (0.001, 0.011)):
         assert assembly.transcription.retract(assembly.start, still, np.array([step])).parameters == expected

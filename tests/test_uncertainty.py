@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mechanisms import dense, furuta, hub, pendulum, twin
+from mechanisms import dense, furuta, hub, paper_twin, pendulum
 from noisy import NoisyTwin
 
 from spookid.assembly import assemble
@@ -36,7 +36,7 @@ def swing(seed: int = 0, noise: float = 2e-3, prior: tuple[float, float] | None 
     J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0, prior=prior)
     model = pendulum(inertia=J, viscous=b, compliance=1e-3)
     settings = {"duration": 0.8, "initial": {"hinge": 1.0}, **more}
-    return twin(model, TRUTH, noise=noise, seed=seed, **settings)
+    return paper_twin(model, TRUTH, noise=noise, seed=seed, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +238,7 @@ def test_reparametrized_fits_have_the_same_errors(swung):
     J, b = Parameter("J", 0.02, lower=1e-6), Parameter("b", -6.0)
     model = pendulum(inertia=J / 2, viscous=np.exp(b), compliance=1e-3)
     settings = {"duration": 0.8, "initial": {"hinge": 1.0}}
-    other = twin(model, {"J": 0.01, "b": np.log(0.004)}, noise=2e-3, **settings).solve()
+    other = paper_twin(model, {"J": 0.01, "b": np.log(0.004)}, noise=2e-3, **settings).solve()
     assert other["J"].estimate == pytest.approx(2 * swung["J"].estimate, rel=1e-6)
     assert other["J"].std_err == pytest.approx(2 * swung["J"].std_err, rel=1e-5)
     viscous = other(np.exp(b))
@@ -251,7 +251,9 @@ def test_reparametrized_fits_have_the_same_errors(swung):
 
 def test_a_parameter_at_its_bound_has_no_error():
     J, b = Parameter("J", 0.01, lower=0.006), Parameter("b", 1e-3)
-    solution = twin(pendulum(inertia=J, viscous=b), TRUTH, initial={"hinge": 1.0}, duration=0.8, noise=1e-3).solve()
+    solution = paper_twin(
+        pendulum(inertia=J, viscous=b), TRUTH, initial={"hinge": 1.0}, duration=0.8, noise=1e-3
+    ).solve()
     assert solution["J"].at_bound
     assert np.isnan(solution["J"].std_err)
     assert solution["J"].reason == AT_BOUND
@@ -264,7 +266,9 @@ def test_a_parameter_that_nothing_shows_is_named():
     K, c = Parameter("K", 0.1), Parameter("c", 1e-3)
     model = hub(viscous=c, motor={"gain": K})
     silent = Recording(t=np.arange(60) * 0.01, signals={"u": np.zeros(60)})
-    problem = twin(model, {"K": 0.1, "c": 1e-3}, initial={"hinge": (0, 3.0)}, duration=0.5, inputs=silent, noise=1e-3)
+    problem = paper_twin(
+        model, {"K": 0.1, "c": 1e-3}, initial={"hinge": (0, 3.0)}, duration=0.5, inputs=silent, noise=1e-3
+    )
     solution = problem.solve()
     assert solution["K"].estimate == pytest.approx(0.1)
     assert np.isnan(solution["K"].std_err)
@@ -282,7 +286,7 @@ def test_a_parameter_that_nothing_shows_is_named():
 
 def test_parameters_that_appear_only_as_a_sum_are_named_together():
     one, two = Parameter("one", 1e-3), Parameter("two", 1e-3)
-    problem = twin(pendulum(viscous=one + two), {"one": 2e-3, "two": 2e-3}, initial={"hinge": 1.0}, noise=1e-3)
+    problem = paper_twin(pendulum(viscous=one + two), {"one": 2e-3, "two": 2e-3}, initial={"hinge": 1.0}, noise=1e-3)
     solution = problem.solve()
     assert solution["one"].reason == solution["two"].reason == UNOBSERVED
     direction = solution.sensitivities.weak[0].direction
@@ -299,7 +303,7 @@ def test_inertias_about_axes_that_never_turn_are_not_seen(stepper):
     elbow = replace(model.joints[1], parent=replace(model.joints[1].parent, body=arm), compliance=1e-4)
     model = Model(bodies=[arm, model.bodies[1]], joints=[shoulder, elbow], gravity=model.gravity)
     truth = {"J_Axx": 1e-4, "J_Ayy": 0.003, "J_Azz": 0.003}
-    problem = twin(model, truth, initial={"elbow": 2.0}, duration=0.6, noise=1e-3, stepper=stepper)
+    problem = paper_twin(model, truth, initial={"elbow": 2.0}, duration=0.6, noise=1e-3, stepper=stepper)
     before = foresee(assemble(problem)).sensitivities
     solution = problem.solve()
     for name in ("J_Axx", "J_Ayy"):
@@ -401,7 +405,7 @@ def test_large_but_finite_errors_are_numbers_and_weak():
 def test_errors_that_are_not_those_of_the_jackknife_get_a_notice() -> None:
     J, b = Parameter("J", 0.004, lower=1e-6, unit="kg m^2"), Parameter("b", 1e-3, lower=0, unit="N m s")
     made = [
-        twin(
+        paper_twin(
             pendulum(inertia=J, viscous=b, coulomb=Parameter("c", 1e-3, lower=0)),
             {"J": 0.005, "b": 2e-3, "c": c},
             initial={"hinge": 1.5},

@@ -274,7 +274,8 @@ def test_lifted_and_eliminated_multipliers_give_one_answer(state_weight):
 
 def test_lifted_estimates_do_not_depend_on_the_compliance():
     fits = [
-        release(0.01, duration=1.0, hinge={"compliance": compliance}, stepper=LIFTED) for compliance in (1e-8, 1e-10, 0)
+        release(0.01, duration=1.0, hinge={"compliance": compliance}, stepper=LIFTED, state_weight=100.0)
+        for compliance in (1e-8, 1e-10, 0)
     ]
     assert all(s.status is Status.CONVERGED for s in fits)
     for fit in fits[:2]:
@@ -282,7 +283,7 @@ def test_lifted_estimates_do_not_depend_on_the_compliance():
 
 
 def test_lifted_estimates_are_those_of_a_penalty(monkeypatch):
-    settings = {"duration": 1.0, "hinge": {"compliance": 1e-6}, "stepper": LIFTED}
+    settings = {"duration": 1.0, "hinge": {"compliance": 1e-6}, "stepper": LIFTED, "state_weight": 100.0}
     found = release(0.01, **settings)
     monkeypatch.setattr(Reduction, "_linked", lambda *_: False)
     expected = release(0.01, **settings)

@@ -27,6 +27,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.factor import Factor, Group
 from spookid.kernels import Array

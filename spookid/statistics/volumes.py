@@ -40,12 +40,25 @@ class Volumes:
                 self._add([(i, part, independent(rows, tangent))])
             elif factor.hard or factor.density:
                 newest.append((i, part, _random(factor, rows)))
-        if newest:
+        if len(newest) == 1 and (own := _own(*kept[newest[0][0]])) is not None:
+            self._take(newest[0][0], newest[0][1], own)
+        elif newest:
             self._add(newest)
 
     def logarithm(self) -> float:
         """Σ log det DDᵀ."""
         return self._total
+
+    def _take(self, number: int, part: Array, own: Array) -> None:
+        """The random rows of a factor in their own unknowns, as where a torque is measured how its joint moves is given."""
+        block = part[:, own[:, None], own]
+        signs, logarithms = np.linalg.slogdet(block)
+        if np.any(signs == 0):
+            raise NotPositiveDefiniteError("what is random does not move the mechanism")
+        self._total += 2 * float(np.sum(logarithms))
+        slopes = np.zeros_like(part)
+        slopes[:, own[:, None], own] = np.linalg.inv(block).transpose(0, 2, 1)
+        self.slopes[number] = slopes
 
     def _add(self, members: Sequence[tuple[int, Array, Array]]) -> None:
         """Rows that stand in one D: of each factor its number, its transposed Jacobian (count, t, rows) and those
@@ -65,6 +78,13 @@ class Volumes:
             stop = at + taken.shape[1]
             self.slopes[i] = whole[:, :, at:stop] @ taken.T
             at = stop
+
+
+def _own(factor: Factor, rows: Rows) -> Array | None:
+    """Places of the random rows of a factor whose other rows are measurements, one an unknown; None if it has none."""
+    if factor.hard or rows.complement is not None or len(factor.density) == rows.matrix.shape[2]:
+        return None
+    return np.array(factor.density)
 
 
 def _random(factor: Factor, rows: Rows) -> Array:
