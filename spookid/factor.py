@@ -95,6 +95,11 @@ class Factor:
         return replace(self, residual=smaller, rows=self.rows[:m], hard=True, pairs=False)
 
 
+def measured_noise(signal: str) -> str:
+    """The name of the noise of a measured signal, which no hinge or body has."""
+    return f"measurement of {signal}"
+
+
 @dataclass(frozen=True, eq=False)
 class Constant:
     """A setting that stands in factors as a symbol, so that changing its number builds nothing anew."""

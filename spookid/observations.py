@@ -13,7 +13,7 @@ import casadi as ca
 from spookid import rotations
 from spookid.body import Body, Frame
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.factor import Factor, Group
+from spookid.factor import Factor, Group, measured_noise
 from spookid.joints import Hinge
 from spookid.model import Model
 
@@ -267,5 +267,5 @@ def observation_factor(
     data = ca.SX.sym("y", 2 * n)
     rows = [data[n + i] * error(sensor, state, data[i]) / sigmas[i] for i, sensor in enumerate(sensors)]
     labels = tuple(f"observation of {sensor.signal}" for sensor in sensors)
-    noise = tuple(sensor.signal for sensor in sensors)
+    noise = tuple(measured_noise(sensor.signal) for sensor in sensors)
     return Factor(name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels, noise=noise)

@@ -167,7 +167,7 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
                 size.unit,
                 value / math.sqrt(h) if moving else math.nan,
                 float(error),
-                size.floor * math.sqrt(12),
+                float(size.floor * math.sqrt(12)),
                 size.given is not None,
             )
         )

@@ -9,7 +9,7 @@ from typing import Literal
 import casadi as ca
 import numpy as np
 
-from spookid.factor import Constant
+from spookid.factor import Constant, measured_noise
 from spookid.joint_coordinates import JointCoordinates
 from spookid.kernels import Array
 from spookid.problem import Problem
@@ -24,7 +24,7 @@ class Size:
 
     kind: Kind
     names: tuple[str, ...]
-    """What it is the noise of: hinges and free bodies, or one signal; ``Factor.noise`` has these names."""
+    """What it is the noise of: hinges and free bodies, or one signal."""
     unit: str
     """Of a sensor its signal's; of a disturbance that of the force or torque."""
     places: tuple[int, ...]
@@ -33,6 +33,11 @@ class Size:
     """Its value if it is not estimated: of a disturbance per √Hz."""
     floor: float = 0.0
     """It is not smaller: what a sensor resolves."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its names in ``Factor.noise``, where a signal may be called like a hinge."""
+        return self.names if self.kind == "disturbance" else tuple(map(measured_noise, self.names))
 
 
 def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -> tuple[Size, ...]:

@@ -132,12 +132,12 @@ class Search:
         """Logarithms that sizes do not fall below: what a sensor resolves, and the disturbance from which on the
         information in the states, its square times as large as that of the sensors, has no digits left."""
         strength = self.best.marginal.strength
-        seen = sum(strength[name] for s in self.sizes if s.kind == "sensor" for name in s.names)
+        seen = sum(strength[name] for s in self.sizes if s.kind == "sensor" for name in s.keys)
         floors = []
         for size, log in zip(self.sizes, self.best.logs, strict=True):
             floor = np.log(size.floor) if size.floor > 0 else -np.inf
             if size.kind == "disturbance":
-                floor = log + np.log(sum(strength[name] for name in size.names) / (_CONDITION * seen)) / 2
+                floor = log + np.log(sum(strength[name] for name in size.keys) / (_CONDITION * seen)) / 2
             floors.append(floor)
         return np.array(floors)
 
@@ -159,16 +159,16 @@ class Search:
         for part in self.spent:
             self.spent[part] += getattr(inner.timing, part)
         began = time.perf_counter()
-        sensors = {s.names[0]: float(np.exp(log)) for s, log in zip(self.sizes, logs, strict=True) if s.kind == "sensor"}
+        sensors = {s.keys[0]: float(np.exp(log)) for s, log in zip(self.sizes, logs, strict=True) if s.kind == "sensor"}
         reduction = Reduction(held, inner.point)
         found = marginal(reduction, inner.point, sensors)
         self.spent["factorize"] += time.perf_counter() - began
         slopes, freedom = (
-            np.array([sum(values.get(name, 0.0) for name in size.names) for size in self.sizes])
+            np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes])
             for values in (found.slopes, found.freedom)
         )
         fisher = np.array(
-            [[sum(found.fisher.get((a, b), 0.0) for a in s.names for b in o.names) for o in self.sizes] for s in self.sizes]
+            [[sum(found.fisher.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes]
         )
         symmetric = (fisher + fisher.T) / 2
         return Trial(logs, inner.point, found, slopes, freedom, symmetric, reduction, inner)
@@ -228,8 +228,8 @@ class Search:
         """
         here = self.best
         ahead = here.marginal.ahead(step)
-        squares = np.array([sum(ahead[name] for name in size.names) for size in self.sizes])
-        now = np.array([sum(here.marginal.residual[name] for name in size.names) for size in self.sizes])
+        squares = np.array([sum(ahead[name] for name in size.keys) for size in self.sizes])
+        now = np.array([sum(here.marginal.residual[name] for name in size.keys) for size in self.sizes])
         slopes, freedom = here.slopes + now - squares, np.maximum(here.freedom, 1e-9)
         ratio = np.maximum(1 - slopes / freedom, 1e-3)
         near = np.abs(ratio - 1) < 1e-6
@@ -323,7 +323,7 @@ def starting_logs(
         found = 0.0
         if size.given is not None:
             found = size.given
-        elif size.kind == "sensor" and size.names[0] not in _rows_of_states(problem):
+        elif size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem):
             found = max(_roughness(signals[sensor]), size.floor)
         else:
             squares = [
@@ -331,10 +331,10 @@ def starting_logs(
                 for chain in residuals
                 for factor, values in zip(problem.factors, chain, strict=True)
                 for i, name in enumerate(factor.noise)
-                if name in size.names
+                if name in size.keys
             ]
             found = share * float(np.sqrt(np.mean(squares)))
-        sensor += size.kind == "sensor" and size.names[0] not in _rows_of_states(problem)
+        sensor += size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem)
         logs.append(np.log(max(found, np.finfo(float).tiny)))
     return np.array(logs)
 

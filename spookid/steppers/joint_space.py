@@ -22,7 +22,7 @@ from typing import ClassVar
 import casadi as ca
 import numpy as np
 
-from spookid.factor import Factor, Group
+from spookid.factor import Factor, Group, measured_noise
 from spookid.joint_coordinates import JointCoordinates
 from spookid.joints import ROWS
 from spookid.kernels import Array
@@ -102,7 +102,7 @@ class JointSpace:
             sensor = measured.get(name)
             scale = settings.disturbance[step.places[row]] if sensor is None else settings.step * settings.torques[sensor]
             whitened.append(step.residual[row] / scale)
-            noise.append(name if sensor is None else sensor)
+            noise.append(name if sensor is None else measured_noise(sensor))
             density += [] if sensor else [row]
         for i, joint in enumerate(joints.cut):
             whitened.append(step.random[i] / settings.disturbance[model.joints.index(joint)])
