@@ -62,7 +62,7 @@ def _noise(tree: Tree) -> tuple[Noise, ...]:
     """Each size once, though it stands under every name that it belongs to."""
     kinds = (("disturbance", tree["disturbance"]), ("sensor", tree["sensors"]))
     found = [_read(Noise, {**node, "kind": kind}) for kind, nodes in kinds for node in nodes.values()]
-    return tuple(dict.fromkeys(found))
+    return tuple({(noise.kind, noise.names): noise for noise in found}.values())
 
 
 def restored(tree: Tree) -> Tree:

@@ -32,6 +32,8 @@ class Point:
     parameters: Mapping[str, Estimate]
     seconds: float
     """Wall time of the whole solve [s]."""
+    log_likelihood: float = math.nan
+    """NaN with a given state weight."""
 
     @property
     def converged(self) -> bool:
@@ -90,7 +92,14 @@ def solve_point(problem: Problem, variant: Variant, values: Mapping[str, Choice]
         return failed(values, f"{type(error).__name__}: {error}", time.perf_counter() - began)
     seconds = time.perf_counter() - began
     return Point(
-        values, solution.status, solution.message, solution.iterations, solution.cost, solution.parameters, seconds
+        values,
+        solution.status,
+        solution.message,
+        solution.iterations,
+        solution.cost,
+        solution.parameters,
+        seconds,
+        solution.log_likelihood,
     )
 
 

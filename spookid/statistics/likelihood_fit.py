@@ -45,17 +45,22 @@ def maximum(
     solver: LevenbergMarquardt,
     callback: Callback | None,
 ) -> Found:
-    """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit."""
+    """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit.
+
+    Sizes that the other fit told apart are apart from the beginning, and no others will be: likelihoods of both compare.
+    """
     problem, inner = assembly.transcription, LevenbergMarquardt(threads=solver.threads, **_STATES)
-    search = Search(problem, assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
-    logs = _logs(assembly.noise, known, assembly.problem.step)
+    told = _as_known(assembly.noise, known)
+    search = Search(problem, told or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
+    logs = _logs(search.sizes, known, assembly.problem.step)
     signals = [[e.observed[:, i] for e in assembly.evidence] for i in range(len(assembly.problem.observations))]
     if logs is None:
         logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
     outcome = search.run(start, logs)
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, math.nan, ())
-    if outcome.status is Status.CONVERGED and (several := _apart(search)) is not None:
+    several = _apart(search) if told is None and outcome.status is Status.CONVERGED else None
+    if several is not None:
         apart = replace_sizes(search, several)
         outcome = _joined(outcome, apart.run(search.best.point, _inherited(search, several)))
         search = apart
@@ -119,13 +124,28 @@ def _apart(search: Search) -> tuple[Size, ...] | None:
             F = np.array([[best.marginal.fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
             gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2
             if gain > len(size.names) - 1:
-                each = len(size.places) // len(size.names)
-                parts = [
-                    replace(size, names=(name,), places=size.places[i * each : (i + 1) * each])
-                    for i, name in enumerate(size.names)
-                ]
+                parts = _singles(size)
         found += parts
     return tuple(found) if len(found) > len(search.sizes) else None
+
+
+def _as_known(sizes: Sequence[Size], known: Sequence[Noise]) -> tuple[Size, ...] | None:
+    """The sizes, those apart that another fit told apart; None if it does not tell all."""
+    of = {(n.kind, name): n.names for n in known for name in n.names}
+    if not all((size.kind, name) in of for size in sizes for name in size.names):
+        return None
+    found: list[Size] = []
+    for size in sizes:
+        found += [size] if len({of[size.kind, name] for name in size.names}) == 1 else _singles(size)
+    return tuple(found)
+
+
+def _singles(size: Size) -> list[Size]:
+    """One size for each of its names."""
+    each = len(size.places) // len(size.names)
+    return [
+        replace(size, names=(name,), places=size.places[i * each : (i + 1) * each]) for i, name in enumerate(size.names)
+    ]
 
 
 def replace_sizes(search: Search, sizes: tuple[Size, ...]) -> Search:
