@@ -66,7 +66,7 @@ def maximum(
         search = apart
     numbered = problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
-    value = -search.best.value - _constant(numbered, search.best.reduction) / 2
+    value = float(-search.best.value - _constant(numbered, search.best.reduction) / 2)
     return Found(_with(assembly, numbered, search.sizes), outcome, value, noise)
 
 
