@@ -64,6 +64,12 @@ class Sweep:
         estimates = [estimate for point in self.points for estimate in point.parameters.values()]
         return {estimate.name: estimate.unit for estimate in estimates if not estimate.fixed}
 
+    @property
+    def likely(self) -> bool:
+        """True if every point that was solved has a likelihood."""
+        solved = [point for point in self.points if point.status is not None]
+        return bool(solved) and all(math.isfinite(point.log_likelihood) for point in solved)
+
     def unit(self, name: str) -> str:
         """Unit of an axis; empty if it has none."""
         estimates = (point.parameters[name] for point in self.points if name in point.parameters)

@@ -555,6 +555,18 @@ def test_lines_over_one_axis() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["95 % interval", "not converged", "failed"]
 
 
+def test_likelihoods_stand_in_the_place_of_costs() -> None:
+    swept = made((NUMBERS,), bad=1)
+    likely = [p if p.status is None else replace(p, log_likelihood=float(i)) for i, p in enumerate(swept.points)]
+    (figure,) = sweep_plot.figures(replace(swept, points=tuple(likely)))
+    found = panels(figure)
+    assert list(found) == ["log-likelihood", "iterations", "J [kg m²]"]
+    np.testing.assert_array_equal(found["log-likelihood"].lines[0].get_ydata(), [math.nan, 1.0, 2.0])
+    swept = made((NUMBERS, MANY))
+    likely = [replace(p, log_likelihood=1.0) for p in swept.points]
+    assert "log-likelihood" in panels(sweep_plot.figures(replace(swept, points=tuple(likely)))[0])
+
+
 @pytest.mark.parametrize(("first", "fewest", "most"), [(0.01, 0, 0), (1.0, 10, 99)])
 def test_wide_logarithmic_axes_have_marks_at_powers_of_ten_only(first: float, fewest: int, most: int) -> None:
     (figure,) = sweep_plot.figures(made((Axis("state_weight", tuple(np.geomspace(first, 100.0, 5).tolist())),)))
