@@ -6,8 +6,8 @@ of that or, with a given state weight, the cost over the number of steps.
 
 Where there is a likelihood, models are ordered by Akaike's information criterion, −2 log L + 2k of the fit to all
 recordings together: k parameters, sizes of noise among them. The score tells the same with fewer presumptions and less
-power. Of nested models −2 log L falls, if the smaller one is right, by chi-square with the difference of k as degrees of
-freedom.
+power. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of freedom as
+the larger one has parameters more.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class CrossValidation:
     """Of the fit to all recordings together; NaN where there is no likelihood."""
     count: int = 0
     """Parameters of that fit, sizes of noise among them."""
+    together: Status | None = None
+    """How that fit ended; None if there is none."""
 
     @property
     def aic(self) -> float:
@@ -74,7 +76,21 @@ class CrossValidation:
     @property
     def converged(self) -> bool:
         """True if all fits did."""
-        return all(score.status is Status.CONVERGED for score in self.scores)
+        return self.failures == 0
+
+    @property
+    def failures(self) -> int:
+        """Fits that did not converge."""
+        return sum(status is not Status.CONVERGED for status in self._statuses)
+
+    @property
+    def fits(self) -> int:
+        """How many there are."""
+        return len(self._statuses)
+
+    @property
+    def _statuses(self) -> list[Status]:
+        return [*(score.status for score in self.scores), *([self.together] if self.together else [])]
 
     def own(self, recording: str) -> Score:
         """On the recording that was fitted."""
@@ -143,8 +159,9 @@ def crossvalidate(problem: Problem, fit: Fit, name: str | None = None) -> CrossV
         recordings=tuple(names),
         scores=tuple(scores),
         agreement=agreement(fits),
-        log_likelihood=together.log_likelihood if together and together.status is Status.CONVERGED else math.nan,
+        log_likelihood=together.log_likelihood if together else math.nan,
         count=_count(together) if together else 0,
+        together=together.status if together else None,
     )
 
 
@@ -180,15 +197,15 @@ def _count(solution: Solution) -> int:
 def verdict(models: Sequence[CrossValidation]) -> str:
     """The models in the order of their likelihoods or scores, and how clear it is."""
     unknown = [
-        f"No verdict on {model.name}: {sum(s.status is not Status.CONVERGED for s in model.scores)} of "
-        f"{len(model.scores)} fits did not converge."
+        f"No verdict on {model.name}: {model.failures} of {model.fits} fits did not converge."
         for model in models
         if not model.converged
     ]
     settled = [model for model in models if model.converged]
     likely = [model for model in settled if model.dynamics != "estimated" or math.isfinite(model.aic)]
     unknown += [
-        f"No verdict on {model.name}: its likelihood is not known; give friction='smooth', backend 'lm' or a state_weight."
+        f"No verdict on {model.name}: its likelihood is not known; take smooth friction and backend lm, or give a "
+        "state_weight."
         for model in settled
         if model not in likely
     ]
@@ -207,8 +224,8 @@ def _alone(model: CrossValidation) -> str:
     if model.dynamics == "estimated":
         parameters = len(model.agreement.parameters)
         return (
-            f"On recordings it was not fitted to, −2 log L of {model.name} is {model.score - model.cost:.1f} higher than "
-            f"after fitting; about {2 * parameters} would be chance, twice the number of parameters."
+            f"On recordings it was not fitted to, −2 log L of {model.name} is {model.score - model.cost:.1f} higher "
+            f"than after fitting; about {2 * parameters} would be chance, twice the number of parameters."
         )
     ratio = model.score / model.cost if model.cost > 0 else float("nan")
     return f"On recordings it was not fitted to, {model.name} costs {ratio:.2f} times as much as on its own."

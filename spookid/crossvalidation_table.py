@@ -22,8 +22,9 @@ _LIKELY_MEANING = (
 )
 _AIC_HEAD = ("model", "log L", "k", "AIC")
 _AIC_MEANING = (
-    "log L: of all recordings together; k: parameters, sizes of noise among them; AIC = −2 log L + 2k, less is better.\n"
-    "Of nested models −2 log L differs, if the smaller one is right, as chi-square with as many degrees as k."
+    "log L: of all recordings together; k: parameters, sizes of noise among them; AIC = −2 log L + 2k, less is\n"
+    "better. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of\n"
+    "freedom as the larger one has parameters more."
 )
 
 

@@ -229,7 +229,8 @@ def _answer(
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels.points
     leans = influence(assembly, outcome.point, knowledge, motion)
-    notices = [*assembly.notices, *papers_weight(problem), *filter(None, [kernels.notice]), *_redundant(outcome), *_unphysical(problem, values)]
+    notices = [*assembly.notices, *papers_weight(problem), *filter(None, [kernels.notice]), *_redundant(outcome)]
+    notices += _unphysical(problem, values)
     notices += knowledge.notices
     if outcome.status is Status.CONVERGED:
         notices += disagreement(assembly, knowledge.sensitivities)

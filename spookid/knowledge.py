@@ -62,9 +62,7 @@ def at_bounds(transcription: Transcription, point: Point) -> NDArray[np.bool_]:
     return np.asarray((point.parameters <= transcription.lower) | (point.parameters >= transcription.upper))
 
 
-def learn(
-    assembly: Assembly, point: Point, held: NDArray[np.bool_], noisy: bool = False
-) -> Knowledge:
+def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_], noisy: bool = False) -> Knowledge:
     """Linearize at ``point`` with the parameters of ``held`` fixed.
 
     Args:
@@ -159,8 +157,8 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
         return []
     return [
         f"Priors are weighed against the data by the sensors' sigma, and their noise is another: {'; '.join(wrong)}. "
-        "Give the observations these sigma, and the state weight in proportion, or leave both out to estimate the noise; "
-        "else the priors count wrongly."
+        "Give the observations these sigma, and the state weight in proportion, or leave both out to estimate the "
+        "noise; else the priors count wrongly."
     ]
 
 
@@ -169,8 +167,8 @@ def papers_weight(problem: Problem) -> list[str]:
     if problem.dynamics != "weight" or problem.weight != _PAPERS_WEIGHT:
         return []
     return [
-        f"state_weight={_PAPERS_WEIGHT:g} is the paper's weight; estimates and errors hang on it. Leave it out to estimate "
-        "the noise."
+        f"state_weight={_PAPERS_WEIGHT:g} is the paper's weight; estimates and errors hang on it. Leave it out to "
+        "estimate the noise."
     ]
 
 

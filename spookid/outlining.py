@@ -90,9 +90,7 @@ def _motor(motor: Motor, values: Values) -> MotorOutline:
 
 def _sensor(sensor: Sensor, problem: Problem) -> SensorOutline:
     own = math.nan if problem.dynamics == "estimated" else 1.0
-    return SensorOutline(
-        sensor.signal, sensor.title, own if sensor.sigma is None else float(sensor.sigma), sensor.unit
-    )
+    return SensorOutline(sensor.signal, sensor.title, own if sensor.sigma is None else float(sensor.sigma), sensor.unit)
 
 
 def _quantity(name: str, formula: ca.SX, unit: str, values: Values) -> Quantity:

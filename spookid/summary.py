@@ -29,8 +29,8 @@ _ERRORS_FROM = (
     "sensor. These are estimates too: ± 1.96 standard errors are Student's interval of 95 %."
 )
 _ERRORS_FROM_LIKELIHOOD = (
-    "Standard errors are linearized, from the marginal likelihood of parameters and noise: ± 1.96 of them is an interval "
-    "of 95 %."
+    "Standard errors are linearized, from the marginal likelihood of parameters and noise: ± 1.96 of them is an "
+    "interval of 95 %."
 )
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
 _WEAK_VERDICT = "Until then these estimates mean little."
@@ -314,7 +314,7 @@ def _totals(solution: Solution) -> list[tuple[str, ...]]:
     if solution.dynamics != "estimated":
         first = solution.history[0].cost if solution.history else solution.cost
         return [("total", total, "", f"{number(first.total)} at the initial guess")]
-    rows = [("total", total, "", "")]
+    rows: list[tuple[str, ...]] = [("total", total, "", "")]
     if math.isfinite(solution.log_likelihood):
         rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", "of the data, states integrated out"))
     return rows

@@ -251,6 +251,8 @@ def test_without_a_weight_models_are_ordered_by_akaikes_criterion() -> None:
     assert "worse in 6 of 6 pairs of recordings" in text
     assert verdict([dry]).startswith("On recordings it was not fitted to, −2 log L of dry is ")
     assert "differ in state weight" in verdict([dry, replace(viscous, dynamics="weight", state_weight=1.0)])
+    stalled = replace(dry, together=Status.STALLED)
+    assert verdict([stalled]) == "No verdict on dry: 1 of 10 fits did not converge."
     unknown = replace(dry, log_likelihood=math.nan)
     assert verdict([unknown]).startswith("No verdict on dry: its likelihood is not known")
     assert "k: parameters, sizes of noise among them" in table([viscous, unknown])

@@ -183,7 +183,11 @@ def test_summary_and_pictures(folder: Path) -> None:
 # --- round trip ---
 
 
-@pytest.mark.parametrize("make", [solution, lambda: solution(3), lambda: estimated(2), awkward], ids=["one", "three", "estimated", "awkward"])
+@pytest.mark.parametrize(
+    "make",
+    [solution, lambda: solution(3), lambda: estimated(2), awkward],
+    ids=["one", "three", "estimated", "awkward"],
+)
 def test_nothing_is_lost(make: Any, figures: None, tmp_path: Path) -> None:
     original = make()
     save(original, tmp_path / "r")
