@@ -236,8 +236,8 @@ def _by_likelihood(models: Sequence[CrossValidation]) -> str:
     best = order[0]
     parts = [f"By Akaike's criterion {best.name} is best (AIC {best.aic:.1f})"]
     parts += [
-        f"{model.name} is {model.aic - best.aic:.1f} above it, and −2 log L on recordings it was not fitted to "
-        f"{model.score - best.score:+.1f}{_clear(best, model)}"
+        f"{model.name} is {model.aic - best.aic:.1f} above it, and its −2 log L on recordings it was not fitted to is "
+        f"{abs(model.score - best.score):.1f} {'higher' if model.score > best.score else 'lower'}{_clear(best, model)}"
         for model in order[1:]
     ]
     return "; ".join(parts) + "."
