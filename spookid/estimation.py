@@ -225,7 +225,7 @@ def _answer(
 ) -> Solution:
     problem, transcription = assembly.problem, assembly.transcription
     held = at_bounds(transcription, outcome.point)
-    knowledge = learn(assembly, outcome.point, held)
+    knowledge = learn(assembly, outcome.point, held, found.covariance if found else None)
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels.points
     leans = influence(assembly, outcome.point, knowledge, motion)

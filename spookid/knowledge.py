@@ -62,10 +62,17 @@ def at_bounds(transcription: Transcription, point: Point) -> NDArray[np.bool_]:
     return np.asarray((point.parameters <= transcription.lower) | (point.parameters >= transcription.upper))
 
 
-def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_], noisy: bool = False) -> Knowledge:
+def learn(
+    assembly: Assembly,
+    point: Point,
+    held: NDArray[np.bool_],
+    covariance: tuple[Array, Array] | None = None,
+    noisy: bool = False,
+) -> Knowledge:
     """Linearize at ``point`` with the parameters of ``held`` fixed.
 
     Args:
+        covariance: of the parameters, as the noise of ``assembly`` has it, and with what is not known of that.
         noisy: True if the noise of ``assembly`` is to be found out, as with given weights.
     """
     transcription = assembly.transcription
@@ -75,7 +82,7 @@ def learn(assembly: Assembly, point: Point, held: NDArray[np.bool_], noisy: bool
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
     given = not assembly.noise or noisy
-    evidence, edges = _evidence(contraction, held) if given else _known(contraction, assembly.noise)
+    evidence, edges = _evidence(contraction, held) if given else _known(contraction, assembly.noise, covariance)
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
     notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
@@ -111,7 +118,9 @@ def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Eviden
     return evidence, parts.edges
 
 
-def _known(contraction: Contraction, noise: Sequence[Size]) -> tuple[Evidence, tuple[Array, ...]]:
+def _known(
+    contraction: Contraction, noise: Sequence[Size], covariance: tuple[Array, Array] | None
+) -> tuple[Evidence, tuple[Array, ...]]:
     """What residuals whitened by the noise that was estimated say, and the edges of the stretches.
 
     A size s stands among the parameters: its column of the Jacobian in log s are its rows' residuals, and what
@@ -120,9 +129,12 @@ def _known(contraction: Contraction, noise: Sequence[Size]) -> tuple[Evidence, t
     parts, prior = windows.windows(contraction), variances.prior(contraction)
     names = [size.names for size in noise if size.given is None and size.kind == "disturbance"]
     information = contraction.information - variances.confounded(contraction, names)
+    scatter = information
+    if covariance is not None:
+        scatter = information + information @ (covariance[1] - covariance[0]) @ information
     certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
     known = parts.scores, parts.information, parts.gradients, parts.remaining
-    return Evidence(information, prior, (information - prior)[None], certain, *known), parts.edges
+    return Evidence(information, prior, (scatter - prior)[None], certain, *known), parts.edges
 
 
 def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDirection, ...]:
@@ -145,7 +157,7 @@ def _known_from_priors(assembly: Assembly, evidence: Evidence, result: Sensitivi
 
 def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     """Notices of priors that count too much or too little because the sensors' noise is not what was declared."""
-    if assembly.noise or not any(p.prior for p in assembly.problem.free):
+    if assembly.problem.dynamics == "estimated" or not any(p.prior for p in assembly.problem.free):
         return []
     sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.observations]
     wrong = [

@@ -14,6 +14,7 @@ from spookid.observations import State
 from spookid.problem import Problem
 from spookid.sampling import wrap
 from spookid.solution import Trajectory
+from spookid.statistics.noise import sizes
 from spookid.steppers.impulses import StepFunction
 from spookid.transcription import Point
 
@@ -96,12 +97,10 @@ def _sizes(assembly: Assembly) -> Array:
     factor = next(factor for factor in assembly.transcription.factors if factor.name == "impulse")
     if not (assembly.noise and factor.noise):
         return np.ones(1)
-    values = assembly.transcription.constants
-    of = {
-        key: values[size.places[0]] * (1.0 if size.kind == "disturbance" else assembly.problem.step)
-        for size in assembly.noise
-        for key in size.keys
-    }
+    values, of = [constant.value for constant in assembly.constants], dict[str, float]()
+    for size in sizes(assembly.problem, assembly.settings, assembly.constants):
+        each, scale = len(size.places) // len(size.names), 1.0 if size.kind == "disturbance" else assembly.problem.step
+        of |= {key: scale * values[size.places[i * each]] for i, key in enumerate(size.keys)}
     return np.array([of[name] for name in factor.noise])
 
 

@@ -119,15 +119,6 @@ def test_without_a_weight_the_profile_is_that_of_the_likelihood() -> None:
     assert "the estimate is no maximum" in replace(b, points=(better, *b.points[1:])).verdict
 
 
-def test_a_disturbance_that_is_not_seen_widens_no_interval() -> None:
-    swing = problem(state_weight=None)
-    found = swing.solve()
-    motion = next(noise for noise in found.noise if noise.kind == "disturbance")
-    assert math.isnan(motion.error)
-    b = swing.profile("b", found)
-    assert b.interval == pytest.approx(b.linear, rel=0.15)
-
-
 def test_the_profile_of_a_nearly_linear_parameter_is_straight(J: Profile, solution: Solution) -> None:
     assert J.estimate == solution["J"].estimate
     assert J.interval == pytest.approx(J.linear, rel=0.02)

@@ -46,8 +46,6 @@ _LEAST = 1e-3
 _APART = 1e-2
 """Eigenvalue of M with a diagonal of ones below which random signs do not resolve it."""
 _TINY = float(np.finfo(float).tiny)
-_SEEN = 0.5
-"""Squares of residuals, half the information in the logarithm of their size, from which on a size is estimated."""
 
 Members: TypeAlias = Mapping[str, Mapping[str, Array]]
 """Name of a group of rows to its factors' names and masks of their rows, (rows,)."""
@@ -110,8 +108,7 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
 
 def confounded(c: Contraction, groups: Sequence[Sequence[str]]) -> Array:
     """The part of the information in the parameters that is gone if sizes of noise are estimated with them, (n_p, n_p):
-    CᵀR⁻¹C for the products C of T and the products R of themselves of the groups' residuals, states projected out. What
-    has faded to nothing is not estimated: its residuals have a direction, but no size.
+    CᵀR⁻¹C for the products C of T and the products R of themselves of the groups' residuals, states projected out.
 
     Args:
         groups: names of the noise whose rows have one size.
@@ -121,9 +118,7 @@ def confounded(c: Contraction, groups: Sequence[Sequence[str]]) -> Array:
         return np.zeros((n, n))
     left = [c.without_states(chain, part) for chain, part in enumerate(columns)]
     C, R = c.inner(c.T, left), c.inner(left, left)
-    seen = np.diag(R) > _SEEN
-    C, R = C[:, seen], R[np.ix_(seen, seen)]
-    scale = np.sqrt(np.diag(R))
+    scale = np.sqrt(np.maximum(np.diag(R), _TINY))
     values, vectors = np.linalg.eigh(R / np.outer(scale, scale))
     half = C / scale @ vectors / np.sqrt(np.maximum(values, _APART))
     return np.asarray(half @ half.T)

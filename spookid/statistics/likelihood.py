@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from spookid.solvers.elimination import Elimination, eliminate
 from spookid.solvers.neighbours import neighbours
 from spookid.solvers.reduction import Reduction, Rows
 from spookid.solvers.structured import NotPositiveDefiniteError, assemble
+from spookid.statistics.slopes import slopes
 from spookid.transcription import Point
 
 
@@ -57,8 +58,6 @@ class Marginal:
     """Rows less their leverage Σ rᵀ P r by name of the noise."""
     following: Mapping[str, float]
     """What states that follow a noise add to its slope, by its name."""
-    response: tuple[Array, ...]
-    """−H⁻¹ J_xᵀ J_θ of each chain, how the states follow the parameters, (N t, n_p)."""
     fisher: Mapping[tuple[str, str], float]
     """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
 
@@ -78,18 +77,60 @@ class Marginal:
         return {name: self.freedom[name] + self.following[name] - self.residual[name] for name in self.freedom}
 
 
-def marginal(reduction: Reduction, point: Point, sensors: Mapping[str, float]) -> Marginal:
-    """The likelihood at ``point``.
+class States:
+    """All states linearized at a point.
 
     Args:
         reduction: of the transcription with its noise.
-        sensors: σ by the name of the noise whose rows are measurements.
 
     Raises:
         NotPositiveDefiniteError: if the states are not determined.
     """
-    problem, n = reduction.problem, len(reduction.problem.names)
-    chains = [_Chain(reduction, point, c) for c in range(len(problem.chains))]
+
+    def __init__(self, reduction: Reduction, point: Point) -> None:
+        self.reduction, self.point = reduction, point
+        self.chains = [_Chain(reduction, point, c) for c in range(len(reduction.problem.chains))]
+
+    @property
+    def cost(self) -> float:
+        """|r|²."""
+        return float(sum(chain.corner[-1, -1] for chain in self.chains))
+
+    @property
+    def gap(self) -> float:
+        """What a linear step of the states takes from it."""
+        return float(sum(chain.elimination.corner[-1, -1] for chain in self.chains))
+
+    @property
+    def costs(self) -> dict[Group, float]:
+        """Σ r² of each group of factors."""
+        totals = dict.fromkeys(Group, 0.0)
+        for chain in self.chains:
+            for factor, rows in chain.kept:
+                totals[factor.group] += float(np.sum(rows.matrix[:, -1] ** 2))
+        return totals
+
+    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
+        """The point after a linear step of the states, and a step of the parameters (n_p,) that they follow, and one of
+        the logarithms of noises by their names."""
+        problem, moves = self.reduction.problem, []
+        step = np.zeros(len(problem.names)) if parameters is None else parameters
+        for chain in self.chains:
+            move = chain.response @ np.append(-step, -1.0)
+            if logs:
+                move += chain.following(logs)
+            steps = move.reshape(-1, self.reduction.tangent)
+            moves.append(self.reduction.expand(steps, chain.basis))
+        return self.reduction.restore(problem.retract(self.point, moves, step))
+
+
+def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
+    """The likelihood where states are linearized, at the best states but for a linear step.
+
+    Args:
+        sensors: σ by the name of the noise whose rows are measurements.
+    """
+    chains, n = states.chains, len(states.reduction.problem.names)
     value, corner = 0.0, np.zeros((n + 1, n + 1))
     volume, residual, freedom, following = np.zeros(n), _Sums(), _Sums(), _Sums()
     fisher, strength = _Sums(), _Sums()
@@ -117,7 +158,6 @@ def marginal(reduction: Reduction, point: Point, sensors: Mapping[str, float]) -
         residual,
         freedom,
         following,
-        tuple(-chain.response[:, :-1] for chain in chains),
         fisher,
         strength,
         partial(_ahead, chains),
@@ -149,13 +189,40 @@ class _Chain:
         equations = assemble(self.rows, self.steps, self.t, len(problem.names))
         self.corner = equations.corner
         self.elimination: Elimination = eliminate(equations, 0.0, overwrite=True)
-        self.factor = self.elimination.factor
-        self.blocks = neighbours(self.factor, self.t)
-        self.response = self.elimination.response
-        """H⁻¹ [J_xᵀJ_θ, J_xᵀr], (N t, n_p + 1)."""
         self.kept = list(zip(reduction.kept, self.rows, strict=True))
-        self.spreads = [self._spread(rows) for rows in self.rows]
+
+    @cached_property
+    def factor(self) -> Array:
+        """L in LAPACK's lower band storage."""
+        return self.elimination.factor
+
+    @cached_property
+    def blocks(self) -> Array:
+        """P along the band."""
+        return neighbours(self.factor, self.t)
+
+    @cached_property
+    def response(self) -> Array:
+        """H⁻¹ [J_xᵀJ_θ, J_xᵀr], (N t, n_p + 1)."""
+        return self.elimination.response
+
+    @cached_property
+    def spreads(self) -> list[Array]:
         """P Jᵀ of each factor's rows, (count, columns, rows)."""
+        return [self._spread(rows) for rows in self.rows]
+
+    def following(self, logs: Mapping[str, float]) -> Array:
+        """How the states follow steps of the logarithms of noises, (N t,): 2 H⁻¹ Σ J_gᵀ r_g times the step of g."""
+        right = np.zeros((self.steps, self.t))
+        for factor, rows in self.kept:
+            if factor.noise:
+                steps = np.array([logs.get(name, 0.0) for name in factor.noise])
+                r = _whole(rows, rows.matrix[:, -1]) * steps
+                r = r if rows.complement is None else np.matmul(r[:, None], rows.complement)[:, 0]
+                for i, offset in enumerate(rows.offsets):
+                    J = rows.matrix[:, i * self.t : (i + 1) * self.t]
+                    right[offset : offset + len(J)] += np.matmul(J, r[:, :, None])[:, :, 0]
+        return 2 * self.elimination.solve(right.reshape(-1, 1).copy())[:, 0]
 
     def _spread(self, rows: Rows) -> Array:
         reach, t = max(rows.offsets) + 1, self.t
@@ -187,20 +254,15 @@ class _Chain:
     def sweep(self) -> tuple[Array, Array]:
         """Half the gradient in θ of the logarithms, states following, (n_p,); and H⁻¹ times half their gradient in the
         states, (N t,)."""
-        problem = self.reduction.problem
-        full, n = problem.manifold.tangent, len(problem.names)
-        states, parameters = np.zeros((self.steps, full)), np.zeros(n)
+        whole = []
         for (factor, rows), spread in zip(self.kept, self.spreads, strict=True):
             if factor.group is Group.PRIOR:
                 continue
             weights = spread.copy()
             if factor.density:
                 weights[:, -self.t :] -= np.linalg.inv(self._newest(factor, rows))
-            slopes = problem.contract(factor, self.point, self.chain, weights)
-            for i, offset in enumerate(factor.variables):
-                states[offset : offset + len(slopes)] += slopes[:, i * full : (i + 1) * full]
-            parameters += slopes[:, len(factor.variables) * full :].sum(axis=0)
-        gradient = states.ravel()
+            whole.append((factor, weights))
+        gradient, parameters = slopes(self.reduction, self.point, self.chain, whole)
         pulled = self.elimination.solve(gradient[:, None].copy())[:, 0]
         return parameters - self.response[:, :-1].T @ gradient, pulled
 
@@ -210,13 +272,21 @@ class _Chain:
         for (factor, rows), spread in zip(self.kept, self.spreads, strict=True):
             if not factor.noise:
                 continue
-            r = rows.matrix[:, -1] - self._along(rows, self.response[:, -1:])[:, 0]
-            leverage = np.einsum("kcr,kcr->kr", rows.matrix[:, : len(rows.offsets) * self.t], spread)
-            along = self._along(rows, pulled[:, None])[:, 0]
-            sums = np.stack([r**2, self._alive(factor) - leverage, along * r]).sum(axis=1)
+            r = _whole(rows, rows.matrix[:, -1] - self._along(rows, self.response[:, -1:])[:, 0])
+            along = _whole(rows, self._along(rows, pulled[:, None])[:, 0])
+            sums = np.stack([r**2, self._left(factor, rows, spread), along * r]).sum(axis=1)
             for i, name in enumerate(factor.noise):
                 found.append((name, sums[0, i], sums[1, i], 2 * sums[2, i]))
         return found
+
+    def _left(self, factor: Factor, rows: Rows, spread: Array) -> Array:
+        """1 less the leverage of each row, states and private unknowns fitted, (count, rows)."""
+        states = rows.matrix[:, : len(rows.offsets) * self.t]
+        if rows.complement is None:
+            return self._alive(factor) - np.einsum("kcr,kcr->kr", states, spread)
+        C = rows.complement
+        kept = np.matmul(C, np.eye(C.shape[2]) - np.matmul(states.transpose(0, 2, 1), spread))
+        return np.einsum("krl,krl->kr", kept, C)
 
     def ahead(self, step: Array) -> list[tuple[str, float]]:
         """Σ r² by name of the noise after a step of the parameters."""
@@ -227,7 +297,7 @@ class _Chain:
                 wide = len(rows.offsets) * self.t
                 own = np.einsum("kpr,p->kr", rows.matrix[:, wide:-1], step)
                 r = rows.matrix[:, -1] + own + self._along(rows, move[:, None])[:, 0]
-                squares = np.sum(r**2, axis=0)
+                squares = np.sum(_whole(rows, r) ** 2, axis=0)
                 found += [(name, squares[i]) for i, name in enumerate(factor.noise)]
         return found
 
@@ -236,7 +306,7 @@ class _Chain:
         found = []
         for factor, rows in self.kept:
             if factor.noise:
-                squares = np.einsum("kcr,kcr->r", *[rows.matrix[:, : len(rows.offsets) * self.t]] * 2)
+                squares = np.sum(_whole(rows, rows.matrix[:, : len(rows.offsets) * self.t]) ** 2, axis=(0, 1))
                 found += [(name, squares[i]) for i, name in enumerate(factor.noise)]
         return found
 
@@ -256,13 +326,15 @@ class _Chain:
             right = np.zeros((self.steps, self.t, probes))
             for (_, rows), z in zip(self.kept, signs, strict=True):
                 for i, offset in enumerate(rows.offsets):
-                    right[offset : offset + len(z)] += np.matmul(rows.matrix[:, i * self.t : (i + 1) * self.t], z)
+                    part = rows.matrix[:, i * self.t : (i + 1) * self.t]
+                    right[offset : offset + len(z)] += np.matmul(part, _taken(rows, z))
             moved = self.elimination.solve(right.reshape(-1, probes)).reshape(self.steps, self.t, probes)
             for (factor, rows), z in zip(self.kept, signs, strict=True):
                 if factor.noise:
                     J = rows.matrix[:, : len(rows.offsets) * self.t]
                     steps = np.concatenate([moved[o : o + len(z)] for o in rows.offsets], axis=1)
-                    left = z - np.matmul(J.transpose(0, 2, 1), steps)
+                    left = _taken(rows, z) - np.matmul(J.transpose(0, 2, 1), steps)
+                    left = left if rows.complement is None else np.matmul(rows.complement, left)
                     left *= self._alive(factor)[:, :, None]
                     squares = np.einsum("krm,krm->r", left, left) / probes
                     found += [((name, other), squares[i]) for i, other in enumerate(factor.noise)]
@@ -290,6 +362,18 @@ class _Chain:
             alive = self._alive(factor).sum(axis=0)
             found += [(name, int(alive[i])) for i, name in enumerate(factor.noise) if name in sensors]
         return found
+
+
+def _whole(rows: Rows, values: Array) -> Array:
+    """Values of the rows that are left, (count, ..., rows left), in all rows."""
+    if rows.complement is None:
+        return values
+    return np.einsum("k...l,krl->k...r", values, rows.complement)
+
+
+def _taken(rows: Rows, values: Array) -> Array:
+    """Columns (count, rows, m) in the rows that are left."""
+    return values if rows.complement is None else np.matmul(rows.complement.transpose(0, 2, 1), values)
 
 
 def names(factors: Sequence[Factor]) -> list[str]:

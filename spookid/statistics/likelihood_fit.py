@@ -15,12 +15,15 @@ from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.statistics import spread
 from spookid.statistics.noise import Size
 from spookid.statistics.search import Search, starting_logs
 from spookid.transcription import Point, Transcription
 
 _SHARE = 0.01
 """Of the impulses that the initial guess lacks, for a disturbance to begin with."""
+_ROUGH = 0.1
+"""Promise of a step, of −log L, from which on sizes are told apart that one had in common."""
 _SEEN = 1.0
 """Information in the logarithm of a size from which on it is seen: a standard error below one."""
 _STATES = dict(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
@@ -34,6 +37,9 @@ class Found:
     assembly: Assembly
     """With the numbers of the noise."""
     outcome: Outcome
+    covariance: tuple[Array, Array] | None
+    """Of the parameters, as the noise that was found has it, and with what is not known of that; None where noise is
+    taken from another fit."""
     log_likelihood: float
     noise: tuple[Noise, ...]
 
@@ -50,24 +56,26 @@ def maximum(
     Sizes that the other fit told apart are apart from the beginning, and no others will be: likelihoods of both compare.
     """
     problem, inner = assembly.transcription, LevenbergMarquardt(threads=solver.threads, **_STATES)
-    told = _as_known(assembly.noise, known)
-    search = Search(problem, told or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
+    alike = _as_known(assembly.noise, known)
+    search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
     logs = _logs(search.sizes, known, assembly.problem.step)
     signals = [[e.observed[:, i] for e in assembly.evidence] for i in range(len(assembly.problem.observations))]
     if logs is None:
         logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
-    outcome = search.run(start, logs)
+    outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
-        return Found(assembly, outcome, math.nan, ())
-    several = _apart(search) if told is None and outcome.status is Status.CONVERGED else None
-    if several is not None:
-        apart = replace_sizes(search, several)
-        outcome = _joined(outcome, apart.run(search.best.point, _inherited(search, several)))
-        search = apart
+        return Found(assembly, outcome, None, math.nan, ())
+    if outcome.status is Status.CONVERGED:
+        sizes = search.sizes if alike else _apart(search)
+        last = replace_sizes(search, sizes)
+        outcome = _joined(outcome, last.run(search.best.states.moved(), _inherited(search, sizes)))
+        search = last
     numbered = problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
-    value = float(-search.best.value - _constant(numbered, search.best.reduction) / 2)
-    return Found(_with(assembly, numbered, search.sizes), outcome, value, noise)
+    value = float(-search.best.value - _constant(numbered, search.best.states.reduction) / 2)
+    errors = None if outcome.status is Status.INTERRUPTED else spread.covariance(search)
+    told = tuple(size for size, unknown in zip(search.sizes, spread.vague(search), strict=True) if not unknown)
+    return Found(_with(assembly, numbered, told), outcome, errors, value, noise)
 
 
 def kept(
@@ -87,7 +95,7 @@ def kept(
             constants[place] = by_name[size.kind, name]
     numbered = assembly.transcription.with_numbers(constants)
     outcome = solver.solve(numbered, start, callback)
-    return Found(_with(assembly, numbered, assembly.noise), outcome, math.nan, tuple(known))
+    return Found(_with(assembly, numbered, assembly.noise), outcome, None, math.nan, tuple(known))
 
 
 def _spread(size: Size) -> list[str]:
@@ -111,8 +119,8 @@ def _logs(sizes: Sequence[Size], known: Sequence[Noise], step: float) -> Array |
     return np.log(values) if all(value > 0 for value in values) else None
 
 
-def _apart(search: Search) -> tuple[Size, ...] | None:
-    """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion; None if there are none.
+def _apart(search: Search) -> tuple[Size, ...]:
+    """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion.
 
     The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
     """
@@ -126,7 +134,7 @@ def _apart(search: Search) -> tuple[Size, ...] | None:
             if gain > len(size.names) - 1:
                 parts = _singles(size)
         found += parts
-    return tuple(found) if len(found) > len(search.sizes) else None
+    return tuple(found)
 
 
 def _as_known(sizes: Sequence[Size], known: Sequence[Noise]) -> tuple[Size, ...] | None:

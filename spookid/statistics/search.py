@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,13 +25,13 @@ from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.likelihood import Marginal, marginal
+from spookid.statistics.likelihood import Marginal, States, marginal
 from spookid.statistics.noise import Size
 from spookid.transcription import Point, Transcription
 
 SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
-_NEAR = 20.0
+_NEAR = 200.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
 _LONGEST = 3.0
 """Change of the logarithm of a size in one step."""
@@ -41,8 +41,10 @@ _CONDITION = 1e11
 """Information of the equations of motion over that of sensors at most."""
 _ROUNDING = 1e-2
 """Converged, too, if no step keeps its promise and that is less."""
+_GAP = 1e-2
+"""What a linear step of the states may take from |r|² where they are good enough: the likelihood takes it into account."""
 _ACCEPT, _KEPT = 1e-3, 0.25
-_MOST_DAMPING = 1e8
+_FIRST, _MOST_DAMPING = 0.1, 1e8
 _INDEPENDENT = 1e-8
 """Eigenvalue of the scaled matrix of a step at least."""
 
@@ -53,7 +55,7 @@ class Trial:
 
     logs: Array
     """η, (n_s,)."""
-    point: Point
+    states: States
     marginal: Marginal
     slopes: Array
     """d(−log L)/dη, (n_s,)."""
@@ -61,9 +63,11 @@ class Trial:
     """Rows less leverage of each noise, (n_s,)."""
     fisher: Array
     """Expected information in η, (n_s, n_s)."""
-    reduction: Reduction
-    inner: Outcome
-    """How the states were found."""
+
+    @property
+    def point(self) -> Point:
+        """Parameters and their best states, but for a linear step."""
+        return self.states.point
 
     @property
     def value(self) -> float:
@@ -109,21 +113,26 @@ class Search:
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
-    _floors: Array = field(init=False)
+    floors: Array = field(init=False)
+    """Logarithms that sizes do not fall below, (n_s,)."""
 
-    def run(self, start: Point, logs: Array) -> Outcome:
-        """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``."""
+    def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
+        """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``.
+
+        Args:
+            settled: converged if a step promises less of −log L.
+        """
         began = time.perf_counter()
         try:
             self.best = self.trial(start, logs)
-            self._floors = self._lowest()
+            self.floors = self._lowest()
         except NotPositiveDefiniteError as error:
             return self._failed(start, f"the states are not determined: {error}", began)
         if not np.isfinite(self.best.value):
             return self._failed(start, "the likelihood of the initial guess is not finite", began)
         try:
             self._accept(self.best, 0.0, 0.0)
-            status, detail = self._iterate()
+            status, detail = self._iterate(settled)
         except KeyboardInterrupt:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
@@ -155,13 +164,10 @@ class Search:
             NotPositiveDefiniteError: if the states are not determined.
         """
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
-        inner = self.inner.solve(held, start)
-        for part in self.spent:
-            self.spent[part] += getattr(inner.timing, part)
+        states = self._nearby(held, start) or self._found(held, start)
         began = time.perf_counter()
         sensors = {s.keys[0]: float(np.exp(log)) for s, log in zip(self.sizes, logs, strict=True) if s.kind == "sensor"}
-        reduction = Reduction(held, inner.point)
-        found = marginal(reduction, inner.point, sensors)
+        found = marginal(states, sensors)
         self.spent["factorize"] += time.perf_counter() - began
         slopes, freedom = (
             np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes])
@@ -171,9 +177,29 @@ class Search:
             [[sum(found.fisher.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes]
         )
         symmetric = (fisher + fisher.T) / 2
-        return Trial(logs, inner.point, found, slopes, freedom, symmetric, reduction, inner)
+        return Trial(logs, states, found, slopes, freedom, symmetric)
 
-    def _iterate(self) -> tuple[Status, str]:
+    def _nearby(self, held: Transcription, start: Point) -> States | None:
+        """The best states if a linear step or two lead to them, as from where the last ones put them."""
+        began = time.perf_counter()
+        reduction = Reduction(held, start)
+        states, last = None, np.inf
+        if not reduction.coupled:
+            states = States(reduction, reduction.restore(start))
+            while states.gap > _GAP and states.cost < last:
+                last = states.cost
+                states = States(reduction, states.moved())
+        self.spent["evaluate"] += time.perf_counter() - began
+        return states if states is not None and states.gap <= _GAP else None
+
+    def _found(self, held: Transcription, start: Point) -> States:
+        """The best states by Levenberg–Marquardt."""
+        inner = self.inner.solve(held, start)
+        for part in self.spent:
+            self.spent[part] += getattr(inner.timing, part)
+        return States(Reduction(held, inner.point), inner.point)
+
+    def _iterate(self, settled: float) -> tuple[Status, str]:
         damping, correction = 0.0, np.zeros_like(self.best.matrix)
         while len(self.history) <= self.max_iterations:
             here = self.best
@@ -181,10 +207,10 @@ class Search:
             if not _definite(matrix):
                 correction = np.zeros_like(correction)
                 matrix = here.matrix
-            step, promised, damping = self._step(matrix, damping)
+            step, promised, damping = self._step(matrix, damping, settled)
             if step is None:
-                if promised <= SETTLED:
-                    return Status.CONVERGED, f"a step promises less than {SETTLED:g} of the log-likelihood"
+                if promised <= settled:
+                    return Status.CONVERGED, f"a step promises less than {settled:g} of the log-likelihood"
                 if promised <= _ROUNDING:
                     return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
                 return Status.STALLED, "no step raises the likelihood"
@@ -192,7 +218,7 @@ class Search:
             correction = _learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
         return Status.MAX_ITERATIONS, f"after {self.max_iterations} iterations"
 
-    def _step(self, matrix: Array, damping: float) -> tuple[Array | None, float, float]:
+    def _step(self, matrix: Array, damping: float, settled: float) -> tuple[Array | None, float, float]:
         """Raise the damping until a step raises the likelihood; the step, what it promised, and the next damping."""
         here, promised = self.best, np.inf
         metric = self._metric(matrix)
@@ -201,13 +227,17 @@ class Search:
         fading = (np.diag(here.fisher) < _SEEN) & (here.slopes > 0) & (lower[n:] < 0)
         while damping <= _MOST_DAMPING:
             whole = matrix + np.diag((damping + _INDEPENDENT) * metric)
-            alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n])
-            gradient = np.concatenate([here.marginal.score, self._eased(alone)])
-            gradient[n:][fading] = 0.0
-            step = bounded_step(whole, gradient, lower, upper)
+            try:
+                alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n])
+                gradient = np.concatenate([here.marginal.score, self._eased(alone)])
+                gradient[n:][fading] = 0.0
+                step = bounded_step(whole, gradient, lower, upper)
+            except NotPositiveDefiniteError:
+                matrix, damping = here.matrix, max(4 * damping, _FIRST)
+                continue
             # What is left of a size that fades falls with its square.
             promised = -float(gradient @ step + step @ matrix @ step / 2) + float(here.slopes[fading].sum()) / 2
-            if promised <= SETTLED:
+            if promised <= settled:
                 return None, promised, damping
             step[n:][fading] = np.maximum(lower[n:], -_LONGEST / (1 + damping))[fading]
             trial = self._moved(step)
@@ -217,7 +247,7 @@ class Search:
                 kept = (here.value - trial.value) / promised
                 following = damping / 10 if kept > _KEPT else max(4 * damping, 1e-3)
                 return trial.unknowns - here.unknowns, promised, following if following > 1e-6 else 0.0
-            damping = max(4 * damping, 0.1)
+            damping = max(4 * damping, _FIRST)
         return None, promised, damping
 
     def _eased(self, step: Array) -> Array:
@@ -248,7 +278,7 @@ class Search:
         """Of a step below and above."""
         theta, logs = self.best.point.parameters, self.best.logs
         fixed = np.array([size.given is not None for size in self.sizes])
-        down = np.where(fixed, 0.0, np.minimum(np.maximum(self._floors - logs, -_LONGEST), 0.0))
+        down = np.where(fixed, 0.0, np.minimum(np.maximum(self.floors - logs, -_LONGEST), 0.0))
         up = np.where(fixed, 0.0, _LONGEST)
         return np.append(self.problem.lower - theta, down), np.append(self.problem.upper - theta, up)
 
@@ -263,23 +293,22 @@ class Search:
     def _ahead(self, step: Array) -> tuple[Point, Array]:
         """Where a step leads, states by their linearization, and the logarithms there."""
         here, n = self.best, len(self.problem.names)
-        spaces = here.reduction.spaces(here.point)
-        moves = [
-            here.reduction.expand((response @ step[:n]).reshape(-1, here.reduction.tangent), space.basis)
-            for response, space in zip(here.marginal.response, spaces, strict=True)
-        ]
-        return self.problem.retract(here.point, moves, step[:n]), here.logs + step[n:]
+        logs = {name: float(d) for size, d in zip(self.sizes, step[n:], strict=True) for name in size.keys}
+        parameters = np.clip(here.point.parameters + step[:n], self.problem.lower, self.problem.upper)
+        point = here.states.moved(parameters - here.point.parameters, logs)
+        return replace(point, parameters=parameters), here.logs + step[n:]
 
     def _accept(self, trial: Trial, damping: float, length: float) -> None:
         self.best = trial
-        costs = dict(trial.inner.history[-1].costs)
+        costs = trial.states.costs
         parameters = trial.point.parameters.copy()
         self.history.append(Iteration(len(self.history), costs, damping, length, parameters))
         self.callback(self.history[-1])
 
     def _outcome(self, status: Status, detail: str, began: float) -> Outcome:
         timing = Timing(time.perf_counter() - began, **self.spent)
-        return Outcome(status, detail, self.best.point, tuple(self.history), timing, self.best.reduction.redundant)
+        redundant = self.best.states.reduction.redundant
+        return Outcome(status, detail, self.best.states.moved(), tuple(self.history), timing, redundant)
 
     def _failed(self, start: Point, detail: str, began: float) -> Outcome:
         first = Iteration(0, dict.fromkeys(Group, float("nan")), 0.0, 0.0, start.parameters.copy())

@@ -1,0 +1,144 @@
+"""Slopes of a function of the reduced Jacobians, where hard rows and private unknowns have been eliminated.
+
+A step's reduced Jacobian is Cᵀ J Z: Z spans the surface G = 0 of local hard rows, C the residuals that private unknowns,
+with Jacobian P, cannot reach. Both turn as the point moves,
+
+    dZ = −G⁺ dG Z,    dC = −P⁺ᵀ dPᵀ C    (but for turns within themselves, which no determinant sees),
+
+so that ⟨K, d(CᵀJZ)⟩ is a sum of ⟨A, dJ⟩ over the columns of the states, the private ones among them, and of ⟨B, dG⟩. The
+slopes in private unknowns, which follow by least squares, go back through P⁺.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spookid.factor import Factor
+from spookid.kernels import Array
+from spookid.solvers.reduction import Reduction
+from spookid.transcription import Point
+
+_RANK = 1e-9
+"""Singular values below this share of the largest are zero."""
+
+
+@dataclass(eq=False)
+class Slopes:
+    """Gradient of Σ ⟨K, reduced Jacobian⟩ along one chain, factor by factor."""
+
+    reduction: Reduction
+    point: Point
+    chain: int
+    states: Array = field(init=False)
+    """In the tangents of all unknowns, (N, tangent)."""
+    parameters: Array = field(init=False)
+    """(n_p,)."""
+
+    def __post_init__(self) -> None:
+        problem, steps = self.reduction.problem, self.reduction.problem.chains[self.chain].steps
+        self.states = np.zeros((steps, problem.manifold.tangent))
+        self.parameters = np.zeros(len(problem.names))
+        self._space = self.reduction.spaces(self.point)[self.chain]
+        self._surface: Array | None = None
+        """B of all steps, (N, visible, local rows)."""
+        self._reached: list[tuple[Factor, Array, Array]] = []
+        """Factors with private unknowns, their full transposed Jacobians and P⁺."""
+
+    def add(self, factor: Factor, weights: Array) -> None:
+        """Add a factor's share, for weights K (count, reduced columns, rows that are left)."""
+        self._contract(factor, weights if self.reduction.directions is None else self._lifted(factor, weights))
+
+    def total(self) -> tuple[Array, Array]:
+        """In the unknowns that are left, (N t,), and in the parameters, (n_p,)."""
+        if self._surface is not None:
+            self._contract_surface(self._surface)
+        for factor, matrix, inverse in self._reached:
+            self._return(factor, matrix, inverse)
+        visible = self.states[:, self.reduction.columns]
+        if self._space.drag is not None:
+            self.parameters += np.einsum("kv,kvp->p", visible, self._space.drag)
+        if self._space.basis is not None:
+            visible = np.matmul(visible[:, None], self._space.basis)[:, 0]
+        return visible.ravel(), self.parameters
+
+    def _contract(self, factor: Factor, weights: Array) -> None:
+        problem, full = self.reduction.problem, self.states.shape[1]
+        slopes = problem.contract(factor, self.point, self.chain, weights)
+        for i, offset in enumerate(factor.variables):
+            self.states[offset : offset + len(slopes)] += slopes[:, i * full : (i + 1) * full]
+        self.parameters += slopes[:, len(factor.variables) * full :].sum(axis=0)
+
+    def _lifted(self, factor: Factor, weights: Array) -> Array:
+        """A, (count, full columns, all rows), of K; what Z adds is kept for later."""
+        complement, basis = self._space.complements.get(factor.name), self._space.basis
+        count, full, t = len(weights), self.states.shape[1], self.reduction.tangent
+        left = weights if complement is None else np.matmul(weights, complement.transpose(0, 2, 1))
+        matrix = self.reduction.problem.linearize_factor(factor, self.point, self.chain).matrix
+        lifted = np.zeros((count, len(factor.variables) * full, left.shape[2]))
+        along = np.zeros((count, left.shape[2], left.shape[2]))
+        for i, offset in enumerate(factor.variables):
+            part, columns = left[:, i * t : (i + 1) * t], i * full + self.reduction.columns
+            own = matrix[:, columns]
+            outer = part if basis is None else np.matmul(basis[offset : offset + count], part)
+            lifted[:, columns] = outer
+            along += np.matmul(own.transpose(0, 2, 1), outer)
+            if basis is not None:
+                self._turn(offset, np.matmul(outer, own.transpose(0, 2, 1)))
+        if factor.private is not None:
+            offset, private = factor.private
+            place = list(factor.variables).index(offset) * full + np.array(private)
+            inverse = np.linalg.pinv(matrix[:, place].transpose(0, 2, 1), rcond=_RANK)
+            lifted[:, place] = -np.matmul(inverse, along)
+            self._reached.append((factor, matrix, inverse))
+        return lifted
+
+    def _turn(self, offset: int, products: Array) -> None:
+        """Add −(Z K Cᵀ J) G⁺ of the steps from ``offset`` on to B, (count, visible, visible) given."""
+        rows, inverse = self._local
+        if self._surface is None:
+            self._surface = np.zeros((len(self.states), products.shape[1], rows))
+        steps = slice(offset, offset + len(products))
+        self._surface[steps] -= np.matmul(products, inverse[steps])
+
+    @property
+    def _local(self) -> tuple[int, Array]:
+        """How many local rows a step has, and G⁺, (N, visible, rows)."""
+        if not hasattr(self, "_inverse"):
+            problem, wide = self.reduction.problem, len(self.reduction.columns)
+            blocks = [problem.local_rows(f, self.point, self.chain)(slice(None))[:, :wide] for f in problem.local]
+            G = np.concatenate(blocks, axis=2).transpose(0, 2, 1)
+            self._inverse = np.linalg.pinv(G, rcond=_RANK)
+        return self._inverse.shape[2], self._inverse
+
+    def _contract_surface(self, surface: Array) -> None:
+        first, full = 0, self.states.shape[1]
+        for factor in self.reduction.problem.local:
+            weights = np.zeros((len(surface), full, len(factor.rows)))
+            weights[:, self.reduction.columns] = surface[:, :, first : first + len(factor.rows)]
+            self._contract(factor, weights)
+            first += len(factor.rows)
+
+    def _return(self, factor: Factor, matrix: Array, inverse: Array) -> None:
+        """Slopes in private unknowns to those of all others: −Jᵀ P⁺ᵀ g."""
+        assert factor.private is not None
+        offset, private = factor.private
+        count, full = len(matrix), self.states.shape[1]
+        g = self.states[offset : offset + count, list(private)]
+        rows = np.matmul(g[:, None], inverse)[:, 0]
+        pulled = -np.matmul(matrix[:, :-1], rows[:, :, None])[:, :, 0]
+        for i, other in enumerate(factor.variables):
+            self.states[other : other + count] += pulled[:, i * full : (i + 1) * full]
+        self.parameters += pulled[:, len(factor.variables) * full :].sum(axis=0)
+
+
+def slopes(
+    reduction: Reduction, point: Point, chain: int, weights: Sequence[tuple[Factor, Array]]
+) -> tuple[Array, Array]:
+    """Gradient of Σ ⟨K, reduced Jacobian⟩ in the unknowns that are left, (N t,), and in the parameters, (n_p,)."""
+    whole = Slopes(reduction, point, chain)
+    for factor, K in weights:
+        whole.add(factor, K)
+    return whole.total()
