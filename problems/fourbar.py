@@ -7,7 +7,7 @@ parallel hinges hold each other more than once: three rows of each step follow f
 
 from pathlib import Path
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Variational
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording
 
 DATA = Path(__file__).parent / "data" / "fourbar.csv"
 
@@ -60,8 +60,6 @@ problem = Problem(
     recordings=[Recording.from_csv(DATA, time="t")],
     observations=[HingeAngle(drive, signal="crank"), HingeAngle(pivot, signal="rocker")],
     step=0.004,  # the motor's voltage is held for as long
-    state_weight=1e4,
-    stepper=Variational(),
 )
 
 if __name__ == "__main__":

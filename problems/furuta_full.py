@@ -14,7 +14,6 @@ from spookid import (
     Motor,
     Parameter,
     Problem,
-    Variational,
     tilted_gravity,
 )
 from spookid.datasets import furuta_qube
@@ -68,6 +67,4 @@ problem = Problem(
     recordings=[furuta_qube("swingup_500hz_1", until="balancing")],
     observations=[HingeAngle(axle, signal="theta"), HingeAngle(pin, signal="alpha")],
     step=0.004,
-    state_weight=1e8,
-    stepper=Variational(),
 )

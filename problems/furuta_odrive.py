@@ -5,7 +5,7 @@ lengths are those of the parts list. The motor's voltage acts through its back-E
 therefore is strong; the pendulum's Coulomb friction is that of its encoder and bearings.
 """
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Variational, gravity
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, gravity
 from spookid.datasets import furuta_odrive
 
 J_arm = Parameter("J_arm", 4e-4, lower=1e-6, unit="kg m^2", note="arm about its axle, motor included")
@@ -54,8 +54,6 @@ def driven(name: str) -> Problem:
         recordings=[part(furuta_odrive(name), *SPANS[name])],
         observations=[HingeAngle(axle, signal="theta"), HingeAngle(pin, signal="alpha")],
         step=0.004,
-        state_weight=1e9,
-        stepper=Variational(),
     )
 
 

@@ -17,7 +17,6 @@ from spookid import (
     Parameter,
     Problem,
     Recording,
-    Variational,
     tilted_gravity,
 )
 
@@ -71,8 +70,6 @@ problem = Problem(
     recordings=[Recording.from_csv(DATA, time="t")],
     observations=[HingeAngle(shoulder, signal="theta1"), HingeAngle(elbow, signal="theta2")],
     step=0.005,
-    state_weight=1e6,
-    stepper=Variational(),
     friction="smooth",
 )
 

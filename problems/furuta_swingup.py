@@ -6,7 +6,7 @@ spring of the encoder's cable are estimated. The motor's voltage acts through it
 arm.
 """
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Variational, gravity
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, gravity
 from spookid.datasets import furuta_qube
 
 J_arm = Parameter("J_arm", 2e-4, lower=1e-6, unit="kg m^2", note="arm about its axle, motor included")
@@ -56,8 +56,6 @@ def swingup(name: str) -> Problem:
         recordings=[furuta_qube(name, until="balancing")],
         observations=[HingeAngle(axle, signal="theta"), HingeAngle(pin, signal="alpha")],
         step=0.004,
-        state_weight=1e8,
-        stepper=Variational(),
         friction="smooth",
     )
 

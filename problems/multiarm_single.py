@@ -8,7 +8,7 @@ with them fixed, J stands for the frequency of small swings.
 
 from dataclasses import replace
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Variational, gravity
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, gravity
 from spookid.datasets import multiarm_single
 
 J = Parameter("J", 1e-4, lower=1e-6, unit="kg m^2", note="about the centre of mass")
@@ -53,8 +53,6 @@ def pendulum(law: str) -> Problem:
         recordings=RECORDINGS,
         observations=[HingeAngle(hinge, signal="theta")],
         step=0.01,
-        state_weight=1e8,
-        stepper=Variational(),
     )
 
 

@@ -8,7 +8,7 @@ amplitudes that it was not fitted to: `spookid crossvalidate problems/odrive_rel
 
 from dataclasses import replace
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Variational, gravity
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, gravity
 from spookid.datasets import furuta_odrive
 
 J = Parameter("J", 2e-5, lower=1e-7, unit="kg m^2", note="about the centre of mass")
@@ -54,8 +54,6 @@ def pendulum(law: str) -> Problem:
         recordings=RECORDINGS,
         observations=[HingeAngle(hinge, signal="alpha")],
         step=0.005,
-        state_weight=1e10,
-        stepper=Variational(),
     )
 
 

@@ -9,14 +9,13 @@ import numpy as np
 
 from spookid import initialization
 from spookid.errors import ProblemError
-from spookid.factor import Constant, Factor
+from spookid.factor import Constant, Factor, Group
 from spookid.initialization import Guess
 from spookid.kernels import Array, contiguous
 from spookid.kinematics import hinge_angles
 from spookid.observations import Sensor, State, observation_factor, sees_velocities
 from spookid.parameter import Parameter, substitute
-from spookid.priors import NAME as PRIOR
-from spookid.priors import prior_factor
+from spookid.priors import normaliser_factor, prior_factor
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.sampling import Grid, grid, held, moments, observed
@@ -68,8 +67,8 @@ class Assembly:
     @property
     def sigmas(self) -> Array:
         """σ of each sensor, as far as it is known by now, (n_o,)."""
-        count = self.settings.sensors.numel()
-        return np.array([c.value for c in self.constants[len(self.constants) - count :]])
+        values = {c.symbol.element_hash(): c.value for c in self.constants}
+        return np.array([values[s.element_hash()] for s in ca.vertsplit(self.settings.sensors)])
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -78,8 +77,11 @@ class Assembly:
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
 
 
-def assemble(problem: Problem) -> Assembly:
+def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
     """Build the transcription of ``problem`` and its initial point.
+
+    Args:
+        normaliser: numbers of ``priors.normaliser_factor``, (2 n_p + 1,), for a fit at noise that is known.
 
     Raises:
         ProblemError: if there is nothing to fit, or the stepper cannot do what is asked.
@@ -98,6 +100,10 @@ def assemble(problem: Problem) -> Assembly:
     free = problem.free
     if any(p.prior for p in free):
         factors.append(prior_factor(free, manifold))
+    if normaliser is not None:
+        factor, symbols = normaliser_factor(free, manifold)
+        factors.append(factor)
+        constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
     transcription = Transcription(
         manifold,
         factors,
@@ -209,9 +215,9 @@ def _chain(problem: Problem, evidence: Evidence, factors: list[Factor], leads: b
         samples = evidence.observed[first : first + count, columns]
         missing[name] = np.isnan(samples)
         data[name] = contiguous(np.hstack([np.where(missing[name], 0.0, samples), ~missing[name]]))
-    for prior in (f for f in factors if f.name == PRIOR):
-        data[PRIOR] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
-        missing[PRIOR] = np.full((1, len(prior.rows)), not leads)
+    for prior in (f for f in factors if f.group is Group.PRIOR):
+        data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
+        missing[prior.name] = np.full((1, len(prior.rows)), not leads)
     return Chain(evidence.recording.name, evidence.grid.count, data, missing)
 
 

@@ -18,6 +18,7 @@ from spookid.errors import ProblemError, shown
 from spookid.factor import Group
 from spookid.influence import Influence
 from spookid.joints import ROWS
+from spookid.kernels import Array
 from spookid.knowledge import at_bounds, disagreement, learn, papers_weight
 from spookid.outlining import mechanism
 from spookid.parameter import Parameter, substitute
@@ -57,7 +58,8 @@ def solve(
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
-    if warm_start is not None or not _staged(problem, backend):
+    begun = warm_start is not None and (problem.dynamics != "estimated" or warm_start.normaliser is not None)
+    if begun or not _staged(problem, backend):
         return _solve(problem, backend, solver, callback, warm_start, problem.initial)
     problem.stepper.check_model(problem.model)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
@@ -118,7 +120,8 @@ def _solve(
 ) -> Solution:
     """One solve, from a solution if there is one but for the guesses ``own``."""
     began = time.perf_counter()
-    assembly = assemble(problem)
+    going_on = warm_start is not None and warm_start.normaliser is not None and _refined(problem, backend)
+    assembly = assemble(problem, _normaliser(problem, warm_start) if going_on and warm_start else None)
     start = assembly.start if warm_start is None else _warm(assembly, warm_start, own)
     _check_freedom(assembly, start)
     solver.prepare(assembly.transcription, start)
@@ -127,13 +130,23 @@ def _solve(
     if problem.dynamics != "estimated":
         outcome = solver.solve(assembly.transcription, start, callback)
         return _answer(assembly, outcome, Times.of(outcome.timing, build, compiling), backend)
-    if warm_start is not None and warm_start.noise and _refined(problem, backend):
+    if going_on and warm_start is not None:
         found = likelihood.kept(assembly, start, warm_start.noise, solver, callback)
     else:
         assert isinstance(solver, LevenbergMarquardt)
         found = likelihood.maximum(assembly, start, warm_start.noise if warm_start else (), solver, callback)
     times = Times.of(found.outcome.timing, build, compiling)
     return _answer(found.assembly, found.outcome, times, backend, found)
+
+
+def _normaliser(problem: Problem, known: Solution) -> Array:
+    """θ₀, v and c for ``assemble``: the normaliser around the estimates of a fit that has found the noise."""
+    assert known.normaliser is not None
+    names, values = known.sensitivities.names, known.values
+    slopes = dict(zip(names, known.normaliser.tolist(), strict=True))
+    free = [p.name for p in problem.free]
+    at = [values[name] for name in free]
+    return np.array([*at, *(slopes.get(name, 0.0) for name in free), float(known.size.residuals)])
 
 
 def _refined(problem: Problem, backend: str) -> bool:
@@ -261,6 +274,7 @@ def _answer(
         trajectories=motion,
         notices=tuple(dict.fromkeys(notices)),
         mechanism=mechanism(problem, values),
+        normaliser=None if found is None else found.normaliser,
     )
 
 

@@ -11,6 +11,22 @@ from spookid.manifold import Manifold
 from spookid.parameter import Parameter
 
 NAME = "prior"
+NORMALISER = "normaliser"
+
+
+def normaliser_factor(parameters: Sequence[Parameter], manifold: Manifold) -> tuple[Factor, ca.SX]:
+    """What a likelihood's normaliser does to parameters θ near θ₀, as a square: (c + vᵀ(θ − θ₀))²/c = c + 2 vᵀ(θ − θ₀) + …
+
+    Without it a fit at given noise would scale all inertias and forces down. It stands like a prior; its symbols are
+    θ₀, v and c, one below the other.
+    """
+    n, present = len(parameters), ca.SX.sym("present")
+    numbers = ca.SX.sym("normaliser", 2 * n + 1)
+    at, slope, weight = ca.vertsplit(numbers, [0, n, 2 * n, 2 * n + 1])
+    row = present * (weight + ca.dot(slope, ca.vertcat(*parameters) - at)) / ca.sqrt(weight)
+    variables = {0: ca.SX.sym("x", manifold.ambient)}
+    factor = Factor(NORMALISER, Group.PRIOR, row, variables, present, (NORMALISER,), first_only=True)
+    return factor, numbers
 
 
 def prior_factor(parameters: Sequence[Parameter], manifold: Manifold) -> Factor:

@@ -210,6 +210,9 @@ class Solution:
     """What a user should know about how the problem was set up and what came out."""
     mechanism: Mechanism | None = None
     """None if it was read from a folder that does not hold it."""
+    normaliser: Array | None = field(default=None, repr=False)
+    """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this noise; it
+    is not saved."""
 
     @property
     def message(self) -> str:

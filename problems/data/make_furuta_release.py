@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Problem, Recording, gravity
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Problem, Recording, Spook, gravity
 
 L_1, L_A, L_2 = 0.128, 0.248, 0.092
 COUNT = 2 * np.pi / 4096
@@ -42,6 +42,7 @@ twin = Problem(
     ),
     observations=[HingeAngle(shoulder, signal="theta1"), HingeAngle(elbow, signal="theta2")],
     step=1e-4,
+    stepper=Spook(),
 )
 
 

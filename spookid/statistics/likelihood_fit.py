@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spookid.assembly import Assembly
+from spookid.factor import Group
 from spookid.kernels import Array
 from spookid.solution import Noise
 from spookid.solvers.ipopt import Ipopt
@@ -24,6 +25,8 @@ _SHARE = 0.01
 """Of the impulses that the initial guess lacks, for a disturbance to begin with."""
 _ROUGH = 0.1
 """Promise of a step, of −log L, from which on sizes are told apart that one had in common."""
+_STRAIGHT = 1e12
+"""Factor of the normaliser's weight c with which its square is a straight line."""
 _SEEN = 1.0
 """Information in the logarithm of a size from which on it is seen: a standard error below one."""
 _STATES = dict(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
@@ -42,6 +45,8 @@ class Found:
     taken from another fit."""
     log_likelihood: float
     noise: tuple[Noise, ...]
+    normaliser: Array | None = None
+    """See ``Solution.normaliser``."""
 
 
 def maximum(
@@ -75,7 +80,7 @@ def maximum(
     value = float(-search.best.value - _constant(numbered, search.best.states.reduction) / 2)
     errors = None if outcome.status is Status.INTERRUPTED else spread.covariance(search)
     told = tuple(size for size, unknown in zip(search.sizes, spread.vague(search), strict=True) if not unknown)
-    return Found(_with(assembly, numbered, told), outcome, errors, value, noise)
+    return Found(_with(assembly, numbered, told), outcome, errors, value, noise, search.best.marginal.volume)
 
 
 def kept(
@@ -85,7 +90,8 @@ def kept(
     solver: LevenbergMarquardt | Ipopt,
     callback: Callback | None,
 ) -> Found:
-    """States and parameters by any solver, with noise that another fit has found."""
+    """States and parameters by any solver, with noise that another fit has found and its normaliser, whose weight c is the
+    last of the constants."""
     h = assembly.problem.step
     by_name = {(n.kind, name): n.std * (h if n.kind == "disturbance" else 1.0) for n in known for name in n.names}
     constants = assembly.transcription.constants.copy()
@@ -94,8 +100,20 @@ def kept(
         for name, place in zip(_spread(size), size.places, strict=True):
             constants[place] = by_name[size.kind, name]
     numbered = assembly.transcription.with_numbers(constants)
-    outcome = solver.solve(numbered, start, callback)
+    outcome = _without(solver.solve(numbered, start, callback), float(constants[-1]))
+    constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
+    numbered = numbered.with_numbers(constants)
     return Found(_with(assembly, numbered, assembly.noise), outcome, None, math.nan, tuple(known))
+
+
+def _without(outcome: Outcome, weight: float) -> Outcome:
+    """The outcome with the normaliser's constant c taken from the cost."""
+
+    def less(iteration: Iteration) -> Iteration:
+        prior = iteration.costs[Group.PRIOR] - weight
+        return replace(iteration, costs={**iteration.costs, Group.PRIOR: prior})
+
+    return replace(outcome, history=tuple(map(less, outcome.history)))
 
 
 def _spread(size: Size) -> list[str]:
@@ -125,9 +143,9 @@ def _apart(search: Search) -> tuple[Size, ...]:
     The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
     """
     found, best = [], search.best
-    for size in search.sizes:
+    for size, information in zip(search.sizes, np.diag(best.fisher), strict=True):
         parts = [size]
-        if size.kind == "disturbance" and len(size.names) > 1:
+        if information > _SEEN and size.kind == "disturbance" and len(size.names) > 1:
             g = np.array([best.marginal.slopes.get(name, 0.0) for name in size.names])
             F = np.array([[best.marginal.fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
             gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2

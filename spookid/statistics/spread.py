@@ -1,15 +1,15 @@
 """What is not known of the size of a disturbance, in the errors of the parameters.
 
 Where the data hardly tell how large a disturbance is, one value of it, above all zero, promises errors that are too
-small. So errors are those of the mixture over its size s, each value as likely as the data make it, with a prior that is
-flat in s (Gelman, Bayesian Analysis 1, 2006) and the parameters integrated out (Laplace):
+small. So errors are those of the mixture over its size s, each value as likely as the data make it, with the parameters
+integrated out (Laplace) and a prior that is flat in √s, between those flat in s and in log s: it makes intervals cover
+where there is no disturbance as well as where it is just not seen (results/truth.md).
 
-    p(s) ∝ L(θ_s, s) det S_s^{-1/2},    Cov θ = Σ_s p(s) [S_s⁻¹ + δ_s δ_sᵀ],    δ_s = −S_s⁻¹ score_s.
+    p(log s) ∝ s^½ L(θ_s, s) det S_s^{-1/2},    Cov θ = Σ_s p(s) [S_s⁻¹ + δ_s δ_sᵀ],    δ_s = −S_s⁻¹ score_s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +21,11 @@ from spookid.statistics.search import Search, Trial
 
 VAGUE = 30.0
 """Information in the logarithm of a size below which errors are averaged over it: it is known to 18 % from there on."""
-_STEP, _NEGLIGIBLE, _MOST = 0.7, 4.0, 16
-"""Between values of log s, what −log L has risen by where they end, and how many there are to a side at the most."""
+_STEP, _FLAT, _NEGLIGIBLE, _MOST = 0.7, 0.05, 4.0, 16
+"""Between values of log s, twice as much where −log L differs less than this; what it has risen by where they end, and how
+many there are to a side at the most."""
+_PRIOR = 0.5
+"""Power of s that its prior density in log s is."""
 _RANK = 1e-10
 
 
@@ -32,7 +35,7 @@ class _Value:
 
     log: float
     depth: float
-    """−log of its probability per unit of s, but for a constant."""
+    """−log L with the parameters integrated out, but for a constant."""
     covariance: Array
     shift: Array
     """δ_s."""
@@ -62,33 +65,33 @@ def covariance(search: Search) -> tuple[Array, Array]:
 
 def _values(search: Search, i: int, free: NDArray[np.bool_]) -> list[_Value]:
     """Values of one size, ascending, over all that is likely."""
-    here = _value(search.best, float(search.best.logs[i]), free)
-    found = [here]
-    for value in _beyond(search, i, free, _STEP):
-        found.append(value)
-        if value.depth - min(v.depth for v in found) > _NEGLIGIBLE:
-            break
-    for value in _beyond(search, i, free, -_STEP):
-        flat = abs(value.depth - found[0].depth) < _STEP / 10  # what is below is as likely, and counts as its end
-        found.insert(0, value)
-        if flat or value.depth - min(v.depth for v in found) > _NEGLIGIBLE:
-            break
+    found = [_value(search.best, float(search.best.logs[i]), free)]
+    for sign in (1, -1):
+        for _ in range(_MOST):
+            ends = (found[-1], found[-2:-1]) if sign > 0 else (found[0], found[1:2])
+            flat = len(found) > 1 and abs(ends[0].depth - ends[1][0].depth) < _FLAT if ends[1] else False
+            if sign < 0 and flat:
+                break  # all that is smaller is as likely, and counts as this end
+            value = _at(search, i, free, ends[0].log + sign * _STEP * (2 if flat else 1))
+            if value is None:
+                break
+            found.insert(len(found) if sign > 0 else 0, value)
+            if value.depth - min(v.depth for v in found) > _NEGLIGIBLE:
+                break
     return found
 
 
-def _beyond(search: Search, i: int, free: NDArray[np.bool_], step: float) -> Iterator[_Value]:
-    """Values of one size from the best on, in steps of its logarithm."""
-    best = search.best
-    for count in range(1, _MOST + 1):
-        logs = best.logs.copy()
-        logs[i] += count * step
-        if step < 0 and logs[i] < search.floors[i]:
-            return
-        try:
-            moved = best.states.moved(logs={name: count * step for name in search.sizes[i].keys})
-            yield _value(search.trial(moved, logs), float(logs[i]), free)
-        except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-            return
+def _at(search: Search, i: int, free: NDArray[np.bool_], log: float) -> _Value | None:
+    """One value of a size; None where there is none."""
+    best, logs = search.best, search.best.logs.copy()
+    if log < search.floors[i]:
+        return None
+    moved = best.states.moved(logs={name: log - float(logs[i]) for name in search.sizes[i].keys})
+    logs[i] = log
+    try:
+        return _value(search.trial(moved, logs), log, free)
+    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+        return None
 
 
 def _value(trial: Trial, log: float, free: NDArray[np.bool_]) -> _Value:
@@ -114,6 +117,6 @@ def _weights(values: list[_Value]) -> Array:
     widths = np.zeros(len(values))
     widths[:-1] += np.diff(logs) / 2
     widths[1:] += np.diff(logs) / 2
-    widths[0] += 1.0  # ∫ s d(log s) from zero on is s
-    density = np.exp(logs - logs.max() - (depths - depths.min())) * widths
+    widths[0] += 1 / _PRIOR  # the integral of s^a over log s from zero on is s^a / a
+    density = np.exp(_PRIOR * (logs - logs.max()) - (depths - depths.min())) * widths
     return np.asarray(density / density.sum())

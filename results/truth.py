@@ -1,0 +1,245 @@
+"""Where estimates are and whether their errors are true: `python results/truth.py` writes truth.md.
+
+With SPOOKID_DATA set, measured devices are fitted without any weight; then twins with known parameters are drawn and
+fitted again and again, and intervals of 95 % counted. `--seeds N` draws so many of each (200 by default, hours);
+`--only measured|coverage|prior|time` writes that part alone to the terminal.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from truth_twins import Twin, fourbar, free_scale, furuta, pendulum
+
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    Model,
+    Motor,
+    Parameter,
+    Problem,
+    Recording,
+    Solution,
+    Spook,
+    Variational,
+    gravity,
+    load_problem,
+)
+
+HERE = Path(__file__).parent
+PROBLEMS = HERE.parent / "problems"
+DISTURBANCES = {"none": 0.0, "hardly seen": 1e-5, "seen": 1e-4, "dominant": 3e-3}
+"""Of every hinge [N m/√Hz]."""
+EMPS = {"M": 95.11, "F_v": 203.5, "F_c": 20.39, "offset": -3.165}
+"""Published by least squares [kg, N s/m, N, N]."""
+
+
+def emps(step: float, start: float) -> Problem:
+    """The positioning system as a hinge: an inertia for its mass, a torque for its force."""
+    file = np.load(Path(os.environ["SPOOKID_DATA"]) / "emps" / "DATA_EMPS.npz")
+    t = file["t"].ravel()
+    M, F_v = Parameter("M", start, lower=1e-3), Parameter("F_v", 2 * start, lower=0)
+    F_c, offset = Parameter("F_c", start / 5, lower=0), Parameter("offset", 0.0)
+    cart = Body("cart", mass=1.0, inertia=(1, M, 1))
+    axis = {"x": (0, 1, 0), "y": (0, 0, -1)}
+    slide = Hinge("slide", GROUND.frame(**axis), cart.frame(**axis), viscous=F_v, coulomb=F_c)
+    signals = {"qm": file["qm"].ravel(), "vir": file["vir"].ravel(), "one": np.ones(len(t))}
+    motors = [Motor(slide, "vir", gain=float(file["gtau"])), Motor(slide, "one", gain=-offset)]
+    model = Model(bodies=[cart], joints=[slide], motors=motors, gravity=gravity(9.81))
+    recording = Recording(t=t, signals=signals, name="EMPS")
+    return Problem("emps", model, [recording], [HingeAngle(slide, "qm")], step=step)
+
+
+def measured() -> Iterator[str]:
+    """Lines on measured devices."""
+    yield from _emps()
+    yield from _releases()
+    yield from _devices()
+
+
+def _emps() -> Iterator[str]:
+    yield "## EMPS, a positioning system (published: " + ", ".join(f"{k} {v:g}" for k, v in EMPS.items()) + ")"
+    yield ""
+    rows = []
+    for step in (0.001, 0.005):
+        for start in (10.0, 50.0, 1000.0):
+            found, seconds = _timed(emps(step, start))
+            numbers = [f"{_value(found, name)} ({_off(found, name, EMPS[name])})" for name in EMPS]
+            rows.append([f"{1000 * step:g} ms", f"{start:g}", *numbers, found.status.value, f"{seconds:.1f} s"])
+    yield from _table(["step", "M at start", *EMPS, "status", "time"], rows)
+
+
+def _releases() -> Iterator[str]:
+    yield "## Three releases of a pendulum: a = m g l/(J + m l²), reference 119.55 to 120.27 1/s²"
+    yield ""
+    rows = []
+    for name in (f"{release}_{law}" for release in ("01", "02", "03") for law in ("viscous", "dry")):
+        found, seconds = _timed(load_problem(f"{PROBLEMS / 'pendulum_free_swing.py'}::{name}"))
+        torque, arm = 0.01225 * 9.81 * 0.062, 0.01225 * 0.062**2
+        a = torque / (found["J"].estimate + arm)
+        error = a * found["J"].std_err / (found["J"].estimate + arm)
+        rows.append([name, f"{a:.2f} ± {error:.2f}", _value(found, "b"), _noise(found), found.status.value, f"{seconds:.1f} s"])
+    yield from _table(["release, friction", "a [1/s²]", "b [N m s]", "noise", "status", "time"], rows)
+
+
+def _devices() -> Iterator[str]:
+    swingups = [f"swingup_{rate}hz_{i}" for rate, count in ((500, 3), (250, 2)) for i in range(1, count + 1)]
+    drives = ["pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V"]
+    for title, file, recordings, names in (
+        ("Qube, swing-ups", "furuta_swingup.py", swingups, ("J_arm", "J_rod", "K", "b_1")),
+        ("ODrive pendulum", "furuta_odrive.py", drives, ("J_arm", "J_rod", "K", "b_1")),
+    ):
+        yield f"## {title}"
+        yield ""
+        rows, found = [], []
+        for name in recordings:
+            solution, seconds = _timed(load_problem(f"{PROBLEMS / file}::{name}"))
+            found.append(solution)
+            values = [_value(solution, parameter) for parameter in names]
+            rows.append([name, *values, _noise(solution), solution.status.value, f"{seconds:.1f} s"])
+        rows.append(["spread over mean error", *(_agreement(found, parameter) for parameter in names), "", "", ""])
+        yield from _table(["recording", *names, "noise", "status", "time"], rows)
+
+
+def coverage(seeds: int) -> Iterator[str]:
+    """Lines on intervals of 95 % that hold the truth."""
+    yield f"## Intervals of 95 % that hold the truth, {seeds} draws each, in %"
+    yield ""
+    yield "Disturbances of every hinge: " + ", ".join(f"{k} {v:g}" for k, v in DISTURBANCES.items()) + " N m/√Hz;"
+    yield "sensors 1 mrad. Parameters that carry an error are pooled; beside it the root mean square of error over"
+    yield "standard error."
+    yield ""
+    settings: list[tuple[str, Callable[[], Twin]]] = []
+    for step in (0.01, 0.005):
+        rigid = {"step": step, "stepper": Variational()}
+        for make in (pendulum, furuta, partial(furuta, full=True), fourbar):
+            settings.append((f"Variational, {1000 * step:g} ms", partial(make, **rigid)))
+    settings.append(("Spook, 10 ms", partial(pendulum, step=0.01, stepper=Spook())))
+    settings.append(("Spook, 10 ms", partial(furuta, step=0.01, stepper=Spook())))
+    rows = []
+    for title, make in settings:
+        cells = []
+        for disturbance in DISTURBANCES.values():
+            hits, errors = _covered(make, disturbance, seeds)
+            cells.append(f"{100 * hits:.1f} ({errors:.2f})")
+        rows.append([make().name, title, *cells])
+        print(rows[-1], flush=True)
+    yield from _table(["twin", "stepper, step", *DISTURBANCES], rows)
+
+
+def _covered(make: Callable[[], Twin], disturbance: float, seeds: int) -> tuple[float, float]:
+    with ProcessPoolExecutor(max_workers=int(os.environ.get("JOBS", "2"))) as pool:
+        draws = list(pool.map(partial(_draw, make, disturbance), range(seeds), chunksize=5))
+    z = np.concatenate(draws)
+    return float(np.mean(np.abs(z) < 1.96)), float(np.sqrt(np.mean(z**2)))
+
+
+def _draw(make: Callable[[], Twin], disturbance: float, seed: int) -> np.ndarray:
+    """Errors over standard errors of the parameters that carry one."""
+    twin = make()
+    found = twin.fit([twin.recording(disturbance, seed)]).solve()
+    pairs = [(found[name].estimate - value, found[name].std_err) for name, value in twin.truth.items()]
+    return np.array([off / error for off, error in pairs if np.isfinite(error)])
+
+
+def prior(seeds: int = 5) -> Iterator[str]:
+    """Lines on a prior that sets the scale."""
+    yield "## A prior sets the scale: mass, inertia, friction and gain unknown, m = 0.2 ± 0.02"
+    yield ""
+    rows = []
+    for known in (True, False):
+        twin = free_scale(known)
+        for disturbance in (0.0, 1e-4, 1e-3):
+            found = twin.fit([twin.recording(disturbance, 0)]).solve()
+            values = [f"{_value(found, name)} ({_errors(found, name, truth)})" for name, truth in twin.truth.items()]
+            weak = "; ".join(" ".join(w.direction) for w in found.sensitivities.weak)
+            rows.append(["0.2 ± 0.02" if known else "none", f"{disturbance:g}", *values, weak])
+    truth = [f"{name} = {value:g}" for name, value in free_scale(True).truth.items()]
+    yield from _table(["prior of m", "disturbance", *truth, "weak direction"], rows)
+
+
+def times() -> Iterator[str]:
+    """Lines on the time of a default solve."""
+    problem = load_problem(PROBLEMS / "furuta_release.py")
+    yield "## Time of a default solve, one thread"
+    yield ""
+    assert isinstance(problem, Problem)
+    problem.solve()
+    weighted = problem.with_(state_weight=1e6)
+    weighted.solve()
+    whole = min(_timed(problem)[1] for _ in range(5))
+    loop = min(weighted.solve().times.solve for _ in range(5))
+    yield f"`furuta_release`: {1000 * whole:.0f} ms in all, {whole / loop:.1f} loops at a given weight ({1000 * loop:.0f} ms)."
+    yield ""
+
+
+def _timed(problem: Problem) -> tuple[Solution, float]:
+    began = time.perf_counter()
+    found = problem.solve()
+    return found, time.perf_counter() - began
+
+
+def _value(found: Solution, name: str) -> str:
+    estimate = found[name]
+    return f"{estimate.estimate:.5g} ± {estimate.std_err:.2g}" if np.isfinite(estimate.std_err) else f"{estimate.estimate:.5g}"
+
+
+def _off(found: Solution, name: str, reference: float) -> str:
+    return f"{100 * (found[name].estimate / reference - 1):+.2f} %"
+
+
+def _errors(found: Solution, name: str, truth: float) -> str:
+    z = (found[name].estimate - truth) / found[name].std_err
+    return f"{z:+.1f}" if np.isfinite(z) else "no error"
+
+
+def _noise(found: Solution) -> str:
+    return ", ".join(f"{' and '.join(n.names)} {n.std:.2g} {n.unit}" for n in found.noise)
+
+
+def _agreement(found: Sequence[Solution], name: str) -> str:
+    """Root mean square of the differences from the weighted mean, over the standard errors."""
+    pairs = np.array([(s[name].estimate, s[name].std_err) for s in found])
+    pairs = pairs[np.isfinite(pairs[:, 1])]
+    weights = 1 / pairs[:, 1] ** 2
+    mean = weights @ pairs[:, 0] / weights.sum()
+    return f"{np.sqrt(np.sum(((pairs[:, 0] - mean) / pairs[:, 1]) ** 2) / max(len(pairs) - 1, 1)):.1f}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(header) + " |"
+    yield "|" + "---|" * len(header)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+    yield ""
+
+
+def main() -> None:
+    """Write the page, or print one part."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--only", choices=("measured", "coverage", "prior", "time"))
+    given = parser.parse_args()
+    parts: Mapping[str, Callable[[], Iterator[str]]] = {
+        "measured": measured,
+        "coverage": partial(coverage, given.seeds),
+        "prior": prior,
+        "time": times,
+    }
+    if given.only:
+        print("\n".join(parts[given.only]()))
+        return
+    lines = ["# Where the estimates are, and whether their errors are true", "", "Made by `python results/truth.py`.", ""]
+    lines += [line for part in parts.values() for line in part()]
+    (HERE / "truth.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
