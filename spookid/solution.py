@@ -211,8 +211,8 @@ class Solution:
     mechanism: Mechanism | None = None
     """None if it was read from a folder that does not hold it."""
     normaliser: Array | None = field(default=None, repr=False)
-    """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this noise; it
-    is not saved."""
+    """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
+    noise."""
 
     @property
     def message(self) -> str:
