@@ -8,8 +8,7 @@ the parameter held.
 With a given state weight there is no likelihood, and D = (C(value) − C_min)/s² with the cost C. s² is the squared
 standard error over what it were if all weights said the noise, as for a likelihood that is not that of the data (Kent,
 Biometrika 69, 1982): the impulse residuals and each sensor have noise of their own, so the cost over the degrees of
-freedom is the variance of none of them. It is the same with noise that fits take over from another one, as those with
-friction that sticks do.
+freedom is the variance of none of them.
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ def profile(problem: Problem, name: str, solution: Solution, fit: Fit) -> Profil
         fit: solves a problem with the parameter fixed, warm-started from the neighbour's solution.
 
     Raises:
-        ProblemError: for a parameter that is unknown or fixed.
+        ProblemError: for a parameter that is unknown or fixed, or noise estimated without a likelihood.
     """
     free = {parameter.name: parameter for parameter in problem.free}
     if name not in free:
@@ -150,6 +149,11 @@ def profile(problem: Problem, name: str, solution: Solution, fit: Fit) -> Profil
         raise ProblemError(
             f"{problem.place}: Problem {problem.name!r}: parameter {name!r} {reason}; its free parameters are "
             f"{', '.join(free) or 'none'}"
+        )
+    if solution.dynamics == "estimated" and not math.isfinite(solution.log_likelihood):
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r}: a profile needs the likelihood, which this fit does not have; "
+            "take smooth friction and backend lm, or give a state_weight"
         )
     walk = _Walk(problem, free[name], solution, fit)
     walk.go(-1)

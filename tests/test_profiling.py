@@ -119,6 +119,12 @@ def test_without_a_weight_the_profile_is_that_of_the_likelihood() -> None:
     assert "the estimate is no maximum" in replace(b, points=(better, *b.points[1:])).verdict
 
 
+def test_estimated_noise_without_a_likelihood_has_no_profile(solution: Solution) -> None:
+    blind = replace(solution, dynamics="estimated", log_likelihood=math.nan)
+    with pytest.raises(ProblemError, match="a profile needs the likelihood"):
+        problem().profile("J", blind)
+
+
 def test_the_profile_of_a_nearly_linear_parameter_is_straight(J: Profile, solution: Solution) -> None:
     assert J.estimate == solution["J"].estimate
     assert J.interval == pytest.approx(J.linear, rel=0.02)
