@@ -99,9 +99,8 @@ def audit(problem: Problem, fit: Callable[[float], Solution] | None = None) -> A
         fit: solves the problem with a step; by default ``problem.solve(step=step)``.
     """
     steps = tuple(problem.step / 2**i for i in range(HALVINGS + 1))
-    first = fit(steps[0]) if fit is not None else problem.solve(step=steps[0])
-    held = problem.with_(state_weight=first.state_weight)  # the data choose it once
-    solutions = [first, *(fit(step) if fit is not None else held.solve(step=step) for step in steps[1:])]
+    solutions = [problem.solve(step=step) if fit is None else fit(step) for step in steps]
+    first = solutions[0]
     names = [name for name, parameter in first.parameters.items() if not parameter.fixed]
     drifts = tuple(
         drift(name, first[name].unit, tuple(s[name].estimate for s in solutions), first[name].std_err) for name in names

@@ -41,14 +41,12 @@ def prepare(problem: Problem, folder: Path | None, label: str, several: bool) ->
 def work(job: Job, arguments: Namespace, interruption: Interruption) -> bool:
     """Fit, write and show; True if all fits converged."""
     limits = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
-    names, problem = [parameter.name for parameter in job.problem.free], job.problem
+    names = [parameter.name for parameter in job.problem.free]
 
     def fit(step: float) -> Solution:
-        nonlocal problem
         label = f"{job.label}, step {number(step, 6)} s"
         with progress.SolverLine(label, names, progress.wanted(arguments.quiet)) as line:
-            solution = problem.solve(arguments.backend, callback=line.show, step=step, **limits)
-        problem = problem.with_(state_weight=solution.state_weight)  # the data choose it once
+            solution = job.problem.solve(arguments.backend, callback=line.show, step=step, **limits)
         if interruption.asked:  # the solver took it for the end of its fit
             raise KeyboardInterrupt
         return solution

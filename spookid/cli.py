@@ -235,8 +235,9 @@ def _add_fit(parser: _Parser) -> None:
         "--state-weight",
         type=_weight,
         metavar="K",
-        help="weight of the squared impulse residuals; auto lets the data choose it; inf, with --stepper variational, "
-        "makes them zero",
+        help="where the weight of the equations of motion comes from: auto (the default) estimates the sizes of "
+        "disturbances and sensor noise with the parameters, a number is the paper's κ, inf makes the dynamics hard "
+        "(stepper variational)",
     )
 
 
@@ -265,7 +266,7 @@ def _weight(text: str) -> float | str:
     try:
         return text if text == "auto" else float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number, inf nor auto") from None
 
 
 def _count(text: str) -> int:

@@ -13,7 +13,7 @@ from spookid.crossvalidation import CrossValidation, Fit, crossvalidate
 from spookid.crossvalidation_table import table
 from spookid.errors import ProblemError
 from spookid.interruption import Interruption
-from spookid.problem import AUTO, Problem
+from spookid.problem import Problem
 from spookid.solution import Solution
 
 
@@ -61,14 +61,8 @@ def work(job: Job, arguments: Namespace, interruption: Interruption) -> bool:
 
 
 def _side_by_side(cases: tuple[Case, ...], arguments: Namespace, interruption: Interruption) -> list[CrossValidation]:
-    """Models on the same recordings; a weight that the data choose for the first holds for all."""
-    results: list[CrossValidation] = []
-    for case in cases:
-        problem = case.problem
-        if results and problem.state_weight == AUTO:
-            problem = problem.with_(state_weight=results[0].state_weight)
-        results.append(crossvalidate(problem, _fit(case.name, arguments, interruption), case.name))
-    return results
+    """Models on the same recordings."""
+    return [crossvalidate(case.problem, _fit(case.name, arguments, interruption), case.name) for case in cases]
 
 
 def _fit(label: str, arguments: Namespace, interruption: Interruption) -> Fit:

@@ -79,8 +79,12 @@ def _model(model: CrossValidation) -> dict[str, Any]:
         "name": model.name,
         "stepper": model.stepper,
         "step": model.step,
+        "dynamics": model.dynamics,
         "state_weight": _finite(model.state_weight),
         "recordings": list(model.recordings),
+        "log_likelihood": _finite(model.log_likelihood),
+        "parameters_and_sizes_of_noise": model.count or None,
+        "aic": _finite(model.aic),
         "cost": _finite(model.cost),
         "cv": _finite(model.score),
         "scores": [
@@ -111,7 +115,7 @@ def _finite(value: Any) -> Any:
 
 
 def figure(sets: Sequence[Sequence[CrossValidation]]) -> Figure:
-    """A panel a set: costs on the recording fitted to and on the others."""
+    """A panel a set: scores on the recording fitted to and on the others."""
     from matplotlib.figure import Figure
 
     widest = max(sum(len(model.recordings) for model in models) for models in sets)
@@ -125,7 +129,7 @@ def figure(sets: Sequence[Sequence[CrossValidation]]) -> Figure:
 
 
 def _draw(panel: Axes, models: Sequence[CrossValidation]) -> None:
-    """Own costs as circles, those on other recordings as crosses, a place on the axis for each fit."""
+    """Own scores as circles, those on other recordings as crosses, a place on the axis for each fit."""
     own: list[tuple[int, float]] = []
     others: list[tuple[int, float]] = []
     ticks: list[str] = []
@@ -137,8 +141,10 @@ def _draw(panel: Axes, models: Sequence[CrossValidation]) -> None:
             ticks.append(f"{model.name}\n{recording}")
     panel.plot(*zip(*others, strict=True), "x", color=_ORANGE, label="on each of the others", markersize=6)
     panel.plot(*zip(*own, strict=True), "o", color=_BLUE, label="on the recording fitted to", mfc="none", markersize=8)
-    panel.set_yscale("log")
+    likely = any(model.dynamics == "estimated" for model in models)
+    if not likely:
+        panel.set_yscale("log")
     panel.set_xticks(range(len(ticks)), ticks, fontsize=7, rotation=45, ha="right", rotation_mode="anchor")
     panel.set_xlim(-0.5, len(ticks) - 0.5)
-    panel.set_ylabel("cost over steps")
+    panel.set_ylabel("−2 log L" if likely else "cost over steps")
     panel.grid(alpha=0.3)

@@ -19,7 +19,7 @@ from spookid.factor import Group
 from spookid.influence import Influence
 from spookid.joints import ROWS
 from spookid.kernels import Array
-from spookid.knowledge import at_bounds, disagreement, learn
+from spookid.knowledge import at_bounds, disagreement, learn, papers_weight
 from spookid.outlining import mechanism
 from spookid.parameter import Parameter, substitute
 from spookid.problem import BACKENDS, Problem
@@ -244,7 +244,8 @@ def _answer(
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels.points
     leans = influence(assembly, outcome.point, knowledge, motion)
-    notices = [*assembly.notices, *filter(None, [kernels.notice]), *_redundant(outcome), *_unphysical(problem, values)]
+    notices = [*assembly.notices, *papers_weight(problem), *filter(None, [kernels.notice]), *_redundant(outcome)]
+    notices += _unphysical(problem, values)
     notices += knowledge.notices
     if outcome.status is Status.CONVERGED:
         notices += disagreement(assembly, knowledge.sensitivities)

@@ -66,7 +66,8 @@ def load(directory: FilePath) -> Solution:
         knowledge = schema_reading.sensitivities_of(identifiability, arrays)
         influence = schema_reading.influence_of(recordings, arrays)
     with _reading(folder / MARKER):
-        return schema_reading.solution_of(tree, knowledge, influence, trajectories)
+        normaliser = schema_reading.normaliser_of(arrays)
+        return schema_reading.solution_of(tree, knowledge, influence, trajectories, normaliser)
 
 
 def _write(solution: Solution, folder: Path) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spookid.advice import advise
 from spookid.assembly import Assembly
 from spookid.kernels import Array
+from spookid.problem import Problem
 from spookid.solvers import variances, windows
 from spookid.solvers.contraction import Contraction, linear, pseudo_inverse
 from spookid.solvers.reduction import Reduction
@@ -35,6 +36,8 @@ OBSERVATION = "observation of "
 """How labels of observation rows begin."""
 _TOO_FAR = 3.0
 """A prior gets a notice if the noise of a sensor is not within this factor of its sigma."""
+
+_PAPERS_WEIGHT = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,18 +159,30 @@ def _known_from_priors(assembly: Assembly, evidence: Evidence, result: Sensitivi
 
 def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     """Notices of priors that count too much or too little because the sensors' noise is not what was declared."""
-    if not any(p.prior for p in assembly.problem.free):
+    if assembly.problem.dynamics == "estimated" or not any(p.prior for p in assembly.problem.free):
         return []
+    sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.observations]
     wrong = [
-        f"{o.signal} {o.sigma * ratio:.2g} {o.unit}".rstrip() + f", not {o.sigma:g}"
-        for o in assembly.problem.observations
+        f"{o.signal} {sigma * ratio:.2g} {o.unit}".rstrip() + f", not {sigma:g}"
+        for o, sigma in sigmas
         if (ratio := result.noise.get(o.signal, 1.0)) > 0 and not 1 / _TOO_FAR <= ratio <= _TOO_FAR
     ]
     if not wrong:
         return []
     return [
         f"Priors are weighed against the data by the sensors' sigma, and their noise is another: {'; '.join(wrong)}. "
-        "Give the observations these sigma, and the state weight in proportion, or the priors count wrongly."
+        "Give the observations these sigma, and the state weight in proportion, or leave both out to estimate the "
+        "noise; else the priors count wrongly."
+    ]
+
+
+def papers_weight(problem: Problem) -> list[str]:
+    """A notice to those who give the weight of the paper, which was the default once."""
+    if problem.dynamics != "weight" or problem.weight != _PAPERS_WEIGHT:
+        return []
+    return [
+        f"state_weight={_PAPERS_WEIGHT:g} is the paper's weight; estimates and errors hang on it. Leave it out to "
+        "estimate the noise."
     ]
 
 

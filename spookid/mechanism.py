@@ -64,6 +64,7 @@ class SensorOutline:
     title: str
     """What it measures."""
     sigma: float
+    """Standard deviation of its noise as it was given; NaN if it was estimated."""
     unit: str
 
 

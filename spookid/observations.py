@@ -69,7 +69,7 @@ class Sensor(Protocol):
 
     @property
     def sigma(self) -> float | None:
-        """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given state weight."""
+        """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given weight."""
 
     @property
     def unit(self) -> str:
@@ -228,7 +228,8 @@ def _check_sigma(sensor: Sensor) -> None:
     if not (isinstance(sensor.sigma, Real) and math.isfinite(sensor.sigma) and sensor.sigma > 0):
         kind = type(sensor).__name__
         raise ProblemError(
-            f"{sensor.place}: {kind} of {sensor.signal!r} has sigma {sensor.sigma!r}; it must be positive, or None to estimate it"
+            f"{sensor.place}: {kind} of {sensor.signal!r} has sigma {sensor.sigma!r}; it must be positive, or None to "
+            "estimate it"
         )
 
 

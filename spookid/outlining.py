@@ -19,6 +19,7 @@ from spookid.mechanism import (
     SensorOutline,
     Vector,
 )
+from spookid.observations import Sensor
 from spookid.parameter import is_constant, substitute
 from spookid.problem import Problem
 
@@ -43,7 +44,7 @@ def mechanism(problem: Problem, values: Values) -> Mechanism:
         bodies=tuple(_body(body, values) for body in model.bodies),
         hinges=tuple(_hinge(joint, values) for joint in model.joints),
         motors=tuple(_motor(motor, values) for motor in model.motors),
-        sensors=tuple(SensorOutline(s.signal, s.title, math.nan if s.sigma is None else float(s.sigma), s.unit) for s in problem.observations),
+        sensors=tuple(_sensor(sensor, problem) for sensor in problem.observations),
         gravity=_vector(model.gravity, values),
     )
 
@@ -85,6 +86,11 @@ def _motor(motor: Motor, values: Values) -> MotorOutline:
     if not _is_zero(motor.shaft_inertia):
         quantities.append(_quantity("shaft inertia", motor.shaft_inertia, "kg m^2", values))
     return MotorOutline(motor.hinge.name, motor.signal, tuple(quantities))
+
+
+def _sensor(sensor: Sensor, problem: Problem) -> SensorOutline:
+    own = math.nan if problem.dynamics == "estimated" else 1.0
+    return SensorOutline(sensor.signal, sensor.title, own if sensor.sigma is None else float(sensor.sigma), sensor.unit)
 
 
 def _quantity(name: str, formula: ca.SX, unit: str, values: Values) -> Quantity:

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from spookid.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widths
-from spookid.knowledge import foresee
+from spookid.knowledge import foresee, papers_weight
+from spookid.observations import Sensor
 from spookid.parameter import parameters_in
-from spookid.problem import AUTO, Problem
-from spookid.summary import bounds, number, weak_words
+from spookid.problem import Problem
+from spookid.summary import bounds, number, quantity, weak_words, weight_words
 from spookid.uncertainty import WEAK
 
 _NARROWEST = 16
@@ -49,7 +50,7 @@ def _mechanism(problem: Problem, width: int) -> list[str]:
     free = [body.name for body in model.bodies if body.free]
     joints = [f"{j.name} ({j.parent.body.name} to {j.child.body.name})" for j in model.joints]
     motors = [f"{m.signal} on {m.hinge.name}" for m in model.motors]
-    sensors = [f"{o.signal}: {o.title} (sigma {number(o.sigma)} {o.unit})" for o in problem.observations]
+    sensors = [f"{o.signal}: {o.title} (sigma {_sigma(problem, o)})" for o in problem.observations]
     labelled = [
         ("Bodies", [body.name + (" (free)" if body.name in free else "") for body in model.bodies]),
         ("Hinges", joints),
@@ -59,6 +60,12 @@ def _mechanism(problem: Problem, width: int) -> list[str]:
     return [
         line for label, names in labelled if names for line in _wrapped(", ".join(names), width, _label(label, names))
     ]
+
+
+def _sigma(problem: Problem, sensor: Sensor) -> str:
+    if sensor.sigma is None and problem.dynamics == "estimated":
+        return "estimated"
+    return quantity(1.0 if sensor.sigma is None else sensor.sigma, sensor.unit, 4)
 
 
 def _label(label: str, names: Sequence[str]) -> str:
@@ -91,10 +98,9 @@ def _parameters(problem: Problem) -> list[Row]:
 
 def _settings(assembly: Assembly, width: int) -> list[str]:
     problem = assembly.problem
-    weight = "auto" if problem.state_weight == AUTO else number(problem.weight, 6)
     text = (
         f"stepper {problem.stepper.name}, friction {problem.friction}, step h = {number(problem.step, 6)} s, "
-        f"state weight κ = {weight}, cutoff of the initial guess {number(problem.cutoff)} Hz"
+        f"{weight_words(problem.dynamics, problem.weight)}, cutoff of the initial guess {number(problem.cutoff)} Hz"
     )
     lines = _wrapped(text, width, "Settings    ")
     rubbing = [
@@ -140,7 +146,7 @@ def _identifiability(assembly: Assembly, width: int) -> list[str]:
 
 
 def _notices(assembly: Assembly, width: int) -> list[str]:
-    notices = [*assembly.notices, *_silent_motors(assembly)]
+    notices = [*assembly.notices, *papers_weight(assembly.problem), *_silent_motors(assembly)]
     lines = [line for notice in dict.fromkeys(notices) for line in _wrapped(notice, width, "  - ")]
     return ["Notices", *lines] if lines else []
 

@@ -94,7 +94,9 @@ class Problem:
     def _check_settings(self) -> None:
         for name in ("step", "state_weight", "friction_width", "cutoff"):
             value = getattr(self, name)
-            if (value is None and name in ("friction_width", "state_weight")) or value == AUTO and name == "state_weight":
+            if name == "friction_width" and value is None:
+                continue
+            if name == "state_weight" and (value is None or value == AUTO):
                 continue
             finite = isinstance(value, Real) and (math.isfinite(value) or name == "state_weight")
             if not (finite and value > 0):
@@ -274,9 +276,16 @@ class Problem:
         from spookid.replay import simulate
 
         problem = self.with_(**options)
-        drawn = {"noise": noise, "seed": seed}
         return simulate(
-            problem, parameters, duration, initial, recording=recording, inputs=inputs, progress=progress, **drawn
+            problem,
+            parameters,
+            duration,
+            initial,
+            recording=recording,
+            inputs=inputs,
+            noise=noise,
+            seed=seed,
+            progress=progress,
         )
 
 

@@ -73,6 +73,7 @@ def _entry(profile: Profile) -> dict[str, Any]:
             {
                 "value": point.value,
                 "cost": _finite(point.cost),
+                "log_likelihood": _finite(point.log_likelihood),
                 "zeta": _finite(point.zeta),
                 "status": point.status.value,
                 "parameters": dict(point.others),
@@ -123,7 +124,7 @@ def _draw(panel: Axes, profile: Profile) -> None:
                 end, color=_BLUE, linewidth=1, linestyle=":", label=None if i else "likelihood-ratio interval"
             )
     panel.set_xlabel(labelled(profile.name, profile.unit), parse_math=False)
-    panel.set_ylabel("ζ = ±√(rise of cost/s²)")
+    panel.set_ylabel("ζ = ±√(rise of −2 log L)" if profile.likely else "ζ = ±√(rise of cost/s²)")
     panel.set_ylim(-4.5, 4.5)
     panel.xaxis.set_major_locator(MaxNLocator(4))
     panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: number(x, 5)))

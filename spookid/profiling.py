@@ -1,11 +1,14 @@
-"""Profiles: how the cost rises when one parameter is held beside its estimate and all else is fitted again.
+"""Profiles: how the likelihood falls when one parameter is held beside its estimate and all else is fitted again.
 
-D = (C(value) − C_min)/s² is the likelihood-ratio statistic, chi-square with one degree of freedom: the values with D
-below 3.84 are a 95 % interval that needs no linearization (Bates and Watts, Nonlinear Regression Analysis, section
-6.1). ζ = ±√D is a straight line over the value where linearization holds. s² is the squared standard error over what
-it were if all weights said the noise, as for a likelihood that is not that of the data (Kent, Biometrika 69, 1982): the
-impulse residuals and each sensor have noise of their own, so the cost over the degrees of freedom is the variance of
-none of them.
+D = −2 log L(value) + 2 log L_max is the likelihood-ratio statistic, chi-square with one degree of freedom: the values
+with D below 3.84 are a 95 % interval that needs no linearization (Bates and Watts, Nonlinear Regression Analysis,
+section 6.1). ζ = ±√D is a straight line over the value where linearization holds. The noise is estimated again with
+the parameter held.
+
+With a given state weight there is no likelihood, and D = (C(value) − C_min)/s² with the cost C. s² is the squared
+standard error over what it were if all weights said the noise, as for a likelihood that is not that of the data (Kent,
+Biometrika 69, 1982): the impulse residuals and each sensor have noise of their own, so the cost over the degrees of
+freedom is the variance of none of them.
 """
 
 from __future__ import annotations
@@ -33,6 +36,10 @@ _TOO_FAR = 4.0
 """A first point with a larger ζ is taken back."""
 _MOST_POINTS = 15
 """On one side."""
+_CHEAPER = 1e-6
+"""Share by which a cost is lower than another that is not the least."""
+_LIKELIER = 0.02
+"""Difference of −2 log L from which on one fit is likelier than another; solvers stop at less."""
 _SHARE = 0.1
 """First step of a parameter without a standard error, as a share of its value."""
 
@@ -51,6 +58,8 @@ class ProfilePoint:
     status: Status
     others: Mapping[str, float]
     """Estimates of the other free parameters."""
+    log_likelihood: float = math.nan
+    """NaN where there is none."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,9 @@ class Profile:
         """What the interval says, in a sentence."""
         if not self.converged:
             return "No verdict: a fit did not converge."
-        if min(point.cost for point in self.points) < self._cost * (1 - 1e-6):
+        if self.likely and max(p.log_likelihood for p in self.points) > self._center.log_likelihood + _LIKELIER / 2:
+            return "A fit beside the estimate is likelier: the estimate is no maximum; solve again from there."
+        if not self.likely and min(p.cost for p in self.points) < self._center.cost * (1 - _CHEAPER):
             return "A fit beside the estimate costs less: the estimate is no minimum; solve again from there."
         low, high = self.interval
         if math.isinf(low) or math.isinf(high):
@@ -104,8 +115,13 @@ class Profile:
         return f"The likelihood-ratio interval is {ratio:.2g} times as wide as the linearized one; trust the former."
 
     @property
-    def _cost(self) -> float:
-        return next(point.cost for point in self.points if point.value == self.estimate)
+    def likely(self) -> bool:
+        """True if ζ is that of a likelihood, False if it is that of the cost."""
+        return math.isfinite(self._center.log_likelihood)
+
+    @property
+    def _center(self) -> ProfilePoint:
+        return next(point for point in self.points if point.value == self.estimate)
 
     def _end(self, side: int) -> float:
         """Where ζ crosses its critical value, on a straight line between points."""
@@ -125,7 +141,7 @@ def profile(problem: Problem, name: str, solution: Solution, fit: Fit) -> Profil
         fit: solves a problem with the parameter fixed, warm-started from the neighbour's solution.
 
     Raises:
-        ProblemError: for a parameter that is unknown or fixed.
+        ProblemError: for a parameter that is unknown or fixed, or noise estimated without a likelihood.
     """
     free = {parameter.name: parameter for parameter in problem.free}
     if name not in free:
@@ -134,7 +150,12 @@ def profile(problem: Problem, name: str, solution: Solution, fit: Fit) -> Profil
             f"{problem.place}: Problem {problem.name!r}: parameter {name!r} {reason}; its free parameters are "
             f"{', '.join(free) or 'none'}"
         )
-    walk = _Walk(problem.with_(state_weight=solution.state_weight), free[name], solution, fit)
+    if solution.dynamics == "estimated" and not math.isfinite(solution.log_likelihood):
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r}: a profile needs the likelihood, which this fit does not have; "
+            "take smooth friction and backend lm, or give a state_weight"
+        )
+    walk = _Walk(problem, free[name], solution, fit)
     walk.go(-1)
     walk.go(1)
     estimate = solution[name]
@@ -207,7 +228,13 @@ class _Walk:
         return self.fit(held, near)
 
     def _point(self, value: float, solution: Solution, side: int) -> ProfilePoint:
-        rise = (solution.cost.total - self.solution.cost.total) / self.noise if self.noise > 0 else math.nan
+        rise = self._rise(solution)
         others = {p.name: solution.values[p.name] for p in self.problem.free if p.name != self.parameter.name}
         zeta = side * math.sqrt(max(rise, 0.0)) if math.isfinite(rise) else math.nan
-        return ProfilePoint(value, solution.cost.total, zeta, solution.status, others)
+        return ProfilePoint(value, solution.cost.total, zeta, solution.status, others, solution.log_likelihood)
+
+    def _rise(self, solution: Solution) -> float:
+        """D."""
+        if math.isfinite(self.solution.log_likelihood):
+            return 2 * (self.solution.log_likelihood - solution.log_likelihood)
+        return (solution.cost.total - self.solution.cost.total) / self.noise if self.noise > 0 else math.nan

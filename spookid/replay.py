@@ -13,7 +13,7 @@ import numpy as np
 from spookid.assembly import Evidence, gather, numbers, slip_widths
 from spookid.errors import ProblemError, shown
 from spookid.exact import ExactStepper
-from spookid.factor import Constant
+from spookid.factor import Constant, measured_noise
 from spookid.initialization import closing_rows
 from spookid.kernels import Array, contiguous
 from spookid.kinematics import follow, place, rest_angles
@@ -58,8 +58,8 @@ def simulate(
             recording, else all hinges at rest.
         recording: which of the problem's recordings gives the inputs and the default start and duration.
         inputs: a recording of the motors' signals to use instead; without any they are zero.
-        noise: what is random: a Solution, for the noise it found; or sizes by name, disturbances of hinges [N m/√Hz] and
-            standard deviations of signals. By default nothing is.
+        noise: what is random: a Solution, for the noise it found; or sizes by name, disturbances of hinges [N m/√Hz]
+            and standard deviations of signals, of both where a signal is called like a hinge. By default nothing is.
         seed: of the random numbers.
         progress: wraps the iteration over the steps, as a progress bar does.
 
@@ -86,18 +86,21 @@ def simulate(
 
 
 def _sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
-    """Sizes of noise by the names of hinges and signals; None if nothing is random."""
+    """Sizes of noise by the names of hinges, and of signals by ``measured_noise``; None if nothing is random."""
     if noise is None:
         return None
     if isinstance(noise, Solution):
-        return {name: n.density if n.kind == "disturbance" else n.std for n in noise.noise for name in n.names}
+        moving = {name: n.density for n in noise.noise if n.kind == "disturbance" for name in n.names}
+        return moving | {measured_noise(name): n.std for n in noise.noise if n.kind == "sensor" for name in n.names}
     known = {joint.name for joint in problem.model.joints} | {o.signal for o in problem.observations}
     for name, size in noise.items():
         if name not in known:
             raise ProblemError(f"{problem.place}: noise names {name!r}; there are {', '.join(sorted(known))}")
         if not (isinstance(size, Real) and math.isfinite(size) and size >= 0):
-            raise ProblemError(f"{problem.place}: noise of {name!r} is {shown(size)}; give a number that is not negative")
-    return {name: float(size) for name, size in noise.items()}
+            raise ProblemError(
+                f"{problem.place}: noise of {name!r} is {shown(size)}; give a number that is not negative"
+            )
+    return {key: float(size) for name, size in noise.items() for key in (name, measured_noise(name))}
 
 
 def _impulses(problem: Problem, sizes: Mapping[str, float], steps: int, rng: np.random.Generator) -> Array:
@@ -268,7 +271,7 @@ def _recording(
     shown = unwrapped(predict(problem, states, constants), [o.period for o in problem.observations])
     bodies = len(problem.model.bodies)
     signals = {
-        o.signal: shown[:, i] + sizes.get(o.signal, 0.0) * rng.standard_normal(len(shown))
+        o.signal: shown[:, i] + sizes.get(measured_noise(o.signal), 0.0) * rng.standard_normal(len(shown))
         for i, o in enumerate(problem.observations)
     }
     signals |= {signal: u[:, i] for i, signal in enumerate(problem.model.signals)}

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from spookid import report_plot
-from spookid.mechanism import Quantity
+from spookid.mechanism import Quantity, SensorOutline
 from spookid.solution import Estimate, Solution
 from spookid.summary import (
     bounds,
+    deviation,
+    is_seen,
     misfit,
     number,
     quantity,
@@ -23,6 +25,7 @@ from spookid.summary import (
     superscripts,
     uncertain,
     weak_words,
+    weight_words,
 )
 from spookid.uncertainty import WEAK
 
@@ -126,10 +129,36 @@ def mechanism(solution: Solution) -> dict[str, Any] | None:
         ),
         "sensors": Table(
             ("signal", "what it is", "standard deviation"),
-            [(s.signal, s.title, quantity(s.sigma, superscripts(s.unit))) for s in parts.sensors],
+            [(s.signal, s.title, _sigma(s, solution)) for s in parts.sensors],
         ),
         "gravity": "(" + ", ".join(number(g) for g in parts.gravity) + ")",
     }
+
+
+def _sigma(sensor: SensorOutline, solution: Solution) -> str:
+    """Its standard deviation as it was given, or as it was estimated."""
+    if math.isfinite(sensor.sigma):
+        return quantity(sensor.sigma, superscripts(sensor.unit))
+    known = [n for n in solution.noise if n.kind == "sensor" and sensor.signal in n.names]
+    return f"{deviation(known[0].std, superscripts(sensor.unit))}, estimated" if known else "estimated"
+
+
+def noise(solution: Solution) -> Table:
+    """A row for each size of noise that was estimated or given with the parameters."""
+    rows = []
+    for n in solution.noise:
+        moving, unit = n.kind == "disturbance", superscripts(n.unit)
+        error = "given" if n.given else f"± {100 * n.error:.2g} %" if math.isfinite(n.error) else ""
+        rows.append(
+            (
+                f"{'disturbance of ' if moving else ''}{', '.join(n.names)}",
+                deviation(n.std, unit) if is_seen(n) else "none seen",
+                error,
+                f"{quantity(n.density, unit)}/√Hz" if moving and is_seen(n) else "",
+                deviation(n.resolution, unit) if n.resolution > 0 else "",
+            )
+        )
+    return Table(("noise", "standard deviation", "its error", "density", "resolution"), rows)
 
 
 def _coefficients(quantities: Sequence[Quantity]) -> str:
@@ -201,8 +230,8 @@ def residual_picture(solution: Solution) -> str:
 
 def impulses(solution: Solution) -> str:
     """How far the motion is from the mechanics, in a sentence."""
-    if math.isinf(solution.state_weight):
-        return "The state weight is infinite: the motion obeys the mechanics."
+    if solution.dynamics == "hard":
+        return "The dynamics are hard: the motion obeys the mechanics."
     lacking = np.concatenate([np.zeros(0), *(t.impulse_residual.ravel() for t in solution.trajectories)])
     known = np.abs(lacking[np.isfinite(lacking)])
     if not known.size:
@@ -220,6 +249,10 @@ def cost(solution: Solution) -> Table:
     if c.prior or first.prior:
         parts.append(("prior", c.prior, first.prior))
     rows = [(name, number(end), number(begin)) for name, end, begin in (*parts, ("total", c.total, first.total))]
+    if solution.dynamics == "estimated":  # over sizes of noise that have changed since
+        rows = [(name, end, "") for name, end, _ in rows]
+    if math.isfinite(solution.log_likelihood):
+        rows.append(("log-likelihood of the data, states integrated out", f"{solution.log_likelihood:.1f}", ""))
     return Table(("part", "at the solution", "at the initial guess"), rows)
 
 
@@ -289,13 +322,12 @@ def convergence(solution: Solution) -> str:
 def provenance(solution: Solution, key: str, date: str) -> list[tuple[str, str]]:
     """Settings, sizes, times and versions."""
     size, times = solution.size, solution.times
-    weight = "infinite" if math.isinf(solution.state_weight) else number(solution.state_weight, 6)
     facts = [
         ("Folder", f"{key}, written {date}"),
         ("Solver", f"{solution.backend}, {solution.iterations} accepted steps; {solution.detail}"),
         ("Time stepping", f"{solution.stepper}, step h = {number(solution.step, 6)} s"),
         ("Friction", solution.friction),
-        ("State weight κ", weight),
+        ("Dynamics", weight_words(solution.dynamics, solution.state_weight)),
         (
             "Size",
             f"recordings {size.recordings:,}; steps {size.steps:,}; unknowns of states {size.states:,}; "

@@ -86,6 +86,7 @@ def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
         "fixed_names": np.array(influence.fixed_names, dtype=np.str_),
         "d_fixed": influence.fixed,
         **{f"{name}_{i}": array for name, arrays in along.items() for i, array in enumerate(arrays)},
+        **({} if solution.normaliser is None else {"normaliser": solution.normaliser}),
     }
 
 

@@ -31,11 +31,19 @@ Heading = tuple[str, tuple[str, ...], tuple[str, ...], tuple[float | None, ...]]
 
 
 def solution_of(
-    tree: Tree, knowledge: Sensitivities, influence: Influence, trajectories: tuple[Trajectory, ...]
+    tree: Tree,
+    knowledge: Sensitivities,
+    influence: Influence,
+    trajectories: tuple[Trajectory, ...],
+    normaliser: Array | None = None,
 ) -> Solution:
     """The Solution that ``document`` described; ``tree`` is ``restored``."""
     return Solution(
-        **{name: _text(tree[name]) for name in ("problem", "backend", "stepper", "friction", "detail")},
+        problem=_text(tree["problem"]),
+        backend=_text(tree["backend"]),
+        stepper=_text(tree["stepper"]),
+        friction=_text(tree["friction"]),
+        detail=_text(tree["detail"]),
         step=_number(tree["step"]),
         state_weight=_number(tree["state_weight"]),
         status=Status(tree["status"]),
@@ -55,6 +63,7 @@ def solution_of(
         trajectories=trajectories,
         notices=tuple(_text(notice) for notice in tree["notices"]),
         mechanism=_perhaps(Mechanism, tree.get("mechanism")),
+        normaliser=normaliser,
     )
 
 
@@ -62,7 +71,7 @@ def _noise(tree: Tree) -> tuple[Noise, ...]:
     """Each size once, though it stands under every name that it belongs to."""
     kinds = (("disturbance", tree["disturbance"]), ("sensor", tree["sensors"]))
     found = [_read(Noise, {**node, "kind": kind}) for kind, nodes in kinds for node in nodes.values()]
-    return tuple(dict.fromkeys(found))
+    return tuple({(noise.kind, noise.names): noise for noise in found}.values())
 
 
 def restored(tree: Tree) -> Tree:
@@ -99,6 +108,11 @@ def sensitivities_of(identifiability: Tree, arrays: Arrays) -> Sensitivities:
         dispersion=_shaped(arrays, "dispersion", (len(names),)),
         **identifiability,
     )
+
+
+def normaliser_of(arrays: Arrays) -> Array | None:
+    """What a fit that goes on at the noise found needs, from the content of ``sensitivities.npz``; None without it."""
+    return _shaped(arrays, "normaliser", (None,)) if "normaliser" in arrays else None
 
 
 def influence_of(recordings: list[Heading], arrays: Arrays) -> Influence:

@@ -106,12 +106,13 @@ def _facts(problem: Problem) -> list[object]:
         problem.name,
         [(body.name, body.free) for body in model.bodies],
         [(joint.name, joint.parent.body.name, joint.child.body.name) for joint in model.joints],
-        [(motor.hinge.name, motor.signal) for motor in model.motors],
+        [(motor.hinge.name, motor.signal, motor.measured) for motor in model.motors],
         [(s.signal, s.sigma, s.unit, s.period, s.title) for s in problem.observations],
         [(p.name, p.lower, p.upper, p.prior) for p in problem.parameters],
         sorted(problem.guess.items()),
         sorted(problem.fixed),
-        [getattr(problem, name) for name in (*_NUMBERS, "friction")],
+        [problem.step, problem.dynamics, problem.weight, problem.friction_width, problem.cutoff, problem.friction],
+        [joint.disturbance for joint in model.joints],
         problem.stepper,
     ]
 

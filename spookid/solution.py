@@ -80,7 +80,7 @@ class Cost:
     """Weighted sums of squared residuals."""
 
     state: float
-    """κ Σ|Δp|²."""
+    """κ Σ|Δp|²; where the noise is estimated the squares of what disturbs the motion over its size."""
     observation: float
     """Σ|Δy/σ|²."""
     prior: float = 0.0
@@ -161,7 +161,8 @@ class Trajectory:
     predicted: Array
     """(N, n_o), on the branch of the angle that is nearest to the observation."""
     impulse_residual: Array
-    """(N, 12 n_b): (Δp_q, Δp_u) [N s, N m s] of the step that ends at t; the first row belongs to the initial state."""
+    """(N, 12 n_b): (Δp_q, Δp_u) [N s, N m s] of the step that ends at t; the first row belongs to the initial state.
+    Where the noise is estimated (N, n): random impulses about the hinges and on the free bodies."""
     multipliers: Array
     """(N, rows): constraint impulses λ of the step that begins at t [N s, N m s]; the last row is NaN."""
     friction: Array
@@ -210,8 +211,8 @@ class Solution:
     mechanism: Mechanism | None = None
     """None if it was read from a folder that does not hold it."""
     normaliser: Array | None = field(default=None, repr=False)
-    """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this noise; it
-    is not saved."""
+    """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
+    noise."""
 
     @property
     def message(self) -> str:

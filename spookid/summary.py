@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from spookid.kernels import Array
-from spookid.solution import Cost, Estimate, Solution, Trajectory
+from spookid.solution import Cost, Estimate, Noise, Solution, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import AT_BOUND, IMPULSES, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
 
@@ -28,10 +28,23 @@ _ERRORS_FROM = (
     "Standard errors are linearized, for noise as the residuals show it: one variance for the impulses, one for each "
     "sensor. These are estimates too: ± 1.96 standard errors are Student's interval of 95 %."
 )
+_ERRORS_FROM_LIKELIHOOD = (
+    "Standard errors are linearized, from the marginal likelihood of parameters and noise: ± 1.96 of them is an "
+    "interval of 95 %."
+)
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
 _WEAK_VERDICT = "Until then these estimates mean little."
 _WEAK_IF_WHITE = "How hardly the data see what they see is told for white noise, which a notice below doubts."
-_STATE_COST = "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics"
+_STATE_COST = {
+    "estimated": "squares of what disturbs the motion over its size",
+    "hard": "infinite weight: the motion obeys the mechanics",
+    "weight": "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics",
+}
+_DYNAMICS = {
+    "estimated": "estimated (noise of motion and sensors together with the parameters)",
+    "hard": "hard (the motion obeys the mechanics, all noise is the sensors')",
+    "weight": "weighted (impulses that the motion lacks against errors of the sensors, as given)",
+}
 _MOST_DECIMALS = 7
 _MOST_DIGITS = 9
 
@@ -137,6 +150,12 @@ def seconds(time: float) -> str:
     return f"{number(time, 2)} s" if time < 9.95 else f"{time:.0f} s"
 
 
+def weight_words(dynamics: str, weight: float) -> str:
+    """Where the weight of the equations of motion comes from, as a setting."""
+    fixed = {"estimated": "noise estimated", "hard": "hard dynamics"}
+    return fixed.get(dynamics) or f"state weight κ = {number(weight, 6)}"
+
+
 def rms(values: Array) -> float:
     """Root mean square of the finite ones; NaN if there are none."""
     finite = values[np.isfinite(values)]
@@ -167,12 +186,43 @@ def _parameters(solution: Solution) -> list[str]:
     header = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
     lines = ["Parameters", *_table([header, *map(_parameter, estimates)], right=(1,))]
     if any(math.isfinite(estimate.std_err) for estimate in estimates):
+        origin = _ERRORS_FROM_LIKELIHOOD if solution.dynamics == "estimated" else _ERRORS_FROM
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
-        lines += _wrapped(" ".join([_ERRORS_FROM, *conditional]))
-    return [*lines, *_noise(solution.sensitivities.noise)]
+        lines += _wrapped(" ".join([origin, *conditional]))
+    return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
 
 
-def _noise(noise: Mapping[str, float]) -> list[str]:
+def _noise(solution: Solution) -> list[str]:
+    """The sizes of noise that were estimated."""
+    if not solution.noise:
+        return []
+    return _wrapped(f"Noise found: {'; '.join(noise_words(noise, solution.step) for noise in solution.noise)}.")
+
+
+def noise_words(noise: Noise, step: float) -> str:
+    """A size of noise in physical units."""
+    names, given = ", ".join(noise.names), " (given)" if noise.given else ""
+    if noise.kind != "disturbance":
+        steps = f", its resolution is {deviation(noise.resolution, noise.unit)}" if noise.resolution > 0 else ""
+        return f"{names} {deviation(noise.std, noise.unit) if is_seen(noise) else 'none seen'}{given}{steps}"
+    if not is_seen(noise):
+        return f"disturbance of {names} none seen"
+    interval = f"{number(1000 * step, 6)} ms" if step < 0.1 else f"{number(step, 6)} s"
+    density = f"{quantity(noise.density, noise.unit)}/√Hz"
+    return f"disturbance of {names} {quantity(noise.std, noise.unit)} rms over a step of {interval} ({density}){given}"
+
+
+def is_seen(noise: Noise) -> bool:
+    """True if the data tell its size, or it was given."""
+    return noise.given or math.isfinite(noise.error)
+
+
+def deviation(value: float, unit: str) -> str:
+    """A standard deviation with its unit, of small angles in mrad."""
+    return quantity(1000 * value, "mrad") if unit == "rad" and value < 0.1 else quantity(value, unit)
+
+
+def _residual_noise(noise: Mapping[str, float]) -> list[str]:
     """What the residuals say of the noise, against what the weights say."""
     if not noise:
         return []
@@ -250,16 +300,24 @@ def _worst(trajectories: Sequence[Trajectory], column: int) -> str:
 
 def _cost(solution: Solution) -> list[str]:
     cost = solution.cost
-    exact = math.isinf(solution.state_weight)
-    meaning = "infinite weight: the motion obeys the mechanics" if exact else _STATE_COST
-    terms = [("state", cost.state, meaning)]
+    terms = [("state", cost.state, _STATE_COST[solution.dynamics])]
     terms.append(("observation", cost.observation, "Σ|Δy/σ|²"))
     if cost.prior:
         terms.append(("prior", cost.prior, "Σ|(θ − mean)/sigma|²"))
     rows = [(name, number(value), _share(value, cost), meaning) for name, value, meaning in terms]
-    first = solution.history[0].cost if solution.history else cost
-    rows.append(("total", number(cost.total), "", f"{number(first.total)} at the initial guess"))
-    return ["Cost", *_table(rows, right=(1, 2))]
+    return ["Cost", *_table([*rows, *_totals(solution)], right=(1, 2))]
+
+
+def _totals(solution: Solution) -> list[tuple[str, ...]]:
+    """The total, and the likelihood where there is one; costs over other sizes of noise are no measure."""
+    total = number(solution.cost.total)
+    if solution.dynamics != "estimated":
+        first = solution.history[0].cost if solution.history else solution.cost
+        return [("total", total, "", f"{number(first.total)} at the initial guess")]
+    rows: list[tuple[str, ...]] = [("total", total, "", "")]
+    if math.isfinite(solution.log_likelihood):
+        rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", "of the data, states integrated out"))
+    return rows
 
 
 def _share(value: float, cost: Cost) -> str:
@@ -287,13 +345,19 @@ def _work(solution: Solution) -> list[str]:
         f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} "
         f"(evaluate {seconds(times.evaluate)}, factorize {seconds(times.factorize)}, rest {seconds(rest)})"
     )
-    weight = "infinite" if math.isinf(solution.state_weight) else f"= {number(solution.state_weight, 6)}"
     settings = (
         f"backend {solution.backend}, stepper {solution.stepper}, friction {solution.friction}, "
-        f"step h = {number(solution.step, 6)} s, state weight κ {weight}"
+        f"step h = {number(solution.step, 6)} s, {weight_words(solution.dynamics, solution.state_weight)}"
     )
     versions = ", ".join(f"{name} {version}" for name, version in solution.versions.items())
-    labelled = (("Size", sizes), ("Time", where), ("Settings", settings), ("Versions", versions))
+    dynamics = _DYNAMICS[solution.dynamics]
+    labelled = (
+        ("Size", sizes),
+        ("Time", where),
+        ("Settings", settings),
+        ("Dynamics", dynamics),
+        ("Versions", versions),
+    )
     return [line for label, text in labelled for line in _wrapped(text, f"{label:<10}")]
 
 

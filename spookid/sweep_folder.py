@@ -157,6 +157,7 @@ def _point(point: Point) -> dict[str, Any]:
         "message": point.message,
         "iterations": point.iterations,
         "cost": {**_numbers(asdict(point.cost)), "total": _finite(point.cost.total)},
+        "log_likelihood": _finite(point.log_likelihood),
         "parameters": {name: _numbers(asdict(estimate)) for name, estimate in point.parameters.items()},
         "seconds": _finite(point.seconds),
     }
@@ -172,6 +173,7 @@ def _point_of(tree: Mapping[str, Any], values: Mapping[str, Choice]) -> Point:
         cost=cost,
         parameters={name: _estimate_of(node) for name, node in tree["parameters"].items()},
         seconds=_known(tree["seconds"]),
+        log_likelihood=_known(tree["log_likelihood"]),
     )
 
 

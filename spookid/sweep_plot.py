@@ -54,7 +54,7 @@ def figures(sweep: Sweep) -> list[Figure]:
 
 
 def _curves(sweep: Sweep, axes: Sequence[Axis], points: Sequence[Point], title: str) -> Figure:
-    """A panel for the cost, the iterations, and each parameter; a line for each value of the second axis."""
+    """A panel for cost or likelihood, iterations, and each parameter; a line for each value of the second axis."""
     lines: Lines = [("", points)]
     if len(axes) == 2:
         name = axes[1].name
@@ -63,7 +63,10 @@ def _curves(sweep: Sweep, axes: Sequence[Axis], points: Sequence[Point], title: 
         ]
     along = _Along(axes[0], sweep.unit(axes[0].name))
     figure, panels = _panels(2 + len(sweep.estimated), title)
-    _costs(panels[0], along, lines)
+    if sweep.likely:
+        _likelihoods(panels[0], along, lines)
+    else:
+        _costs(panels[0], along, lines)
     panels[1].set_title("iterations", fontsize=10, loc="left")
     for (_, members), style in zip(lines, _styles(lines), strict=True):
         _line(panels[1], along, members, [float(p.iterations) if p.status else math.nan for p in members], style)
@@ -116,6 +119,12 @@ def _styles(lines: Lines) -> list[dict[str, Any]]:
         {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKERS[i % len(_MARKERS)], "markersize": 4.5}
         for i in range(len(lines))
     ]
+
+
+def _likelihoods(panel: Axes, along: _Along, lines: Lines) -> None:
+    panel.set_title("log-likelihood", fontsize=10, loc="left")
+    for (_, members), style in zip(lines, _styles(lines), strict=True):
+        _line(panel, along, members, [p.log_likelihood for p in members], style)
 
 
 def _costs(panel: Axes, along: _Along, lines: Lines) -> None:
@@ -191,9 +200,12 @@ def _legend(figure: Figure, lines: Lines, points: Sequence[Point]) -> None:
 
 
 def _maps(sweep: Sweep, axes: Sequence[Axis], points: Sequence[Point], title: str) -> Figure:
-    """A map of the cost, the iterations, and each parameter."""
+    """A map of cost or likelihood, iterations, and each parameter."""
+    measure: tuple[str, Callable[[Point], float]] = ("cost", lambda p: p.cost.total)
+    if sweep.likely:
+        measure = ("log-likelihood", lambda p: p.log_likelihood)
     pictures: list[tuple[str, Callable[[Point], float]]] = [
-        ("cost", lambda p: p.cost.total),
+        measure,
         ("iterations", lambda p: float(p.iterations) if p.status else math.nan),
     ]
     for name, unit in sweep.estimated.items():

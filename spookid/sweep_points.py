@@ -32,6 +32,8 @@ class Point:
     parameters: Mapping[str, Estimate]
     seconds: float
     """Wall time of the whole solve [s]."""
+    log_likelihood: float = math.nan
+    """NaN with a given state weight."""
 
     @property
     def converged(self) -> bool:
@@ -62,6 +64,12 @@ class Sweep:
         estimates = [estimate for point in self.points for estimate in point.parameters.values()]
         return {estimate.name: estimate.unit for estimate in estimates if not estimate.fixed}
 
+    @property
+    def likely(self) -> bool:
+        """True if every point that was solved has a likelihood."""
+        solved = [point for point in self.points if point.status is not None]
+        return bool(solved) and all(math.isfinite(point.log_likelihood) for point in solved)
+
     def unit(self, name: str) -> str:
         """Unit of an axis; empty if it has none."""
         estimates = (point.parameters[name] for point in self.points if name in point.parameters)
@@ -90,7 +98,14 @@ def solve_point(problem: Problem, variant: Variant, values: Mapping[str, Choice]
         return failed(values, f"{type(error).__name__}: {error}", time.perf_counter() - began)
     seconds = time.perf_counter() - began
     return Point(
-        values, solution.status, solution.message, solution.iterations, solution.cost, solution.parameters, seconds
+        values,
+        solution.status,
+        solution.message,
+        solution.iterations,
+        solution.cost,
+        solution.parameters,
+        seconds,
+        solution.log_likelihood,
     )
 
 

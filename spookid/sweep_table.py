@@ -18,7 +18,7 @@ Column = list[str]
 
 
 def table(sweep: Sweep, width: int) -> str:
-    """Axes, outcome, iterations, cost and estimates of every point, in as many blocks as the ``width`` demands."""
+    """Axes, outcome, iterations, cost, likelihood and estimates of every point, in as many blocks as ``width`` asks."""
     axes = [
         _aligned([labelled(one.name, sweep.unit(one.name)), *(word(p.values[one.name]) for p in sweep.points)])
         for one in sweep.axes
@@ -27,6 +27,9 @@ def table(sweep: Sweep, width: int) -> str:
         ["iterations", *(str(p.iterations) if p.status else _MISSING for p in sweep.points)],
         ["cost", *(_known(p.cost.total) for p in sweep.points)],
     ]
+    if any(math.isfinite(p.log_likelihood) for p in sweep.points):
+        likelihoods = (f"{p.log_likelihood:.1f}" if math.isfinite(p.log_likelihood) else _MISSING for p in sweep.points)
+        facts.append(["log-likelihood", *likelihoods])
     if sweep.unsettled:
         facts.insert(0, ["status", *(p.outcome for p in sweep.points)])
     facts += [_estimates(sweep, name, unit) for name, unit in sweep.estimated.items()]
@@ -50,10 +53,11 @@ def comma_separated(sweep: Sweep) -> str:
     writer = csv.writer(text, lineterminator="\n")
     names = list(sweep.estimated)
     errors = [f"{name}_std_err" for name in names]
-    costs = ["cost", "cost_state", "cost_observation", "cost_prior"]
+    costs = ["cost", "cost_state", "cost_observation", "cost_prior", "log_likelihood"]
     writer.writerow([*(one.name for one in sweep.axes), "status", "iterations", *costs, *_mixed(names, errors)])
     for point in sweep.points:
-        numbers = [point.cost.total, point.cost.state, point.cost.observation, point.cost.prior]
+        cost = point.cost
+        numbers = [cost.total, cost.state, cost.observation, cost.prior, point.log_likelihood]
         for name in names:
             estimate = point.parameters.get(name)
             numbers += [estimate.estimate, estimate.std_err] if estimate else [math.nan, math.nan]

@@ -14,6 +14,7 @@ from spookid.observations import State
 from spookid.problem import Problem
 from spookid.sampling import wrap
 from spookid.solution import Trajectory
+from spookid.statistics.noise import sizes
 from spookid.steppers.impulses import StepFunction
 from spookid.transcription import Point
 
@@ -66,7 +67,7 @@ def _trajectory(
         v=states[:, 7 * bodies :].reshape(steps, bodies, 6),
         observed=evidence.observed,
         predicted=beside(predicted, evidence.observed, [o.period for o in problem.observations]),
-        impulse_residual=_impulses(problem, residuals, steps),
+        impulse_residual=_impulses(assembly, residuals, steps),
         multipliers=_multipliers(assembly, evidence, unknowns, constants),
         friction=friction,
         sticks=sticks,
@@ -80,15 +81,27 @@ def _states(problem: Problem, unknowns: Array, constants: tuple[Constant, ...]) 
     return problem.scheme.states(problem.model, poses, unknowns, problem.step)
 
 
-def _impulses(problem: Problem, residuals: dict[str, Array], steps: int) -> Array:
+def _impulses(assembly: Assembly, residuals: dict[str, Array], steps: int) -> Array:
     """Δp of each step, NaN where a step has none, (N, rows)."""
-    weight = np.sqrt(problem.weight) if np.isfinite(problem.weight) else 1.0
-    impulse = residuals["impulse"]
+    weight = np.sqrt(assembly.problem.weight) if np.isfinite(assembly.problem.weight) else 1.0
+    impulse = residuals["impulse"] * _sizes(assembly)
     rows = np.full((steps, impulse.shape[1]), np.nan)
     rows[1 : len(impulse) + 1] = impulse / weight
     if "initial state" in residuals:
         rows[0] = residuals["initial state"] / weight
     return rows
+
+
+def _sizes(assembly: Assembly) -> Array:
+    """Of the noise that each row of the impulses is whitened with; one where none is estimated, (1,) or (rows,)."""
+    factor = next(factor for factor in assembly.transcription.factors if factor.name == "impulse")
+    if not (assembly.noise and factor.noise):
+        return np.ones(1)
+    values, of = [constant.value for constant in assembly.constants], dict[str, float]()
+    for size in sizes(assembly.problem, assembly.settings, assembly.constants):
+        each, scale = len(size.places) // len(size.names), 1.0 if size.kind == "disturbance" else assembly.problem.step
+        of |= {key: scale * values[size.places[i * each]] for i, key in enumerate(size.keys)}
+    return np.array([of[name] for name in factor.noise])
 
 
 def beside(predicted: Array, observed: Array, periods: Sequence[float | None]) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, gravity
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Spook, Variational, gravity
 from spookid.solution import Cost, Solution
 from spookid.solvers.status import Status
 from spookid.uncertainty import WeakDirection
@@ -20,7 +20,10 @@ STEPS = 100
 
 @lru_cache
 def pendulum_problem() -> Problem:
-    """A pendulum with a parameter that is seen well, one to end at its bound, one that is not seen, and a fixed one."""
+    """A pendulum with a parameter that is seen well, one to end at its bound, one that is not seen, and a fixed one.
+
+    With the weight and the stepper of the paper: its solutions have all that a solution can have.
+    """
     J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")
     b = Parameter("b", 0.002, lower=0, unit="N m s")
     J_x = Parameter("J_x", 1e-4, lower=1e-6, upper=1.0, unit="kg m^2")
@@ -29,7 +32,9 @@ def pendulum_problem() -> Problem:
     axle, pivot = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.2, 0, 0), x=(0, 0, 1), y=(1, 0, 0))
     hinge = Hinge("hinge", axle, pivot, viscous=b, compliance=1e-4, damping=0.02)
     model = Model(bodies=[rod], joints=[hinge], gravity=gravity(9.81))
-    return Problem("pendulum", model=model, observations=[HingeAngle(hinge, signal="theta")], fixed=["m"])
+    sensors = [HingeAngle(hinge, signal="theta")]
+    paper = {"state_weight": 100.0, "stepper": Spook()}
+    return Problem("pendulum", model=model, observations=sensors, fixed=["m"], **paper)
 
 
 @lru_cache
@@ -49,6 +54,13 @@ def solution(recordings: int = 1) -> Solution:
     return pendulum_problem().with_(recordings=runs).solve()
 
 
+@lru_cache
+def estimated(recordings: int = 1) -> Solution:
+    """Solved with the defaults: the noise is estimated, too."""
+    runs = [recording(f"release {i}", i) for i in range(recordings)]
+    return pendulum_problem().with_(recordings=runs, state_weight=None, stepper=Variational()).solve()
+
+
 def awkward() -> Solution:
     """A solution with what files and figures find hard: numbers that are not finite, an empty array, odd names."""
     s = solution()
@@ -58,6 +70,7 @@ def awkward() -> Solution:
         problem="Pendel „ü“",
         status=Status.DIVERGED,
         state_weight=math.inf,
+        dynamics="hard",
         cost=Cost(math.nan, math.inf, 2.5),
         history=(replace(s.history[0], cost=Cost(math.inf, math.nan), parameters={"J": -math.inf, "b": math.nan}),),
         parameters={**s.parameters, "J": estimate},

@@ -144,6 +144,13 @@ def test_the_table_is_aligned_and_has_a_dash_for_what_is_not_known() -> None:
 # --- steppers ---
 
 
+def test_an_audit_estimates_the_noise_at_every_step() -> None:
+    found = time_steps.audit(pendulum(Variational(), state_weight=None))
+    assert found.statuses == (Status.CONVERGED,) * 3
+    assert found.drifts[0].order == pytest.approx(2.0, abs=0.2)
+    assert found.drifts[0].extrapolated == pytest.approx(TRUTH["J"], rel=1e-3)
+
+
 @pytest.mark.parametrize(("stepper", "order", "close"), [(Spook(), 1, 0.003), (Variational(), 2, 1e-4)])
 def test_the_estimates_drift_with_the_order_of_the_stepper(
     stepper: Spook | Variational, order: int, close: float
@@ -322,7 +329,8 @@ def test_wrong_input(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(FILE)
     assert "--set c: swing.py has no parameter 'c'" in wrong(path, "--set", "c=1")
     assert "step is -1.0; it must be a positive number" in wrong(path, "--step", "-1")
-    assert "an infinite state_weight needs the stepper Variational()" in wrong(path, "--state-weight", "inf")
+    flags = ("--state-weight", "inf", "--stepper", "spook")
+    assert "an infinite state_weight needs the stepper Variational()" in wrong(path, *flags)
     Path("full").mkdir()
     Path("full/notes.txt").write_text("mine")
     assert "full is not empty and holds no earlier audit.json, so it is left alone" in wrong(path, "--out", "full")

@@ -279,12 +279,25 @@ def test_check_shows_everything(here, capsys, monkeypatch):
         r"  J     0\.02   ≥ 0\.0001  kg m\^2         about the centre of mass, a note that goes on and on and on",
         r"  b     0\.25   ≥ 0       N m s   fixed",
         r"  K     0\.5",
-        r"Settings    stepper spook, friction smooth, step h = 0\.01 s, state weight κ = 10000, .* 10 Hz",
+        r"Settings    stepper variational, friction smooth, step h = 0\.01 s, state weight κ = 10000, cutoff .*",
         r"            friction width pivot 0\.0\d+ rad/s \(1 % of the rms slip rate\)",
-        r"Size        1,214 unknowns \(1,212 of states, 2 of parameters\), 1,311 residuals, [\d,]+ Jac.* .* %\)",
+        r"Size        1,113 unknowns \(1,111 of states, 2 of parameters\), 1,198 residuals, [\d,]+ Jac.*",
         r"  - The input 'u' is zero throughout: nothing can be learnt of its motor's gain on 'pivot'\.",
     ):
         assert re.search(f"^{line}$", out, re.MULTILINE), line
+
+
+def test_check_of_a_problem_whose_noise_is_estimated(here, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["check", write(ONE), "--state-weight", "auto"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "theta: angle of pivot (sigma estimated)" in out
+    assert "Settings    stepper variational, friction smooth, step h = 0.01 s, noise estimated, cutoff" in out
+    assert "Identifiability, linearized at the initial guess\n  Directions are seen at " in out
+    assert "the paper's weight" not in out
+    assert main(["check", write(ONE), "--state-weight", "100"]) == 0
+    assert "state_weight=100 is the paper's weight; estimates and errors hang on it." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -395,16 +408,31 @@ def test_settings_guesses_and_options(here):
 
 def test_an_infinite_state_weight(here, capsys):
     flags = ["--state-weight", "inf", "--out", "out", "--quiet"]
-    message = wrong(capsys, "solve", write(ONE), *flags)
+    message = wrong(capsys, "solve", write(ONE), *flags, "--stepper", "spook")
     assert message.endswith("an infinite state_weight needs the stepper Variational()")
     assert main(["solve", write(ONE), *flags, "--stepper", "variational"]) == 0
     assert tree("out")["state_weight"] is None
     assert tree("out")["cost"]["state"] == 0
     assert load("out").state_weight == np.inf
-    assert "state weight κ infinite" in " ".join(Path("out/summary.txt").read_text().split())
+    assert tree("out")["dynamics"] == "hard"
+    assert "hard dynamics Dynamics" in " ".join(Path("out/summary.txt").read_text().split())
     for weight in ("-inf", "nan"):
         message = wrong(capsys, "solve", write(ONE), f"--state-weight={weight}", "--stepper", "variational")
         assert f"state_weight is {weight}; it must be" in message
+
+
+def test_a_state_weight_is_a_number_or_inf_or_auto(here, capsys):
+    assert main(["solve", write(ONE), "--state-weight", "auto", "--out", "out", "--quiet"]) == 0
+    result = tree("out")
+    assert (result["dynamics"], result["state_weight"]) == ("estimated", None)
+    assert isinstance(result["log_likelihood"], float)
+    (motion,), (sensor,) = result["noise"]["disturbance"].values(), result["noise"]["sensors"].values()
+    assert (motion["unit"], sensor["unit"]) == ("N m", "rad")
+    assert 0 <= motion["std"] < 1
+    assert load("out").dynamics == "estimated"
+    with pytest.raises(SystemExit):
+        main(["solve", "swing.py", "--state-weight", "much"])
+    assert "'much' is neither a number, inf nor auto" in capsys.readouterr().err
 
 
 def test_several_pairs_after_one_flag_and_a_value_held_outside_the_bounds(here, capsys):
@@ -764,7 +792,7 @@ def test_interrupt_while_solving_saves_the_best_iterate(here, capsys, monkeypatc
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_while_building_writes_nothing(here, capsys, monkeypatch, number):
-    monkeypatch.setattr("spookid.estimation.assemble", lambda _: signal.raise_signal(number))
+    monkeypatch.setattr("spookid.estimation.assemble", lambda *_: signal.raise_signal(number))
     assert main(["solve", write(ONE), "--out", "out"]) == 130
     assert capsys.readouterr() == ("", "spookid: interrupted; nothing of swing was written\n")
     assert not Path("out").exists()

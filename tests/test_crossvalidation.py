@@ -16,12 +16,22 @@ from mechanisms import pendulum, twin
 from scipy import stats
 from solutions import solution as solved
 
-from spookid import Parameter, Problem, ProblemError, Recording, Status, Variational, load_problem
+from spookid import (
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    Status,
+    Variational,
+    crossvalidation_folder,
+    load_problem,
+)
 from spookid.agreement import ParameterAgreement, _jointly, agreement
 from spookid.agreement import Test as ChiSquare
 from spookid.cases import cases, same_recordings
 from spookid.cli import main
 from spookid.crossvalidation import CrossValidation, verdict
+from spookid.crossvalidation_table import table
 from spookid.solution import Solution
 
 TRUTH = {"J": 0.005, "b": 2e-3, "c": 0.02}
@@ -224,6 +234,29 @@ def test_no_verdict_where_there_is_none(results: dict[str, CrossValidation]) -> 
     failed = replace(dry, scores=(replace(dry.scores[0], status=Status.STALLED), *dry.scores[1:]))
     assert verdict([failed]) == "No verdict on dry: 1 of 9 fits did not converge."
     assert verdict([failed, viscous]) == f"{verdict([viscous])} {verdict([failed])}"
+
+
+def test_without_a_weight_models_are_ordered_by_akaikes_criterion() -> None:
+    viscous, dry = (problem(name).with_(state_weight=None).crossvalidate() for name in MODELS)
+    assert (viscous.count, dry.count) == (4, 5)  # with the sizes of one disturbance and one sensor
+    together = problem("dry").solve(state_weight=None)
+    assert dry.log_likelihood == pytest.approx(together.log_likelihood, abs=1e-6)
+    assert dry.aic == 10 - 2 * dry.log_likelihood
+    assert math.isnan(dry.state_weight)
+    alone = problem("dry", RUNS[:1]).solve(state_weight=None)
+    assert dry.own("swing 0").cost == pytest.approx(-2 * alone.log_likelihood)
+    assert all(score.cost >= dry.own(score.on).cost - 1e-3 for score in dry.held_out)
+    text = verdict([viscous, dry])
+    assert text.startswith(f"By Akaike's criterion dry is best (AIC {dry.aic:.1f}); viscous is ")
+    assert "worse in 6 of 6 pairs of recordings" in text
+    assert verdict([dry]).startswith("On recordings it was not fitted to, −2 log L of dry is ")
+    assert "differ in state weight" in verdict([dry, replace(viscous, dynamics="weight", state_weight=1.0)])
+    stalled = replace(dry, together=Status.STALLED)
+    assert verdict([stalled]) == "No verdict on dry: 1 of 10 fits did not converge."
+    unknown = replace(dry, log_likelihood=math.nan)
+    assert verdict([unknown]).startswith("No verdict on dry: its likelihood is not known")
+    assert "k: parameters, sizes of noise among them" in table([viscous, unknown])
+    crossvalidation_folder.figure([[viscous, dry]]).draw_without_rendering()
 
 
 def test_several_recordings_of_different_names_are_needed() -> None:

@@ -6,12 +6,13 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from solutions import STEPS, awkward, difference, pendulum_problem, solution
+from solutions import STEPS, awkward, difference, estimated, pendulum_problem, solution
 
 import spookid
 from spookid import ProblemError, influence_plot, plots
@@ -32,7 +33,7 @@ FILES = {
 NUMBER, TEXT, TRUTH = (int, float), (str,), (bool,)
 LAYOUT = {
     **dict.fromkeys(("schema", "step", "state_weight", "iterations"), NUMBER),
-    **dict.fromkeys(("problem", "backend", "stepper", "friction", "status", "message"), TEXT),
+    **dict.fromkeys(("problem", "backend", "stepper", "friction", "status", "message", "dynamics"), TEXT),
     "cost": dict.fromkeys(("total", "state", "observation", "prior"), NUMBER),
     "history": [
         {
@@ -123,6 +124,21 @@ def test_solution_json_has_the_keys_and_types_of_the_contract(folder: Path) -> N
     assert tree["status"] == "converged"
 
 
+def test_noise_stands_under_the_name_of_each_hinge_body_and_signal(figures: None, tmp_path: Path) -> None:
+    s = estimated()
+    shared = replace(s.noise[0], names=("hinge", "cart force"))
+    save(replace(s, noise=(shared, s.noise[1])), tmp_path / "r")
+    tree = json.loads((tmp_path / "r/solution.json").read_text(encoding="utf-8"), parse_constant=refuse)
+    noise = tree["noise"]
+    assert list(noise["disturbance"]) == ["hinge", "cart force"]
+    assert list(noise["sensors"]) == ["theta"]
+    assert mismatch(noise["disturbance"]["cart force"], {"std": NUMBER, "unit": TEXT, "density": NUMBER}) == ""
+    assert mismatch(noise["sensors"]["theta"], {"std": NUMBER, "unit": TEXT, "density": None}) == ""
+    assert (tree["dynamics"], tree["state_weight"]) == ("estimated", None)
+    assert tree["log_likelihood"] == s.log_likelihood
+    assert load(tmp_path / "r").noise == (shared, s.noise[1])
+
+
 def test_no_number_is_written_as_nan_or_infinity(figures: None, tmp_path: Path) -> None:
     save(awkward(), tmp_path / "r")
     tree = json.loads((tmp_path / "r/solution.json").read_text(encoding="utf-8"), parse_constant=refuse)
@@ -167,7 +183,11 @@ def test_summary_and_pictures(folder: Path) -> None:
 # --- round trip ---
 
 
-@pytest.mark.parametrize("make", [solution, lambda: solution(3), awkward], ids=["one", "three", "awkward"])
+@pytest.mark.parametrize(
+    "make",
+    [solution, lambda: solution(3), lambda: estimated(2), awkward],
+    ids=["one", "three", "estimated", "awkward"],
+)
 def test_nothing_is_lost(make: Any, figures: None, tmp_path: Path) -> None:
     original = make()
     save(original, tmp_path / "r")

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
-from solutions import awkward, solution
+from solutions import awkward, estimated, solution
 
 from spookid import plots
 from spookid.solution import Cost, Estimate, Solution, Step, Trajectory
@@ -83,6 +83,7 @@ CASES: dict[str, Callable[[], Solution]] = {
     "one": solution,
     "three recordings": lambda: solution(3),
     "awkward": awkward,
+    "estimated": lambda: estimated(2),
     "13 parameters": many,
     "1 parameter": lambda: many(1, 1),
     "40 parameters": lambda: many(40, 6),

@@ -78,6 +78,20 @@ def test_a_notice_says_that_sigma_is_not_the_noise():
     assert not any("Priors are weighed" in notice for notice in two_frictions((1.5e-3, 2e-4)).solve().notices)
 
 
+def test_a_sensor_without_sigma_has_one_with_a_given_weight():
+    problem = two_frictions((1.5e-3, 2e-4), state_weight=100.0)
+    bare = problem.with_(observations=[HingeAngle(o.hinge, o.signal) for o in problem.observations])
+    assert any("not 1" in notice for notice in bare.solve().notices if notice.startswith("Priors are weighed"))
+
+
+def test_a_prior_is_weighed_against_noise_that_is_estimated():
+    problem = two_frictions((1.5e-3, 2e-4), state_weight=None)
+    solution = problem.with_(observations=[HingeAngle(o.hinge, o.signal) for o in problem.observations]).solve()
+    assert solution["one"].estimate == pytest.approx(1.5e-3, rel=1e-3)
+    assert solution["one"].std_err == pytest.approx(2e-4, rel=1e-2)
+    assert not any("Priors are weighed" in notice for notice in solution.notices)
+
+
 def test_it_is_kept():
     assert Parameter("a", 1.0, prior=(2, 0.5)).prior == (2.0, 0.5)
     assert Parameter("a", 1.0).prior is None

@@ -19,12 +19,14 @@ from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
 
 TRUTH = {"J": 0.005, "b": 0.004}
+PAPER = {"state_weight": 100.0, "stepper": Spook()}
+"""Settings with which costs compare: sizes of noise that are estimated differ from fit to fit."""
 
 
 def swing(**more: object) -> Problem:
     """A pendulum, 0.8 s, one recording."""
     J, b = Parameter("J", 0.01, lower=1e-6), Parameter("b", 1e-3, lower=0)
-    settings = {"initial": {"hinge": 1.0}, "duration": 0.8, "noise": 2e-3, **more}
+    settings = {"initial": {"hinge": 1.0}, "duration": 0.8, "noise": 2e-3, **PAPER, **more}
     return twin(pendulum(inertia=J, viscous=b), TRUTH, **settings)
 
 
@@ -126,6 +128,30 @@ def test_sigma_weighs_an_observation(problem, solution):
     assert sharp.cost.total == pytest.approx(1e4 * solution.cost.total, rel=1e-6)
 
 
+@pytest.mark.parametrize("weight", [None, "auto"])
+def test_without_a_weight_the_noise_is_estimated(weight):
+    problem = swing(state_weight=weight, stepper=Variational(), duration=2.0)
+    solution = problem.solve()
+    assert (problem.dynamics, solution.dynamics) == ("estimated", "estimated")
+    assert math.isnan(solution.state_weight)
+    assert math.isfinite(solution.log_likelihood)
+    sensor = next(noise for noise in solution.noise if noise.kind == "sensor")
+    assert sensor.std == pytest.approx(2e-3, rel=0.15)
+    for name, truth in TRUTH.items():
+        assert abs(solution[name].estimate - truth) < 4 * solution[name].std_err
+
+
+def test_a_signal_may_be_called_like_its_hinge():
+    problem = swing(state_weight=None, stepper=Variational())
+    run, joint = problem.recordings[0], problem.model.joints[0]
+    other = problem.with_(
+        recordings=[Recording(run.t, {"theta": run.signal("hinge")})], observations=[HingeAngle(joint, "theta")]
+    )
+    one, two = problem.solve(), other.solve()
+    same(one, two)
+    assert one.log_likelihood == pytest.approx(two.log_likelihood, rel=1e-9)
+
+
 def test_a_weight_moves_cost_from_one_group_to_the_other(problem):
     soft, hard = problem.solve(state_weight=1.0), problem.solve(state_weight=1e4)
     assert soft.cost.state / 1.0 > hard.cost.state / 1e4
@@ -134,7 +160,8 @@ def test_a_weight_moves_cost_from_one_group_to_the_other(problem):
 
 def test_multipliers_of_a_rigid_hinge_cannot_be_eliminated():
     b = Parameter("b", 1e-3, lower=0)
-    rigid = twin(pendulum(viscous=b, compliance=0), {"b": 0.004}, initial={"hinge": 1.0}, duration=0.8, noise=1e-3)
+    settings = {"initial": {"hinge": 1.0}, "duration": 0.8, "noise": 1e-3, **PAPER}
+    rigid = twin(pendulum(viscous=b, compliance=0), {"b": 0.004}, **settings)
     with pytest.raises(ProblemError, match=r"mechanisms.py:\d+: Hinge 'hinge' has compliance 0.*Variational\(\)"):
         rigid.solve()
     for stepper in (Spook(multipliers="lifted"), Variational()):
@@ -147,7 +174,8 @@ def test_multipliers_of_a_rigid_hinge_cannot_be_eliminated():
 def test_lengths_are_estimated_like_other_parameters(stepper):
     L, b = Parameter("L", 0.18, lower=0.12), Parameter("b", 1e-3, lower=0)
     model = pendulum(length=L, viscous=b)
-    solution = twin(model, {"L": 0.2, "b": 0.004}, initial={"hinge": 1.0}, noise=1e-3, stepper=stepper).solve()
+    settings = {"initial": {"hinge": 1.0}, "noise": 1e-3, **PAPER, "stepper": stepper}
+    solution = twin(model, {"L": 0.2, "b": 0.004}, **settings).solve()
     assert solution.status is Status.CONVERGED
     assert solution.iterations < 20
     assert solution["L"].estimate == pytest.approx(0.2, rel=0.01)
@@ -216,7 +244,7 @@ def test_steps_may_be_integers_of_another_unit():
 
 def test_wrapped_and_multi_turn_angles_give_the_same_fit():
     b = Parameter("b", 1e-3, lower=0)
-    whirl = twin(pendulum(viscous=b), {"b": 0.004}, initial={"hinge": (0, 18.0)}, duration=1.5, noise=2e-3)
+    whirl = twin(pendulum(viscous=b), {"b": 0.004}, initial={"hinge": (0, 18.0)}, duration=1.5, noise=2e-3, **PAPER)
     theta = whirl.recordings[0].signals["hinge"]
     assert np.ptp(theta) > 4 * np.pi
     whole = whirl.solve()
@@ -233,7 +261,7 @@ def test_wrapped_and_multi_turn_angles_give_the_same_fit():
 
 def test_wrapped_angles_are_interpolated_the_short_way_round():
     b = Parameter("b", 1e-3, lower=0)
-    whirl = twin(pendulum(viscous=b), {"b": 0.004}, initial={"hinge": (0, 18.0)}, duration=1.5, noise=2e-3)
+    whirl = twin(pendulum(viscous=b), {"b": 0.004}, initial={"hinge": (0, 18.0)}, duration=1.5, noise=2e-3, **PAPER)
     theta = whirl.recordings[0].signals["hinge"]
     wrapped = whirl.recordings[0].with_signals(hinge=(theta + np.pi) % (2 * np.pi) - np.pi)
     between = whirl.solve(step=0.015)  # every other step lies between two samples
@@ -261,7 +289,7 @@ def test_missing_samples_and_missing_rows_are_the_same_gap(problem, solution):
 
 def test_one_hinge_may_be_seen_at_some_steps_only():
     b = Parameter("b", 1e-3, lower=0)
-    whole = twin(furuta(elbow={"viscous": b}), {"b": 2e-3}, initial={"elbow": 1.0}, duration=1.0, noise=1e-3)
+    whole = twin(furuta(elbow={"viscous": b}), {"b": 2e-3}, initial={"elbow": 1.0}, duration=1.0, noise=1e-3, **PAPER)
     run = whole.recordings[0]
     sparse = run.signals["shoulder"].copy()
     sparse[np.arange(len(sparse)) % 4 != 0] = np.nan

@@ -100,6 +100,31 @@ def test_the_ends_are_where_the_refitted_cost_rises_by_the_critical_value(J: Pro
     assert rise(low) == pytest.approx(0.0, abs=0.3)
 
 
+def test_without_a_weight_the_profile_is_that_of_the_likelihood() -> None:
+    swing = problem(state_weight=None)
+    noisy = swing.simulate(TRUTH, 2.0, {"hinge": 1.0}, noise={"hinge": 2e-3}, seed=1)
+    random = np.random.default_rng(2).normal(size=len(noisy.t))
+    swing = swing.with_(recordings=[noisy.with_signals(hinge=noisy.signal("hinge") + 2e-3 * random)])
+    found = swing.solve()
+    b = swing.profile("b", found)
+    assert b.likely
+    assert b.converged
+    for point in b.points:
+        refitted = swing.solve(fixed=["b"], initial={"b": point.value}, warm_start=found)
+        assert point.log_likelihood == pytest.approx(refitted.log_likelihood, abs=2e-3)
+        assert point.zeta**2 == pytest.approx(2 * (found.log_likelihood - point.log_likelihood), abs=1e-9)
+    assert b.interval == pytest.approx(b.linear, rel=0.1)
+    assert b.interval[0] < TRUTH["b"] < b.interval[1]
+    better = replace(b.points[0], log_likelihood=found.log_likelihood + 0.1)
+    assert "the estimate is no maximum" in replace(b, points=(better, *b.points[1:])).verdict
+
+
+def test_estimated_noise_without_a_likelihood_has_no_profile(solution: Solution) -> None:
+    blind = replace(solution, dynamics="estimated", log_likelihood=math.nan)
+    with pytest.raises(ProblemError, match="a profile needs the likelihood"):
+        problem().profile("J", blind)
+
+
 def test_the_profile_of_a_nearly_linear_parameter_is_straight(J: Profile, solution: Solution) -> None:
     assert J.estimate == solution["J"].estimate
     assert J.interval == pytest.approx(J.linear, rel=0.02)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from solutions import awkward, pendulum_problem, solution
+from solutions import awkward, estimated, pendulum_problem, solution
 
 from spookid import ProblemError, load, report, report_plot, report_sections
 from spookid.cli import main
@@ -75,7 +75,7 @@ def test_every_section_says_what_the_solution_holds() -> None:
     s, text = solution(), page(solution()).text
     J, b, J_x, m = (s[name] for name in ("J", "b", "J_x", "m"))
     low, high = J.estimate - 1.96 * J.std_err, J.estimate + 1.96 * J.std_err
-    found = re.search(r"(\S+) to (\S+)", text)
+    found = re.search(r"([\d.e+-]+) to ([\d.e+-]+)", text)
     assert found is not None
     assert [float(found[1]), float(found[2])] == pytest.approx([low, high], abs=0.02 * J.std_err)
     assert b.at_bound
@@ -107,6 +107,15 @@ def test_every_section_says_what_the_solution_holds() -> None:
         assert version in text
 
 
+def test_noise_that_was_estimated_has_its_table() -> None:
+    s, text = estimated(), page(estimated()).text
+    assert " Noise noise standard deviation its error density resolution disturbance of hinge " in text
+    assert f"theta angle of hinge {1000 * s.noise[1].std:.3g} mrad, estimated" in text
+    assert "Dynamics noise estimated" in text
+    assert f"states integrated out {s.log_likelihood:.1f}" in text
+    assert "Noise noise" not in page(solution()).text
+
+
 def test_the_page_needs_nothing_but_itself() -> None:
     html = report.page({"a": solution()}, {"a": "today"})
     parsed = Page(html)
@@ -133,7 +142,7 @@ def test_odd_names_and_numbers_that_are_not_finite_are_shown_as_they_are() -> No
     assert "<b>a & b</b>" in parsed.words
     assert "<script>" in parsed.text
     assert parsed.values("script", "src") == []
-    assert "The state weight is infinite" in parsed.text
+    assert "The dynamics are hard: the motion obeys the mechanics." in parsed.text
     assert "FAILED at the initial guess" in parsed.text
 
 

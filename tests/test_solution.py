@@ -16,6 +16,8 @@ from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solution import Cost, Solution
 from spookid.solvers.status import Status
+from spookid.steppers.spook import Spook
+from spookid.steppers.variational import Variational
 
 TRUTH = {"J_Azz": 0.003, "b_1": 1e-3, "m": 1.0, "K": 0.1}
 
@@ -26,7 +28,8 @@ def problem() -> Problem:
     p = {name: Parameter(name, 2 * value, lower=0, unit="u", note="n") for name, value in TRUTH.items()}
     model = furuta(inertias=(p["J_Azz"], 0.004 * p["m"], 0.004), shoulder={"viscous": p["b_1"]}, motor={"gain": p["K"]})
     inputs = Recording(t=np.arange(60) * 0.01, signals={"u": np.sign(np.sin(0.3 * np.arange(60)))})
-    one = twin(model, TRUTH, initial={"elbow": 2.0}, duration=0.5, inputs=inputs, noise=1e-3)
+    paper = {"state_weight": 100.0, "stepper": Spook()}
+    one = twin(model, TRUTH, initial={"elbow": 2.0}, duration=0.5, inputs=inputs, noise=1e-3, **paper)
     theta = one.recordings[0].signals["elbow"].copy()
     theta[20:23] = np.nan
     short = one.recordings[0].between(0.1, 0.4)
@@ -46,6 +49,9 @@ def test_it_says_how_it_was_made(solution):
         "smooth",
     )
     assert (solution.step, solution.state_weight, solution.status) == (0.01, 100.0, Status.CONVERGED)
+    assert (solution.dynamics, solution.noise) == ("weight", ())
+    assert math.isnan(solution.log_likelihood)
+    assert sum(notice.startswith("state_weight=100 is the paper's weight") for notice in solution.notices) == 1
     assert solution.versions["spookid"] == spookid.__version__
     assert set(solution.versions) >= {"spookid", "casadi", "numpy"}
     assert solution.message.startswith(Status.CONVERGED.advice)
@@ -117,6 +123,17 @@ def test_multipliers_and_residuals_are_those_of_the_step(problem, solution):
         np.testing.assert_allclose(motion.impulse_residual[k + 1], residual, atol=1e-12)
     np.testing.assert_allclose(motion.impulse_residual[0], step.initial(states[0]), atol=1e-12)
     assert np.isnan(motion.multipliers[-1]).all()
+
+
+def test_impulses_of_estimated_noise_are_in_physical_units(problem):
+    found = problem.solve(state_weight=None, stepper=Variational())
+    motion, (first, *_) = found.trajectories[0], found.noise
+    assert motion.impulse_residual.shape == (51, 2)
+    assert first.kind == "disturbance"
+    sizes = {name: noise.std for noise in found.noise if noise.kind == "disturbance" for name in noise.names}
+    scale = 0.01 * np.array([sizes["shoulder"], sizes["elbow"]])
+    squares = sum(np.nansum((motion.impulse_residual / scale) ** 2) for motion in found.trajectories)
+    assert found.cost.state == pytest.approx(squares, rel=1e-3)  # states are known no better
 
 
 def test_expressions(solution):

@@ -8,14 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from solutions import awkward, solution
+from solutions import awkward, estimated, solution
 
-from spookid.solution import Cost, Solution
+from spookid.solution import Cost, Noise, Solution
 from spookid.solvers.status import Status
 from spookid.summary import (
     WIDTH,
     bounds,
+    deviation,
     labelled,
+    noise_words,
     number,
     quantity,
     remark,
@@ -169,9 +171,54 @@ def test_each_signal_has_its_own_unit() -> None:
     assert (labelled("a", "kg m^2"), labelled("a", "")) == ("a [kg m²]", "a")
 
 
-def test_an_infinite_weight_is_said_in_words() -> None:
-    text = " ".join(replace(solution(), state_weight=INF, cost=Cost(0.0, 2.0)).summary().split())
-    assert "state weight κ infinite Versions" in text
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (
+            Noise("disturbance", ("shoulder", "elbow"), 2.1e-4, "N m", 2.1e-5, 0.1),
+            "disturbance of shoulder, elbow 0.00021 N m rms over a step of 10 ms (2.1e-05 N m/√Hz)",
+        ),
+        (Noise("disturbance", ("cart force",), 1e-9, "N", 1e-10, NAN), "disturbance of cart force none seen"),
+        (
+            Noise("disturbance", ("pin",), 0.5, "N m", 0.05, NAN, given=True),
+            "disturbance of pin 0.5 N m rms over a step of 10 ms (0.05 N m/√Hz) (given)",
+        ),
+        (
+            Noise("sensor", ("theta1",), 4.4e-4, "rad", NAN, 0.1, 1.534e-3),
+            "theta1 0.44 mrad, its resolution is 1.53 mrad",
+        ),
+        (Noise("sensor", ("x",), 0.002, "m", NAN, NAN, given=True), "x 0.002 m (given)"),
+        (Noise("sensor", ("x",), 0.002, "m", NAN, NAN), "x none seen"),
+    ],
+)
+def test_noise_is_said_in_physical_units(size: Noise, words: str) -> None:
+    assert noise_words(size, 0.01) == words
+    assert "step of 0.25 s" in noise_words(Noise("disturbance", ("a",), 1.0, "N", 2.0, 0.1), 0.25)
+    assert [deviation(x, "rad") for x in (0.0999, 0.1)] == ["99.9 mrad", "0.1 rad"]
+
+
+def test_noise_that_was_estimated_is_said_and_no_weight() -> None:
+    s = estimated()
+    text = " ".join(s.summary().split())
+    assert "Standard errors are linearized, from the marginal likelihood of parameters and noise" in text
+    motion, sensor = s.noise
+    assert f"Noise found: disturbance of hinge {number(motion.std, 3)} N m rms over a step of 10 ms" in text
+    assert f"theta {number(1000 * sensor.std, 3)} mrad." in text
+    assert "squares of what disturbs the motion over its size" in text
+    assert f"log-likelihood {s.log_likelihood:.1f} of the data" in text
+    assert "friction smooth, step h = 0.01 s, noise estimated Dynamics estimated (noise of motion and sensors" in text
+    assert "κ" not in text
+    assert "nan" not in text
+    assert "at the initial guess" not in text
+    failed = replace(s, status=Status.DIVERGED, noise=(), log_likelihood=NAN)
+    assert "Noise found" not in failed.summary()
+    assert "log-likelihood" not in line(failed.summary(), "observation") + failed.summary().partition("Cost")[2]
+
+
+def test_hard_dynamics_are_said_in_words() -> None:
+    hard = replace(solution(), state_weight=INF, dynamics="hard", cost=Cost(0.0, 2.0))
+    text = " ".join(hard.summary().split())
+    assert "step h = 0.01 s, hard dynamics Dynamics hard (the motion obeys the mechanics" in text
     assert "state 0 0 % infinite weight: the motion obeys the mechanics" in text
 
 
@@ -224,7 +271,7 @@ def long_names() -> Solution:
     )
 
 
-@pytest.mark.parametrize("make", [solution, lambda: solution(3), awkward, long_names])
+@pytest.mark.parametrize("make", [solution, lambda: solution(3), lambda: estimated(2), awkward, long_names])
 def test_the_page_is_at_most_100_columns_wide_and_loses_no_name(make: object) -> None:
     s = make()  # type: ignore[operator]
     text = summarize(s)

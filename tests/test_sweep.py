@@ -164,7 +164,7 @@ def variational() -> Any:
         ({"max_iterations": [1.5]}, "max_iterations is 1.5"),
         ({"step": [0.01, -1]}, "step is -1.0; it must be a positive number"),
         ({"step": [0.01, 10]}, "swing"),
-        ({"state_weight": [math.inf]}, "state_weight"),
+        ({"state_weight": [math.inf], "stepper": ["spook"]}, "state_weight"),
     ],
 )
 def test_points_that_the_problem_refuses_are_wrong_input(here: Path, over: dict[str, Any], complaint: str) -> None:
@@ -329,6 +329,10 @@ def test_the_weight_of_a_point_may_be_left_to_the_data(here: Path) -> None:
     alone = load_problem("swing.py").solve(state_weight="auto", max_iterations=30)
     assert swept.points[0].parameters["J"].estimate == alone["J"].estimate
     assert [row["state_weight"] for row in rows("out")] == ["auto", "0.01"]
+    assert [row["log_likelihood"] for row in rows("out")] == [repr(alone.log_likelihood), ""]
+    assert document("out")["points"][0]["log_likelihood"] == alone.log_likelihood
+    assert f"  {alone.log_likelihood:.1f}" in str(swept)
+    assert "log-likelihood" in str(swept)
     assert (
         main(["sweep", "swing.py", "--over", "b=0.01,0.02", "--state-weight", "auto", "--jobs", "1", "--out", "b"]) == 0
     )
@@ -549,6 +553,18 @@ def test_lines_over_one_axis() -> None:
     assert [line.get_xdata().tolist() for line in J.lines if line.get_marker() == "x"] == [[1.0]]
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["95 % interval", "not converged", "failed"]
+
+
+def test_likelihoods_stand_in_the_place_of_costs() -> None:
+    swept = made((NUMBERS,), bad=1)
+    likely = [p if p.status is None else replace(p, log_likelihood=float(i)) for i, p in enumerate(swept.points)]
+    (figure,) = sweep_plot.figures(replace(swept, points=tuple(likely)))
+    found = panels(figure)
+    assert list(found) == ["log-likelihood", "iterations", "J [kg m²]"]
+    np.testing.assert_array_equal(found["log-likelihood"].lines[0].get_ydata(), [math.nan, 1.0, 2.0])
+    swept = made((NUMBERS, MANY))
+    likely = [replace(p, log_likelihood=1.0) for p in swept.points]
+    assert "log-likelihood" in panels(sweep_plot.figures(replace(swept, points=tuple(likely)))[0])
 
 
 @pytest.mark.parametrize(("first", "fewest", "most"), [(0.01, 0, 0), (1.0, 10, 99)])

@@ -56,10 +56,14 @@ def maximum(
     solver: LevenbergMarquardt,
     callback: Callback | None,
 ) -> Found:
-    """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit."""
+    """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit.
+
+    Sizes that the other fit told apart are apart from the beginning, and no others will be: likelihoods of both compare.
+    """
     problem, inner = assembly.transcription, LevenbergMarquardt(threads=solver.threads, **_STATES)
-    search = Search(problem, assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
-    logs = _logs(assembly.noise, known, assembly.problem.step)
+    alike = _as_known(assembly.noise, known)
+    search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
+    logs = _logs(search.sizes, known, assembly.problem.step)
     signals = [[e.observed[:, i] for e in assembly.evidence] for i in range(len(assembly.problem.observations))]
     if logs is None:
         logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
@@ -67,13 +71,13 @@ def maximum(
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, None, math.nan, ())
     if outcome.status is Status.CONVERGED:
-        sizes = _apart(search)
+        sizes = search.sizes if alike else _apart(search)
         last = replace_sizes(search, sizes)
         outcome = _joined(outcome, last.run(search.best.states.moved(), _inherited(search, sizes)))
         search = last
     numbered = problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
-    value = -search.best.value - _constant(numbered, search.best.states.reduction) / 2
+    value = float(-search.best.value - _constant(numbered, search.best.states.reduction) / 2)
     errors = None if outcome.status is Status.INTERRUPTED else spread.covariance(search)
     sizes = tuple(replace(s, vague=bool(v)) for s, v in zip(search.sizes, spread.vague(search), strict=True))
     return Found(_with(assembly, numbered, sizes), outcome, errors, value, noise, search.best.marginal.volume)
@@ -146,13 +150,28 @@ def _apart(search: Search) -> tuple[Size, ...]:
             F = np.array([[best.marginal.fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
             gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2
             if gain > len(size.names) - 1:
-                each = len(size.places) // len(size.names)
-                parts = [
-                    replace(size, names=(name,), places=size.places[i * each : (i + 1) * each])
-                    for i, name in enumerate(size.names)
-                ]
+                parts = _singles(size)
         found += parts
     return tuple(found)
+
+
+def _as_known(sizes: Sequence[Size], known: Sequence[Noise]) -> tuple[Size, ...] | None:
+    """The sizes, those apart that another fit told apart; None if it does not tell all."""
+    of = {(n.kind, name): n.names for n in known for name in n.names}
+    if not all((size.kind, name) in of for size in sizes for name in size.names):
+        return None
+    found: list[Size] = []
+    for size in sizes:
+        found += [size] if len({of[size.kind, name] for name in size.names}) == 1 else _singles(size)
+    return tuple(found)
+
+
+def _singles(size: Size) -> list[Size]:
+    """One size for each of its names."""
+    each = len(size.places) // len(size.names)
+    return [
+        replace(size, names=(name,), places=size.places[i * each : (i + 1) * each]) for i, name in enumerate(size.names)
+    ]
 
 
 def replace_sizes(search: Search, sizes: tuple[Size, ...]) -> Search:

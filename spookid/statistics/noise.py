@@ -41,6 +41,11 @@ class Size:
         """Its names in ``Factor.noise``, where a signal may be called like a hinge."""
         return self.names if self.kind == "disturbance" else tuple(map(measured_noise, self.names))
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its names in ``Factor.noise``, where a signal may be called like a hinge."""
+        return self.names if self.kind == "disturbance" else tuple(map(measured_noise, self.names))
+
 
 def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -> tuple[Size, ...]:
     """Of a problem whose noise is estimated: one disturbance a unit, but for what is declared, and each sensor's."""

@@ -86,7 +86,7 @@ def _at(search: Search, i: int, free: NDArray[np.bool_], log: float) -> _Value |
     best, logs = search.best, search.best.logs.copy()
     if log < search.floors[i]:
         return None
-    moved = best.states.moved(logs={name: log - float(logs[i]) for name in search.sizes[i].names})
+    moved = best.states.moved(logs={name: log - float(logs[i]) for name in search.sizes[i].keys})
     logs[i] = log
     try:
         return _value(search.trial(moved, logs), log, free)
