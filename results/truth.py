@@ -85,7 +85,9 @@ def _releases() -> Iterator[str]:
         torque, arm = 0.01225 * 9.81 * 0.062, 0.01225 * 0.062**2
         a = torque / (found["J"].estimate + arm)
         error = a * found["J"].std_err / (found["J"].estimate + arm)
-        rows.append([name, f"{a:.2f} ± {error:.2f}", _value(found, "b"), _noise(found), found.status.value, f"{seconds:.1f} s"])
+        rows.append(
+            [name, f"{a:.2f} ± {error:.2f}", _value(found, "b"), _noise(found), found.status.value, f"{seconds:.1f} s"]
+        )
     yield from _table(["release, friction", "a [1/s²]", "b [N m s]", "noise", "status", "time"], rows)
 
 
@@ -188,7 +190,11 @@ def _timed(problem: Problem) -> tuple[Solution, float]:
 
 def _value(found: Solution, name: str) -> str:
     estimate = found[name]
-    return f"{estimate.estimate:.5g} ± {estimate.std_err:.2g}" if np.isfinite(estimate.std_err) else f"{estimate.estimate:.5g}"
+    return (
+        f"{estimate.estimate:.5g} ± {estimate.std_err:.2g}"
+        if np.isfinite(estimate.std_err)
+        else f"{estimate.estimate:.5g}"
+    )
 
 
 def _off(found: Solution, name: str, reference: float) -> str:
@@ -236,7 +242,12 @@ def main() -> None:
     if given.only:
         print("\n".join(parts[given.only]()))
         return
-    lines = ["# Where the estimates are, and whether their errors are true", "", "Made by `python results/truth.py`.", ""]
+    lines = [
+        "# Where the estimates are, and whether their errors are true",
+        "",
+        "Made by `python results/truth.py`.",
+        "",
+    ]
     lines += [line for part in parts.values() for line in part()]
     (HERE / "truth.md").write_text("\n".join(lines), encoding="utf-8")
 

@@ -187,7 +187,10 @@ def numbers(problem: Problem, settings: Settings, widths: Array) -> tuple[Consta
         *(Constant(p, values[p.name]) for p in problem.parameters if p.name not in free),
         *(Constant(s, 1.0) for s in ca.vertsplit(settings.disturbance)),
         *(Constant(s, 1.0) for s in settings.torques.values()),
-        *(Constant(settings.sensors[i], o.sigma or 1.0) for i, o in enumerate(problem.observations[: settings.sensors.numel()])),
+        *(
+            Constant(settings.sensors[i], o.sigma or 1.0)
+            for i, o in enumerate(problem.observations[: settings.sensors.numel()])
+        ),
     )
 
 

@@ -80,7 +80,7 @@ def solve(
 def _staged(problem: Problem, backend: str) -> bool:
     """True if a problem is approached in stages: friction that sticks, and noise for who does not estimate it."""
     rubs = problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
-    return rubs or problem.dynamics == "estimated" and backend == "ipopt"
+    return rubs or (problem.dynamics == "estimated" and backend == "ipopt")
 
 
 def _stages(problem: Problem) -> list[Problem]:
@@ -153,7 +153,7 @@ def _normaliser(problem: Problem, known: Solution) -> Array:
 
 def _refined(problem: Problem, backend: str) -> bool:
     """True if this form of friction or backend takes the noise that the smooth fit found."""
-    return backend == "ipopt" or problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
+    return backend == "ipopt" or (problem.friction != "smooth" and any(j.rubs for j in problem.model.joints))
 
 
 def _check_freedom(assembly: Assembly, start: Point) -> None:
@@ -235,9 +235,7 @@ def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> Leven
     return kind(**options)
 
 
-def _answer(
-    assembly: Assembly, outcome: Outcome, times: Times, backend: str, found: Found | None = None
-) -> Solution:
+def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, found: Found | None = None) -> Solution:
     problem, transcription = assembly.problem, assembly.transcription
     held = at_bounds(transcription, outcome.point)
     knowledge = learn(assembly, outcome.point, held, found.covariance if found else None)

@@ -48,6 +48,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "steppers.spook",
         "steppers.variational",
         "steppers.joint_space",
+        "steppers.spook_space",
     ),
     "evidence": ("recording", "sampling", "_registry", "pickled", "_conversion", "datasets", "observations"),
     "transcription": ("factor_kernels", "transcription"),
@@ -77,7 +78,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "solvers.variances",
         "solvers.windows",
     ),
-    "likelihood": ("statistics.slopes", "statistics.likelihood"),
+    "likelihood": (
+        "statistics.slopes",
+        "statistics.systems",
+        "statistics.volumes",
+        "statistics.likelihood",
+        "statistics.misfit",
+    ),
     "answers": ("student", "uncertainty", "influence", "mechanism", "solution"),
     "motion": ("initialization", "redundancy", "simulation", "exact", "sensitivity"),
     "problem": (
@@ -230,8 +237,10 @@ MAY_KNOW = {
         "solvers.status",
     },
     **{name: MECHANICS_FREE | {s for s in ROOMS["solvers"] if s != name} for name in ROOMS["solvers"]},
-    "statistics.slopes": MECHANICS_FREE | set(ROOMS["solvers"]),
-    "statistics.likelihood": MECHANICS_FREE | set(ROOMS["solvers"]) | {"statistics.slopes"},
+    **{
+        name: MECHANICS_FREE | {s for s in (*ROOMS["solvers"], *ROOMS["likelihood"]) if s != name}
+        for name in ROOMS["likelihood"]
+    },
     "statistics.search": MECHANICS_FREE | set(ROOMS["solvers"]) | {"statistics.likelihood", "statistics.noise"},
 }
 """Modules that are kept ignorant on purpose, and all they may import: the narrow waist, solvers, data and results."""

@@ -13,6 +13,7 @@ from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
 from spookid.assembly import assemble
 from spookid.errors import ProblemError
+from spookid.factor import measured_noise
 from spookid.joint_coordinates import JointCoordinates
 from spookid.joints import Motor
 from spookid.model import Model
@@ -25,7 +26,7 @@ from spookid.solvers.contraction import Contraction, linear
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
-from spookid.statistics.likelihood import marginal
+from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.search import Search, Trial
 from spookid.statistics.systems import HardSystem
 from spookid.steppers.spook import Spook
@@ -148,7 +149,7 @@ def test_value_is_the_density_of_the_data_by_dense_algebra() -> None:
     problem = twin(swinging(), 1e-3, 0.1)
     assembly = assemble(problem)
     _, here = trial(problem, np.array([p.guess for p in problem.free]), np.log([2e-4, 1e-3]))
-    reduction = here.reduction
+    reduction = here.states.reduction
     rows, _ = reduction.reduce(here.point, 0)
     steps, t = assembly.transcription.chains[0].steps, reduction.tangent
     soft_rows, hard_rows = np.zeros((0, steps * t)), np.zeros((0, steps * t))
@@ -179,13 +180,13 @@ def test_value_is_the_density_of_the_data_by_dense_algebra() -> None:
 def test_hard_rows_have_no_share_in_noise_and_their_scale_none_in_the_answer() -> None:
     problem = twin(swinging(), 1e-3, 0.5)
     _, here = trial(problem, np.array([p.guess for p in problem.free]), np.log([2e-4, 1e-3]))
-    assert set(here.marginal.freedom) == {"hinge", "hinge angle"}
+    assert set(here.marginal.freedom) == {"hinge", measured_noise("hinge angle")}
     # An observation a step, of which the first state's angle and rate take two.
     freedom = len(problem.recordings[0].t) - 2
     assert sum(here.marginal.freedom.values()) == pytest.approx(freedom, rel=1e-6)
-    reduction = Reduction(here.reduction.problem, here.point)
+    reduction = Reduction(here.states.reduction.problem, here.point)
     reduction.penalty *= 1e4
-    other = marginal(reduction, here.point, {"hinge angle": 1e-3})
+    other = marginal(States(reduction, here.point), {measured_noise("hinge angle"): 1e-3})
     assert other.value == pytest.approx(here.marginal.value, rel=1e-9)
     np.testing.assert_allclose(other.score, here.marginal.score, rtol=1e-6)
 
@@ -202,7 +203,7 @@ def test_small_noise_loses_no_digits() -> None:
 def test_stiff_rows_tell_the_same_information_as_hard_ones() -> None:
     problem = twin(swinging(), 1e-3, 2.0)
     _, here = trial(problem, np.array([p.guess for p in problem.free]), np.log([1e-4, 1e-3]))
-    contraction = Contraction(linear(here.reduction.problem, here.point), np.zeros(2, dtype=bool))
+    contraction = Contraction(linear(here.states.reduction.problem, here.point), np.zeros(2, dtype=bool))
     np.testing.assert_allclose(contraction.information, here.marginal.information, rtol=1e-4)
 
 

@@ -27,7 +27,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spookid.factor import Factor, Group
 from spookid.kernels import Array
@@ -219,7 +218,6 @@ class _Chain:
                     J = rows.matrix[:, i * self.t : (i + 1) * self.t]
                     right[offset : offset + len(J)] += np.matmul(J, r[:, :, None])[:, :, 0]
         return 2 * self.system.solve(right.reshape(-1, 1).copy())[:, 0]
-
 
     def volume(self) -> float:
         """log det H − 2 Σ log |det D_k|."""

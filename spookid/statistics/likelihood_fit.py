@@ -126,7 +126,8 @@ def _rated(assembly: Assembly) -> tuple[Size, ...]:
     """Sizes whose given values are those of their symbols: random impulses of a step."""
     root = math.sqrt(assembly.problem.step)
     return tuple(
-        replace(s, given=s.given * root) if s.given is not None and s.kind == "disturbance" else s for s in assembly.noise
+        replace(s, given=s.given * root) if s.given is not None and s.kind == "disturbance" else s
+        for s in assembly.noise
     )
 
 
@@ -194,7 +195,10 @@ def _joined(first: Outcome, second: Outcome) -> Outcome:
     later = (replace(i, iteration=i.iteration + len(first.history) - 1) for i in second.history[1:])
     timing = replace(
         second.timing,
-        **{name: getattr(first.timing, name) + getattr(second.timing, name) for name in ("solve", "evaluate", "factorize")},
+        **{
+            name: getattr(first.timing, name) + getattr(second.timing, name)
+            for name in ("solve", "evaluate", "factorize")
+        },
     )
     return replace(second, history=(*first.history, *later), timing=timing)
 
@@ -236,4 +240,3 @@ def _constant(problem: Transcription, reduction: Reduction) -> float:
 
 def _with(assembly: Assembly, problem: Transcription, sizes: tuple[Size, ...]) -> Assembly:
     return replace(assembly, transcription=problem, constants=problem.given, noise=sizes)
-

@@ -161,12 +161,18 @@ def _of_hinge(contraction: Contraction, scene: Scene, j: int) -> list[Cause]:
         ),
         "{} of viscous friction in " + name + " are missing or too much?": ("N m s", [-v for v in rates]),
         "{} of drag in " + name + " are missing or too much?": ("N m s^2", [-v * np.abs(v) for v in rates]),
-        "{} of constant torque in " + name + ": an offset of the motor, or a tilt?": ("N m", [np.ones(len(v)) for v in rates]),
+        "{} of constant torque in " + name + ": an offset of the motor, or a tilt?": (
+            "N m",
+            [np.ones(len(v)) for v in rates],
+        ),
         "a torque of {} goes with the acceleration of " + name + ": an inertia or a length?": (
             "kg m^2",
             [-np.gradient(v, h) for v in rates],
         ),
-        "a torque of {} goes with the sine of " + name + ": a mass, a length or a spring?": ("N m", [-np.sin(a) for a in angles]),
+        "a torque of {} goes with the sine of " + name + ": a mass, a length or a spring?": (
+            "N m",
+            [-np.sin(a) for a in angles],
+        ),
     }
     return [
         Cause(words, unit, _rows(contraction, Group.STATE, name, [-scale * t for t in parts]))

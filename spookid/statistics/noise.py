@@ -41,11 +41,6 @@ class Size:
         """Its names in ``Factor.noise``, where a signal may be called like a hinge."""
         return self.names if self.kind == "disturbance" else tuple(map(measured_noise, self.names))
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Its names in ``Factor.noise``, where a signal may be called like a hinge."""
-        return self.names if self.kind == "disturbance" else tuple(map(measured_noise, self.names))
-
 
 def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -> tuple[Size, ...]:
     """Of a problem whose noise is estimated: one disturbance a unit, but for what is declared, and each sensor's."""
@@ -72,7 +67,11 @@ def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -
     for signal, symbol in settings.torques.items():
         found.append(Size("sensor", (signal,), "N m", (place(symbol),)))
     for i, sensor in enumerate(problem.observations):
-        floor = 0.0 if sensor.sigma else max((_resolution(r.signal(sensor.signal)) for r in problem.recordings), default=0.0)
+        floor = (
+            0.0
+            if sensor.sigma
+            else max((_resolution(r.signal(sensor.signal)) for r in problem.recordings), default=0.0)
+        )
         where = (place(settings.sensors[i]),)
         found.append(Size("sensor", (sensor.signal,), sensor.unit, where, sensor.sigma, floor / np.sqrt(12)))
     return tuple(found)

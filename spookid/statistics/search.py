@@ -174,7 +174,10 @@ class Search:
             for values in (found.slopes, found.freedom)
         )
         fisher = np.array(
-            [[sum(found.fisher.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes]
+            [
+                [sum(found.fisher.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes]
+                for s in self.sizes
+            ]
         )
         symmetric = (fisher + fisher.T) / 2
         return Trial(logs, states, found, slopes, freedom, symmetric)
@@ -378,5 +381,3 @@ def _roughness(recordings: Sequence[Array]) -> float:
     parts = [np.diff(values[np.isfinite(values)], 4) / np.sqrt(70) for values in recordings]
     together = np.abs(np.concatenate(parts)) if parts else np.zeros(0)
     return float(np.median(together)) / 0.6745 if len(together) else 0.0
-
-

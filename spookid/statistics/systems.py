@@ -38,6 +38,7 @@ class System(Protocol):
 
     corner: Array
     """What is left of the parameters' corner, (n_p + 1, n_p + 1)."""
+
     @property
     def response(self) -> Array:
         """The states' part of K⁻¹B, (N t, n_p + 1)."""

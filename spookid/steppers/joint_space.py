@@ -100,7 +100,9 @@ class JointSpace:
         whitened, noise, density = [], [], []
         for row, name in enumerate(joints.names):
             sensor = measured.get(name)
-            scale = settings.disturbance[joints.places[row]] if sensor is None else settings.step * settings.torques[sensor]
+            scale = (
+                settings.disturbance[joints.places[row]] if sensor is None else settings.step * settings.torques[sensor]
+            )
             whitened.append(step.residual[row] / scale)
             noise.append(name if sensor is None else measured_noise(sensor))
             density += [] if sensor else [row]

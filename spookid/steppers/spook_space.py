@@ -26,7 +26,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.factor import Factor, Group
+from spookid.factor import Factor, Group, measured_noise
 from spookid.joint_coordinates import JointCoordinates
 from spookid.joints import ROWS
 from spookid.kernels import Array
@@ -165,7 +165,7 @@ def _impulse_factor(step: _Step) -> Factor:
         sensor = measured.get(name)
         scale = settings.disturbance[joints.places[row]] if sensor is None else settings.step * settings.torques[sensor]
         whitened.append(step.residual[row] / scale)
-        noise.append(name if sensor is None else sensor)
+        noise.append(name if sensor is None else measured_noise(sensor))
         density += [] if sensor else [row]
     for i, joint in enumerate(joints.cut):
         density.append(len(whitened))
