@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid import step_errors
+from spookid import step_errors, symptoms
 from spookid.assembly import Assembly, assemble, check_stepper, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
@@ -245,6 +245,8 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, fo
     notices = [*assembly.notices, *papers_weight(problem), *filter(None, [kernels.notice]), *_redundant(outcome)]
     notices += _unphysical(problem, values)
     notices += knowledge.notices
+    if outcome.status is Status.CONVERGED and found is not None and knowledge.contraction is not None:
+        notices = [*symptoms.notices(assembly, knowledge.contraction, motion, values), *notices]
     if outcome.status is Status.CONVERGED:
         notices += disagreement(assembly, knowledge.sensitivities)
         notices += step_errors.notices(assembly, outcome.point, knowledge.sensitivities, leans.step_error)

@@ -85,6 +85,9 @@ def learn(
     evidence, edges = _evidence(contraction, held) if given else _known(contraction, assembly.noise, covariance, held)
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
+    if not given:
+        steps = [chain.steps for chain in transcription.chains]
+        result = result.robust(sum(steps) / len(steps) / windows.WINDOWS)
     notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
     return Knowledge(replace(analysis, sensitivities=result), contraction, edges, notices)
 

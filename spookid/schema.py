@@ -80,6 +80,7 @@ def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
         "correlation": knowledge.correlation,
         "T": knowledge.factor,
         "dispersion": knowledge.dispersion,
+        "inflation": knowledge.inflation,
         "d_state_weight": influence.state_weight,
         "d_step": influence.step,
         "step_error": influence.step_error,

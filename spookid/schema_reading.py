@@ -106,6 +106,7 @@ def sensitivities_of(identifiability: Tree, arrays: Arrays) -> Sensitivities:
         covariance_sandwich=_shaped(arrays, "covariance_sandwich", square),
         factor=_shaped(arrays, "T", square),
         dispersion=_shaped(arrays, "dispersion", (len(names),)),
+        inflation=_shaped(arrays, "inflation", (None,)),
         **identifiability,
     )
 

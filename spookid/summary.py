@@ -12,7 +12,7 @@ import numpy as np
 from spookid.kernels import Array
 from spookid.solution import Cost, Estimate, Noise, Solution, Trajectory
 from spookid.solvers.status import Status
-from spookid.uncertainty import AT_BOUND, IMPULSES, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
+from spookid.uncertainty import AT_BOUND, IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
 
 WIDTH = 100
 """Columns of the page."""
@@ -53,13 +53,14 @@ def summarize(solution: Solution) -> str:
     """The report of one page: lines of at most 100 columns without a newline at the end."""
     sections = [
         _headline(solution),
+        _first(solution.notices),
         _parameters(solution),
         _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
         _cost(solution),
         _friction(solution),
         _work(solution),
-        _notices(solution.notices),
+        _notices([notice for notice in solution.notices if not notice.startswith(MISFIT)]),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
 
@@ -188,8 +189,19 @@ def _parameters(solution: Solution) -> list[str]:
     if any(math.isfinite(estimate.std_err) for estimate in estimates):
         origin = _ERRORS_FROM_LIKELIHOOD if solution.dynamics == "estimated" else _ERRORS_FROM
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
-        lines += _wrapped(" ".join([origin, *conditional]))
+        lines += _wrapped(" ".join([origin, *conditional, *_raised(solution.sensitivities)]))
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
+
+
+def _raised(known: Sensitivities) -> list[str]:
+    """Which errors are those of the jackknife."""
+    if not known.raised:
+        return []
+    largest = float(np.max(known.inflation))
+    return [
+        f"Those of {', '.join(known.raised)} are the scatter over stretches of the recordings, up to {number(largest, 2)} "
+        "times what white noise would leave."
+    ]
 
 
 def _noise(solution: Solution) -> list[str]:
@@ -359,6 +371,11 @@ def _work(solution: Solution) -> list[str]:
         ("Versions", versions),
     )
     return [line for label, text in labelled for line in _wrapped(text, f"{label:<10}")]
+
+
+def _first(notices: Sequence[str]) -> list[str]:
+    """What makes estimates and errors meaningless stands before them."""
+    return [line for notice in notices if notice.startswith(MISFIT) for line in _wrapped(notice, "")]
 
 
 def _notices(notices: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ weights from 10^5 on it is 2.8 at most in 36 fits of a pendulum watched for 200 
 NOT_WHITE = "Standard errors presume white noise, which the residuals are not"
 """How the notice begins that says so."""
 
+ROBUST = 1.5
+"""Errors of the jackknife over stretches replace plain ones that they exceed by this factor."""
+
 _LEAST_STRETCH = 10
 """Steps."""
 _SMALL_SHARE = 0.1
@@ -40,6 +43,8 @@ TIED = "the data see it only together with {}, at a bound"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
 NO_FACTOR = "the normal equations are singular at the solution"
 
+MISFIT = "The residuals are not noise"
+"""How the notice begins that says what a model lacks; it stands before the estimates."""
 IMPULSES = "state"
 """Name of the impulses among the noise."""
 
@@ -109,6 +114,26 @@ class Sensitivities:
     weak: tuple[WeakDirection, ...]
     noise: Mapping[str, float] = field(default_factory=dict)
     """Standard deviation of the noise in units of what the weights say: of "state" 1/√κ, of a signal its sigma."""
+    inflation: Array = field(default_factory=lambda: np.zeros(0))
+    """By how much standard errors have been raised to those of the jackknife, (n_p,); empty if none has."""
+
+    @property
+    def raised(self) -> tuple[str, ...]:
+        """Parameters whose standard errors are those of the jackknife."""
+        return tuple(name for name, ratio in zip(self.names, self.inflation.tolist(), strict=False) if ratio > 1)
+
+    def robust(self, stretch: float) -> Sensitivities:
+        """With the standard errors of the jackknife where they are larger by more than a factor of 1.5.
+
+        Args:
+            stretch: steps of a stretch; of few steps the jackknife says nothing.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.sqrt(np.diag(self.covariance_sandwich) / np.diag(self.covariance))
+        ratio = np.where(np.isfinite(ratio) & (ratio > ROBUST) & (stretch >= _LEAST_STRETCH), ratio, 1.0)
+        if not np.any(ratio > 1):
+            return self
+        return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio)
 
     @property
     def standard_errors(self) -> Array:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from spookid.factor import Group
+from spookid.factor import Group, measured_noise
 from spookid.kernels import Array
 from spookid.solvers.contraction import Columns, Contraction, Strip
 
@@ -26,8 +26,11 @@ FALSE_ALARMS = 0.01
 """Probability of one or more on data that the model fits."""
 _MOST = 3
 """Symptoms that are told."""
-_INDEPENDENT = 1e-4
-"""Share of a column's square that must be left by states and parameters, or it is no cause of its own."""
+_INDEPENDENT = 1e-2
+"""Share of what states leave of a column's square that parameters must leave, too, or it is no cause of its own: what
+motion, parameters and the equations of motion make up together is left with the disturbance itself."""
+_FAR = 5.0
+"""Times the noise, by the median of the residuals, from which on a sample is an outlier."""
 _SLOW = 0.3
 """Rate below which friction at rest would be felt, as a share of the root mean square."""
 
@@ -75,21 +78,29 @@ class Scene:
     """Signal and unit of each."""
     hinges: tuple[str, ...]
     """Names of those that have random rows, in the order of ``Motion.angles``."""
-    scales: tuple[dict[str, float], dict[str, float]]
-    """Of rows by the name of their noise: of sensors σ, of hinges the random impulse of a step [N m s]."""
+    sigmas: dict[str, float]
+    """Of sensors by their signal."""
+    impulses: dict[str, float]
+    """Random impulse of a step of hinges by their name [N m s]."""
     motors: tuple[tuple[str, str, int, float], ...]
     """Hinge, signal, the signal's place and gain of each motor."""
 
 
 def symptoms(contraction: Contraction, scene: Scene) -> tuple[Symptom, ...]:
     """What the residuals say, strongest first; none on all but 1 % of the data that a model fits."""
+    limit = float(-ndtri(FALSE_ALARMS / 4))
+    far = [s for i in range(len(scene.sensors)) if abs((s := _tails(contraction, scene, i)).z) > limit]
+    return (*far, *_of_causes(contraction, scene))[:_MOST]
+
+
+def _of_causes(contraction: Contraction, scene: Scene) -> tuple[Symptom, ...]:
     causes = [c for c in _causes(contraction, scene) if any(np.any(part) for chain in c.columns for part in chain)]
     if not causes:
         return ()
-    limit = float(-ndtri(FALSE_ALARMS / 2 / len(causes)))
+    limit = float(-ndtri(FALSE_ALARMS / 4 / len(causes)))
     columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(contraction.linear.chains))]
-    before = np.diag(contraction.inner(columns, columns))
-    left = contraction.left(columns)
+    states = [contraction.without_states(chain, part) for chain, part in enumerate(columns)]
+    before, left = np.diag(contraction.inner(states, states)), contraction.left(columns)
     gram, pulls = contraction.inner(left, left), contraction.inner(left, contraction.residuals)[:, 0]
     return _strongest(causes, before, gram, -pulls, limit)
 
@@ -113,6 +124,25 @@ def _strongest(causes: Sequence[Cause], before: Array, gram: Array, pulls: Array
     return tuple(found)
 
 
+def _tails(contraction: Contraction, scene: Scene, i: int) -> Symptom:
+    """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
+    signal = scene.sensors[i][0]
+    key, parts = measured_noise(signal), []
+    for strips, residuals in zip(contraction.linear.chains, contraction.residuals, strict=True):
+        for strip, r in zip(strips, residuals, strict=True):
+            if strip.factor.group is Group.OBSERVATION and key in strip.factor.noise:
+                row = strip.factor.noise.index(key)
+                parts.append(r[:, 0, row][strip.alive[:, row] > 0])
+    e = np.concatenate(parts)
+    variance = float(np.mean(e**2)) or 1.0
+    z = (float(np.mean(e**4)) / variance**2 - 3) / np.sqrt(24 / len(e))
+    width = float(np.median(np.abs(e))) / 0.6745 or 1.0
+    count = int(np.sum(np.abs(e) > _FAR * width))
+    return Symptom(
+        f"{count} samples of {signal} are more than {_FAR:g} times its noise off: outliers?", z if count else 0.0
+    )
+
+
 def _amount(size: float, unit: str) -> str:
     """A size in words, times in milliseconds."""
     return f"{1000 * size:.2g} ms" if unit == "s" else f"{size:.2g} {unit}".rstrip()
@@ -131,21 +161,21 @@ def _causes(contraction: Contraction, scene: Scene) -> list[Cause]:
 
 def _of_sensor(contraction: Contraction, scene: Scene, i: int) -> list[Cause]:
     signal, unit = scene.sensors[i]
-    sigma, h = scene.scales[0][signal], scene.step
+    sigma, h, key = scene.sigmas[signal], scene.step, measured_noise(signal)
     rates = [-np.gradient(m.observed[:, i], h) / sigma for m in scene.motions]
     ones = [np.full(len(m.observed), 1 / sigma) for m in scene.motions]
     return [
-        Cause(f"{signal} lags by about {{}}: a delay?", "s", _rows(contraction, Group.OBSERVATION, signal, rates)),
-        Cause(f"{signal} is off by about {{}}: an offset?", unit, _rows(contraction, Group.OBSERVATION, signal, ones)),
+        Cause(f"{signal} lags by about {{}}: a delay?", "s", _rows(contraction, Group.OBSERVATION, key, rates)),
+        Cause(f"{signal} is off by about {{}}: an offset?", unit, _rows(contraction, Group.OBSERVATION, key, ones)),
     ]
 
 
 def _of_hinge(contraction: Contraction, scene: Scene, j: int) -> list[Cause]:
     """A torque a f(t) about a hinge lacks where the residual is −a f h over the random impulse."""
     name, h = scene.hinges[j], scene.step
-    if name not in scene.scales[1]:
+    if name not in scene.impulses:
         return []
-    scale = h / scene.scales[1][name]
+    scale = h / scene.impulses[name]
     angles = [m.angles[:, j] for m in scene.motions]
     rates = [np.gradient(a, h) for a in angles]
     speed = float(np.sqrt(np.mean(np.concatenate(rates) ** 2))) or 1.0
@@ -182,7 +212,7 @@ def _of_hinge(contraction: Contraction, scene: Scene, j: int) -> list[Cause]:
 
 def _of_motor(contraction: Contraction, scene: Scene, m: int) -> Cause:
     hinge, signal, place, gain = scene.motors[m]
-    scale = scene.step * gain / scene.scales[1].get(hinge, np.inf)
+    scale = scene.step * gain / scene.impulses.get(hinge, np.inf)
     slopes = [scale * np.gradient(motion.inputs[:, place], scene.step) for motion in scene.motions]
     words = f"{signal} acts on {hinge} late by about {{}}: a delay?"
     return Cause(words, "s", _rows(contraction, Group.STATE, hinge, slopes))
