@@ -178,7 +178,8 @@ def times() -> Iterator[str]:
     weighted.solve()
     whole = min(_timed(problem)[1] for _ in range(5))
     loop = min(weighted.solve().times.solve for _ in range(5))
-    yield f"`furuta_release`: {1000 * whole:.0f} ms in all, {whole / loop:.1f} loops at a given weight ({1000 * loop:.0f} ms)."
+    times = f"{1000 * whole:.0f} ms in all, {whole / loop:.1f} loops at a given weight ({1000 * loop:.0f} ms)"
+    yield f"`furuta_release`: {times}."
     yield ""
 
 

@@ -15,7 +15,9 @@ NORMALISER = "normaliser"
 
 
 def normaliser_factor(parameters: Sequence[Parameter], manifold: Manifold) -> tuple[Factor, ca.SX]:
-    """What a likelihood's normaliser does to parameters θ near θ₀, as a square: (c + vᵀ(θ − θ₀))²/c = c + 2 vᵀ(θ − θ₀) + …
+    """What a likelihood's normaliser does to parameters θ near θ₀, as a square.
+
+        (c + vᵀ(θ − θ₀))²/c = c + 2 vᵀ(θ − θ₀) + …
 
     Without it a fit at given noise would scale all inertias and forces down. It stands like a prior; its symbols are
     θ₀, v and c, one below the other.

@@ -7,8 +7,7 @@ rows of a step in the newest state,
 
 the last sum over observations; the noise of the random rows stands in D_k. Hard rows that link steps stand in D_k below
 the random ones, and H is then their saddle point (``systems``); hard rows of the first state leave it a flat prior on
-their surface. Without the third term a mechanism with all
-inertias and forces scaled down would always be more likely.
+their surface. Without the third term a mechanism with all inertias and forces scaled down would always be more likely.
 
 Score, in one backward sweep: with P the blocks of H⁻¹ along the band (``neighbours``),
 
@@ -257,10 +256,10 @@ class _Chain:
         """1 less the leverage of each row, states and private unknowns fitted, (count, rows)."""
         states = rows.matrix[:, : len(rows.offsets) * self.t]
         if rows.complement is None:
-            return self._alive(factor) - np.einsum("kcr,kcr->kr", states, spread)
+            return np.asarray(self._alive(factor) - np.einsum("kcr,kcr->kr", states, spread))
         C = rows.complement
         kept = np.matmul(C, np.eye(C.shape[2]) - np.matmul(states.transpose(0, 2, 1), spread))
-        return np.einsum("krl,krl->kr", kept, C)
+        return np.asarray(np.einsum("krl,krl->kr", kept, C))
 
     def ahead(self, step: Array) -> list[tuple[str, float]]:
         """Σ r² by name of the noise after a step of the parameters."""
@@ -288,7 +287,7 @@ class _Chain:
         """J times moves of the states (N t, m), (count, m, rows)."""
         count, moved = len(rows.matrix), moves.reshape(self.steps, self.t, -1)
         steps = np.concatenate([moved[o : o + count] for o in rows.offsets], axis=1)
-        return np.matmul(steps.transpose(0, 2, 1), rows.matrix[:, : steps.shape[1]])
+        return np.asarray(np.matmul(steps.transpose(0, 2, 1), rows.matrix[:, : steps.shape[1]]))
 
     def fisher(self) -> list[tuple[tuple[str, str], float]]:
         """|(I − J P Jᵀ)_gg'|² by the names of two noises."""
@@ -327,7 +326,7 @@ class _Chain:
         if name not in factor.noise:
             return np.zeros((*alive.shape, probes))
         own = np.array([other == name for other in factor.noise])
-        return (rng.integers(0, 2, (*alive.shape, probes)) * 2.0 - 1.0) * (alive * own)[:, :, None]
+        return np.asarray((rng.integers(0, 2, (*alive.shape, probes)) * 2.0 - 1.0) * (alive * own)[:, :, None])
 
     def measured(self, sensors: Mapping[str, float]) -> list[tuple[str, int]]:
         """Numbers of measurements by the name of their noise."""
@@ -342,7 +341,7 @@ def _whole(rows: Rows, values: Array) -> Array:
     """Values of the rows that are left, (count, ..., rows left), in all rows."""
     if rows.complement is None:
         return values
-    return np.einsum("k...l,krl->k...r", values, rows.complement)
+    return np.asarray(np.einsum("k...l,krl->k...r", values, rows.complement))
 
 
 def _taken(rows: Rows, values: Array) -> Array:

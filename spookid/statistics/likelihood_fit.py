@@ -29,7 +29,7 @@ _STRAIGHT = 1e12
 """Factor of the normaliser's weight c with which its square is a straight line."""
 _SEEN = 1.0
 """Information in the logarithm of a size from which on it is seen: a standard error below one."""
-_STATES = dict(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
+_STATES = LevenbergMarquardt(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
 """How well states are fitted for a likelihood."""
 
 
@@ -58,9 +58,10 @@ def maximum(
 ) -> Found:
     """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit.
 
-    Sizes that the other fit told apart are apart from the beginning, and no others will be: likelihoods of both compare.
+    Sizes that the other fit told apart are apart from the beginning, and no others will be, so that likelihoods of
+    both compare.
     """
-    problem, inner = assembly.transcription, LevenbergMarquardt(threads=solver.threads, **_STATES)
+    problem, inner = assembly.transcription, replace(_STATES, threads=solver.threads)
     alike = _as_known(assembly.noise, known)
     search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
     logs = _logs(search.sizes, known, assembly.problem.step)
@@ -72,7 +73,7 @@ def maximum(
         return Found(assembly, outcome, None, math.nan, ())
     if outcome.status is Status.CONVERGED:
         sizes = search.sizes if alike else _apart(search)
-        last = replace_sizes(search, sizes)
+        last = _with_sizes(search, sizes)
         outcome = _joined(outcome, last.run(search.best.states.moved(), _inherited(search, sizes)))
         search = last
     numbered = problem.with_numbers(search.numbers(search.best.logs))
@@ -90,8 +91,10 @@ def kept(
     solver: LevenbergMarquardt | Ipopt,
     callback: Callback | None,
 ) -> Found:
-    """States and parameters by any solver, with noise that another fit has found and its normaliser, whose weight c is the
-    last of the constants."""
+    """States and parameters by any solver, with noise that another fit has found and its normaliser.
+
+    The normaliser's weight c is the last of the constants.
+    """
     h = assembly.problem.step
     by_name = {(n.kind, name): n.std * (h if n.kind == "disturbance" else 1.0) for n in known for name in n.names}
     constants = assembly.transcription.constants.copy()
@@ -175,7 +178,7 @@ def _singles(size: Size) -> list[Size]:
     ]
 
 
-def replace_sizes(search: Search, sizes: tuple[Size, ...]) -> Search:
+def _with_sizes(search: Search, sizes: tuple[Size, ...]) -> Search:
     """The same search with other sizes, its iterations counted on."""
     done, callback = len(search.history) - 1, search.callback
 

@@ -6,8 +6,8 @@ Each iteration takes a step of Newton's kind in the parameters θ and the logari
 
 with the score g of ``likelihood``, B of the Schur complement of the states and the expected information of the noise,
 and C a correction that makes up for what B lacks, learnt from one step to the next (a symmetric update of rank one),
-once the end is near. The states follow by Levenberg–Marquardt from where their linearization puts them. Steps are damped
-until the likelihood rises.
+once the end is near. The states follow by linear steps from where their linearization puts them, and by
+Levenberg–Marquardt where these do not suffice or hard rows link steps. Steps are damped until the likelihood rises.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spookid.statistics.likelihood import Marginal, States, marginal
 from spookid.statistics.noise import Size
 from spookid.transcription import Point, Transcription
 
-SETTLED = 1e-4
+_SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
 _NEAR = 200.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
@@ -42,7 +42,7 @@ _CONDITION = 1e11
 _ROUNDING = 1e-2
 """Converged, too, if no step keeps its promise and that is less."""
 _GAP = 1e-2
-"""What a linear step of the states may take from |r|² where they are good enough: the likelihood takes it into account."""
+"""What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
 _ACCEPT, _KEPT = 1e-3, 0.25
 _FIRST, _MOST_DAMPING = 0.1, 1e8
 _INDEPENDENT = 1e-8
@@ -116,7 +116,7 @@ class Search:
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
 
-    def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
+    def run(self, start: Point, logs: Array, settled: float = _SETTLED) -> Outcome:
         """From a point and logarithms of the sizes; the best states, parameters and noise are in ``best``.
 
         Args:
@@ -183,7 +183,7 @@ class Search:
         return Trial(logs, states, found, slopes, freedom, symmetric)
 
     def _nearby(self, held: Transcription, start: Point) -> States | None:
-        """The best states if a linear step or two lead to them, as from where the last ones put them."""
+        """The best states if linear steps lead to them, as from where the last ones put them; else None."""
         began = time.perf_counter()
         reduction = Reduction(held, start)
         states, last = None, np.inf
@@ -266,12 +266,12 @@ class Search:
         slopes, freedom = here.slopes + now - squares, np.maximum(here.freedom, 1e-9)
         ratio = np.maximum(1 - slopes / freedom, 1e-3)
         near = np.abs(ratio - 1) < 1e-6
-        return np.where(near, slopes, slopes * np.log(ratio) / np.where(near, 1.0, ratio - 1))
+        return np.asarray(np.where(near, slopes, slopes * np.log(ratio) / np.where(near, 1.0, ratio - 1)))
 
     def _metric(self, matrix: Array) -> Array:
         """Of damping: the matrix's diagonal, and at least what moves a parameter by its magnitude for one unit."""
         least = np.concatenate([1 / self._magnitudes**2, np.ones(len(self.sizes))])
-        return np.maximum(np.diag(matrix), least)
+        return np.asarray(np.maximum(np.diag(matrix), least))
 
     @property
     def _magnitudes(self) -> Array:
@@ -352,7 +352,6 @@ def starting_logs(
     residuals = problem.residuals(restored)
     logs, sensor = [], 0
     for size in sizes:
-        found = 0.0
         if size.given is not None:
             found = size.given
         elif size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem):

@@ -1,12 +1,12 @@
 """Slopes of a function of the reduced Jacobians, where hard rows and private unknowns have been eliminated.
 
-A step's reduced Jacobian is Cᵀ J Z: Z spans the surface G = 0 of local hard rows, C the residuals that private unknowns,
-with Jacobian P, cannot reach. Both turn as the point moves,
+A step's reduced Jacobian is Cᵀ J Z: Z spans the surface G = 0 of local hard rows, C the residuals that private
+unknowns, with Jacobian P, cannot reach. Both turn as the point moves,
 
     dZ = −G⁺ dG Z,    dC = −P⁺ᵀ dPᵀ C    (but for turns within themselves, which no determinant sees),
 
-so that ⟨K, d(CᵀJZ)⟩ is a sum of ⟨A, dJ⟩ over the columns of the states, the private ones among them, and of ⟨B, dG⟩. The
-slopes in private unknowns, which follow by least squares, go back through P⁺.
+so that ⟨K, d(CᵀJZ)⟩ is a sum of ⟨A, dJ⟩ over the columns of the states, the private ones among them, and of ⟨B, dG⟩.
+The slopes in private unknowns, which follow by least squares, go back through P⁺.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Slopes:
         if factor.private is not None:
             offset, private = factor.private
             place = list(factor.variables).index(offset) * full + np.array(private)
-            inverse = np.linalg.pinv(matrix[:, place].transpose(0, 2, 1), rcond=_RANK)
+            inverse = np.asarray(np.linalg.pinv(matrix[:, place].transpose(0, 2, 1), rcond=_RANK), float)
             lifted[:, place] = -np.matmul(inverse, along)
             self._reached.append((factor, matrix, inverse))
         return lifted
@@ -110,7 +110,7 @@ class Slopes:
             problem, wide = self.reduction.problem, len(self.reduction.columns)
             blocks = [problem.local_rows(f, self.point, self.chain)(slice(None))[:, :wide] for f in problem.local]
             G = np.concatenate(blocks, axis=2).transpose(0, 2, 1)
-            self._inverse = np.linalg.pinv(G, rcond=_RANK)
+            self._inverse = np.asarray(np.linalg.pinv(G, rcond=_RANK), float)
         return self._inverse.shape[2], self._inverse
 
     def _contract_surface(self, surface: Array) -> None:

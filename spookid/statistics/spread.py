@@ -2,8 +2,8 @@
 
 Where the data hardly tell how large a disturbance is, one value of it, above all zero, promises errors that are too
 small. So errors are those of the mixture over its size s, each value as likely as the data make it, with the parameters
-integrated out (Laplace) and a prior between those flat in s and in log s: it makes intervals cover
-where there is no disturbance as well as where it is just not seen (results/truth.md).
+integrated out (Laplace) and a prior between those flat in s and in log s: it makes intervals cover where there is no
+disturbance as well as where it is just not seen (results/truth.md).
 
     p(log s) ∝ s^0.7 L(θ_s, s) det S_s^{-1/2},    Cov θ = Σ_s p(s) [S_s⁻¹ + δ_s δ_sᵀ],    δ_s = −S_s⁻¹ score_s.
 """
@@ -19,11 +19,11 @@ from spookid.kernels import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.search import Search, Trial
 
-VAGUE = 30.0
+_VAGUE = 30.0
 """Information in the logarithm of a size below which errors are averaged over it: it is known to 18 % from there on."""
 _STEP, _FLAT, _NEGLIGIBLE, _MOST = 0.7, 0.05, 4.0, 16
-"""Between values of log s, twice as much where −log L differs less than this; what it has risen by where they end, and how
-many there are to a side at the most."""
+"""Between values of log s, twice as much where −log L differs less than this; what it has risen by where they end, and
+how many there are to a side at the most."""
 _PRIOR = 0.7
 """Power of s that its prior density in log s is."""
 _RANK = 1e-10
@@ -44,7 +44,7 @@ class _Value:
 def vague(search: Search) -> NDArray[np.bool_]:
     """True for the sizes of disturbances that are not well known, (n_s,)."""
     free = [size.kind == "disturbance" and size.given is None for size in search.sizes]
-    return np.asarray(np.array(free) & (np.diag(search.best.fisher) < VAGUE))
+    return np.asarray(np.array(free) & (np.diag(search.best.fisher) < _VAGUE))
 
 
 def covariance(search: Search) -> tuple[Array, Array]:

@@ -29,7 +29,7 @@ from spookid.solvers.neighbours import neighbours
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
 
-INDEPENDENT = 1e-9
+_INDEPENDENT = 1e-9
 """Singular values of the first step's hard rows below this share of the largest are zero."""
 
 
@@ -267,7 +267,7 @@ class _Held:
 def independent(rows: Rows, tangent: int) -> Array:
     """Orthonormal combinations of rows of the first step that do not depend on one another, (rows, combinations)."""
     left, values, _ = np.linalg.svd(rows.matrix[0, :tangent].T, full_matrices=False)
-    return np.asarray(left[:, values > INDEPENDENT * values.max(initial=0.0)])
+    return np.asarray(left[:, values > _INDEPENDENT * values.max(initial=0.0)])
 
 
 def _eliminated(blocks: Array, across: Array, tangent: int) -> tuple[Array, float]:

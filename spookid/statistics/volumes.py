@@ -50,7 +50,7 @@ class Volumes:
         return self._total
 
     def _take(self, number: int, part: Array, own: Array) -> None:
-        """The random rows of a factor in their own unknowns, as where a torque is measured how its joint moves is given."""
+        """The random rows of a factor in their own unknowns: where a torque is measured its joint's motion is given."""
         block = part[:, own[:, None], own]
         signs, logarithms = np.linalg.slogdet(block)
         if np.any(signs == 0):

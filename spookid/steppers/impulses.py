@@ -85,8 +85,10 @@ class Slips:
 
 
 def random_symbol(model: Model, wanted: bool) -> ca.SX:
-    """Random impulses of a forward step, behind its other inputs: about the axis of each hinge, then force and torque on
-    each free body, (n_j + 6 n_free,); none if they are not wanted."""
+    """Random impulses of a forward step, behind its other inputs; none if they are not wanted.
+
+    About the axis of each hinge, then force and torque on each free body, (n_j + 6 n_free,).
+    """
     return ca.SX.sym("random", (len(model.joints) + 6 * sum(body.free for body in model.bodies)) * wanted)
 
 

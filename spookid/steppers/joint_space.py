@@ -9,8 +9,8 @@ carry. What is left is the virtual work of the residual p along unit rates,
 random with a standard deviation of s √h, where s is a disturbance in N m/√Hz. It is a density of the new state, unless
 the torque at a joint is measured: then its row is an error of that measurement.
 
-Hinges that close a loop hold by hard rows; their λ, and the random impulse along their axis, are private unknowns of the
-step, so that the covariance of the rows that remain is Σ_j s_j² a_j a_jᵀ over all hinges.
+Hinges that close a loop hold by hard rows; their λ, and the random impulse along their axis, are private unknowns of
+the step, so that the covariance of the rows that remain is Σ_j s_j² a_j a_jᵀ over all hinges.
 """
 
 from __future__ import annotations
@@ -131,8 +131,7 @@ class JointSpace:
         return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
-        """λ of the step at t_k, (5 n_j,), from the impulses that its hinges transmit; without inputs, which are none of
-        its data."""
+        """λ of the step at t_k, (5 n_j,), from the impulses that its hinges transmit."""
         step = _Step(model, settings, self.law, self.manifold(model))
         return StepFunction(step.variables, step.u, step.multipliers)
 
