@@ -199,8 +199,8 @@ def _raised(known: Sensitivities) -> list[str]:
         return []
     largest = float(np.max(known.inflation))
     return [
-        f"Those of {', '.join(known.raised)} are the scatter over stretches of the recordings, up to {number(largest, 2)} "
-        "times what white noise would leave."
+        f"Those of {', '.join(known.raised)} are the scatter over stretches of the recordings, up to "
+        f"{number(largest, 2)} times what white noise would leave."
     ]
 
 

@@ -135,7 +135,7 @@ def predict(problem: Problem, states: Array, constants: tuple[Constant, ...]) ->
 def _multipliers(assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
     """λ of each step, NaN where a step has none, (N, rows)."""
     function = assembly.problem.scheme.multipliers_along(assembly.problem.model, assembly.settings)
-    return _along(function, evidence, unknowns, constants)
+    return _along(function, assembly.problem, evidence, unknowns, constants)
 
 
 def dry_friction(
@@ -146,18 +146,22 @@ def dry_friction(
     Each (N, n_j), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
     """
     function = assembly.problem.scheme.friction_along(assembly.problem.model, assembly.settings)
-    ratio, bound, slip = np.split(_along(function, evidence, unknowns, constants), 3, axis=1)
+    ratio, bound, slip = np.split(_along(function, assembly.problem, evidence, unknowns, constants), 3, axis=1)
     rubs = np.array([joint.rubs for joint in assembly.problem.model.joints], dtype=bool)
     sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
     return ratio * bound, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
 
 
-def _along(function: StepFunction, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
+def _along(
+    function: StepFunction, problem: Problem, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]
+) -> Array:
     """A function of neighbouring steps along a recording, NaN where a step has none, (N, rows)."""
     reach = max(function.variables)
     count = len(unknowns) - reach
     states = [unknowns[offset : offset + count] for offset in function.variables]
-    inputs = contiguous(evidence.inputs[:count]) if function.data.numel() else np.zeros((count, 0))
+    inputs = np.zeros((count, 0))
+    if function.data.numel():
+        inputs = contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means)[:count])
     values = _map([*function.variables.values(), function.data], function.value, [*states, inputs], constants)
     rows = np.full((len(unknowns), values.shape[1]), np.nan)
     rows[reach // 2 : reach // 2 + count] = values  # a function of three steps belongs to the middle one

@@ -100,6 +100,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "knowledge",
         "step_errors",
         "responses",
+        "symptoms",
         "outlining",
         "estimation",
         "replay",

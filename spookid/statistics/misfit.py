@@ -1,7 +1,7 @@
 """What a model lacks, told by what its residuals correlate with: score tests of what is usual.
 
-Each usual cause (a sensor that lags or is off, friction, an inertia or a spring that is missing, a motor that lags) would
-change the whitened residuals r along a column e, were it there with size a: r + a e. With states and parameters
+Each usual cause (a sensor that lags or is off, friction, an inertia or a spring that is missing, a motor that lags)
+would change the whitened residuals r along a column e, were it there with size a: r + a e. With states and parameters
 projected out of both, what the data say of it is
 
     a = −eᵀr/eᵀe,    z = −eᵀr/|e|,
@@ -101,7 +101,12 @@ def _of_causes(contraction: Contraction, scene: Scene) -> tuple[Symptom, ...]:
     columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(contraction.linear.chains))]
     states = [contraction.without_states(chain, part) for chain, part in enumerate(columns)]
     before, left = np.diag(contraction.inner(states, states)), contraction.left(columns)
-    gram, pulls = contraction.inner(left, left), contraction.inner(left, contraction.residuals)[:, 0]
+    # At the maximum of the likelihood the slopes of |r|² in the parameters are not zero by themselves, and stay in r.
+    residuals = [
+        contraction.without_states(chain, [s.rows.matrix[:, -1:] for s in strips])
+        for chain, strips in enumerate(contraction.linear.chains)
+    ]
+    gram, pulls = contraction.inner(left, left), contraction.inner(states, residuals)[:, 0]
     return _strongest(causes, before, gram, -pulls, limit)
 
 
@@ -194,14 +199,6 @@ def _of_hinge(contraction: Contraction, scene: Scene, j: int) -> list[Cause]:
         "{} of constant torque in " + name + ": an offset of the motor, or a tilt?": (
             "N m",
             [np.ones(len(v)) for v in rates],
-        ),
-        "a torque of {} goes with the acceleration of " + name + ": an inertia or a length?": (
-            "kg m^2",
-            [-np.gradient(v, h) for v in rates],
-        ),
-        "a torque of {} goes with the sine of " + name + ": a mass, a length or a spring?": (
-            "N m",
-            [-np.sin(a) for a in angles],
         ),
     }
     return [

@@ -331,7 +331,8 @@ def _definite(matrix: Array) -> bool:
 def _learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Array:
     """C with which the matrix after a step explains how the score changed along it."""
     missing = after.score - before.score - (after.matrix + correction) @ step
-    scale = np.sqrt(np.maximum(np.diag(after.matrix), np.finfo(float).tiny))
+    diagonal = np.diag(after.matrix)
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     along = float(missing @ step)
     if abs(along) < 1e-3 * np.linalg.norm(missing / scale) * np.linalg.norm(step * scale):
         return correction
