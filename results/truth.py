@@ -124,7 +124,6 @@ def coverage(seeds: int) -> Iterator[str]:
         for make in (pendulum, furuta, partial(furuta, full=True), fourbar):
             settings.append((f"Variational, {1000 * step:g} ms", partial(make, **rigid)))
     settings.append(("Spook, 10 ms", partial(pendulum, step=0.01, stepper=Spook())))
-    settings.append(("Spook, 10 ms", partial(furuta, step=0.01, stepper=Spook())))
     rows = []
     for title, make in settings:
         cells = []
