@@ -141,6 +141,8 @@ def gather(problem: Problem, recording: Recording) -> Evidence:
     steps = grid(recording, problem.step)
     guess = initialization.guess(problem.model, problem.observations, recording, steps, problem.guess, problem.cutoff)
     measured = [observed(recording, o.signal, steps, period=o.period) for o in problem.observations]
+    for values in measured:
+        values[np.arange(steps.count) % problem.every > 0] = np.nan
     inputs = [held(recording, signal, steps) for signal in problem.model.signals]
     over = [moments(recording, signal, steps) for signal in problem.model.signals]
     means = tuple(_columns([pair[i] for pair in over], steps.count - 1) for i in range(2))

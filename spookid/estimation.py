@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid import step_errors, symptoms
+from spookid import extrapolation, step_errors, symptoms
 from spookid.assembly import Assembly, assemble, check_stepper, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
@@ -31,6 +31,7 @@ from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics import likelihood_fit as likelihood
 from spookid.statistics.likelihood_fit import Found
+from spookid.steppers.joint_space import JointSpace
 from spookid.steppers.variational import Variational
 from spookid.trajectories import complementarity, trajectories
 from spookid.transcription import Point, Transcription
@@ -60,7 +61,8 @@ def solve(
     _check_law(problem, backend)
     begun = warm_start is not None and (problem.dynamics != "estimated" or warm_start.normaliser is not None)
     if begun or not _staged(problem, backend):
-        return _solve(problem, backend, solver, callback, warm_start, problem.initial)
+        found = _solve(problem, backend, solver, callback, warm_start, problem.initial)
+        return _corrected(problem, backend, solver, callback, found)
     check_stepper(problem)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
     before = LevenbergMarquardt(max_iterations=solver.max_iterations, threads=threads)
@@ -75,6 +77,25 @@ def solve(
                 friction=problem.friction,
             )
     return _continued(problem, backend, solver, callback, found)
+
+
+def _corrected(
+    problem: Problem,
+    backend: str,
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+    found: Solution,
+) -> Solution:
+    """With estimates of continuous time, where they are asked for and can be had."""
+    asked = problem.step_correction and problem.dynamics == "estimated" and isinstance(problem.scheme, JointSpace)
+    if not asked or found.status is not Status.CONVERGED:
+        return found
+    counting = _counting(callback, found.iterations)
+    fine = _solve(extrapolation.finer(problem), backend, solver, counting, found, {})
+    coarse = _solve(problem, backend, solver, None, fine, {}, hold=True)
+    if not fine.status is coarse.status is Status.CONVERGED:
+        return found
+    return _joined(found, extrapolation.extrapolated(coarse, fine))
 
 
 def _staged(problem: Problem, backend: str) -> bool:
@@ -119,8 +140,9 @@ def _solve(
     callback: Callback | None,
     warm_start: Solution | None,
     own: Mapping[str, float],
+    hold: bool = False,
 ) -> Solution:
-    """One solve, from a solution if there is one but for the guesses ``own``."""
+    """One solve, from a solution if there is one but for the guesses ``own``; with its noise if that is to ``hold``."""
     began = time.perf_counter()
     going_on = warm_start is not None and warm_start.normaliser is not None and _refined(problem, backend)
     assembly = assemble(problem, _normaliser(problem, warm_start) if going_on and warm_start else None)
@@ -136,7 +158,8 @@ def _solve(
         found = likelihood.kept(assembly, start, warm_start.noise, solver, callback)
     else:
         assert isinstance(solver, LevenbergMarquardt)
-        found = likelihood.maximum(assembly, start, warm_start.noise if warm_start else (), solver, callback)
+        known = warm_start.noise if warm_start else ()
+        found = likelihood.maximum(assembly, start, known, solver, callback, hold)
     times = Times.of(found.outcome.timing, build, compiling)
     return _answer(found.assembly, found.outcome, times, backend, found)
 
@@ -196,6 +219,8 @@ def _states(assembly: Assembly, solution: Solution) -> Point:
     problem = assembly.problem
     given = [(trajectory.name, trajectory.t, trajectory.q, trajectory.v) for trajectory in solution.trajectories]
     wanted = [(e.recording.name, e.grid.times(), len(problem.model.bodies)) for e in assembly.evidence]
+    if problem.step_correction or problem.every > 1:
+        given = [_onto(*one, times) for one, (_, times, _) in zip(given, wanted, strict=False)]
     for (name, t, q, _), (recording, times, bodies) in zip(given, wanted, strict=False):
         if name != recording or q.shape[:2] != (len(times), bodies) or not np.allclose(t, times, atol=problem.step / 2):
             raise ProblemError(
@@ -210,6 +235,18 @@ def _states(assembly: Assembly, solution: Solution) -> Point:
     states = [np.hstack([q.reshape(len(q), -1), v.reshape(len(v), -1)]) for _, _, q, v in given]
     pairs = zip(assembly.evidence, states, strict=True)
     return Point(tuple(unknowns(assembly.problem, e, assembly.widths, x) for e, x in pairs), assembly.start.parameters)
+
+
+def _onto(name: str, t: Array, q: Array, v: Array, times: Array) -> tuple[str, Array, Array, Array]:
+    """States of a recording at other times, between those that are known."""
+    at = np.interp(times, t, np.arange(len(t)))
+    low = np.minimum(at.astype(int), len(t) - 2)
+    share = (at - low)[:, None, None]
+    signs = np.where(np.sum(q[low, :, 3:] * q[low + 1, :, 3:], axis=2, keepdims=True) < 0, -1.0, 1.0)
+    poses = (1 - share) * q[low] + share * q[low + 1]
+    poses[:, :, 3:] = (1 - share) * q[low, :, 3:] + share * signs * q[low + 1, :, 3:]
+    poses[:, :, 3:] /= np.linalg.norm(poses[:, :, 3:], axis=2, keepdims=True)
+    return name, times, poses, (1 - share) * v[low] + share * v[low + 1]
 
 
 def _check_law(problem: Problem, backend: str) -> None:
@@ -249,7 +286,8 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, fo
         notices = [*symptoms.notices(assembly, knowledge.contraction, motion, values), *notices]
     if outcome.status is Status.CONVERGED:
         notices += disagreement(assembly, knowledge.sensitivities)
-        notices += step_errors.notices(assembly, outcome.point, knowledge.sensitivities, leans.step_error)
+        if not (problem.step_correction or problem.every > 1):
+            notices += step_errors.notices(assembly, outcome.point, knowledge.sensitivities, leans.step_error)
     known = [_estimate(p, problem, values[p.name], knowledge.sensitivities, leans) for p in problem.parameters]
     return Solution(
         problem=problem.name,

@@ -75,6 +75,11 @@ class Problem:
     """Cutoff of the low-pass filter that makes the initial guess [Hz]."""
     initial: Mapping[str, float] = field(default_factory=dict)
     """Guesses by parameter name, in the place of those declared."""
+    step_correction: bool = False
+    """True to estimate the parameters of the mechanism in continuous time: fits with steps of h and h/2 are extrapolated
+    (``Variational()`` with estimated noise). False for those of the mechanism in steps of h, as of data simulated so."""
+    every: int = 1
+    """Every so many steps are observed, from the first on."""
     fixed: Iterable[str] = ()
     """Names of parameters that keep their guess; bounds are for estimates, so these may lie outside theirs."""
     place: str = field(default_factory=declared_at, repr=False)
@@ -102,6 +107,8 @@ class Problem:
             if not (finite and value > 0):
                 other = ", or left out to estimate the noise" if name == "state_weight" else ""
                 raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number{other}")
+        if not (isinstance(self.every, int) and self.every >= 1):
+            raise ProblemError(f"{self._what}: every is {self.every!r}; it must be a whole number from 1 on")
         if self.friction not in FRICTIONS:
             raise ProblemError(f"{self._what}: friction {self.friction!r} is not known; choose from {_list(FRICTIONS)}")
         if not isinstance(self.stepper, (Spook, Variational)):

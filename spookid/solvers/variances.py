@@ -118,6 +118,8 @@ def confounded(c: Contraction, groups: Sequence[Sequence[str]]) -> Array:
         return np.zeros((n, n))
     left = [c.without_states(chain, part) for chain, part in enumerate(columns)]
     C, R = c.inner(c.T, left), c.inner(left, left)
+    known = np.diag(R) > 1  # of squares that are next to nothing only rounding would be told
+    C, R = C[:, known], R[np.ix_(known, known)]
     scale = np.sqrt(np.maximum(np.diag(R), _TINY))
     values, vectors = np.linalg.eigh(R / np.outer(scale, scale))
     half = C / scale @ vectors / np.sqrt(np.maximum(values, _APART))

@@ -55,14 +55,20 @@ def maximum(
     known: Sequence[Noise],
     solver: LevenbergMarquardt,
     callback: Callback | None,
+    hold: bool = False,
 ) -> Found:
     """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit.
 
     Sizes that the other fit told apart are apart from the beginning, and no others will be, so that likelihoods of
     both compare.
+
+    Args:
+        hold: True to keep the known noise as it is.
     """
     problem, inner = assembly.transcription, replace(_STATES, threads=solver.threads)
     alike = _as_known(assembly.noise, known)
+    if alike and hold:
+        alike = tuple(replace(size, given=math.inf) for size in alike)
     search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
     logs = _logs(search.sizes, known, assembly.problem.step)
     signals = [[e.observed[:, i] for e in assembly.evidence] for i in range(len(assembly.problem.observations))]
@@ -95,8 +101,7 @@ def kept(
 
     The normaliser's weight c is the last of the constants.
     """
-    h = assembly.problem.step
-    by_name = {(n.kind, name): n.std * (h if n.kind == "disturbance" else 1.0) for n in known for name in n.names}
+    by_name = _symbols(known, assembly.problem.step)
     constants = assembly.transcription.constants.copy()
     for size in assembly.noise:
         # A size that several joints shared may have been told apart.
@@ -134,9 +139,15 @@ def _rated(assembly: Assembly) -> tuple[Size, ...]:
     )
 
 
+def _symbols(known: Sequence[Noise], step: float) -> dict[tuple[str, str], float]:
+    """Numbers of the symbols of noise by its kind and name: of disturbances the random impulses of a step."""
+    root = math.sqrt(step)
+    return {(n.kind, name): n.density * root if n.kind == "disturbance" else n.std for n in known for name in n.names}
+
+
 def _logs(sizes: Sequence[Size], known: Sequence[Noise], step: float) -> Array | None:
     """Logarithms of sizes as another fit has found them; None if it does not tell all."""
-    by_name = {(n.kind, name): n.std * (step if n.kind == "disturbance" else 1.0) for n in known for name in n.names}
+    by_name = _symbols(known, step)
     values = [by_name.get((size.kind, size.names[0]), 0.0) for size in sizes]
     return np.log(values) if all(value > 0 for value in values) else None
 

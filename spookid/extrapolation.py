@@ -1,0 +1,73 @@
+"""Estimates of continuous time from fits with steps of h and h/2 (Richardson; Stoer and Bulirsch, chapter 7.2.14).
+
+The variational step is of second order: what a step of h adds to an estimate is a h² to leading order, so that fits with
+h and h/2 tell it, a h² = (θ_h − θ_{h/2}) 4/3, with dry friction too. Both take the samples at the steps of h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+
+from spookid.influence import Influence
+from spookid.problem import Problem
+from spookid.solution import Estimate, Solution, Trajectory
+
+_SHARE = 1 / 3
+"""Of θ_{h/2} − θ_h that lies beyond θ_{h/2}."""
+_TOLD = 1.0
+"""Standard errors from which on what a step adds is told."""
+
+
+def finer(problem: Problem) -> Problem:
+    """The same with steps half as long, observed where the problem is."""
+    return problem.with_(step=problem.step / 2, every=2 * problem.every, step_correction=False)
+
+
+def extrapolated(coarse: Solution, fine: Solution) -> Solution:
+    """The finer fit, at the steps of the coarser one, with estimates of continuous time."""
+    parameters = {name: _between(coarse[name], estimate) for name, estimate in fine.parameters.items()}
+    motion = tuple(_every_second(t, len(c.t)) for t, c in zip(fine.trajectories, coarse.trajectories, strict=True))
+    influence = _seen(fine.influence, motion)
+    notices = (*fine.notices, _notice(coarse.step, parameters))
+    return replace(
+        fine,
+        step=coarse.step,
+        parameters=parameters,
+        trajectories=motion,
+        influence=influence,
+        notices=tuple(filter(None, notices)),
+    )
+
+
+def _between(coarse: Estimate, fine: Estimate) -> Estimate:
+    """As it is where either fit holds it at a bound, or the data do not determine it."""
+    if fine.fixed or fine.at_bound or coarse.at_bound or not np.isfinite(fine.std_err):
+        return fine
+    value = fine.estimate + _SHARE * (fine.estimate - coarse.estimate)
+    value = float(np.clip(value, fine.lower, fine.upper))
+    return replace(fine, estimate=value, step_error=coarse.estimate - value)
+
+
+def _every_second(trajectory: Trajectory, count: int) -> Trajectory:
+    arrays = {f.name: getattr(trajectory, f.name) for f in fields(Trajectory)}
+    changed = {name: a[: 2 * count : 2][:count] for name, a in arrays.items() if isinstance(a, np.ndarray)}
+    return replace(trajectory, **changed)
+
+
+def _seen(influence: Influence, motion: tuple[Trajectory, ...]) -> Influence:
+    observations = tuple(o[: 2 * len(t.t) : 2][: len(t.t)] for o, t in zip(influence.observations, motion, strict=True))
+    return replace(influence, observations=observations)
+
+
+def _notice(step: float, parameters: dict[str, Estimate]) -> str:
+    """What the step would have added, where that is more than a standard error."""
+    large = [e for e in parameters.values() if abs(e.step_error) > _TOLD * e.std_err]
+    if not large:
+        return ""
+    amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)
+    return (
+        f"Estimates are those of continuous time, extrapolated from steps of {step:g} and {step / 2:g} s; the longer one "
+        f"would have added {amounts}."
+    )
