@@ -74,7 +74,7 @@ def problem(measured: Recording, compliance: float) -> Problem:
         "steppers",
         model=Model(bodies=[arm, rod], joints=[shoulder, elbow], gravity=gravity(G)),
         recordings=[measured],
-        observations=[HingeAngle(shoulder, signal="theta1"), HingeAngle(elbow, signal="theta2")],
+        observations=[HingeAngle(shoulder, signal="theta1", sigma=1.0), HingeAngle(elbow, signal="theta2", sigma=1.0)],
     )
 
 
