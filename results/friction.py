@@ -84,7 +84,7 @@ def model(values: dict[str, Any]) -> Model:
 def problem(values: dict[str, Any], recording: Recording) -> Problem:
     """The pendulum with a recording."""
     mechanism = model(values)
-    seen = [HingeAngle(joint, signal=joint.name) for joint in mechanism.joints]
+    seen = [HingeAngle(joint, signal=joint.name, sigma=1.0) for joint in mechanism.joints]
     return Problem(
         "friction",
         model=mechanism,

@@ -1,5 +1,7 @@
 """The two problems of results/sensitivity.py: a twin's release with four parameters, and a measured swing-up.
 
+State weight, stepper and sigma are the paper's: its evaluation is repeated, no noise is estimated.
+
 As in section 4.7 of the paper the release has four unknowns; `epsilon`, the compliance of all hinges, is there to be
 swept and is otherwise held. The swing-up needs the measured data: SPOOKID_DATA must point to them.
 """
@@ -45,7 +47,7 @@ def release() -> Problem:
             gravity=gravity(9.82),
         ),
         recordings=[Recording.from_csv(TWIN, time="t")],
-        observations=[HingeAngle(shoulder, signal="theta1"), HingeAngle(elbow, signal="theta2")],
+        observations=[HingeAngle(shoulder, signal="theta1", sigma=1.0), HingeAngle(elbow, signal="theta2", sigma=1.0)],
         step=0.01,
         state_weight=100.0,
         stepper=Spook(),
@@ -88,7 +90,7 @@ def swingup() -> Problem:
             bodies=[arm, rod], joints=[axle, pin], motors=[Motor(axle, signal="u", gain=K)], gravity=gravity(9.81)
         ),
         recordings=[furuta_qube("swingup_500hz_1", until="balancing")],
-        observations=[HingeAngle(axle, signal="theta"), HingeAngle(pin, signal="alpha")],
+        observations=[HingeAngle(axle, signal="theta", sigma=1.0), HingeAngle(pin, signal="alpha", sigma=1.0)],
         step=0.004,
         state_weight=1e6,
         stepper=Spook(),

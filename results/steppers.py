@@ -24,9 +24,11 @@ STEPPERS = {
     "Spook lifted, rigid": (Spook(multipliers="lifted"), 0.0, 100.0),
     "Variational": (Variational(), 0.0, 1e4),
     "Variational, state weight 1e6": (Variational(), 0.0, 1e6),
+    "Variational, noise estimated": (Variational(), 0.0, None),
 }
+"""Compliance and state weight of each; without one the noise is estimated, with one every sensor's σ is 1."""
 
-CORRECTED = "Variational, state weight 1e6"
+CORRECTED = "Variational, noise estimated"
 
 
 def furuta(time: float, state: np.ndarray) -> np.ndarray:
@@ -114,9 +116,9 @@ def table(found: dict[str, np.ndarray]) -> str:
 def picture(found: dict[str, np.ndarray]) -> Figure:
     """Absolute relative error against h, a panel a parameter."""
     figure = Figure(figsize=(11, 7), layout="constrained", dpi=130)
-    colors = ("#D55E00", "#E69F00", "#0072B2", "#009E73")
+    colors = ("#D55E00", "#E69F00", "#0072B2", "#CC79A7", "#009E73")
     for i, (axis, name) in enumerate(zip(figure.subplots(2, 2, sharex=True).flat, TRUTH, strict=True)):
-        for (label, rows), color, mark in zip(found.items(), colors, "osD^", strict=True):
+        for (label, rows), color, mark in zip(found.items(), colors, "osDv^", strict=True):
             axis.loglog(STEPS, np.abs(rows[:, i, 0]), mark + "-", color=color, label=label, ms=5)
         off, told = found[CORRECTED][:, i].T
         axis.loglog(

@@ -2,7 +2,7 @@
 
 With SPOOKID_DATA set, measured devices are fitted without any weight; then twins with known parameters are drawn and
 fitted again and again, and intervals of 95 % counted. `--seeds N` draws so many of each (200 by default, hours);
-`--only measured|coverage|prior|time` writes that part alone to the terminal.
+`--only measured|weight|coverage|prior|time` writes that part alone to the terminal.
 """
 
 import argparse
@@ -82,9 +82,7 @@ def _releases() -> Iterator[str]:
     rows = []
     for name in (f"{release}_{law}" for release in ("01", "02", "03") for law in ("viscous", "dry")):
         found, seconds = _timed(load_problem(f"{PROBLEMS / 'pendulum_free_swing.py'}::{name}"))
-        torque, arm = 0.01225 * 9.81 * 0.062, 0.01225 * 0.062**2
-        a = torque / (found["J"].estimate + arm)
-        error = a * found["J"].std_err / (found["J"].estimate + arm)
+        a, error = _frequency(found)
         rows.append(
             [name, f"{a:.2f} ± {error:.2f}", _value(found, "b"), _noise(found), found.status.value, f"{seconds:.1f} s"]
         )
@@ -108,6 +106,42 @@ def _devices() -> Iterator[str]:
             rows.append([name, *values, _noise(solution), solution.status.value, f"{seconds:.1f} s"])
         rows.append(["spread over mean error", *(_agreement(found, parameter) for parameter in names), "", "", ""])
         yield from _table(["recording", *names, "noise", "status", "time"], rows)
+
+
+def weights() -> Iterator[str]:
+    """Lines on what a given state weight makes of measured devices."""
+    yield "## The same with a given state weight κ"
+    yield ""
+    yield "M of EMPS at 1 ms, a of the first release with viscous friction."
+    yield ""
+    positioning = emps(0.001, 50.0)
+    release = load_problem(f"{PROBLEMS / 'pendulum_free_swing.py'}::01_viscous")
+    assert isinstance(release, Problem)
+    yield from _table(
+        ["κ for EMPS", "M [kg]"], [[_weight(k), _M(positioning, k)] for k in (1e-4, 1e-2, 1.0, 100.0, None)]
+    )
+    yield from _table(
+        ["κ for the release", "a [1/s²]"], [[_weight(k), _a(release, k)] for k in (100.0, 1e4, 1e6, 1e8, None)]
+    )
+
+
+def _weight(weight: float | None) -> str:
+    return "noise estimated" if weight is None else f"{weight:g}"
+
+
+def _M(problem: Problem, weight: float | None) -> str:
+    return _value(problem.solve(state_weight=weight), "M")
+
+
+def _a(problem: Problem, weight: float | None) -> str:
+    return "{:.2f} ± {:.2f}".format(*_frequency(problem.solve(state_weight=weight)))
+
+
+def _frequency(found: Solution) -> tuple[float, float]:
+    """a = m g l/(J + m l²) of a release and its standard error [1/s²]."""
+    torque, arm = 0.01225 * 9.81 * 0.062, 0.01225 * 0.062**2
+    a = torque / (found["J"].estimate + arm)
+    return a, a * found["J"].std_err / (found["J"].estimate + arm)
 
 
 def coverage(seeds: int) -> Iterator[str]:
@@ -231,10 +265,11 @@ def main() -> None:
     """Write the page, or print one part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--only", choices=("measured", "coverage", "prior", "time"))
+    parser.add_argument("--only", choices=("measured", "weight", "coverage", "prior", "time"))
     given = parser.parse_args()
     parts: Mapping[str, Callable[[], Iterator[str]]] = {
         "measured": measured,
+        "weight": weights,
         "coverage": partial(coverage, given.seeds),
         "prior": prior,
         "time": times,

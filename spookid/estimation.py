@@ -61,8 +61,8 @@ def solve(
     _check_law(problem, backend)
     begun = warm_start is not None and (problem.dynamics != "estimated" or warm_start.normaliser is not None)
     if begun or not _staged(problem, backend):
-        found = _solve(problem, backend, solver, callback, warm_start, problem.initial)
-        return _corrected(problem, backend, solver, callback, found)
+        alone = _solve(problem, backend, solver, callback, warm_start, problem.initial)
+        return _corrected(problem, backend, solver, callback, alone)
     check_stepper(problem)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
     before = LevenbergMarquardt(max_iterations=solver.max_iterations, threads=threads)

@@ -76,8 +76,9 @@ class Problem:
     initial: Mapping[str, float] = field(default_factory=dict)
     """Guesses by parameter name, in the place of those declared."""
     step_correction: bool = False
-    """True to estimate the parameters of the mechanism in continuous time: fits with steps of h and h/2 are extrapolated
-    (``Variational()`` with estimated noise). False for those of the mechanism in steps of h, as of data simulated so."""
+    """True to estimate the parameters of the mechanism in continuous time: fits with steps of h and h/2 are
+    extrapolated (``Variational()`` with estimated noise). False for those of the mechanism in steps of h, as of data
+    simulated so."""
     every: int = 1
     """Every so many steps are observed, from the first on."""
     fixed: Iterable[str] = ()

@@ -17,7 +17,7 @@ WEAK = 1.0
 this many standard deviations: a relative standard error of more than 100 %."""
 UNSEEN = 0.01
 """Below this many the data do not see it at all: a relative standard error of more than 10 000 %."""
-RANK = 1e-5
+RANK = 1e-6
 """Nor do they see what moves the residuals by less than this share of what the best seen direction does: models and
 rounding are not as exact as that, however small the residuals are."""
 

@@ -21,6 +21,7 @@ from spookid import (
     Problem,
     ProblemError,
     Recording,
+    Spook,
     Status,
     Variational,
     crossvalidation_folder,
@@ -33,7 +34,6 @@ from spookid.cli import main
 from spookid.crossvalidation import CrossValidation, verdict
 from spookid.crossvalidation_table import table
 from spookid.solution import Solution
-from spookid.steppers.spook import Spook
 
 TRUTH = {"J": 0.005, "b": 2e-3, "c": 0.02}
 J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")

@@ -102,6 +102,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "responses",
         "symptoms",
         "outlining",
+        "extrapolation",
         "estimation",
         "replay",
         "differentiation",

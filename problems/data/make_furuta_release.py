@@ -2,8 +2,8 @@
 
     python problems/data/make_furuta_release.py
 
-Simulated with the project's variational step at h = 1e-4 s, whose error is far below the noise. Each angle gets Gaussian noise of 0.001 rad
-and is rounded to the 4096 counts per turn of the paper's encoders. Takes about half a minute.
+Simulated with the project's variational step at h = 1e-4 s, whose error is far below the noise. Each angle gets
+Gaussian noise of 0.001 rad and is rounded to the 4096 counts per turn of the paper's encoders. Takes half a minute.
 """
 
 from pathlib import Path

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 from benchmarks.problems import FOUR, ROOT, furuta, pendulum
@@ -18,7 +19,7 @@ from benchmarks.shooting import estimates, single_shooting
 from benchmarks.table import Row, seconds
 from scipy.linalg import get_lapack_funcs
 
-from spookid import Problem, Spook, Variational
+from spookid import Problem, Spook, Variational, load_problem
 from spookid.assembly import Assembly, assemble
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 
@@ -143,6 +144,20 @@ def _listed(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
+def default_solve(bench: Bench) -> Iterator[Row]:
+    """A whole solve that estimates the noise, errors included, over the loop at a given state weight."""
+    problem = load_problem(ROOT / "problems" / "furuta_release.py")
+    if not isinstance(problem, Problem):
+        raise TypeError("furuta_release.py declares several problems")
+    weighted = problem.with_(state_weight=1e6)
+    for each in (problem, weighted):  # compiles
+        each.solve()
+    spent = seconds(problem.solve, bench.repeats, bench.clock)
+    loop = median(weighted.solve().times.solve for _ in range(bench.repeats))
+    note = f"{spent / loop:.1f} loops at a given weight, of {1e3 * loop:.3g} ms each"
+    yield Row("furuta_release, noise estimated: whole solve", 1e3 * spent, "ms", note=note)
+
+
 def recordings(bench: Bench) -> Iterator[Row]:
     """Four recordings at once, by one thread and by two."""
     for name in ("SPOOK", "rigid Variational"):
@@ -213,6 +228,7 @@ def everything(bench: Bench, largest: int) -> Iterator[Row]:
     yield Row(f"floor: dpbtrf, n = 24 x {bench.steps}, 47 subdiagonals", 1e3 * floor, "ms", 1.0)
     yield from fits(bench, floor)
     yield from shooting(bench)
+    yield from default_solve(bench)
     yield from recordings(bench)
     yield from scaling(bench, largest)
     yield from commands(bench)
