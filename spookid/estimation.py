@@ -91,8 +91,11 @@ def _corrected(
     if not asked or found.status is not Status.CONVERGED:
         return found
     counting = _counting(callback, found.iterations)
-    fine = _solve(extrapolation.finer(problem), backend, solver, counting, found, {})
-    coarse = _solve(problem, backend, solver, None, fine, {}, hold=True)
+    try:
+        fine = _solve(extrapolation.finer(problem), backend, solver, counting, found, {})
+        coarse = _solve(problem, backend, solver, None, fine, {}, hold=True)
+    except KeyboardInterrupt:
+        return replace(found, status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
     if not fine.status is coarse.status is Status.CONVERGED:
         return found
     return _joined(found, extrapolation.extrapolated(coarse, fine))

@@ -12,10 +12,14 @@ import numpy as np
 import pytest
 from mechanisms import furuta, pendulum
 
+from spookid.body import GROUND, Body
 from spookid.errors import ProblemError
+from spookid.joints import Hinge
+from spookid.model import Model, gravity
 from spookid.observations import HingeAngle
 from spookid.parameter import Parameter
 from spookid.problem import Problem
+from spookid.recording import Recording
 from spookid.solution import Noise, Solution
 from spookid.solvers.status import Status
 
@@ -251,3 +255,28 @@ def test_several_recordings_have_one_size():
     told(size(solution, "hinge"), 1e-2)
     told(size(solution, "theta"), 1e-3)
     near(solution, TRUTH)
+
+
+def test_no_disturbance_can_be_given() -> None:
+    """Zero means that nothing disturbs the joint: estimates are those of hard dynamics, and converge."""
+    problem, truth = silent_rod()
+    solution = problem.solve()
+    assert solution.status is Status.CONVERGED
+    size = next(n for n in solution.noise if n.kind == "disturbance")
+    assert size.given
+    assert size.density < 1e-6
+    for name, value in truth.items():
+        assert abs(solution[name].estimate - value) < 4 * solution[name].std_err
+
+
+def silent_rod() -> tuple[Problem, dict[str, float]]:
+    """A pendulum that nothing disturbs, as it is declared."""
+    J, b = Parameter("J", 1e-3, lower=1e-7), Parameter("b", 1e-4, lower=0)
+    rod = Body("rod", mass=0.2, inertia=(1e-5, J, J))
+    frames = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.15, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
+    pin = Hinge("pin", *frames, viscous=b, disturbance=0)
+    model = Model(bodies=[rod], joints=[pin], gravity=gravity(9.81))
+    twin = Problem("silent", model, observations=[HingeAngle(pin, "theta")], step=0.01)
+    truth = {"J": 2e-3, "b": 2e-3}
+    run = twin.simulate(truth, duration=5.0, initial={"pin": 2.0}, noise={"theta": 1e-3}, seed=1)
+    return twin.with_(recordings=[Recording(t=run.t, signals={"theta": run.signals["theta"]})]), truth

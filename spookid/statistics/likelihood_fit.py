@@ -80,12 +80,19 @@ def maximum(
     if outcome.status is Status.CONVERGED:
         sizes = search.sizes if alike else _apart(search)
         last = _with_sizes(search, sizes)
-        outcome = _joined(outcome, last.run(search.best.states.moved(), _inherited(search, sizes)))
-        search = last
+        try:
+            outcome = _joined(outcome, last.run(search.best.states.moved(), _inherited(search, sizes)))
+            search = last
+        except KeyboardInterrupt:
+            outcome = replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart")
     numbered = problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
     value = float(-search.best.value - _constant(numbered, search.best.states.reduction) / 2)
-    errors = None if outcome.status is Status.INTERRUPTED else spread.covariance(search)
+    errors = None
+    try:
+        errors = None if outcome.status is Status.INTERRUPTED else spread.covariance(search)
+    except KeyboardInterrupt:
+        outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
     sizes = tuple(replace(s, vague=bool(v)) for s, v in zip(search.sizes, spread.vague(search), strict=True))
     return Found(_with(assembly, numbered, sizes), outcome, errors, value, noise, search.best.marginal.volume)
 

@@ -126,6 +126,7 @@ class Search:
         try:
             self.best = self.trial(start, logs)
             self.floors = self._lowest()
+            self._silence()
         except NotPositiveDefiniteError as error:
             return self._failed(start, f"the states are not determined: {error}", began)
         if not np.isfinite(self.best.value):
@@ -138,17 +139,25 @@ class Search:
         return self._outcome(status, detail, began)
 
     def _lowest(self) -> Array:
-        """Logarithms that sizes do not fall below: what a sensor resolves, and the disturbance from which on the
-        information in the states, its square times as large as that of the sensors, has no digits left."""
-        strength = self.best.marginal.strength
-        seen = sum(strength[name] for s in self.sizes if s.kind == "sensor" for name in s.keys)
+        """Logarithms that sizes do not fall below: what a sensor resolves, and the size from which on the information
+        in the states that its rows hold is so much larger than that of the other kind that no digits are left."""
+        strength = {size: sum(self.best.marginal.strength[name] for name in size.keys) for size in self.sizes}
+        of_kind = {kind: sum(v for s, v in strength.items() if s.kind == kind) for kind in ("disturbance", "sensor")}
         floors = []
         for size, log in zip(self.sizes, self.best.logs, strict=True):
-            floor = np.log(size.floor) if size.floor > 0 else -np.inf
-            if size.kind == "disturbance":
-                floor = log + np.log(sum(strength[name] for name in size.keys) / (_CONDITION * seen)) / 2
-            floors.append(floor)
+            others = of_kind["sensor" if size.kind == "disturbance" else "disturbance"]
+            floor = log + np.log(strength[size] / (_CONDITION * others)) / 2 if others > 0 else -np.inf
+            floors.append(max(floor, np.log(size.floor)) if size.floor > 0 else floor)
         return np.array(floors)
+
+    def _silence(self) -> None:
+        """Sizes that are given as zero to their floors, which are as good as zero."""
+        silent = np.array([size.given == 0 for size in self.sizes])
+        if np.any(silent):
+            best, logs = self.best, np.where(silent, self.floors, self.best.logs)
+            moves = zip(self.sizes, logs - best.logs, strict=True)
+            moved = best.states.moved(logs={name: float(d) for size, d in moves for name in size.keys})
+            self.best = self.trial(moved, logs)
 
     def numbers(self, logs: Array) -> Array:
         """Constants of the problem with these sizes."""
@@ -353,7 +362,7 @@ def starting_logs(
     residuals = problem.residuals(restored)
     logs, sensor = [], 0
     for size in sizes:
-        if size.given is not None:
+        if size.given:
             found = size.given
         elif size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem):
             found = max(_roughness(signals[sensor]), size.floor)
