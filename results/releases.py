@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spookid import Problem, load_problem
 from spookid.crossvalidation import CrossValidation, verdict
-from spookid.summary import labelled, uncertain
+from spookid.wording import labelled, uncertain
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE.parent / "problems"

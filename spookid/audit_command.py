@@ -12,7 +12,7 @@ from spookid.interruption import Interruption
 from spookid.problem import Problem
 from spookid.solution import Solution
 from spookid.solvers.status import Status
-from spookid.summary import number
+from spookid.wording import number
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 import spookid
 from spookid import folders, pictures
 from spookid.audit import Audit, Drift
-from spookid.summary import labelled, number
+from spookid.wording import labelled, number
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes

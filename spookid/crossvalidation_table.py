@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from spookid.crossvalidation import CrossValidation, mean, verdict
-from spookid.summary import labelled, number, uncertain
+from spookid.wording import labelled, number, uncertain
 
 _COLUMNS = 110
 _HEAD = ("model", "fitted to", "cost", "CV")

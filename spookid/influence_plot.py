@@ -10,7 +10,7 @@ import numpy as np
 
 from spookid.kernels import Array
 from spookid.solution import Solution
-from spookid.summary import number
+from spookid.wording import number
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes

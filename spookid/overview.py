@@ -12,8 +12,9 @@ from spookid.knowledge import foresee, papers_weight
 from spookid.observations import Sensor
 from spookid.parameter import parameters_in
 from spookid.problem import Problem
-from spookid.summary import bounds, number, quantity, weak_words, weight_words
+from spookid.summary import weak_words
 from spookid.uncertainty import WEAK
+from spookid.wording import bounds, number, quantity, weight_words
 
 _NARROWEST = 16
 """Columns that the last cell of a table's row gets at least."""

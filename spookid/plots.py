@@ -21,18 +21,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from spookid import pictures
 from spookid.kernels import Array
 from spookid.solution import Estimate, Solution, Trajectory
-from spookid.summary import (
-    bounds,
-    labelled,
-    misfit,
-    number,
-    quantity,
-    remark,
-    rms,
-    status_words,
-    superscripts,
-    uncertain,
-)
+from spookid.summary import misfit, rms
+from spookid.wording import bounds, labelled, number, quantity, remark, status_words, superscripts, uncertain
 
 _BLUE, _ORANGE, _GREEN, _RED, _GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#707070"
 _COLOURS = (_BLUE, _RED, _GREEN, "#CC79A7", _ORANGE, "#56B4E9", "#000000")

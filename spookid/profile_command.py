@@ -13,7 +13,7 @@ from spookid.problem import Problem
 from spookid.profile_table import table
 from spookid.profiling import profile
 from spookid.solution import Solution
-from spookid.summary import number
+from spookid.wording import number
 
 
 @dataclass(frozen=True, eq=False)

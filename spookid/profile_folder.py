@@ -15,7 +15,7 @@ import spookid
 from spookid import folders, pictures
 from spookid.profile_table import table
 from spookid.profiling import CRITICAL, Profile
-from spookid.summary import labelled, number
+from spookid.wording import labelled, number
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from spookid.profiling import Profile
-from spookid.summary import labelled, number
+from spookid.wording import labelled, number
 
 
 def table(profiles: Sequence[Profile]) -> str:

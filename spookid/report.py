@@ -17,7 +17,7 @@ from spookid.errors import ProblemError
 from spookid.report_sections import Table
 from spookid.solution import Solution
 from spookid.solvers.status import Status
-from spookid.summary import number, status_words
+from spookid.wording import number, status_words
 
 PAGE = "report.html"
 """Name of the page in its folder."""

@@ -12,22 +12,20 @@ import numpy as np
 from spookid import report_plot
 from spookid.mechanism import Quantity, SensorOutline
 from spookid.solution import Estimate, Solution
-from spookid.summary import (
+from spookid.summary import misfit, rms, weak_words
+from spookid.uncertainty import WEAK
+from spookid.wording import (
     bounds,
     deviation,
     is_seen,
-    misfit,
     number,
     quantity,
     remark,
-    rms,
     seconds,
     superscripts,
     uncertain,
-    weak_words,
     weight_words,
 )
-from spookid.uncertainty import WEAK
 
 _HALF_WIDTH = 1.96
 """Of a 95 % interval of the normal distribution, in standard errors."""

@@ -14,7 +14,7 @@ from spookid.errors import ProblemError
 from spookid.problem import Problem
 from spookid.replay import Initial
 from spookid.solution import Solution
-from spookid.summary import number, quantity
+from spookid.wording import number, quantity
 
 
 @dataclass(frozen=True, eq=False)

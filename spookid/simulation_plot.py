@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from spookid.comparison import Comparison
 from spookid.kernels import Array
-from spookid.summary import labelled, quantity, superscripts
+from spookid.wording import labelled, quantity, superscripts
 
 _MEASURED, _SIMULATED = "#56B4E9", "#D55E00"  # of Okabe and Ito: colour-blind people tell them apart
 _MOST_COLUMNS = 4

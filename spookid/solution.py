@@ -217,7 +217,7 @@ class Solution:
     @property
     def message(self) -> str:
         """How the solve ended and what to do about it."""
-        return f"{self.status.advice} ({self.detail}.)"
+        return f"{self.status.advice.removesuffix('.')} ({self.detail})."
 
     @property
     def iterations(self) -> int:

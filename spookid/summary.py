@@ -1,29 +1,32 @@
-"""A Solution as one page of plain text for a terminal, and the wording of its numbers that the figures share."""
+"""A Solution as one page of plain text for a terminal."""
 
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from spookid.kernels import Array
-from spookid.solution import Cost, Estimate, Noise, Solution, Trajectory
-from spookid.solvers.status import Status
-from spookid.uncertainty import AT_BOUND, IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
+from spookid.solution import Cost, Estimate, Solution, Trajectory
+from spookid.uncertainty import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
+from spookid.wording import (
+    bounds,
+    counted,
+    noise_words,
+    number,
+    quantity,
+    remark,
+    seconds,
+    status_words,
+    uncertain,
+    weight_words,
+)
 
 WIDTH = 100
 """Columns of the page."""
 
-_STATUS = {
-    Status.CONVERGED: "converged in {} and {}",
-    Status.MAX_ITERATIONS: "NOT converged: the iteration limit came after {} and {}",
-    Status.STALLED: "NOT converged: stalled after {} and {}",
-    Status.DIVERGED: "FAILED at the initial guess after {} and {}",
-    Status.INTERRUPTED: "interrupted after {} and {}",
-}
 _ERRORS_FROM = (
     "Standard errors are linearized, for noise as the residuals show it: one variance for the impulses, one for each "
     "sensor. These are estimates too: ± 1.96 standard errors are Student's interval of 95 %."
@@ -45,8 +48,6 @@ _DYNAMICS = {
     "hard": "hard (the motion obeys the mechanics, all noise is the sensors')",
     "weight": "weighted (impulses that the motion lacks against errors of the sensors, as given)",
 }
-_MOST_DECIMALS = 7
-_MOST_DIGITS = 9
 
 
 def summarize(solution: Solution) -> str:
@@ -65,96 +66,7 @@ def summarize(solution: Solution) -> str:
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 
-# --- wording ---
-
-
-def number(value: float, digits: int = 4) -> str:
-    """``value`` with the given significant digits; a zero has no sign."""
-    return f"{value + 0.0:.{digits}g}"
-
-
-def quantity(value: float, unit: str, digits: int = 3) -> str:
-    """``value`` with its unit, which may be empty."""
-    return f"{number(value, digits)} {unit}".rstrip()
-
-
-def superscripts(unit: str) -> str:
-    """``kg m^2`` as kg m²."""
-    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-    return re.sub(r"(?:\^|\*\*)(-?\d+)", lambda match: match[1].translate(raised), unit)
-
-
-def labelled(name: str, unit: str) -> str:
-    """A name with its unit in brackets, for an axis; without brackets if the unit is empty."""
-    return f"{name} [{superscripts(unit)}]" if unit else name
-
-
-def uncertain(value: float, error: float) -> str:
-    """``value ± error``, both rounded to two significant digits of the error; ``value`` alone if it has none."""
-    if not (math.isfinite(value) and math.isfinite(error)):
-        return number(value)
-    if error == 0:
-        return f"{number(value, 6)} ± 0"
-    last = _exponent(error, 1) - 1
-    first = max(_exponent(value, 15), last + 1) if value else last + 1
-    if first - last >= _MOST_DIGITS:
-        return f"{number(value, _MOST_DIGITS)} ± {error:.1e}"
-    if last >= -_MOST_DECIMALS and first < _MOST_DECIMALS:
-        return f"{_rounded(value, -last)} ± {_rounded(error, -last)}"
-    scale = 10.0**first
-    return f"({_rounded(value / scale, first - last)} ± {_rounded(error / scale, first - last)})e{first}"
-
-
-def _exponent(value: float, digits: int) -> int:
-    """Power of ten of the first digit, once rounded."""
-    return int(f"{abs(value):.{digits}e}".partition("e")[2])
-
-
-def _rounded(value: float, decimals: int) -> str:
-    return f"{round(value, decimals) + 0.0:.{max(decimals, 0)}f}"
-
-
-def bounds(lower: float, upper: float) -> str:
-    """The interval in words; empty if it is infinite."""
-    if math.isinf(lower) and math.isinf(upper):
-        return ""
-    if math.isinf(upper):
-        return f"≥ {number(lower, 6)}"
-    if math.isinf(lower):
-        return f"≤ {number(upper, 6)}"
-    return f"[{number(lower, 6)}, {number(upper, 6)}]"
-
-
-def remark(estimate: Estimate) -> str:
-    """What is special about an estimate, above all why it has no standard error; mostly empty."""
-    if estimate.fixed:
-        return "fixed"
-    side = ""
-    if estimate.at_bound:
-        side = "at lower bound" if estimate.estimate <= estimate.lower else "at upper bound"
-    reason = "" if side and estimate.reason == AT_BOUND else estimate.reason
-    return ", ".join(filter(None, [side, reason]))
-
-
-def status_words(solution: Solution) -> str:
-    """How it ended, after how many iterations and how long."""
-    times = solution.times
-    return _STATUS[solution.status].format(
-        _count(solution.iterations, "iteration"), seconds(times.build + times.compile + times.solve)
-    )
-
-
-def seconds(time: float) -> str:
-    """A duration [s] with two significant digits, or whole seconds if it is long."""
-    if 0 < time < 0.0995:
-        return f"{number(1000 * time, 2)} ms"
-    return f"{number(time, 2)} s" if time < 9.95 else f"{time:.0f} s"
-
-
-def weight_words(dynamics: str, weight: float) -> str:
-    """Where the weight of the equations of motion comes from, as a setting."""
-    fixed = {"estimated": "noise estimated", "hard": "hard dynamics"}
-    return fixed.get(dynamics) or f"state weight κ = {number(weight, 6)}"
+# --- misfit of a signal ---
 
 
 def rms(values: Array) -> float:
@@ -166,10 +78,6 @@ def rms(values: Array) -> float:
 def misfit(trajectory: Trajectory, column: int) -> Array:
     """Measured less estimated values of one signal, (N,), NaN where a sample is missing."""
     return trajectory.observed[:, column] - trajectory.predicted[:, column]
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 # --- sections, each a list of lines ---
@@ -209,29 +117,6 @@ def _noise(solution: Solution) -> list[str]:
     if not solution.noise:
         return []
     return _wrapped(f"Noise found: {'; '.join(noise_words(noise, solution.step) for noise in solution.noise)}.")
-
-
-def noise_words(noise: Noise, step: float) -> str:
-    """A size of noise in physical units."""
-    names, given = ", ".join(noise.names), " (given)" if noise.given else ""
-    if noise.kind != "disturbance":
-        steps = f", its resolution is {deviation(noise.resolution, noise.unit)}" if noise.resolution > 0 else ""
-        return f"{names} {deviation(noise.std, noise.unit) if is_seen(noise) else 'none seen'}{given}{steps}"
-    if not is_seen(noise):
-        return f"disturbance of {names} none seen"
-    interval = f"{number(1000 * step, 6)} ms" if step < 0.1 else f"{number(step, 6)} s"
-    density = f"{quantity(noise.density, noise.unit)}/√Hz"
-    return f"disturbance of {names} {quantity(noise.std, noise.unit)} rms over a step of {interval} ({density}){given}"
-
-
-def is_seen(noise: Noise) -> bool:
-    """True if the data tell its size, or it was given."""
-    return noise.given or math.isfinite(noise.error)
-
-
-def deviation(value: float, unit: str) -> str:
-    """A standard deviation with its unit, of small angles in mrad."""
-    return quantity(1000 * value, "mrad") if unit == "rad" and value < 0.1 else quantity(value, unit)
 
 
 def _residual_noise(noise: Mapping[str, float]) -> list[str]:
@@ -349,9 +234,9 @@ def _work(solution: Solution) -> list[str]:
     size, times = solution.size, solution.times
     rest = max(times.solve - times.evaluate - times.factorize, 0.0)
     sizes = (
-        f"{_count(size.recordings, 'recording')}, {_count(size.steps, 'step')}, "
-        f"{_count(size.states + size.parameters, 'unknown')} ({size.states:,} of states, {size.parameters:,} of "
-        f"parameters), {_count(size.residuals, 'residual')}, {_count(size.jacobian_nonzeros, 'Jacobian nonzero')}"
+        f"{counted(size.recordings, 'recording')}, {counted(size.steps, 'step')}, "
+        f"{counted(size.states + size.parameters, 'unknown')} ({size.states:,} of states, {size.parameters:,} of "
+        f"parameters), {counted(size.residuals, 'residual')}, {counted(size.jacobian_nonzeros, 'Jacobian nonzero')}"
     )
     where = (
         f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} "

@@ -18,9 +18,9 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from spookid.axes import Axis, Choice, grid
 from spookid.kernels import Array
-from spookid.summary import labelled, number
 from spookid.sweep_points import Point, Sweep
 from spookid.sweep_table import word
+from spookid.wording import labelled, number
 
 _BLUE, _RED, _GREY = "#0072B2", "#D55E00", "#707070"  # of Okabe and Ito: colour-blind people tell them apart
 _COLOURS = (_BLUE, _RED, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 
 from spookid.axes import Choice
-from spookid.summary import labelled, number, uncertain
 from spookid.sweep_points import Point, Sweep
+from spookid.wording import labelled, number, uncertain
 
 _MISSING = "-"
 _DIGITS = 6

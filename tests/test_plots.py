@@ -18,7 +18,7 @@ from solutions import awkward, estimated, solution
 
 from spookid import plots
 from spookid.solution import Cost, Estimate, Solution, Step, Trajectory
-from spookid.summary import uncertain
+from spookid.wording import uncertain
 
 
 def many(parameters: int = 13, recordings: int = 3) -> Solution:

@@ -54,7 +54,7 @@ def test_it_says_how_it_was_made(solution):
     assert sum(notice.startswith("state_weight=100 is the paper's weight") for notice in solution.notices) == 1
     assert solution.versions["spookid"] == spookid.__version__
     assert set(solution.versions) >= {"spookid", "casadi", "numpy"}
-    assert solution.message.startswith(Status.CONVERGED.advice)
+    assert solution.message.startswith(Status.CONVERGED.advice.removesuffix("."))
     assert solution.detail in solution.message
     assert math.isnan(solution.complementarity_residual)
 

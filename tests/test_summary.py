@@ -12,8 +12,9 @@ from solutions import awkward, estimated, solution
 
 from spookid.solution import Cost, Noise, Solution
 from spookid.solvers.status import Status
-from spookid.summary import (
-    WIDTH,
+from spookid.summary import WIDTH, rms, summarize
+from spookid.uncertainty import NO_FACTOR, NOT_WHITE, WeakDirection
+from spookid.wording import (
     bounds,
     deviation,
     labelled,
@@ -21,13 +22,10 @@ from spookid.summary import (
     number,
     quantity,
     remark,
-    rms,
     seconds,
     status_words,
-    summarize,
     uncertain,
 )
-from spookid.uncertainty import NO_FACTOR, NOT_WHITE, WeakDirection
 
 NAN, INF = math.nan, math.inf
 
