@@ -105,7 +105,7 @@ def test_the_headline_says_how_it_ended(status: Status, words: str) -> None:
     )
     assert words.replace("3.0 s", "3 s") in status_words(ended)
     assert summarize(ended).startswith(f"pendulum: {status_words(ended)}\n====")
-    assert " ".join(summarize(ended).split()).count(status.advice) == 1
+    assert " ".join(summarize(ended).split()).count(ended.message) == 1
 
 
 def test_one_iteration_is_singular() -> None:
