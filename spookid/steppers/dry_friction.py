@@ -60,8 +60,8 @@ class DryFriction:
         """z of every hinge, 0 where there is no dry friction, (n_j,)."""
         ratios = ca.SX(len(model.joints), 1)
         for i, j in enumerate(rubbing(model)):
-            smooth = self.form == "smooth"
-            ratios[j] = -smooth_sign(slips.end[j], settings.slip_width[j]) if smooth else unknowns[i]
+            signs = [smooth_sign(slip[j], settings.slip_width[j]) for slip in slips.rubbing]
+            ratios[j] = -sum(signs) / len(signs) if self.form == "smooth" else unknowns[i]
         return ca.densify(ratios)
 
     def impulses(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:

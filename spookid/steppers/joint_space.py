@@ -166,7 +166,8 @@ class _Step:
             return ca.vertcat(ca.SX(0, 1), *(self.model.hinge(joint, self.q, v).slip for joint in self.model.joints))
 
         middle = rates((self.v + self.v_next) / 2)
-        return Slips(now=middle, end=rates(self.v_next), before=middle, change=rates(self.v_next - self.v))
+        sides = rates(self.v), rates(self.v_next)
+        return Slips(now=middle, end=sides[1], before=middle, change=rates(self.v_next - self.v), rubbing=sides)
 
     @cached_property
     def _along_with(self) -> tuple[ca.SX, ca.SX]:

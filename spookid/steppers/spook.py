@@ -259,7 +259,7 @@ class Step:
     def slips(self, w: ca.SX) -> Slips:
         """Slip rates of a step to ``w``."""
         now = self.at.slip @ w
-        return Slips(now, now, self.slip_before, now - self.slip_before)
+        return Slips(now, now, self.slip_before, now - self.slip_before, (now,))
 
     def impulse(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
         """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8)."""

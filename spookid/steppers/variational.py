@@ -11,9 +11,10 @@ midpoint velocity v̄ = (v + v₊)/2, that term does no work on v̄: for a free 
 kinetic energy is kept exactly. Dissipation at v̄ makes the step symmetric in time, hence of second order; the small-
 angle difference (3.24) in the place of the logarithm would leave an error of (hω)²/6 in every velocity.
 
-Dry friction alone follows the velocity v₊ at the end of the step: in a midpoint that sticks, v₊ = −v, a joint would
-rattle on without end, and never lose its energy. While a joint slips, both have one sign and give the same impulse, so
-that the order stays; a joint stops within a step of where it should.
+Smooth dry friction is the mean of what v and v₊ make of it, symmetric like the rest, so that the order is two through
+every reversal of a joint too. Exact dry friction follows the velocity v₊ at the end of the step: between both sides
+that stick, v₊ = −v, a joint would rattle on without end, and never lose its energy; it stops within a step of where it
+should, an error of first order.
 
 Constraints hold at every step and not through a spring, so that the step has no constraint dynamics of its own: the row
 g + ελ/h = 0 would be an explicit spring, unstable for small ε. Compliance and damping of joints are ignored.
@@ -249,7 +250,8 @@ class _Inner:
 def _slips(at: Mechanics, v: ca.SX, v_next: ca.SX) -> Slips:
     """Slip rates at the midpoint velocity."""
     middle = at.slip @ ((v + v_next) / 2)
-    return Slips(now=middle, end=at.slip @ v_next, before=middle, change=at.slip @ (v_next - v))
+    sides = at.slip @ v, at.slip @ v_next
+    return Slips(now=middle, end=sides[1], before=middle, change=at.slip @ (v_next - v), rubbing=sides)
 
 
 def _impulse(
