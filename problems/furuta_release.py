@@ -70,7 +70,6 @@ problem = Problem(
     recordings=[Recording.from_csv(DATA, time="t")],
     observations=[HingeAngle(shoulder, signal="theta1"), HingeAngle(elbow, signal="theta2")],
     step=0.005,
-    step_correction=True,
     friction="smooth",
 )
 

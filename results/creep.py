@@ -45,7 +45,7 @@ if __name__ == "__main__":
         exact = drift(declared.simulate(duration=DURATION, initial={"hinge": START}, friction="exact"))
         creeps = []
         for width in WIDTHS:
-            run = declared.simulate(duration=DURATION, initial={"hinge": START}, friction_width=width)
+            run = declared.simulate(duration=DURATION, initial={"hinge": START}, friction_width=width, substeps=1)
             creeps.append(drift(run)[100] / run.t[100])
             lines.append(f"| {stepper.name} | {width:.0e} | {creeps[-1]:.3g} | {drift(run)[-1]:.3g} |")
             if isinstance(stepper, Spook):

@@ -122,7 +122,7 @@ def simulations(problem: Problem, solutions: dict[float, Solution]) -> Figure:
         axes[row, 0].set_ylabel(f"{signal} [{'V' if signal == 'u' else 'rad'}]")
         axes[row, 0].grid(alpha=0.3)
     for weight, solution in solutions.items():
-        made = problem.with_(state_weight=weight).simulate(solution)
+        made = problem.with_(state_weight=weight).simulate(solution, substeps=1)
         for row, signal in enumerate(("theta", "alpha")):
             axes[row, 0].plot(made.t, made.signals[signal], lw=1, label=f"state weight {weight:.0e}")
         iterations = [entry.iteration for entry in solution.history]

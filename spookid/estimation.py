@@ -31,7 +31,6 @@ from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics import likelihood_fit as likelihood
 from spookid.statistics.likelihood_fit import Found
-from spookid.steppers.joint_space import JointSpace
 from spookid.steppers.variational import Variational
 from spookid.trajectories import complementarity, trajectories
 from spookid.transcription import Point, Transcription
@@ -87,8 +86,7 @@ def _corrected(
     found: Solution,
 ) -> Solution:
     """With estimates of continuous time, where they are asked for and can be had."""
-    asked = problem.step_correction and problem.dynamics == "estimated" and isinstance(problem.scheme, JointSpace)
-    if not asked or found.status is not Status.CONVERGED:
+    if not problem.corrects or backend != "lm" or found.status is not Status.CONVERGED:
         return found
     counting = _counting(callback, found.iterations)
     try:
@@ -97,7 +95,7 @@ def _corrected(
     except KeyboardInterrupt:
         return replace(found, status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
     if not fine.status is coarse.status is Status.CONVERGED:
-        return found
+        return replace(found, notices=(*found.notices, extrapolation.missed(problem.step)))
     return _joined(found, extrapolation.extrapolated(coarse, fine))
 
 
@@ -222,7 +220,7 @@ def _states(assembly: Assembly, solution: Solution) -> Point:
     problem = assembly.problem
     given = [(trajectory.name, trajectory.t, trajectory.q, trajectory.v) for trajectory in solution.trajectories]
     wanted = [(e.recording.name, e.grid.times(), len(problem.model.bodies)) for e in assembly.evidence]
-    if problem.step_correction or problem.every > 1:
+    if problem.corrects or problem.every > 1:
         given = [_onto(*one, times) for one, (_, times, _) in zip(given, wanted, strict=False)]
     for (name, t, q, _), (recording, times, bodies) in zip(given, wanted, strict=False):
         if name != recording or q.shape[:2] != (len(times), bodies) or not np.allclose(t, times, atol=problem.step / 2):
@@ -289,7 +287,7 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, fo
         notices = [*symptoms.notices(assembly, knowledge.contraction, motion, values), *notices]
     if outcome.status is Status.CONVERGED:
         notices += disagreement(assembly, knowledge.sensitivities)
-        if not (problem.step_correction or problem.every > 1):
+        if not (problem.corrects or problem.every > 1):
             notices += step_errors.notices(assembly, outcome.point, knowledge.sensitivities, leans.step_error)
     known = [_estimate(p, problem, values[p.name], knowledge.sensitivities, leans) for p in problem.parameters]
     return Solution(

@@ -43,6 +43,14 @@ def extrapolated(coarse: Solution, fine: Solution) -> Solution:
     )
 
 
+def missed(step: float) -> str:
+    """A notice of estimates that still are those of the step."""
+    return (
+        f"Estimates are those of steps of {step:g} s, not of continuous time: the fit with steps half as long did not "
+        "converge."
+    )
+
+
 def _between(coarse: Estimate, fine: Estimate) -> Estimate:
     """As it is where either fit holds it at a bound, or the data do not determine it."""
     if fine.fixed or fine.at_bound or coarse.at_bound or not np.isfinite(fine.std_err):

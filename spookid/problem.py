@@ -75,10 +75,10 @@ class Problem:
     """Cutoff of the low-pass filter that makes the initial guess [Hz]."""
     initial: Mapping[str, float] = field(default_factory=dict)
     """Guesses by parameter name, in the place of those declared."""
-    step_correction: bool = False
-    """True to estimate the parameters of the mechanism in continuous time: fits with steps of h and h/2 are
-    extrapolated (``Variational()`` with estimated noise). False for those of the mechanism in steps of h, as of data
-    simulated so."""
+    step_correction: bool = True
+    """True for the parameters of the mechanism in continuous time: with ``Variational()``, estimated noise and smooth
+    friction fits with steps of h and h/2 are extrapolated. False for those of the mechanism in steps of h, as of data
+    simulated so; what other settings estimate are always these."""
     every: int = 1
     """Every so many steps are observed, from the first on."""
     fixed: Iterable[str] = ()
@@ -152,6 +152,13 @@ class Problem:
         if self.state_weight is None or self.state_weight == AUTO:
             return "estimated"
         return "weight" if math.isfinite(self.state_weight) else "hard"
+
+    @property
+    def corrects(self) -> bool:
+        """True if its estimates are to be those of continuous time."""
+        sticks = self.friction != "smooth" and any(joint.rubs for joint in self.model.joints)
+        variational = self.dynamics == "estimated" and isinstance(self.stepper, Variational)
+        return self.step_correction and variational and not sticks
 
     @property
     def weight(self) -> float:
@@ -274,6 +281,7 @@ class Problem:
         inputs: Recording | None = None,
         noise: Noises = None,
         seed: int = 0,
+        substeps: int | None = None,
         progress: Progress | None = None,
         **options: Any,
     ) -> Recording:
@@ -293,6 +301,7 @@ class Problem:
             inputs=inputs,
             noise=noise,
             seed=seed,
+            substeps=substeps,
             progress=progress,
         )
 

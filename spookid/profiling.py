@@ -21,9 +21,10 @@ from itertools import pairwise
 import numpy as np
 
 from spookid.errors import ProblemError
+from spookid.extrapolation import finer
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.solution import Solution
+from spookid.solution import Estimate, Solution
 from spookid.solvers.status import Status
 
 CRITICAL = 1.959964
@@ -155,7 +156,9 @@ def profile(problem: Problem, name: str, solution: Solution, fit: Fit) -> Profil
             f"{problem.place}: Problem {problem.name!r}: a profile needs the likelihood, which this fit does not have; "
             "take smooth friction and backend lm, or give a state_weight"
         )
-    walk = _Walk(problem, free[name], solution, fit)
+    walk = _Walk(
+        finer(problem) if problem.corrects else problem, free[name], solution, fit, _shift(problem, solution[name])
+    )
     walk.go(-1)
     walk.go(1)
     estimate = solution[name]
@@ -165,12 +168,20 @@ def profile(problem: Problem, name: str, solution: Solution, fit: Fit) -> Profil
     )
 
 
+def _shift(problem: Problem, found: Estimate) -> float:
+    """From the estimate of continuous time to that of steps of h/2, a quarter of what steps of h add."""
+    corrected = problem.corrects and not found.at_bound and math.isfinite(found.step_error)
+    return found.step_error / 4 if corrected else 0.0
+
+
 @dataclass(eq=False)
 class _Walk:
     problem: Problem
     parameter: Parameter
     solution: Solution
     fit: Fit
+    shift: float
+    """What is added to a value of the profile where it is held: the likelihood is that of a fit with a step."""
     points: list[ProfilePoint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -223,7 +234,7 @@ class _Walk:
         name = self.parameter.name
         start = {p.name: float(np.clip(near.values[p.name], p.lower, p.upper)) for p in self.problem.free}
         held = self.problem.with_(
-            initial={**self.problem.initial, **start, name: value}, fixed={*self.problem.fixed, name}
+            initial={**self.problem.initial, **start, name: value + self.shift}, fixed={*self.problem.fixed, name}
         )
         return self.fit(held, near)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -20,10 +22,12 @@ from spookid.kinematics import follow, place, rest_angles
 from spookid.observations import HingeAngle
 from spookid.problem import Problem
 from spookid.recording import Recording
+from spookid.refinement import MOST, TOLERANCE, refine
 from spookid.sampling import Grid, held, limited
 from spookid.simulation import Progress, StepFailedError, Stepper, march
 from spookid.solution import Solution
 from spookid.steppers.impulses import Settings
+from spookid.steppers.variational import Variational
 from spookid.trajectories import predict, unwrapped
 
 Initial: TypeAlias = Mapping[str, Any] | Solution | tuple[Any, Any] | None
@@ -45,9 +49,14 @@ def simulate(
     inputs: Recording | None = None,
     noise: Noises = None,
     seed: int = 0,
+    substeps: int | None = None,
     progress: Progress | None = None,
 ) -> Recording:
     """Step the mechanism of ``problem`` forward.
+
+    With ``Variational()`` and smooth friction the motion is that of continuous time: each step is divided until the
+    poses move by less than 1e-6 m and rad (``spookid.refinement``). ``Spook()``, whose step is part of the model, and
+    friction that sticks, whose law holds step by step, take the steps as they are declared.
 
     Args:
         parameters: values by name, in the place of the problem's guesses; a Solution gives its estimates.
@@ -61,7 +70,9 @@ def simulate(
         noise: what is random: a Solution, for the noise it found; or sizes by name, disturbances of hinges [N m/√Hz]
             and standard deviations of signals, of both where a signal is called like a hinge. By default nothing is.
         seed: of the random numbers.
-        progress: wraps the iteration over the steps, as a progress bar does.
+        substeps: equal parts that each step is taken in; by default as above. 1 gives the motion of the problem's own
+            steps, as fits without a correction for the step estimate its parameters.
+        progress: wraps the iteration over the steps, as a progress bar does; once for every division of the steps.
 
     Returns:
         a Recording at the steps, with the observed signals (angles continuous in time), the inputs, and q and v.
@@ -69,6 +80,9 @@ def simulate(
     Raises:
         ProblemError: for unknown names, a shape that does not fit, or no duration.
         StepFailedError: if a step has no solution.
+
+    Warns:
+        RuntimeWarning: if 64 substeps leave more than 1e-6 m or rad.
     """
     if initial is None and isinstance(parameters, Solution):
         initial = parameters
@@ -76,13 +90,15 @@ def simulate(
     problem = problem.with_(initial={**problem.initial, **values}, fixed=[p.name for p in problem.parameters])
     evidence, measured = _gathered(problem, recording)
     steps = step_grid(problem, duration, measured.grid if measured else None)
-    u = step_inputs(problem, inputs or (measured.recording if measured else None), steps)
+    source = inputs or (measured.recording if measured else None)
+    u = step_inputs(problem, source, steps)
     start = measured.guess.states[0] if measured and initial is None else _start(problem, initial, recording)
     sizes, rng = _sizes(problem, noise), np.random.default_rng(seed)
     random = None if sizes is None else _impulses(problem, sizes, steps.count - 1, rng)
-    states, constants = _marched(problem, evidence, start, u, random, progress)
+    march = _March(problem, slip_widths(problem, evidence), start, source, steps, random, progress)
+    states = _refined(march, substeps)
     name = measured.recording.name if measured else problem.name
-    return _recording(problem, steps, states, u, constants, name, sizes or {}, rng)
+    return _recording(problem, steps, states, u, march.constants(1), name, sizes or {}, rng)
 
 
 def _sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
@@ -119,26 +135,72 @@ def _gathered(problem: Problem, recording: int) -> tuple[tuple[Evidence, ...], E
     return evidence, evidence[recording] if evidence else None
 
 
-def _marched(
-    problem: Problem,
-    evidence: tuple[Evidence, ...],
-    start: Array,
-    u: Array,
-    random: Array | None,
-    progress: Progress | None,
-) -> tuple[Array, tuple[Constant, ...]]:
-    """States at the steps, (N, 13 n_b), and the numbers that they were found with."""
-    settings = Settings.of(problem.model)
-    constants = numbers(problem, settings, slip_widths(problem, evidence))
-    stepper = forward_stepper(problem, settings, constants, random is not None)
-    inputs = problem.stepper.forward_inputs(u)
-    try:
-        whole = inputs if random is None else np.hstack([inputs, random])
-        marched = march(stepper, contiguous(start), contiguous(whole), progress)
-    except StepFailedError as error:
-        error.states = problem.stepper.recorded(problem.model, error.states, problem.step)
-        raise
-    return problem.stepper.recorded(problem.model, marched, problem.step), constants
+def _refined(march: _March, substeps: int | None) -> Array:
+    """States at the steps, (N, 13 n_b), with each step divided as asked."""
+    problem = march.problem
+    if substeps is not None and not (isinstance(substeps, int) and substeps >= 1):
+        raise ProblemError(f"{problem.place}: substeps is {shown(substeps)}; give a whole number from 1 on")
+    if substeps is not None or not (isinstance(problem.stepper, Variational) and problem.friction == "smooth"):
+        return march(substeps or 1)
+    refined = refine(problem.model, march.constants(1), march)
+    if refined.left > TOLERANCE:
+        warnings.warn(
+            f"simulation of {problem.name!r}: {MOST} substeps of each step leave an error of up to {refined.left:.1g} "
+            "m or rad; take a smaller step, wider smooth friction, or give substeps",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    return refined.states
+
+
+@dataclass(frozen=True, eq=False)
+class _March:
+    """The motion of a problem in so many substeps of each step."""
+
+    problem: Problem
+    widths: Array
+    """Slip rates over which smooth friction turns, (n_j,)."""
+    start: Array
+    source: Recording | None
+    """Of the motors' signals."""
+    steps: Grid
+    random: Array | None
+    """Impulses at the beginning of each step, (N − 1, n)."""
+    progress: Progress | None
+
+    def constants(self, substeps: int) -> tuple[Constant, ...]:
+        """A number for every symbol of a substep."""
+        return self._numbered(Settings.of(self.problem.model), substeps)
+
+    def _numbered(self, settings: Settings, substeps: int) -> tuple[Constant, ...]:
+        return numbers(self.problem.with_(step=self.problem.step / substeps), settings, self.widths)
+
+    def __call__(self, substeps: int) -> Array:
+        """States at the steps, (N, 13 n_b).
+
+        Raises:
+            StepFailedError: with the states and the number of the step that failed.
+        """
+        problem, settings = self.problem, Settings.of(self.problem.model)
+        h = problem.step / substeps
+        stepper = forward_stepper(problem, settings, self._numbered(settings, substeps), self.random is not None)
+        try:
+            marched = march(stepper, contiguous(self.start), self._inputs(substeps), self.progress)
+        except StepFailedError as error:
+            states = problem.stepper.recorded(problem.model, error.states, h)[::substeps]
+            raise StepFailedError(1 + (error.step - 1) // substeps, error.residual, states) from None
+        return problem.stepper.recorded(problem.model, marched, h)[::substeps]
+
+    def _inputs(self, substeps: int) -> Array:
+        """Inputs of all substeps, random impulses at the first of each step."""
+        count = (self.steps.count - 1) * substeps
+        fine = Grid(self.steps.start, self.steps.step / substeps, count + 1)
+        inputs = self.problem.stepper.forward_inputs(step_inputs(self.problem, self.source, fine))
+        if self.random is None:
+            return contiguous(inputs)
+        random = np.zeros((count, self.random.shape[1]))
+        random[::substeps] = self.random
+        return contiguous(np.hstack([inputs, random]))
 
 
 def forward_stepper(

@@ -32,7 +32,7 @@ class StepFailedError(ArithmeticError):
 
     def __init__(self, step: int, residual: float, states: Array) -> None:
         super().__init__(f"step {step} was not solved: the residual stands at {residual:.3g} N s")
-        self.states = states
+        self.step, self.residual, self.states = step, residual, states
 
 
 @dataclass(frozen=True, eq=False)

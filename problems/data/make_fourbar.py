@@ -66,7 +66,8 @@ def voltage(t: np.ndarray) -> np.ndarray:
 
 if __name__ == "__main__":
     t = STEP * np.arange(12001)
-    motion = twin.simulate(initial=closed(0.5), duration=6.0, inputs=Recording(t=t, signals={"u": voltage(t)}))
+    drive = Recording(t=t, signals={"u": voltage(t)})
+    motion = twin.simulate(initial=closed(0.5), duration=6.0, inputs=drive, substeps=1)
     every = slice(None, None, 2)
     noise = np.random.default_rng(20232)
     angles = {name: motion.signals[name][every] + noise.normal(0.0, NOISE, 6001) for name in ("crank", "rocker")}

@@ -49,7 +49,7 @@ def encoder(angle: np.ndarray, noise: np.random.Generator) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    motion = twin.simulate(duration=10.0, initial={"shoulder": 0.0, "elbow": np.pi - 0.03})
+    motion = twin.simulate(duration=10.0, initial={"shoulder": 0.0, "elbow": np.pi - 0.03}, substeps=1)
     every = slice(None, None, 10)
     noise = np.random.default_rng(20231)
     angles = {name: encoder(motion.signals[name][every], noise) for name in ("theta1", "theta2")}
