@@ -266,8 +266,8 @@ def twin(
 ) -> Problem:
     """A problem whose recording its own stepper simulated with ``truth``; a hinge's angle is the signal of its name."""
     observations = [HingeAngle(joint, signal=joint.name) for joint in model.joints]
-    problem = Problem("twin", model=model, observations=observations, **settings)
-    clean = problem.simulate(truth, duration, initial, inputs=inputs)
+    problem = Problem("twin", model=model, observations=observations, **{"step_correction": False, **settings})
+    clean = problem.simulate(truth, duration, initial, inputs=inputs, substeps=1)
     rng = np.random.default_rng(seed)
     noisy = {o.signal: clean.signals[o.signal] + noise * rng.normal(size=len(clean.t)) for o in observations}
     return problem.with_(recordings=[clean.with_signals(**noisy)])

@@ -41,7 +41,7 @@ def pendulum_problem() -> Problem:
 def recording(name: str = "release", seed: int = 0, noise: float = 1e-3) -> Recording:
     """A simulated release with noise and a gap; friction is negative, so that an estimate ends at its bound of zero."""
     problem = pendulum_problem()
-    clean = problem.simulate({"J": 0.006, "b": -0.002}, (STEPS - 1) * problem.step, {"hinge": 1.2})
+    clean = problem.simulate({"J": 0.006, "b": -0.002}, (STEPS - 1) * problem.step, {"hinge": 1.2}, substeps=1)
     theta = clean.signal("theta") + noise * np.random.default_rng(seed).normal(size=STEPS)
     theta[40:45] = np.nan
     return Recording(clean.t, {"theta": theta}, name)

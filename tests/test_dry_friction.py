@@ -226,7 +226,7 @@ def measured() -> Recording:
     t = np.arange(601) * 0.01
     u = np.where(t % 2.0 < 0.3, 1.0, 0.0) * np.where(t % 4.0 < 2.0, 1.0, -1.0)
     inputs = Recording(t, {"u": u, "theta": 0 * t})
-    run = twin(Variational(), 0.05, 2e-3, 0.005).with_(recordings=[inputs]).simulate(friction_width=1e-5)
+    run = twin(Variational(), 0.05, 2e-3, 0.005).with_(recordings=[inputs]).simulate(friction_width=1e-5, substeps=1)
     theta = run.signal("theta") + NOISE * np.random.default_rng(2).normal(size=len(t))
     return Recording(t, {"theta": theta, "u": u})
 

@@ -117,7 +117,7 @@ def test_rows_that_others_imply_are_left_out():
     b = Parameter("b", 1e-3, lower=0)
     model = linkage(LENGTHS, BASE, MASSES, (2e-4, 2.5e-3, 4e-3), viscous=b, compliance=0)
     model = replace(model, motors=[])
-    clean = loop(model).simulate({"b": 0.01}, 0.2, closed(LENGTHS, BASE, 1.0))
+    clean = loop(model).simulate({"b": 0.01}, 0.2, closed(LENGTHS, BASE, 1.0), substeps=1)
     rng = np.random.default_rng(0)
     noisy = {name: clean.signal(name) + 1e-3 * rng.normal(size=len(clean.t)) for name in ("crank", "rocker")}
     problem = loop(model, recordings=[clean.with_signals(**noisy)], state_weight=1e4)

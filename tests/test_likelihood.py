@@ -63,14 +63,14 @@ def swinging(dry: float = 0.0, **motor: Any) -> Problem:
         inertias=(p["J_A"], p["J_B"], 0.004), shoulder=shoulder, elbow={"coulomb": 1e-3}, motor=motor or None
     )
     sensors = [HingeAngle(joint, f"angle of {joint.name}") for joint in model.joints]
-    return Problem("furuta", model, observations=sensors, step=0.01, friction_width=0.3)
+    return Problem("furuta", model, observations=sensors, step=0.01, friction_width=0.3, step_correction=False)
 
 
 def seen(problem: Problem, *seeds: int, inputs: Recording | None = None, **initial: float) -> Problem:
     """With a disturbed and noisy recording of each seed."""
     noise = dict.fromkeys([o.signal for o in problem.observations], 1e-3)
     noise |= {joint.name: 2e-3 for joint in problem.model.joints if joint.name not in noise}
-    runs = [problem.simulate({}, 0.5, initial, inputs=inputs, noise=noise, seed=seed) for seed in seeds]
+    runs = [problem.simulate({}, 0.5, initial, inputs=inputs, noise=noise, seed=seed, substeps=1) for seed in seeds]
     named = [replace(run, name=f"run {i}") for i, run in enumerate(runs)]
     return problem.with_(recordings=named)
 
@@ -188,7 +188,7 @@ def rotor(samples: int, inertia: Any = 0.002, viscous: Any = 0.01) -> Problem:
     t = 0.02 * np.arange(samples)
     angle = 0.3 * (1 - np.exp(-5 * t)) + 0.02 * np.cumsum(rng.normal(size=samples)) + 1e-2 * rng.normal(size=samples)
     sensors = [HingeAngle(model.joints[0], "angle")]
-    return Problem("rotor", model, [Recording(t, {"angle": angle})], sensors, step=0.02)
+    return Problem("rotor", model, [Recording(t, {"angle": angle})], sensors, step=0.02, step_correction=False)
 
 
 def gaussian(y: Array, h: float, inertia: float, viscous: float, impulse: float, sigma: float) -> float:
@@ -288,14 +288,14 @@ def arms(scale: float) -> Problem:
     motors = [Motor(first, "u", gain=0.4 * scale)]
     model = Model([upper, lower], [first, second], motors, gravity=gravity(9.82))
     sensors = [HingeAngle(first, "angle of hip"), HingeAngle(second, "angle of knee")]
-    return Problem("arms", model, observations=sensors, step=0.01, friction_width=0.2)
+    return Problem("arms", model, observations=sensors, step=0.01, friction_width=0.2, step_correction=False)
 
 
 def test_the_unit_of_mass_is_of_no_consequence():
     t = 0.01 * np.arange(61)
     inputs = Recording(t, {"u": np.sin(7 * t)})
     noise = {"hip": 5e-3, "knee": 5e-3, "angle of hip": 1e-3, "angle of knee": 1e-3}
-    run = arms(1.0).simulate({}, 0.6, {"hip": 0.5, "knee": 1.0}, inputs=inputs, noise=noise, seed=11)
+    run = arms(1.0).simulate({}, 0.6, {"hip": 0.5, "knee": 1.0}, inputs=inputs, noise=noise, seed=11, substeps=1)
     one, three = (
         trial(arms(scale).with_(recordings=[run]), {"disturbance": 5e-4 * scale, "sensor": 1e-3})
         for scale in (1.0, 3.0)

@@ -122,7 +122,7 @@ def driven() -> Recording:
     inputs = Recording(t=t, signals={"u": smooth[np.arange(len(t)) // 4 * 4]})
     model = unknown(compliance=0)
     swinging = problem(model, observations=sensors(model), step=1e-3)
-    return swinging.simulate(TRUTH, duration=2.0, initial=closed(LENGTHS, BASE, 0.5), inputs=inputs)
+    return swinging.simulate(TRUTH, duration=2.0, initial=closed(LENGTHS, BASE, 0.5), inputs=inputs, substeps=1)
 
 
 def sensors(model: Model) -> list[HingeAngle | PointPosition]:

@@ -32,12 +32,14 @@ def rod(sigma: float | None = None, **hinge: Any) -> Problem:
     """A pendulum whose inertia and friction are unknown."""
     p = {name: Parameter(name, guess, lower=1e-6) for name, guess in GUESS.items()}
     model = pendulum(inertia=p["J"], viscous=p["b"], **hinge)
-    return Problem("rod", model, observations=[HingeAngle(model.joints[0], "theta", sigma=sigma)], step=0.01)
+    return Problem(
+        "rod", model, observations=[HingeAngle(model.joints[0], "theta", sigma=sigma)], step=0.01, step_correction=False
+    )
 
 
 def swung(problem: Problem, pin: float, theta: float, seed: int = 1, duration: float = 6.0) -> Problem:
     """With a recording of the truth from 1.5 rad, disturbed at the hinge [N m/√Hz] and seen with noise [rad]."""
-    run = problem.simulate(TRUTH, duration, {"hinge": 1.5}, noise={"hinge": pin, "theta": theta}, seed=seed)
+    run = problem.simulate(TRUTH, duration, {"hinge": 1.5}, noise={"hinge": pin, "theta": theta}, seed=seed, substeps=1)
     return problem.with_(recordings=[run])
 
 
@@ -132,8 +134,8 @@ def spinning(noise: Mapping[str, float], seed: int, duration: float, prefix: str
     p = {name: Parameter(name, 1.2 * value, lower=1e-9) for name, value in FURUTA.items()}
     model = furuta(inertias=(p["J_A"], p["J_B"], 0.004), shoulder={"viscous": p["b_1"]}, elbow={"viscous": p["b_2"]})
     sensors = [HingeAngle(joint, f"{prefix}{joint.name}") for joint in model.joints]
-    problem = Problem("furuta", model, observations=sensors, step=0.01)
-    run = problem.simulate(FURUTA, duration, {"shoulder": 0.3, "elbow": 2.0}, noise=noise, seed=seed)
+    problem = Problem("furuta", model, observations=sensors, step=0.01, step_correction=False)
+    run = problem.simulate(FURUTA, duration, {"shoulder": 0.3, "elbow": 2.0}, noise=noise, seed=seed, substeps=1)
     return problem.with_(recordings=[run])
 
 
@@ -235,7 +237,7 @@ def test_simulations_repeat_themselves_and_are_clean_without_noise():
 def test_simulations_take_the_noise_of_a_solution():
     solution = found(1e-2, 1e-3)
     noise = {"hinge": size(solution, "hinge").density, "theta": size(solution, "theta").std}
-    runs = [rod().simulate(TRUTH, 0.5, {"hinge": 1.0}, noise=given, seed=3) for given in (solution, noise)]
+    runs = [rod().simulate(TRUTH, 0.5, {"hinge": 1.0}, noise=given, seed=3, substeps=1) for given in (solution, noise)]
     np.testing.assert_array_equal(runs[0].signals["theta"], runs[1].signals["theta"])
 
 
@@ -248,7 +250,10 @@ def test_noise_of_nothing_is_refused(noise):
 def test_several_recordings_have_one_size():
     problem = rod()
     runs = [
-        replace(problem.simulate(TRUTH, 3.0, {"hinge": 1.5}, noise={"hinge": 1e-2, "theta": 1e-3}, seed=s), name=f"{s}")
+        replace(
+            problem.simulate(TRUTH, 3.0, {"hinge": 1.5}, noise={"hinge": 1e-2, "theta": 1e-3}, seed=s, substeps=1),
+            name=f"{s}",
+        )
         for s in (6, 7)
     ]
     solution = problem.with_(recordings=runs).solve()
@@ -276,7 +281,7 @@ def silent_rod() -> tuple[Problem, dict[str, float]]:
     frames = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.15, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
     pin = Hinge("pin", *frames, viscous=b, disturbance=0)
     model = Model(bodies=[rod], joints=[pin], gravity=gravity(9.81))
-    twin = Problem("silent", model, observations=[HingeAngle(pin, "theta")], step=0.01)
+    twin = Problem("silent", model, observations=[HingeAngle(pin, "theta")], step=0.01, step_correction=False)
     truth = {"J": 2e-3, "b": 2e-3}
-    run = twin.simulate(truth, duration=5.0, initial={"pin": 2.0}, noise={"theta": 1e-3}, seed=1)
+    run = twin.simulate(truth, duration=5.0, initial={"pin": 2.0}, noise={"theta": 1e-3}, seed=1, substeps=1)
     return twin.with_(recordings=[Recording(t=run.t, signals={"theta": run.signals["theta"]})]), truth

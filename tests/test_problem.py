@@ -100,7 +100,7 @@ def test_options_of_solve_go_where_they_belong(problem):
 
 
 def test_options_of_simulate_are_the_problems(problem):
-    run = problem.simulate(duration=0.5, step=0.05, initial={"hinge": 1.0})
+    run = problem.simulate(duration=0.5, step=0.05, initial={"hinge": 1.0}, substeps=1)
     np.testing.assert_allclose(run.t, 0.05 * np.arange(11))
 
 
@@ -300,7 +300,7 @@ def test_one_hinge_may_be_seen_at_some_steps_only():
 def test_a_problem_may_have_no_recording_to_simulate_only():
     model = pendulum()
     problem = Problem("only", model=model, observations=[HingeAngle(model.joints[0], "theta")])
-    run = problem.simulate(duration=0.3, initial={"hinge": 0.1})
+    run = problem.simulate(duration=0.3, initial={"hinge": 0.1}, substeps=1)
     assert run.name == "only"
     assert run.signals["theta"][0] == pytest.approx(0.1)
     assert problem.guess == {}

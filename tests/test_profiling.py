@@ -102,7 +102,7 @@ def test_the_ends_are_where_the_refitted_cost_rises_by_the_critical_value(J: Pro
 
 def test_without_a_weight_the_profile_is_that_of_the_likelihood() -> None:
     swing = problem(state_weight=None)
-    noisy = swing.simulate(TRUTH, 2.0, {"hinge": 1.0}, noise={"hinge": 2e-3}, seed=1)
+    noisy = swing.simulate(TRUTH, 2.0, {"hinge": 1.0}, noise={"hinge": 2e-3}, seed=1, substeps=1)
     random = np.random.default_rng(2).normal(size=len(noisy.t))
     swing = swing.with_(recordings=[noisy.with_signals(hinge=noisy.signal("hinge") + 2e-3 * random)])
     found = swing.solve()

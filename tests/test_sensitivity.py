@@ -170,7 +170,7 @@ def test_simulation_error_leads_to_the_parameters():
     # Gauss-Newton on the simulation error of a pendulum that swings out and sticks.
     c, b = Parameter("c", 0.03), Parameter("b", 2e-3)
     declared = problem(pendulum(coulomb=c, viscous=b))
-    truth = declared.simulate({"c": 0.05, "b": 4e-3}, duration=3, initial={"hinge": 1.5})
+    truth = declared.simulate({"c": 0.05, "b": 4e-3}, duration=3, initial={"hinge": 1.5}, substeps=1)
     start = np.concatenate([truth.q[0].ravel(), truth.v[0].ravel()])
     motion, theta = motion_function(declared, 3.0), ca.MX.sym("theta", 2)
     error = motion(start, theta)[:3, :] - truth.q[:, 0, :3].T

@@ -38,7 +38,9 @@ def problem() -> Problem:
     inputs = Recording(t=np.arange(8) * 0.01, signals={"u": np.sin(np.arange(8.0))})
     start = {"shoulder": (0.3, 2.0), "elbow": (2.0, -3.0)}
     one = paper_twin(model, TRUTH, initial=start, duration=0.06, inputs=inputs, noise=1e-3, friction_width=0.5)
-    other = one.simulate(TRUTH, 0.04, {"elbow": (-1.0, 1.0)}, inputs=inputs).with_signals(elbow=[1, np.nan, 1, 2, 3])
+    other = one.simulate(TRUTH, 0.04, {"elbow": (-1.0, 1.0)}, inputs=inputs, substeps=1).with_signals(
+        elbow=[1, np.nan, 1, 2, 3]
+    )
     return one.with_(recordings=[*one.recordings, other])
 
 

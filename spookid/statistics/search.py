@@ -343,7 +343,7 @@ def _learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Arra
     diagonal = np.diag(after.matrix)
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     along = float(missing @ step)
-    if abs(along) < 1e-3 * np.linalg.norm(missing / scale) * np.linalg.norm(step * scale):
+    if abs(along) <= 1e-3 * np.linalg.norm(missing / scale) * np.linalg.norm(step * scale):
         return correction
     return correction + np.outer(missing, missing) / along
 
