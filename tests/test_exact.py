@@ -186,7 +186,9 @@ def test_smooth_friction_tends_to_the_exact_one(stepper):
         smooth = problem(model, 2e-3, "smooth", stepper=stepper, friction_width=width)
         run = smooth.simulate(duration=1, initial={"elbow": 1.5})
         gaps.append(np.abs(run.signals["elbow"] - exact.signals["elbow"]).max())
-    assert gaps[1] < gaps[0] / 3
+    assert (
+        gaps[1] < gaps[0] / 2
+    )  # where a hinge turns, the exact step errs by a share of h, the smooth one by one of h²
     assert gaps[1] < 1e-3
 
 
@@ -194,7 +196,7 @@ def test_smooth_friction_tends_to_the_exact_one(stepper):
 
 
 def powers(count: int, stepper: Spook | Variational) -> Array:
-    """Work of smooth friction in random steps: the part of the equations that friction makes, times its slip's v."""
+    """Work of smooth friction in random steps, on the velocity after a step of SPOOK, amid one that is variational."""
     c, mu = Parameter("c", 0.0), Parameter("mu", 0.0)
     model = furuta(shoulder={"coulomb": c}, elbow={"dry": mu})
     settings = Settings.of(model)
@@ -211,7 +213,8 @@ def powers(count: int, stepper: Spook | Variational) -> Array:
     smooth = rubbing.copy()
     smooth[4:] = 0
     friction = (equations(x, u, unknowns, smooth) - equations(x, u, unknowns, rubbing)).full()[:12]
-    return np.sum(unknowns[:12] * friction, axis=0)
+    v = unknowns[:12] if isinstance(stepper, Spook) else (x[14:] + unknowns[:12]) / 2
+    return np.sum(v * friction, axis=0)
 
 
 @per_stepper

@@ -326,4 +326,6 @@ def test_a_length_in_a_sensor_is_a_parameter():
     swinging = problem(model, observations=[HingeAngle(model.joints[0], signal="hinge"), height])
     recording = swinging.simulate({"reach": 0.13}, duration=1.0, initial={"hinge": 1.2}, substeps=1)
     np.testing.assert_allclose(recording.signals["z"], -0.33 * np.cos(recording.signals["hinge"]), atol=1e-12)
-    assert swinging.with_(recordings=[recording], step_correction=False).solve()["reach"].estimate == pytest.approx(0.13, abs=1e-6)
+    assert swinging.with_(recordings=[recording], step_correction=False).solve()["reach"].estimate == pytest.approx(
+        0.13, abs=1e-6
+    )
