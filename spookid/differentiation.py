@@ -17,7 +17,7 @@ from spookid.exact import ExactStepper, Solved
 from spookid.kernels import Array, contiguous
 from spookid.problem import Problem
 from spookid.recording import Recording
-from spookid.replay import step_grid, step_inputs
+from spookid.replay import forward_inputs, step_grid
 from spookid.sampling import grid
 from spookid.sensitivity import StepDerivative, differentiated, march
 from spookid.steppers.impulses import Settings
@@ -64,7 +64,7 @@ def motion_function(
     steps = _Steps(problem)
     measured = problem.recordings[recording] if problem.recordings else None
     times = step_grid(problem, duration, grid(measured, problem.step) if measured else None)
-    u = problem.stepper.forward_inputs(step_inputs(problem, inputs or measured, times))
+    u = forward_inputs(problem, inputs or measured, times)
 
     def recorded(states: Array) -> Array:
         return problem.stepper.recorded(problem.model, states, problem.step)

@@ -23,7 +23,7 @@ from spookid.observations import HingeAngle
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.refinement import MOST, TOLERANCE, refine
-from spookid.sampling import Grid, held, limited
+from spookid.sampling import Grid, held, limited, moments
 from spookid.simulation import Progress, StepFailedError, Stepper, march
 from spookid.solution import Solution
 from spookid.steppers.impulses import Settings
@@ -195,11 +195,13 @@ class _March:
         """Inputs of all substeps, random impulses at the first of each step."""
         count = (self.steps.count - 1) * substeps
         fine = Grid(self.steps.start, self.steps.step / substeps, count + 1)
-        inputs = self.problem.stepper.forward_inputs(step_inputs(self.problem, self.source, fine))
+        inputs = forward_inputs(self.problem, self.source, fine)
         if self.random is None:
             return contiguous(inputs)
         random = np.zeros((count, self.random.shape[1]))
         random[::substeps] = self.random
+        if isinstance(self.problem.stepper, Variational):
+            random[0] = 0.0  # no step ends where the motion starts, with a velocity that is given
         return contiguous(np.hstack([inputs, random]))
 
 
@@ -254,6 +256,16 @@ def step_inputs(problem: Problem, source: Recording | None, steps: Grid) -> Arra
         return np.zeros((steps.count, len(signals)))
     columns = [held(source, signal, steps) for signal in signals]
     return contiguous(np.column_stack(columns)) if columns else np.zeros((steps.count, 0))
+
+
+def forward_inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:
+    """Inputs of the forward steps as their stepper takes them, (N − 1, n)."""
+    u = step_inputs(problem, source, steps)
+    mean, late = u[:-1], u[:-1] / 2
+    if source is not None and problem.model.signals:
+        pairs = [moments(source, signal, steps) for signal in problem.model.signals]
+        mean, late = (np.column_stack(columns) for columns in zip(*pairs, strict=True))
+    return problem.stepper.forward_inputs(u, mean, late)
 
 
 def _start(problem: Problem, initial: Initial, recording: int) -> Array:

@@ -86,7 +86,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "statistics.misfit",
     ),
     "answers": ("student", "uncertainty", "influence", "mechanism", "solution"),
-    "motion": ("initialization", "redundancy", "simulation", "exact", "sensitivity"),
+    "motion": ("initialization", "redundancy", "simulation", "refinement", "exact", "sensitivity"),
     "problem": (
         "problem",
         "priors",

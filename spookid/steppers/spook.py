@@ -204,7 +204,7 @@ class Spook:
             symmetric=True,
         )
 
-    def forward_inputs(self, held: Array) -> Array:
+    def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
         """Inputs of the forward steps, (N − 1, n_u)."""
         return held[:-1]
 

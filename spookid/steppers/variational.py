@@ -211,9 +211,13 @@ class Variational:
             symmetric=False,
         )
 
-    def forward_inputs(self, held: Array) -> Array:
-        """Inputs of the forward steps, (N − 1, n_u + 1)."""
-        means = np.vstack([held[:1], (held[:-2] + held[1:-1]) / 2])
+    def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
+        """Inputs of the forward steps, (N − 1, n_u + 1), weighted by a hat over [t_{k−1}, t_{k+1}].
+
+        Args:
+            mean, late: means over each step, and means with a weight that rises from 0 to 1 over it, (N − 1, n_u).
+        """
+        means = np.vstack([2 * (mean - late)[:1], late[:-1] + (mean - late)[1:]])
         share = np.ones((len(means), 1))
         share[0] = 0.5
         return np.hstack([means, share])
