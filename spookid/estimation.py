@@ -49,11 +49,15 @@ def solve(
     options: Mapping[str, Any],
     callback: Callback | None,
     warm_start: Solution | None = None,
+    hold: bool = False,
 ) -> Solution:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``.
 
     Friction that sticks is approached in stages, each of which starts where the last has ended (``_stages``). Together
     they count as one solve, and as iterations of it.
+
+    Args:
+        hold: True to keep the noise of ``warm_start`` as it is.
     """
     if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
@@ -61,7 +65,7 @@ def solve(
     _check_law(problem, backend)
     begun = warm_start is not None and (problem.dynamics != "estimated" or warm_start.normaliser is not None)
     if begun or not _staged(problem, backend):
-        alone = _solve(problem, backend, solver, callback, warm_start, problem.initial)
+        alone = _solve(problem, backend, solver, callback, warm_start, problem.initial, hold)
         return _corrected(problem, backend, solver, callback, alone)
     check_stepper(problem)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
