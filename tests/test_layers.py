@@ -135,6 +135,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "sweep_plot",
         "sweep_folder",
         "report_plot",
+        "residual_plot",
         "report_sections",
         "report",
         "profile_table",
