@@ -85,7 +85,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "statistics.likelihood",
         "statistics.misfit",
     ),
-    "answers": ("student", "uncertainty", "influence", "mechanism", "solution"),
+    "answers": ("student", "uncertainty", "notices", "influence", "mechanism", "solution"),
     "motion": ("initialization", "redundancy", "simulation", "exact", "sensitivity"),
     "problem": (
         "problem",
@@ -98,6 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "trajectories",
         "advice",
         "knowledge",
+        "inertias",
         "step_errors",
         "responses",
         "symptoms",
@@ -216,6 +217,7 @@ MAY_KNOW = {
     "sampling": {"errors", "recording"},
     "student": {"kernels"},
     "uncertainty": {"kernels", "student"},
+    "notices": {"uncertainty"},
     "influence": {"kernels"},
     "mechanism": set(),
     "solution": {
