@@ -183,7 +183,8 @@ def _amount(drift: Drift) -> str:
     """What the step adds, and how many standard errors that is if there is one."""
     if not drift.std_err > 0:
         return _percent(drift)
-    return f"{_percent(drift)}, {abs(drift.off) / drift.std_err:.2g} standard errors"
+    errors = abs(drift.off) / drift.std_err
+    return f"{_percent(drift)}, {errors:.{0 if errors > 10 else 1}f} standard errors"
 
 
 def _percent(drift: Drift) -> str:

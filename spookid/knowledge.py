@@ -210,7 +210,7 @@ def contradictions(assembly: Assembly, point: Point, knowledge: Knowledge) -> li
             # Where the prior rules, noise has grown to make room for it, and the data's own value is far from linear.
             said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > _LEADS else f"ask for a {side} one"
             found.append(
-                f"{CONTRADICTED} {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}: they {said}, {far:.2g} standard "
+                f"{CONTRADICTED} {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}: they {said}, {far:.1f} standard "
                 "deviations off. Either the prior or the model is wrong."
             )
     return found

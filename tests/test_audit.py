@@ -146,7 +146,7 @@ ROUGH = drift("d", "", (1.0, 1.2, 0.9), 0.1, 2)
 def test_the_verdict_names_what_moves() -> None:
     assert of(GOOD).verdict.startswith("The step 0.02 s is fine enough")
     assert of(GOOD, COARSE, ZERO).verdict == (
-        "The step 0.02 s is too coarse for b (+20.00%), c (+0.4, 8 standard errors); take a smaller one, the stepper "
+        "The step 0.02 s is too coarse for b (+20.00%), c (+0.4, 8.0 standard errors); take a smaller one, the stepper "
         "Variational() or the extrapolated values."
     )
     assert of(GOOD, ROUGH).verdict.startswith("No order is seen in d: ")
