@@ -140,14 +140,20 @@ def gather(problem: Problem, recording: Recording) -> Evidence:
     """Sample a recording at the problem's steps and guess the states there."""
     steps = grid(recording, problem.step)
     guess = initialization.guess(problem.model, problem.observations, recording, steps, problem.guess, problem.cutoff)
-    measured = [observed(recording, o.signal, steps, period=o.period) for o in problem.observations]
-    for values in measured:
-        values[np.arange(steps.count) % problem.every > 0] = np.nan
+    measured = [_seen(recording, o, steps, problem.every) for o in problem.observations]
     inputs = [held(recording, signal, steps) for signal in problem.model.signals]
     over = [moments(recording, signal, steps) for signal in problem.model.signals]
     means = tuple(_columns([pair[i] for pair in over], steps.count - 1) for i in range(2))
     columns = _columns(measured, steps.count), _columns(inputs, steps.count)
     return Evidence(recording, steps, guess, *columns, (means[0], means[1]))
+
+
+def _seen(recording: Recording, sensor: Sensor, steps: Grid, every: int) -> Array:
+    """What a sensor shows at every so many steps, sampled as if the others were not there, (N,)."""
+    seen = Grid(steps.start, every * steps.step, -(-steps.count // every))
+    values = np.full(steps.count, np.nan)
+    values[::every] = observed(recording, sensor.signal, seen, period=sensor.period)
+    return values
 
 
 def unknowns(problem: Problem, evidence: Evidence, widths: Array, states: Array) -> Array:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from spookid import audit_plot, progress, terminal
 from spookid.audit import audit
+from spookid.estimation import solve
 from spookid.interruption import Interruption
 from spookid.problem import Problem
 from spookid.solution import Solution
@@ -43,10 +44,10 @@ def work(job: Job, arguments: Namespace, interruption: Interruption) -> bool:
     limits = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
     names = [parameter.name for parameter in job.problem.free]
 
-    def fit(step: float) -> Solution:
-        label = f"{job.label}, step {number(step, 6)} s"
+    def fit(problem: Problem, near: Solution | None, hold: bool) -> Solution:
+        label = f"{job.label}, step {number(problem.step, 6)} s"
         with progress.SolverLine(label, names, progress.wanted(arguments.quiet)) as line:
-            solution = job.problem.solve(arguments.backend, callback=line.show, step=step, **limits)
+            solution = solve(problem, arguments.backend, limits, line.show, near, hold)
         if interruption.asked:  # the solver took it for the end of its fit
             raise KeyboardInterrupt
         return solution

@@ -85,7 +85,7 @@ def _finite(value: float) -> float | None:
 
 
 def figure(audit: Audit) -> Figure:
-    """A panel a parameter: estimates against the step, the error bar at h, and the extrapolated value at 0."""
+    """A panel a parameter: estimates against the step, the extrapolated value at 0, and what noise leaves open."""
     from matplotlib.figure import Figure
 
     count = max(len(audit.drifts), 1)
@@ -113,11 +113,11 @@ def _draw(panel: Axes, steps: tuple[float, ...], drift: Drift) -> None:
         way = np.linspace(0.0, steps[0], 100)
         panel.plot(way, drift.extrapolated + drift.off * (way / steps[0]) ** drift.order, ":", color=colour)
     if math.isfinite(drift.std_err):
-        panel.errorbar(steps[0], drift.estimates[0], drift.std_err, fmt="none", ecolor=_GREY, capsize=4)
+        panel.errorbar(steps[-1], drift.estimates[-1], drift.std_err, fmt="none", ecolor=_GREY, capsize=4)
     panel.plot(steps, drift.estimates, "o", color=colour, markersize=5)
     panel.plot(0.0, drift.extrapolated, "D", color=colour, markersize=6, mfc="white", clip_on=False, zorder=3)
     panel.set_title(labelled(drift.name, drift.unit), fontsize=10, loc="left", parse_math=False)
-    order = f"order {drift.order:.1f}" if known else "no order"
+    order = f"order {drift.order:g}" if known else "steady" if math.isfinite(drift.off) else "no order seen"
     panel.set_title(order, fontsize=8, loc="right", color=_GREY)
     panel.set_xlim(-0.06 * steps[0], 1.08 * steps[0])
     panel.set_xticks([0.0, *sorted(steps)], ["0", *(number(step) for step in sorted(steps))])
@@ -132,8 +132,8 @@ def _widen(panel: Axes, drift: Drift) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     low, high = panel.get_ylim()
-    if math.isfinite(drift.extrapolated):
-        middle, half = (low + high) / 2, max((high - low) / 2, _LEAST * abs(drift.extrapolated))
+    if math.isfinite(drift.estimates[-1]):
+        middle, half = (low + high) / 2, max((high - low) / 2, _LEAST * abs(drift.estimates[-1]))
         panel.set_ylim(middle - half, middle + half)
     panel.yaxis.set_major_locator(MaxNLocator(4))
     panel.yaxis.set_major_formatter(FuncFormatter(lambda y, _: number(y, 6)))
@@ -147,8 +147,8 @@ def _legend(figure: Figure) -> None:
 
     handles = [
         entry(_FINE, "o", "estimate, step fine enough"),
-        entry(_COARSE, "o", "estimate, step too coarse"),
-        entry(_GREY, "|", "standard error at h", markersize=12),
+        entry(_COARSE, "o", "estimate, the step shows"),
+        entry(_GREY, "|", "standard error, of noise alone", markersize=12),
         entry("black", "D", "extrapolated to 0", markerfacecolor="white"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8)

@@ -12,16 +12,16 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid import extrapolation, step_errors, symptoms
+from spookid import extrapolation, inertias, notices, step_errors, symptoms
 from spookid.assembly import Assembly, assemble, check_stepper, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.factor import Group
 from spookid.influence import Influence
 from spookid.joints import ROWS
 from spookid.kernels import Array
-from spookid.knowledge import at_bounds, disagreement, learn, papers_weight
+from spookid.knowledge import Knowledge, at_bounds, contradictions, disagreement, learn, papers_weight
 from spookid.outlining import mechanism
-from spookid.parameter import Parameter, substitute
+from spookid.parameter import Parameter
 from spookid.problem import BACKENDS, Problem
 from spookid.responses import influence
 from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
@@ -48,11 +48,15 @@ def solve(
     options: Mapping[str, Any],
     callback: Callback | None,
     warm_start: Solution | None = None,
+    hold: bool = False,
 ) -> Solution:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``.
 
     Friction that sticks is approached in stages, each of which starts where the last has ended (``_stages``). Together
     they count as one solve, and as iterations of it.
+
+    Args:
+        hold: True to keep the noise of ``warm_start`` as it is.
     """
     if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
@@ -60,7 +64,7 @@ def solve(
     _check_law(problem, backend)
     begun = warm_start is not None and (problem.dynamics != "estimated" or warm_start.normaliser is not None)
     if begun or not _staged(problem, backend):
-        alone = _solve(problem, backend, solver, callback, warm_start, problem.initial)
+        alone = _solve(problem, backend, solver, callback, warm_start, problem.initial, hold)
         return _corrected(problem, backend, solver, callback, alone)
     check_stepper(problem)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
@@ -280,15 +284,7 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, fo
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels.points
     leans = influence(assembly, outcome.point, knowledge, motion)
-    notices = [*assembly.notices, *papers_weight(problem), *filter(None, [kernels.notice]), *_redundant(outcome)]
-    notices += _unphysical(problem, values)
-    notices += knowledge.notices
-    if outcome.status is Status.CONVERGED and found is not None and knowledge.contraction is not None:
-        notices = [*symptoms.notices(assembly, knowledge.contraction, motion, values), *notices]
-    if outcome.status is Status.CONVERGED:
-        notices += disagreement(assembly, knowledge.sensitivities)
-        if not (problem.corrects or problem.every > 1):
-            notices += step_errors.notices(assembly, outcome.point, knowledge.sensitivities, leans.step_error)
+    told = _notices(assembly, outcome, knowledge, motion, values, leans, found)
     known = [_estimate(p, problem, values[p.name], knowledge.sensitivities, leans) for p in problem.parameters]
     return Solution(
         problem=problem.name,
@@ -313,10 +309,36 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, fo
         times=times,
         versions={**_VERSIONS, "kernels": kernels.how},
         trajectories=motion,
-        notices=tuple(dict.fromkeys(notices)),
+        notices=told,
         mechanism=mechanism(problem, values),
         normaliser=None if found is None else found.normaliser,
     )
+
+
+def _notices(
+    assembly: Assembly,
+    outcome: Outcome,
+    knowledge: Knowledge,
+    motion: tuple[Trajectory, ...],
+    values: dict[str, float],
+    leans: Influence,
+    found: Found | None,
+) -> tuple[str, ...]:
+    """What a user should know, by rank; of what follows from the estimates nothing unless the fit has converged."""
+    problem, known = assembly.problem, knowledge.sensitivities
+    kernels = assembly.transcription.kernels.points.notice
+    remarks = [*papers_weight(problem), *assembly.notices, *_redundant(outcome), *filter(None, [kernels])]
+    if outcome.status is not Status.CONVERGED:
+        return notices.ranked([*knowledge.notices, *remarks])
+    lacking = []
+    if found is not None and knowledge.contraction is not None:
+        lacking = symptoms.notices(assembly, knowledge.contraction, motion, values)
+    steps = []
+    if not (problem.corrects or problem.every > 1):
+        steps = step_errors.notices(assembly, outcome.point, known, leans.step_error)
+    follows = [*contradictions(assembly, outcome.point, knowledge), *disagreement(assembly, known)]
+    unphysical = inertias.notices(problem, values, known, motion)
+    return notices.ranked([*lacking, *knowledge.notices, *follows, *unphysical, *steps, *remarks])
 
 
 def _step(iteration: Iteration, names: Sequence[str]) -> Step:
@@ -371,21 +393,3 @@ def _redundant(outcome: Outcome) -> list[str]:
     if not outcome.redundant:
         return []
     return [f"{outcome.redundant} constraint rows of each step follow from the others, as in a closed loop."]
-
-
-def _unphysical(problem: Problem, values: Mapping[str, float]) -> list[str]:
-    """Notices of bodies whose principal moments no mass distribution has."""
-    notices = []
-    for body in problem.model.bodies:
-        if not ca.symvar(body.inertia):
-            continue
-        inertia = substitute(body.inertia, values)
-        if not np.all(np.isfinite(inertia)):
-            continue
-        moments = np.linalg.eigvalsh(inertia)
-        if moments[0] <= 0 or moments[2] > (moments[0] + moments[1]) * (1 + 1e-9):
-            notices.append(
-                f"Body {body.name!r}: the principal moments {', '.join(f'{m:.4g}' for m in moments)} kg m² violate the "
-                "triangle inequality; no mass distribution has them."
-            )
-    return notices

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from spookid.influence import Influence
+from spookid.notices import EXTRAPOLATED, STEP, ranked
 from spookid.problem import Problem
 from spookid.solution import Estimate, Solution, Trajectory
 
@@ -32,22 +33,21 @@ def extrapolated(coarse: Solution, fine: Solution) -> Solution:
     parameters = {name: _between(coarse[name], estimate) for name, estimate in fine.parameters.items()}
     motion = tuple(_every_second(t, len(c.t)) for t, c in zip(fine.trajectories, coarse.trajectories, strict=True))
     influence = _seen(fine.influence, motion)
-    notices = (*fine.notices, _notice(coarse.step, parameters))
     return replace(
         fine,
         step=coarse.step,
         parameters=parameters,
         trajectories=motion,
         influence=influence,
-        notices=tuple(filter(None, notices)),
+        notices=ranked([*fine.notices, *_notices(coarse.step, parameters)]),
     )
 
 
 def missed(step: float) -> str:
     """A notice of estimates that still are those of the step."""
     return (
-        f"Estimates are those of steps of {step:g} s, not of continuous time: the fit with steps half as long did not "
-        "converge."
+        f"{STEP} {step:g} s is still in the estimates: the fit with steps half as long, which would take it from them, "
+        "did not converge."
     )
 
 
@@ -71,13 +71,13 @@ def _seen(influence: Influence, motion: tuple[Trajectory, ...]) -> Influence:
     return replace(influence, observations=observations)
 
 
-def _notice(step: float, parameters: dict[str, Estimate]) -> str:
+def _notices(step: float, parameters: dict[str, Estimate]) -> list[str]:
     """What the step would have added, where that is more than a standard error."""
     large = [e for e in parameters.values() if abs(e.step_error) > _TOLD * e.std_err]
     if not large:
-        return ""
+        return []
     amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)
-    return (
-        f"Estimates are those of continuous time, extrapolated from steps of {step:g} and {step / 2:g} s; the longer "
-        f"one would have added {amounts}."
-    )
+    return [
+        f"{EXTRAPOLATED}, extrapolated from steps of {step:g} and {step / 2:g} s; the longer one would have added "
+        f"{amounts}."
+    ]

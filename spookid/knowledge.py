@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spookid.advice import advise
 from spookid.assembly import Assembly
 from spookid.kernels import Array
+from spookid.notices import CONTRADICTED, UNDETERMINED, WEIGHED
 from spookid.problem import Problem
 from spookid.solvers import variances, windows
 from spookid.solvers.contraction import Contraction, linear, pseudo_inverse
@@ -38,6 +39,10 @@ _TOO_FAR = 3.0
 """A prior gets a notice if the noise of a sensor is not within this factor of its sigma."""
 
 _PAPERS_WEIGHT = 100.0
+_FAR = 3.0
+"""Standard deviations between a prior and the data from which on they contradict each other."""
+_LEAST_SHARE, _LEADS = 1e-3, 0.5
+"""Shares of the data in an estimate without which they say nothing against its prior, and no number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +162,7 @@ def _known_from_priors(assembly: Assembly, evidence: Evidence, result: Sensitivi
     alone = (evidence.information - evidence.prior)[corner], (evidence.scatter - evidence.prior)[corner]
     names = [result.names[i] for i in free]
     hidden = [name for name in unseen(names, *alone, magnitudes[free]) if name not in result.reasons]
-    return [f"The data do not determine {', '.join(hidden)}: what is known comes from the prior."] if hidden else []
+    return [f"{UNDETERMINED} {', '.join(hidden)}: what is known comes from the prior."] if hidden else []
 
 
 def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
@@ -173,10 +178,42 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     if not wrong:
         return []
     return [
-        f"Priors are weighed against the data by the sensors' sigma, and their noise is another: {'; '.join(wrong)}. "
+        f"{WEIGHED}, and their noise is another: {'; '.join(wrong)}. "
         "Give the observations these sigma, and the state weight in proportion, or leave both out to estimate the "
         "noise; else the priors count wrongly."
     ]
+
+
+def contradictions(assembly: Assembly, point: Point, knowledge: Knowledge) -> list[str]:
+    """Notices of priors that the data, with all that is known of the other parameters, put elsewhere.
+
+    An estimate is mean + k (data − mean) with k = 1 − s²/sigma² and s² its variance at the noise that is assumed; the
+    variance of the data is s²/k, or more where its errors are raised. Their distance over the root of both variances
+    is standard normal if the prior is right.
+    """
+    if _too_heavy(assembly, knowledge.sensitivities):
+        return []
+    found = []
+    variances, raised = np.diag(knowledge.analysis.gain), np.diag(knowledge.sensitivities.covariance)
+    for i, parameter in enumerate(assembly.problem.free):
+        if parameter.prior is None or not np.isfinite(raised[i]):
+            continue
+        mean, sigma = parameter.prior
+        share = 1 - float(variances[i]) / sigma**2
+        if share < _LEAST_SHARE:
+            continue
+        alone = mean + (float(point.parameters[i]) - mean) / share
+        error = float(np.sqrt(max(variances[i], raised[i]) / share))
+        far = abs(alone - mean) / float(np.hypot(sigma, error))
+        if far > _FAR:
+            unit, side = f" {parameter.unit}".rstrip(), "larger" if alone > mean else "smaller"
+            # Where the prior rules, noise has grown to make room for it, and the data's own value is far from linear.
+            said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > _LEADS else f"ask for a {side} one"
+            found.append(
+                f"{CONTRADICTED} {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}: they {said}, {far:.1f} standard "
+                "deviations off. Either the prior or the model is wrong."
+            )
+    return found
 
 
 def papers_weight(problem: Problem) -> list[str]:

@@ -25,7 +25,7 @@ from spookid.summary import misfit, rms
 from spookid.wording import bounds, labelled, number, quantity, remark, status_words, superscripts, uncertain
 
 _BLUE, _ORANGE, _GREEN, _RED, _GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#707070"
-_COLOURS = (_BLUE, _RED, _GREEN, "#CC79A7", _ORANGE, "#56B4E9", "#000000")
+COLOURS = (_BLUE, _RED, _GREEN, "#CC79A7", _ORANGE, "#56B4E9", "#000000")
 """Of Okabe and Ito: colour-blind people tell them apart."""
 _DASHES = ("-", "--", ":", "-.")
 _MOST_COLUMNS = 4
@@ -62,11 +62,11 @@ def fit(solution: Solution) -> Figure:
     # Three rows a signal: the fit, its residual, and air before the next.
     grid = figure.add_gridspec(3 * rows - 1, columns, height_ratios=([3, 1, 0.4] * rows)[:-1])
     units = shown[0].units if shown else ()
-    scales = [_scale(np.concatenate([misfit(t, i) for t in shown]), unit) for i, unit in enumerate(units)]
+    scales = [scale(np.concatenate([misfit(t, i) for t in shown]), unit) for i, unit in enumerate(units)]
     for place, trajectory in enumerate(shown):
         column = [figure.add_subplot(grid[3 * (i // 2) + i % 2, place]) for i in range(2 * len(signals))]
-        for i, scale in enumerate(scales):
-            _signal((column[2 * i], column[2 * i + 1]), trajectory, i, scale)
+        for i, size in enumerate(scales):
+            _signal((column[2 * i], column[2 * i + 1]), trajectory, i, size)
         _column(column, trajectory)
         if place == 0:
             _label(column, shown[0], scales)
@@ -104,12 +104,12 @@ def _label(column: Sequence[Axes], trajectory: Trajectory, scales: Sequence[tupl
 def _signal(panels: tuple[Axes, Axes], trajectory: Trajectory, column: int, scale: tuple[float, str]) -> None:
     """A signal and, on its own scale, its residual."""
     upper, lower = panels
-    t, (measured, estimated) = trajectory.t, _continuous(trajectory, column)
+    t, (measured, estimated) = trajectory.t, continuous(trajectory, column)
     residual, (factor, unit) = misfit(trajectory, column), scale
     dot = 2.6 if np.count_nonzero(np.isfinite(measured)) > 400 else 4.5
-    upper.plot(*_thinned(t, measured), ".", color=_ORANGE, markersize=2 * dot, markeredgewidth=0)
-    upper.plot(*_thinned(t, estimated), "-", color=_BLUE, linewidth=1.0)
-    when, error = _thinned(t, residual / factor)
+    upper.plot(*thinned(t, measured), ".", color=_ORANGE, markersize=2 * dot, markeredgewidth=0)
+    upper.plot(*thinned(t, estimated), "-", color=_BLUE, linewidth=1.0)
+    when, error = thinned(t, residual / factor)
     lower.axhline(0.0, color=_GREY, linewidth=0.6)
     lower.vlines(when, 0.0, error, color=_GREY, linewidth=0.6, alpha=0.35)
     lower.plot(when, error, ".", color=_GREY, markersize=dot, markeredgewidth=0)
@@ -120,7 +120,7 @@ def _signal(panels: tuple[Axes, Axes], trajectory: Trajectory, column: int, scal
     lower.text(1.0, 1.02, text, transform=lower.transAxes, ha="right", va="bottom", fontsize=8, parse_math=False)
 
 
-def _continuous(trajectory: Trajectory, column: int) -> tuple[Array, Array]:
+def continuous(trajectory: Trajectory, column: int) -> tuple[Array, Array]:
     """Measured and estimated signal without the jumps of a periodic one, on the branch of its first sample."""
     measured, estimated = trajectory.observed[:, column], trajectory.predicted[:, column]
     period = trajectory.periods[column]
@@ -132,7 +132,7 @@ def _continuous(trajectory: Trajectory, column: int) -> tuple[Array, Array]:
     return unwrapped + misfit(trajectory, column), unwrapped
 
 
-def _scale(values: Array, unit: str) -> tuple[float, str]:
+def scale(values: Array, unit: str) -> tuple[float, str]:
     """A power of a thousand and ``unit`` with its prefix that make the largest value a number between 0.5 and 500.
 
     A unit that takes no prefix stays as it is.
@@ -143,7 +143,7 @@ def _scale(values: Array, unit: str) -> tuple[float, str]:
     return factor, prefix + superscripts(unit)
 
 
-def _thinned(t: Array, y: Array) -> tuple[Array, Array]:
+def thinned(t: Array, y: Array) -> tuple[Array, Array]:
     """Points of a curve that look like all of them: without missing ones, and at most ``_MOST_POINTS``.
 
     Of every short stretch the two extremes stay, so that no spike is lost.
@@ -206,7 +206,7 @@ def _ways(axes: Axes, k: Array, ways: Mapping[str, Array], marker: str) -> None:
         # Not relative to the final value: many end at zero.
         with np.errstate(invalid="ignore"):
             distance = (values - values[-1]) / (np.max(np.abs(values)) or 1.0)
-        colour, dash = _COLOURS[i % len(_COLOURS)], _DASHES[i // len(_COLOURS) % len(_DASHES)]
+        colour, dash = COLOURS[i % len(COLOURS)], _DASHES[i // len(COLOURS) % len(_DASHES)]
         # Matplotlib leaves labels that begin with _ out of the legend.
         label = f" {name}" if name.startswith("_") else name
         axes.plot(k, distance, dash, marker=marker, color=colour, linewidth=1.4, label=label)

@@ -101,6 +101,7 @@ def _result(key: str, place: int, solution: Solution, date: str) -> dict[str, An
         **report_sections.fits(solution),
         "residuals": report_sections.residuals(solution),
         "residual_picture": report_sections.residual_picture(solution),
+        "residual_structure": report_sections.residual_structure(solution),
         "noise": report_sections.noise(solution),
         "impulses": report_sections.impulses(solution),
         "cost": report_sections.cost(solution),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid import report_plot
+from spookid import report_plot, residual_plot
 from spookid.mechanism import Quantity, SensorOutline
 from spookid.solution import Estimate, Solution
 from spookid.summary import misfit, rms, weak_words
@@ -224,6 +224,16 @@ def residual_picture(solution: Solution) -> str:
     if not solution.trajectories or not solution.trajectories[0].signals:
         return ""
     return report_plot.embedded(report_plot.residuals(solution.trajectories))
+
+
+def residual_structure(solution: Solution) -> dict[str, str] | None:
+    """Residuals against time, rate and value of their signals, and what is said of signals that are too many."""
+    picture = residual_plot.figure(solution)
+    if picture is None:
+        return None
+    count, most = len(solution.trajectories[0].signals), residual_plot.MOST_ROWS
+    omitted = f" The first {most} of {count} signals." if count > most else ""
+    return {"picture": report_plot.embedded(picture, "png"), "omitted": omitted}
 
 
 def impulses(solution: Solution) -> str:

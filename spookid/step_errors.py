@@ -17,6 +17,7 @@ import numpy as np
 from spookid.assembly import Assembly, Evidence
 from spookid.factor import Constant, Factor, Group
 from spookid.kernels import Array, Kernel, contiguous
+from spookid.notices import STEP
 from spookid.sampling import moments
 from spookid.solvers.contraction import Contraction
 from spookid.transcription import Chain, Point
@@ -82,7 +83,7 @@ def notices(assembly: Assembly, point: Point, known: Sensitivities, errors: Arra
     rough = order == 1 or bool(np.any(np.abs(errors[notable]) > _ROUGH * np.abs(point.parameters[notable])))
     finer = "a smaller one" if order > 1 else "a smaller one or the stepper Variational()"
     return [
-        f"The time step of {assembly.problem.step:g} s makes {' and '.join(sides)} against continuous time, to leading "
+        f"{STEP} {assembly.problem.step:g} s makes {' and '.join(sides)} against continuous time, to leading "
         f"order{', a rough guide here' if rough else ''}; in brackets how many standard errors that is, which do not "
         f"include it. Take {finer}; `spookid audit` compares three."
     ]

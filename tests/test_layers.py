@@ -85,7 +85,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "statistics.likelihood",
         "statistics.misfit",
     ),
-    "answers": ("student", "uncertainty", "influence", "mechanism", "solution"),
+    "answers": ("student", "uncertainty", "notices", "influence", "mechanism", "solution"),
     "motion": ("initialization", "redundancy", "simulation", "refinement", "exact", "sensitivity"),
     "problem": (
         "problem",
@@ -98,6 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "trajectories",
         "advice",
         "knowledge",
+        "inertias",
         "step_errors",
         "responses",
         "symptoms",
@@ -135,6 +136,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "sweep_plot",
         "sweep_folder",
         "report_plot",
+        "residual_plot",
         "report_sections",
         "report",
         "profile_table",
@@ -215,6 +217,7 @@ MAY_KNOW = {
     "sampling": {"errors", "recording"},
     "student": {"kernels"},
     "uncertainty": {"kernels", "student"},
+    "notices": {"uncertainty"},
     "influence": {"kernels"},
     "mechanism": set(),
     "solution": {

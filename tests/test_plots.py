@@ -217,7 +217,7 @@ def test_thinning_keeps_the_extremes_of_every_stretch() -> None:
     random = np.random.default_rng(3)
     for n in (3000, 3001, 4567, 100_003):
         t, y = np.arange(n, dtype=float), random.normal(size=n)
-        kept_t, kept = plots._thinned(t, y)
+        kept_t, kept = plots.thinned(t, y)
         assert len(kept) <= 3000
         assert np.all(np.diff(kept_t) > 0)
         np.testing.assert_array_equal(kept, y[kept_t.astype(int)])

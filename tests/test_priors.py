@@ -7,6 +7,7 @@ import pytest
 from mechanisms import pendulum, twin
 
 from spookid.errors import ProblemError
+from spookid.notices import CONTRADICTED
 from spookid.observations import HingeAngle
 from spookid.parameter import Parameter
 from spookid.problem import Problem
@@ -90,6 +91,32 @@ def test_a_prior_is_weighed_against_noise_that_is_estimated():
     assert solution["one"].estimate == pytest.approx(1.5e-3, rel=1e-3)
     assert solution["one"].std_err == pytest.approx(2e-4, rel=1e-2)
     assert not any("Priors are weighed" in notice for notice in solution.notices)
+
+
+@pytest.mark.parametrize("weight", [None, 1e8])
+def test_a_prior_that_the_data_contradict_gets_a_notice(weight):
+    def notices(mean: float, sigma: float) -> list[str]:
+        J = Parameter("J", 0.01, lower=1e-6, unit="kg m^2", prior=(mean, sigma))
+        problem = twin(
+            pendulum(inertia=J), {"J": 0.005}, duration=1.0, noise=1e-3, initial={"hinge": 1.0}, state_weight=weight
+        )
+        given = {"sigma": None if weight is None else 1e-3}
+        sensors = [HingeAngle(o.hinge, o.signal, **given) for o in problem.observations]
+        return [n for n in problem.with_(observations=sensors).solve().notices if n.startswith(CONTRADICTED)]
+
+    (notice,) = notices(0.006, 3e-4)
+    assert notice.startswith(f"{CONTRADICTED} J, 0.006 ± 0.0003 kg m^2: they say 0.00")
+    said, error = (float(word) for word in notice.split("they say ")[1].split(" kg")[0].split(" ± "))
+    assert said == pytest.approx(0.005, abs=4 * error)
+    (notice,) = notices(0.006, 1e-4)
+    assert "they say 0.00" in notice or "they ask for a smaller one" in notice
+    assert notices(0.0051, 1e-4) == []
+    assert notices(0.006, 1e-3) == []
+
+
+def test_what_the_data_do_not_see_cannot_contradict_a_prior():
+    notices = two_frictions((5e-3, 2e-4)).solve().notices
+    assert not any(notice.startswith(CONTRADICTED) for notice in notices)
 
 
 def test_it_is_kept():

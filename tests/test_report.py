@@ -15,7 +15,7 @@ import pytest
 from matplotlib.figure import Figure
 from solutions import awkward, estimated, pendulum_problem, solution
 
-from spookid import ProblemError, load, report, report_plot, report_sections
+from spookid import ProblemError, load, report, report_plot, report_sections, residual_plot
 from spookid.cli import main
 from spookid.mechanism import Mechanism
 from spookid.outlining import mechanism
@@ -124,9 +124,10 @@ def test_the_page_needs_nothing_but_itself() -> None:
     assert "@import" not in html
     assert parsed.values("link", "href") == []
     addresses = parsed.values("img", "src")
-    assert len(addresses) == 4
+    assert len(addresses) == 5
     assert all(address.startswith(("data:image/svg+xml;base64,", "data:image/png;base64,")) for address in addresses)
-    assert len(parsed.values("img", "alt")) == 4
+    assert len(parsed.values("img", "alt")) == 5
+    assert "Residuals against time, rate and signal" in parsed.values("img", "alt")
     assert 'name="viewport"' in html
     assert "@media print" in html
     assert "@media screen and (max-width" in html
@@ -216,6 +217,49 @@ def test_correlation_of_series() -> None:
     smooth[::7] = np.nan
     assert report_plot.correlation([smooth], 1) == pytest.approx(0.5, abs=0.06)
     assert math.isnan(report_plot.correlation([np.full(5, np.nan)], 1))
+
+
+def test_residuals_stand_against_time_rate_and_signal() -> None:
+    s = estimated(2)
+    figure = residual_plot.figure(s)
+    assert figure is not None
+    time, rate, place = figure.axes
+    labels = [axes.get_xlabel() for axes in figure.axes]
+    assert labels == ["time [s]", "rate of theta [rad/s]", "theta [rad]"]
+    assert time.get_ylabel() == "theta\nresidual [sigma]"
+    assert [text.get_text() for text in figure.legends[0].get_texts()[:2]] == [" release 0", " release 1"]
+    first = s.trajectories[0]
+    known = np.isfinite(first.observed[:, 0])
+    expected = (first.observed - first.predicted)[known, 0] / s.noise[1].std
+    along = first.t, np.gradient(first.predicted[:, 0], first.t), first.predicted[:, 0]
+    for axes, x in zip((time, rate, place), along, strict=True):
+        dots = axes.lines[0].get_xydata()
+        np.testing.assert_allclose(dots, np.column_stack([x[known], expected]), atol=1e-12)
+
+
+def test_what_a_sensor_lacks_shows_in_the_means() -> None:
+    s = estimated()
+    (t,) = s.trajectories
+    rate = np.gradient(t.predicted[:, 0], t.t)
+    late = replace(s, trajectories=(replace(t, observed=t.predicted - 0.01 * rate[:, None]),))
+    figure = residual_plot.figure(late)
+    assert figure is not None
+    x, y = figure.axes[1].lines[-1].get_data()
+    np.testing.assert_allclose(y * s.noise[1].std, -0.01 * x, rtol=1e-6, atol=1e-9)
+    blind = replace(t, observed=np.full_like(t.observed, np.nan))
+    assert residual_plot.figure(replace(s, trajectories=(blind,))) is None
+
+
+def test_of_many_signals_the_first_are_drawn() -> None:
+    s = solution()
+    (t,) = s.trajectories
+    many = {"signals": tuple("abcdefgh"), "units": ("m",) * 8, "periods": (None,) * 8}
+    wide = replace(t, observed=np.tile(t.observed, 8), predicted=np.tile(t.predicted, 8), **many)
+    figure = residual_plot.figure(replace(s, trajectories=(wide,)))
+    assert figure is not None
+    assert len(figure.axes) == 3 * residual_plot.MOST_ROWS
+    assert figure.axes[0].get_ylabel() == "a\nresidual [mm]"
+    assert "The first 6 of 8 signals." in page(replace(s, trajectories=(wide,))).text
 
 
 def test_colours_of_correlations() -> None:

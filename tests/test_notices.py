@@ -1,0 +1,86 @@
+"""Notices: their order, and which inertias are told to be those of no mass distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from mechanisms import furuta, twin
+
+from spookid import GROUND, Body, Hinge, Model, Parameter, Variational, gravity
+from spookid.notices import CONTRADICTED, EXTRAPOLATED, STEP, UNDETERMINED, UNPHYSICAL, ranked
+from spookid.solution import Solution
+from spookid.uncertainty import MISFIT, NOT_WHITE
+
+
+def test_what_changes_the_answer_stands_first() -> None:
+    remark, other = "Joints are rigid in this stepper.", "3 constraint rows follow from the others."
+    wanted = (f"{UNDETERMINED} a.", f"{CONTRADICTED} b.", f"{NOT_WHITE}.", f"{STEP} 0.01 s.", f"{EXTRAPOLATED}.")
+    assert ranked([remark, *reversed(wanted), other, remark]) == (*wanted, remark, other)
+
+
+def test_residuals_that_are_not_noise_need_not_be_told_not_to_be_white() -> None:
+    assert ranked(["a remark", f"{NOT_WHITE}, twice", f"{MISFIT}: dry friction"]) == (
+        f"{MISFIT}: dry friction",
+        "a remark",
+    )
+
+
+# --- inertias ---
+
+
+def swivel(moments: tuple[Any, Any, Any]) -> Model:
+    """A body on three hinges about axes that are none of its own to begin with: all its moments take part."""
+    rings = [Body(name, mass=0.2, inertia=(2e-3, 2e-3, 2e-3)) for name in ("outer", "inner")]
+    body = Body("body", mass=1.0, inertia=moments)
+    axes = [{"x": (0, 0, 1), "y": (1, 0, 0)}, {"x": (1, 0, 0), "y": (0, 1, 0)}, {"x": (0, 1, 0), "y": (0, 0, 1)}]
+    chain = [GROUND, *rings, body]
+    pairs = zip(chain[:-1], chain[1:], axes, strict=True)
+    hinges = [Hinge(f"h{i}", a.frame(**axis), b.frame(at=(0.05, 0, 0), **axis)) for i, (a, b, axis) in enumerate(pairs)]
+    return Model([*rings, body], hinges, gravity=gravity(9.81))
+
+
+def free_moments() -> list[Parameter]:
+    return [Parameter(name, 0.01, lower=1e-6) for name in ("J_x", "J_y", "J_z")]
+
+
+def unphysical(solution: Solution) -> list[str]:
+    return [notice for notice in solution.notices if notice.startswith(UNPHYSICAL)]
+
+
+def solved(model: Model, truth: dict[str, float], **settings: Any) -> Solution:
+    common = {"duration": 2.0, "noise": 1e-4, "stepper": Variational()}
+    return twin(model, truth, **{**common, **settings}).solve()
+
+
+@pytest.mark.parametrize(("J_z", "told"), [(0.03, 1), (0.016, 0)])
+def test_moments_that_are_all_seen_are_told_if_no_mass_distribution_has_them(J_z: float, told: int) -> None:
+    truth = {"J_x": 0.01, "J_y": 0.007, "J_z": J_z}
+    solution = solved(swivel(tuple(free_moments())), truth, initial={"h0": 0.5, "h1": 1.0, "h2": -0.7})
+    assert np.isfinite([solution[name].std_err for name in truth]).all()
+    assert len(unphysical(solution)) == told
+
+
+def test_a_violation_within_its_errors_is_not_told() -> None:
+    truth, start = {"J_x": 0.01, "J_y": 0.007, "J_z": 0.018}, {"h0": 0.5, "h1": 1.0, "h2": -0.7}
+    assert len(unphysical(solved(swivel(tuple(free_moments())), truth, initial=start))) == 1
+    rough = solved(swivel(tuple(free_moments())), truth, initial=start, noise=0.05, duration=1.0)
+    assert unphysical(rough) == []
+
+
+def test_a_hinge_sees_one_moment_and_the_others_are_placeholders() -> None:
+    rod = Body("rod", mass=0.5, inertia=(1e-4, 1e-4, Parameter("J", 0.004, lower=1e-6)))
+    axis = {"x": (0, 0, 1), "y": (1, 0, 0)}
+    tilted = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1))
+    model = Model([rod], [Hinge("hinge", tilted, rod.frame(at=(-0.2, 0, 0), **axis))], gravity=gravity(9.81))
+    assert unphysical(solved(model, {"J": 0.005}, initial={"hinge": 1.0})) == []
+
+
+def test_what_the_arm_takes_over_from_the_rod_is_not_told() -> None:
+    """Of the rod's moments along and across only the difference is seen: the arm's inertia makes up for the rest."""
+    J = [Parameter(name, 0.004, lower=1e-6) for name in ("J_Azz", "J_Byy", "J_Bzz")]
+    truth = {"J_Azz": 0.003, "J_Byy": 0.006, "J_Bzz": 0.004}
+    solution = solved(furuta(inertias=tuple(J)), truth, initial={"elbow": 2.0})
+    assert all(np.isfinite(solution[name].std_err) for name in truth)
+    assert unphysical(solution) == []
