@@ -22,7 +22,7 @@ from spookid.kinematics import follow, place, rest_angles
 from spookid.observations import HingeAngle
 from spookid.problem import Problem
 from spookid.recording import Recording
-from spookid.refinement import MOST, TOLERANCE, refine
+from spookid.refinement import MOST, TOLERANCE, Refined, Refinement
 from spookid.sampling import Grid, held, limited, moments
 from spookid.simulation import Progress, StepFailedError, Stepper, march
 from spookid.solution import Solution
@@ -54,8 +54,8 @@ def simulate(
 ) -> Recording:
     """Step the mechanism of ``problem`` forward.
 
-    With ``Variational()`` and smooth friction the motion is that of continuous time: each step is divided until the
-    poses move by less than 1e-6 m and rad (``spookid.refinement``). ``Spook()``, whose step is part of the model, and
+    With ``Variational()`` and smooth friction the motion is that of continuous time: each step is divided until all
+    together stand still to 1e-6 m and rad (``spookid.refinement``). ``Spook()``, whose step is part of the model, and
     friction that sticks, whose law holds step by step, take the steps as they are declared.
 
     Args:
@@ -72,7 +72,7 @@ def simulate(
         seed: of the random numbers.
         substeps: equal parts that each step is taken in; by default as above. 1 gives the motion of the problem's own
             steps, as fits without a correction for the step estimate its parameters.
-        progress: wraps the iteration over the steps, as a progress bar does; once for every division of the steps.
+        progress: wraps the iteration over the steps, as a progress bar does.
 
     Returns:
         a Recording at the steps, with the observed signals (angles continuous in time), the inputs, and q and v.
@@ -82,7 +82,7 @@ def simulate(
         StepFailedError: if a step has no solution.
 
     Warns:
-        RuntimeWarning: if 64 substeps leave more than 1e-6 m or rad.
+        RuntimeWarning: if 256 substeps of each step leave more than that.
     """
     if initial is None and isinstance(parameters, Solution):
         initial = parameters
@@ -95,10 +95,11 @@ def simulate(
     start = measured.guess.states[0] if measured and initial is None else _start(problem, initial, recording)
     sizes, rng = _sizes(problem, noise), np.random.default_rng(seed)
     random = None if sizes is None else _impulses(problem, sizes, steps.count - 1, rng)
-    march = _March(problem, slip_widths(problem, evidence), start, source, steps, random, progress)
-    states = _refined(march, substeps)
+    widths, settings = slip_widths(problem, evidence), Settings.of(problem.model)
+    march = _March(problem, settings, widths, start, source, steps, random, progress)
+    states = _motion(march, substeps)
     name = measured.recording.name if measured else problem.name
-    return _recording(problem, steps, states, u, march.constants(1), name, sizes or {}, rng)
+    return _recording(problem, steps, states, u, march.constants(), name, sizes or {}, rng)
 
 
 def _sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
@@ -135,18 +136,18 @@ def _gathered(problem: Problem, recording: int) -> tuple[tuple[Evidence, ...], E
     return evidence, evidence[recording] if evidence else None
 
 
-def _refined(march: _March, substeps: int | None) -> Array:
+def _motion(march: _March, substeps: int | None) -> Array:
     """States at the steps, (N, 13 n_b), with each step divided as asked."""
     problem = march.problem
     if substeps is not None and not (isinstance(substeps, int) and substeps >= 1):
         raise ProblemError(f"{problem.place}: substeps is {shown(substeps)}; give a whole number from 1 on")
     if substeps is not None or not (isinstance(problem.stepper, Variational) and problem.friction == "smooth"):
-        return march(substeps or 1)
-    refined = refine(problem.model, march.constants(1), march)
+        return march.divided(substeps or 1)
+    refined = march.refined()
     if refined.left > TOLERANCE:
         warnings.warn(
-            f"simulation of {problem.name!r}: {MOST} substeps of each step leave an error of up to {refined.left:.1g} "
-            "m or rad; take a smaller step, wider smooth friction, or give substeps",
+            f"simulation of {problem.name!r}: {MOST} substeps of a step leave an error of up to {refined.left:.1g} in "
+            "metres or radians and their rates; take a smaller step, wider smooth friction, or give substeps",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -155,9 +156,10 @@ def _refined(march: _March, substeps: int | None) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _March:
-    """The motion of a problem in so many substeps of each step."""
+    """The motion of a problem, each step in parts."""
 
     problem: Problem
+    settings: Settings
     widths: Array
     """Slip rates over which smooth friction turns, (n_j,)."""
     start: Array
@@ -168,22 +170,19 @@ class _March:
     """Impulses at the beginning of each step, (N − 1, n)."""
     progress: Progress | None
 
-    def constants(self, substeps: int) -> tuple[Constant, ...]:
+    def constants(self, substeps: int = 1) -> tuple[Constant, ...]:
         """A number for every symbol of a substep."""
-        return self._numbered(Settings.of(self.problem.model), substeps)
+        return numbers(self.problem.with_(step=self.problem.step / substeps), self.settings, self.widths)
 
-    def _numbered(self, settings: Settings, substeps: int) -> tuple[Constant, ...]:
-        return numbers(self.problem.with_(step=self.problem.step / substeps), settings, self.widths)
-
-    def __call__(self, substeps: int) -> Array:
-        """States at the steps, (N, 13 n_b).
+    def divided(self, substeps: int) -> Array:
+        """States at the steps with so many substeps of each, (N, 13 n_b).
 
         Raises:
             StepFailedError: with the states and the number of the step that failed.
         """
-        problem, settings = self.problem, Settings.of(self.problem.model)
+        problem = self.problem
         h = problem.step / substeps
-        stepper = forward_stepper(problem, settings, self._numbered(settings, substeps), self.random is not None)
+        stepper = forward_stepper(problem, self.settings, self.constants(substeps), self.random is not None)
         try:
             marched = march(stepper, contiguous(self.start), self._inputs(substeps), self.progress)
         except StepFailedError as error:
@@ -203,6 +202,37 @@ class _March:
         if isinstance(self.problem.stepper, Variational):
             random[0] = 0.0  # no step ends where the motion starts, with a velocity that is given
         return contiguous(np.hstack([inputs, random]))
+
+    def refined(self) -> Refined:
+        """States at the steps in continuous time, those of each as many as it takes.
+
+        Raises:
+            StepFailedError: if a step has no solution.
+        """
+        stepper = forward_stepper(self.problem, self.settings, self.constants(), self.random is not None)
+        assert isinstance(stepper, Stepper)
+        known: dict[int, Array] = {}
+
+        def constants(substeps: int) -> Array:
+            if substeps not in known:
+                known[substeps] = contiguous([c.value for c in self.constants(substeps)])
+            return known[substeps]
+
+        refinement = Refinement(self.problem.model, stepper, constants, self._within)
+        return refinement.march(contiguous(self.start), self.steps.count - 1, self.progress)
+
+    def _within(self, k: int, substeps: int) -> Array:
+        """Inputs of ``Refinement`` in step k: a kick that takes no time, substeps, and one more with what acts last."""
+        t, part = self.steps.start + k * self.steps.step, self.steps.step / substeps
+        mean, late = input_moments(self.problem, self.source, Grid(t, part, substeps + 1))
+        ends = 2 * (mean - late)[:1], 2 * late[-1:]
+        acting = np.vstack([np.zeros_like(ends[0]), ends[0], late[:-1] + (mean - late)[1:], ends[1]])
+        share = np.ones((len(acting), 1))
+        share[:2, 0] = 0.0, 0.5
+        random = np.zeros((len(acting), 0 if self.random is None else self.random.shape[1]))
+        if self.random is not None and k > 0:
+            random[0] = self.random[k]
+        return contiguous(np.hstack([acting, share, random]))
 
 
 def forward_stepper(
@@ -260,12 +290,18 @@ def step_inputs(problem: Problem, source: Recording | None, steps: Grid) -> Arra
 
 def forward_inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:
     """Inputs of the forward steps as their stepper takes them, (N − 1, n)."""
-    u = step_inputs(problem, source, steps)
-    mean, late = u[:-1], u[:-1] / 2
-    if source is not None and problem.model.signals:
-        pairs = [moments(source, signal, steps) for signal in problem.model.signals]
-        mean, late = (np.column_stack(columns) for columns in zip(*pairs, strict=True))
-    return problem.stepper.forward_inputs(u, mean, late)
+    return problem.stepper.forward_inputs(step_inputs(problem, source, steps), *input_moments(problem, source, steps))
+
+
+def input_moments(problem: Problem, source: Recording | None, steps: Grid) -> tuple[Array, Array]:
+    """``moments`` of the motors' signals, each (N − 1, n_u); zero without a ``source``."""
+    signals = problem.model.signals
+    if source is None or not signals:
+        none = np.zeros((steps.count - 1, len(signals)))
+        return none, none
+    pairs = [moments(source, signal, steps) for signal in signals]
+    mean, late = (np.column_stack(columns) for columns in zip(*pairs, strict=True))
+    return mean, late
 
 
 def _start(problem: Problem, initial: Initial, recording: int) -> Array:

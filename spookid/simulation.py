@@ -72,6 +72,10 @@ class Stepper:
         """True if the joints' rows depend on one another, found out at the first step."""
         self._velocities = step.x_next.numel() * 6 // 13
 
+    def with_constants(self, values: Array) -> None:
+        """Go on with other numbers for the symbols, in the same order."""
+        self._constants[:] = values
+
     def guess(self, x: Array) -> Array:
         """Unknowns to start from: the velocities of ``x``, no multipliers."""
         unknowns = np.zeros_like(self._inputs[2])

@@ -170,9 +170,10 @@ def test_torques_act_at_the_midpoint_velocity():
     side = np.concatenate([[1.2], np.diff(theta) / h])
     # The first step has half the interval, and no input before it.
     share, mean = np.array([0.5, 1, 1, 1, 1]), np.concatenate([u[:1], (u[:-2] + u[1:-1]) / 2])
-    middle = (side[1:] + side[:-1]) / 2
+    before = np.concatenate([[2 * side[0] - side[1]], side[1:-1]])
+    middle = (side[1:] + before) / 2
     torque = 0.2 * mean - 0.05 * (theta[:-1] - 0.4) - 0.003 * middle - 0.002 * middle * abs(middle)
-    torque -= 0.01 * (np.tanh(side[1:] / width) + np.tanh(side[:-1] / width)) / 2
+    torque -= 0.01 * (np.tanh(side[1:] / width) + np.tanh(before / width)) / 2
     np.testing.assert_allclose((inertia + shaft) * np.diff(side), share * h * torque, atol=1e-15, rtol=1e-11)
 
 

@@ -20,7 +20,7 @@ Constraints hold at every step and not through a spring, so that the step has no
 g + ελ/h = 0 would be an explicit spring, unstable for small ε. Compliance and damping of joints are ignored.
 
 A velocity of a state x_k = (q_k, v_k) is that at t_k. The first forward step has only the half interval from t_0: it
-adds half the impulse, M (v_½ − v_0) = Gᵀλ + Ḡᵀτ/2 + (h/2)(f + f_g).
+adds half the impulse of a step around t_0 from 2 v_0 − v_½, M (v_½ − v_0) = Gᵀλ + Ḡᵀτ/2 + (h/2)(f + f_g)(q_0, v_0).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Variational:
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The impulse residual at each inner step, hard if ``hard``, and the rows g(q_k) = 0 at every step."""
         step = _Inner(model, settings, self.law, self.manifold(model))
-        impulse = _impulse(model, settings, step.at, step.v, step.v_next, step.multipliers, step.friction, step.u)
+        impulse = _impulse(model, settings, step.at, step.sides, step.multipliers, step.friction, step.u)
         weight, m = 1 if hard else ca.sqrt(settings.weight), model.configuration.tangent
         factors = [
             Factor(
@@ -165,9 +165,9 @@ class Variational:
         multipliers = ca.SX.sym("lambda", ROWS * len(model.joints))
         q_next = model.configuration.retract(q, settings.step * v_next)
         share = replace(settings, step=u[-1] * settings.step)
-        at = model.mechanics(q)
-        friction = DryFriction().impulses(model, share, _slips(at, v, v_next), multipliers, ca.SX(0, 1))
-        impulse = _impulse(model, share, at, v, v_next, multipliers, friction, u[:-1])
+        at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
+        friction = DryFriction().impulses(model, share, _slips(at, sides), multipliers, ca.SX(0, 1))
+        impulse = _impulse(model, share, at, sides, multipliers, friction, u[:-1])
         impulse -= disturbance(model, at, impulses)
         return ForwardStep(
             x=x,
@@ -190,11 +190,11 @@ class Variational:
         multipliers = ca.SX.sym("lambda", ROWS * len(model.joints))
         q_next = model.configuration.retract(q, settings.step * v_next)
         share = replace(settings, step=u[-1] * settings.step)
-        at = model.mechanics(q)
+        at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
         reactions = Reactions(model, share, at, q)
-        impulse = _impulse(model, share, at, v, v_next, multipliers, ca.SX(len(model.joints), 1), u[:-1])
+        impulse = _impulse(model, share, at, sides, multipliers, ca.SX(len(model.joints), 1), u[:-1])
         impulse -= reactions.directions.T @ reactions.symbol + disturbance(model, at, impulses)
-        constant, weights, loads = reactions.bounds(_slips(at, v, v_next).before, multipliers)
+        constant, weights, loads = reactions.bounds(_slips(at, sides).before, multipliers)
         return ExactStep(
             x=x,
             u=ca.vertcat(u, impulses),
@@ -247,28 +247,48 @@ class _Inner:
         self.v = model.configuration.difference(q, before[:n]) / settings.step
         self.v_next = model.configuration.difference(after[:n], q) / settings.step
         self.at = model.mechanics(q)
-        self.slips = _slips(self.at, self.v, self.v_next)
+        self.sides = _Sides(self.v, self.v_next, self.v_next - self.v)
+        self.slips = _slips(self.at, self.sides)
         self.friction = law.impulses(model, settings, self.slips, self.multipliers, self.extra)
 
 
-def _slips(at: Mechanics, v: ca.SX, v_next: ca.SX) -> Slips:
+@dataclass(frozen=True)
+class _Sides:
+    """Velocities on both sides of t_k, (6 n_b,)."""
+
+    before: ca.SX
+    after: ca.SX
+    change: ca.SX
+    """By which the impulse changes the velocity: half of their difference where the motion starts at t_k."""
+
+    @classmethod
+    def of(cls, v: ca.SX, v_next: ca.SX, share: ca.SX) -> _Sides:
+        """Of a forward step from v: the velocity before t_k or, with a share of ½, that at t_k, around which both sides
+        lie alike."""
+        return cls(v_next - (3 - 2 * share) * (v_next - v), v_next, v_next - v)
+
+    @property
+    def middle(self) -> ca.SX:
+        """The velocity at t_k."""
+        return (self.before + self.after) / 2
+
+
+def _slips(at: Mechanics, sides: _Sides) -> Slips:
     """Slip rates at the midpoint velocity."""
-    middle = at.slip @ ((v + v_next) / 2)
-    sides = at.slip @ v, at.slip @ v_next
-    return Slips(now=middle, end=sides[1], before=middle, change=at.slip @ (v_next - v), rubbing=sides)
+    middle, both = at.slip @ sides.middle, (at.slip @ sides.before, at.slip @ sides.after)
+    return Slips(now=middle, end=both[1], before=middle, change=at.slip @ sides.change, rubbing=both)
 
 
 def _impulse(
     model: Model,
     settings: Settings,
     at: Mechanics,
-    v: ca.SX,
-    v_next: ca.SX,
+    sides: _Sides,
     multipliers: ca.SX,
     friction: ca.SX,
     u: ca.SX,
 ) -> ca.SX:
     """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
-    along = along_axes(model, settings, at.angle, _slips(at, v, v_next), friction, u)
-    force = at.force + at.gyroscopic((v + v_next) / 2)
-    return at.mass @ (v_next - v) - at.constraint.T @ multipliers - at.slip.T @ along - settings.step * force
+    along = along_axes(model, settings, at.angle, _slips(at, sides), friction, u)
+    force = at.force + at.gyroscopic(sides.middle)
+    return at.mass @ sides.change - at.constraint.T @ multipliers - at.slip.T @ along - settings.step * force
