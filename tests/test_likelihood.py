@@ -21,6 +21,7 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.statistics.likelihood_fit import _singles
 from spookid.statistics.search import Search, Trial
 from spookid.steppers.spook import Spook
 
@@ -170,6 +171,17 @@ def test_score_is_the_slope_of_the_likelihood(case):
     tolerance = 1e-4 * np.abs(wanted) + 1e-3 * np.sqrt(np.diag(here.matrix))
     assert np.all(np.abs(here.score - wanted) <= tolerance), (here.score, wanted)
     assert np.mean(np.abs(here.score) > 10 * tolerance) > 0.8
+
+
+def test_a_joint_of_a_loop_may_be_as_good_as_undisturbed():
+    problem = four_bar()
+    whole = search(problem)
+    sizes = (*_singles(whole.sizes[0]), *whole.sizes[1:])
+    known, values = replace(whole, sizes=sizes), []
+    for least in (1e-7, 1e-11, 1e-20):
+        logs = np.log([3e-4, least, least * 1e-2, 3e-4, *(2e-3 for _ in sizes[4:])])
+        values.append(known.trial(assemble(problem).start, logs).value)
+    np.testing.assert_allclose(values, values[0], rtol=1e-6)
 
 
 def test_recordings_add_their_likelihoods():

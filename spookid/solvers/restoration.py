@@ -91,7 +91,7 @@ class Restoration:
                 if private is None:
                     matrix = self._rows(point, c, part)[:, : self._wide]
                 else:
-                    matrix = self._problem.private_rows(private, point, c)(part)[:, :-1]
+                    matrix = _levelled(self._problem.private_rows(private, point, c)(part)[:, :-1])[0]
                 largest = max(largest, rank(matrix))
                 if largest == min(matrix.shape[1:]):
                     return largest
@@ -218,8 +218,17 @@ class _Fit:
             if self.passes == 1 or not np.max(np.abs(move), initial=0.0) >= _STILL[0] * size:
                 break
             matrix, move = self.call(self.steps), np.zeros_like(move)
-        self.complement[:] = null_space(matrix[:, :-1], self.rank)
+        level, lengths = _levelled(matrix[:, :-1])
+        self.complement[:] = np.linalg.qr(null_space(level, self.rank) / lengths.transpose(0, 2, 1))[0]
         self.residual[:] = matrix[:, -1] + np.matmul(move[:, None], matrix[:, :-1])[:, 0]
+
+
+def _levelled(transposed: Array) -> tuple[Array, Array]:
+    """Rows of length one, as columns, and their lengths (n, 1, rows): rows over sizes of noise that differ by many
+    orders of magnitude, as those of a loop do, would hide their rank and the digits of what is combined of them."""
+    lengths = np.linalg.norm(transposed, axis=1, keepdims=True)
+    lengths[lengths == 0] = 1.0
+    return transposed / lengths, lengths
 
 
 def _jacobian(transposed: Array) -> Array:
