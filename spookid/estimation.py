@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import casadi as ca
@@ -15,16 +16,17 @@ import spookid
 from spookid import extrapolation, step_errors, symptoms
 from spookid.assembly import Assembly, assemble, check_stepper, unknowns
 from spookid.errors import ProblemError, shown
+from spookid.estimators import Fit, decided
 from spookid.factor import Group
 from spookid.influence import Influence
 from spookid.joints import ROWS
 from spookid.kernels import Array
-from spookid.knowledge import at_bounds, disagreement, learn, papers_weight
-from spookid.outlining import mechanism
-from spookid.parameter import Parameter, substitute
+from spookid.knowledge import Knowledge, at_bounds, disagreement, learn, papers_weight
+from spookid.outlining import mechanism, unphysical
+from spookid.parameter import Parameter
 from spookid.problem import BACKENDS, Problem
 from spookid.responses import influence
-from spookid.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
+from spookid.solution import Cost, Estimate, Size, Solution, Step, Times
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
@@ -33,7 +35,7 @@ from spookid.statistics import likelihood_fit as likelihood
 from spookid.statistics.likelihood_fit import Found
 from spookid.steppers.joint_space import JointSpace
 from spookid.steppers.variational import Variational
-from spookid.trajectories import complementarity, trajectories
+from spookid.trajectories import complementarity, sticking, trajectories
 from spookid.transcription import Point, Transcription
 from spookid.uncertainty import Sensitivities
 
@@ -61,8 +63,9 @@ def solve(
     _check_law(problem, backend)
     begun = warm_start is not None and (problem.dynamics != "estimated" or warm_start.normaliser is not None)
     if begun or not _staged(problem, backend):
-        alone = _solve(problem, backend, solver, callback, warm_start, problem.initial)
-        return _corrected(problem, backend, solver, callback, alone)
+        first = _fit(problem, backend, solver, callback, warm_start, problem.initial)
+        decision = decided(problem, first, partial(_again, first.solution, backend, solver, callback))
+        return decision.told(_corrected(decision.problem, backend, solver, callback, decision.solution))
     check_stepper(problem)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
     before = LevenbergMarquardt(max_iterations=solver.max_iterations, threads=threads)
@@ -70,13 +73,16 @@ def solve(
     for stage in _stages(problem):
         found = _continued(stage, "lm", before, callback, found)
         if found.status is Status.INTERRUPTED:
-            return replace(
-                found,
-                backend=backend,
-                stepper=problem.stepper.name,
-                friction=problem.friction,
-            )
+            return replace(found, backend=backend, stepper=problem.stepper.name, friction=problem.friction)
     return _continued(problem, backend, solver, callback, found)
+
+
+def _again(
+    found: Solution, backend: str, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Problem
+) -> Fit:
+    """A fit that goes on from another one, with the history and the times of both."""
+    fit = _fit(problem, backend, solver, _counting(callback, found.iterations), found, {})
+    return replace(fit, solution=_joined(found, fit.solution))
 
 
 def _corrected(
@@ -145,6 +151,19 @@ def _solve(
     own: Mapping[str, float],
     hold: bool = False,
 ) -> Solution:
+    """The solution of ``_fit``."""
+    return _fit(problem, backend, solver, callback, warm_start, own, hold).solution
+
+
+def _fit(
+    problem: Problem,
+    backend: str,
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+    warm_start: Solution | None,
+    own: Mapping[str, float],
+    hold: bool = False,
+) -> Fit:
     """One solve, from a solution if there is one but for the guesses ``own``; with its noise if that is to ``hold``."""
     began = time.perf_counter()
     going_on = warm_start is not None and warm_start.normaliser is not None and _refined(problem, backend)
@@ -201,8 +220,7 @@ def _counting(callback: Callback | None, done: int) -> Callback | None:
 def _joined(first: Solution, second: Solution) -> Solution:
     """The second of two solves with the history and the times of both."""
     later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
-    times = Times(**{f.name: getattr(first.times, f.name) + getattr(second.times, f.name) for f in fields(Times)})
-    return replace(second, history=(*first.history, *later), times=times)
+    return replace(second, history=(*first.history, *later), times=first.times + second.times)
 
 
 def _warm(assembly: Assembly, solution: Solution, own: Mapping[str, float]) -> Point:
@@ -275,17 +293,26 @@ def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> Leven
     return kind(**options)
 
 
-def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, found: Found | None = None) -> Solution:
-    problem, transcription = assembly.problem, assembly.transcription
-    held = at_bounds(transcription, outcome.point)
+def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, found: Found | None = None) -> Fit:
+    """The solution, and what it was made of."""
+    held = at_bounds(assembly.transcription, outcome.point)
     knowledge = learn(assembly, outcome.point, held, found.covariance if found else None)
+    solution = _solution(assembly, outcome, knowledge, times, backend, found)
+    return Fit(solution, assembly, outcome.point, knowledge, found)
+
+
+def _solution(
+    assembly: Assembly, outcome: Outcome, knowledge: Knowledge, times: Times, backend: str, found: Found | None
+) -> Solution:
+    problem, transcription = assembly.problem, assembly.transcription
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels.points
     leans = influence(assembly, outcome.point, knowledge, motion)
     notices = [*assembly.notices, *papers_weight(problem), *filter(None, [kernels.notice]), *_redundant(outcome)]
-    notices += _unphysical(problem, values)
+    notices += unphysical(problem, values)
     notices += knowledge.notices
-    if outcome.status is Status.CONVERGED and found is not None and knowledge.contraction is not None:
+    white = found is not None and problem.estimator != "hard"
+    if outcome.status is Status.CONVERGED and white and knowledge.contraction is not None:
         notices = [*symptoms.notices(assembly, knowledge.contraction, motion, values), *notices]
     if outcome.status is Status.CONVERGED:
         notices += disagreement(assembly, knowledge.sensitivities)
@@ -310,7 +337,7 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, fo
         sensitivities=knowledge.sensitivities,
         influence=leans,
         complementarity_residual=complementarity(assembly, outcome.point),
-        sticking=_sticking(problem, motion),
+        sticking=sticking(problem, motion),
         size=_size(transcription),
         times=times,
         versions={**_VERSIONS, "kernels": kernels.how},
@@ -363,31 +390,6 @@ def _size(transcription: Transcription) -> Size:
     )
 
 
-def _sticking(problem: Problem, motion: Sequence[Trajectory]) -> dict[str, float]:
-    """Share of the steps of all recordings in which each hinge with dry friction sticks."""
-    sticks = np.vstack([trajectory.sticks for trajectory in motion])
-    return {joint.name: float(np.nanmean(sticks[:, j])) for j, joint in enumerate(problem.model.joints) if joint.rubs}
-
-
 def _redundant(outcome: Outcome) -> list[str]:
-    if not outcome.redundant:
-        return []
-    return [f"{outcome.redundant} constraint rows of each step follow from the others, as in a closed loop."]
-
-
-def _unphysical(problem: Problem, values: Mapping[str, float]) -> list[str]:
-    """Notices of bodies whose principal moments no mass distribution has."""
-    notices = []
-    for body in problem.model.bodies:
-        if not ca.symvar(body.inertia):
-            continue
-        inertia = substitute(body.inertia, values)
-        if not np.all(np.isfinite(inertia)):
-            continue
-        moments = np.linalg.eigvalsh(inertia)
-        if moments[0] <= 0 or moments[2] > (moments[0] + moments[1]) * (1 + 1e-9):
-            notices.append(
-                f"Body {body.name!r}: the principal moments {', '.join(f'{m:.4g}' for m in moments)} kg m² violate the "
-                "triangle inequality; no mass distribution has them."
-            )
-    return notices
+    words = f"{outcome.redundant} constraint rows of each step follow from the others, as in a closed loop."
+    return [words] if outcome.redundant else []

@@ -49,6 +49,24 @@ def mechanism(problem: Problem, values: Values) -> Mechanism:
     )
 
 
+def unphysical(problem: Problem, values: Values) -> list[str]:
+    """Notices of bodies whose principal moments no mass distribution has."""
+    notices = []
+    for body in problem.model.bodies:
+        if not ca.symvar(body.inertia):
+            continue
+        inertia = substitute(body.inertia, values)
+        if not np.all(np.isfinite(inertia)):
+            continue
+        moments = np.linalg.eigvalsh(inertia)
+        if moments[0] <= 0 or moments[2] > (moments[0] + moments[1]) * (1 + 1e-9):
+            notices.append(
+                f"Body {body.name!r}: the principal moments {', '.join(f'{m:.4g}' for m in moments)} kg m² violate the "
+                "triangle inequality; no mass distribution has them."
+            )
+    return notices
+
+
 def _body(body: Body, values: Values) -> BodyOutline:
     quantities = [_quantity("mass", body.mass, "kg", values)]
     for i in range(3):
