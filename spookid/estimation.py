@@ -16,7 +16,7 @@ import spookid
 from spookid import extrapolation, step_errors, symptoms
 from spookid.assembly import Assembly, assemble, check_stepper, unknowns
 from spookid.errors import ProblemError, shown
-from spookid.estimators import Fit, decided
+from spookid.estimators import Fit, decided, fresh
 from spookid.factor import Group
 from spookid.influence import Influence
 from spookid.joints import ROWS
@@ -61,6 +61,7 @@ def solve(
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
+    problem, warm_start = fresh(problem, warm_start)
     begun = warm_start is not None and (problem.dynamics != "estimated" or warm_start.normaliser is not None)
     if begun or not _staged(problem, backend):
         first = _fit(problem, backend, solver, callback, warm_start, problem.initial)

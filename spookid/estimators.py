@@ -72,6 +72,18 @@ class Decision:
         return replace(solution, noise=noise, normaliser=None, log_likelihood=likelihood, notices=notices)
 
 
+def fresh(problem: Problem, known: Solution | None) -> tuple[Problem, Solution | None]:
+    """The problem and the solution to start from; of one with hard dynamics the estimates alone.
+
+    Its motion lacks nothing to obey the mechanics, and no search for what disturbs it would find anything from there.
+    """
+    if known is None or known.choice is None or known.choice.estimator != "hard":
+        return problem, known
+    pairs = ((p, known.values.get(p.name, np.nan)) for p in problem.free)
+    values = {p.name: float(np.clip(value, p.lower, p.upper)) for p, value in pairs if np.isfinite(value)}
+    return problem.with_(initial={**values, **problem.initial}), None
+
+
 def decided(problem: Problem, first: Fit, again: Callable[[Problem], Fit]) -> Decision:
     """Choose between the first fit and one with hard dynamics.
 
