@@ -16,6 +16,7 @@ from spookid import (
     Hinge,
     HingeAngle,
     Model,
+    Motor,
     Parameter,
     Problem,
     ProblemError,
@@ -281,6 +282,23 @@ def test_a_difference_is_a_notice() -> None:
         "Fits with noise estimated and with hard dynamics differ on J (4.1 sigma): the model lacks something that is "
         "no white noise."
     )
+
+
+@needs_data
+def test_a_measured_closed_loop_is_found() -> None:
+    """EMPS, whose drive holds it on its way by what the encoder says; M is published as 95.11 kg."""
+    file = np.load(Path(os.environ["SPOOKID_DATA"]) / "emps" / "DATA_EMPS.npz")
+    M, F_v, F_c, offset = (Parameter(name, guess) for name, guess in {"M": 90, "F_v": 200, "F_c": 20, "o": 0}.items())
+    cart, axis = Body("cart", mass=1.0, inertia=(1, M, 1)), {"x": (0, 1, 0), "y": (0, 0, -1)}
+    slide = Hinge("slide", GROUND.frame(**axis), cart.frame(**axis), viscous=F_v, coulomb=F_c)
+    t, vir = file["t"].ravel(), file["vir"].ravel()
+    motors = [Motor(slide, "vir", gain=float(file["gtau"])), Motor(slide, "one", gain=-offset)]
+    model = Model(bodies=[cart], joints=[slide], motors=motors, gravity=gravity(9.81))
+    recording = Recording(t, {"qm": file["qm"].ravel(), "vir": vir, "one": np.ones(len(t))}, "EMPS")
+    solution = Problem("emps", model, [recording], [HingeAngle(slide, "qm")], step=0.005).solve()
+    words = "EMPS is driven in closed loop (its input answers to what disturbs it)"
+    assert solution.choice == Choice("noise", words)
+    assert solution["M"].estimate == pytest.approx(95.11, rel=3e-3)
 
 
 @needs_data
