@@ -1,8 +1,8 @@
 """Three measured releases of a small rod pendulum: inertia and friction by four laws, from its angle.
 
 The data (spookid.datasets, "pendulum-free-swing") are found where the environment variable SPOOKID_DATA points, or
-downloaded. Steps of the encoder and a jittering clock look like random torques, so that errors are wide; the three
-releases agree on m g l/(J + m l²) all the same.
+downloaded. Steps of the encoder and a jittering clock look like random torques, so that with estimated noise errors are
+wide. They are none, and the fits take hard dynamics with errors from stretches of each release.
 """
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, gravity

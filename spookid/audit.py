@@ -117,7 +117,10 @@ def refined(problem: Problem, times: int) -> Problem:
 
     Impulses of more steps add up to the same motion if the variance of each, one over the weight, is as much smaller.
     """
-    finer = problem.with_(step=problem.step / times, every=times * problem.every, step_correction=False)
+    # One estimator at all steps: that of the noise, unless hard dynamics are asked for.
+    estimator = "noise" if problem.estimator == "auto" else problem.estimator
+    every = times * problem.every
+    finer = problem.with_(step=problem.step / times, every=every, step_correction=False, estimator=estimator)
     return finer.with_(state_weight=times * problem.weight) if problem.dynamics == "weight" else finer
 
 

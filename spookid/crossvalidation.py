@@ -130,6 +130,8 @@ def mean(values: Iterable[float]) -> float:
 def crossvalidate(problem: Problem, fit: Fit, name: str | None = None) -> CrossValidation:
     """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
 
+    Noise is estimated in all of them, without a state weight: likelihoods compare.
+
     Args:
         fit: solves; see `Fit`.
         name: of the model, by default the problem's.
@@ -138,6 +140,7 @@ def crossvalidate(problem: Problem, fit: Fit, name: str | None = None) -> CrossV
         ProblemError: if there are fewer than two recordings, or two of one name.
     """
     _check(problem)
+    problem = problem.with_(estimator="noise")
     alone = [problem.with_(recordings=[recording]) for recording in problem.recordings]
     names = [recording.name for recording in problem.recordings]
     fits = [fit(one, None, recording) for one, recording in zip(alone, names, strict=True)]

@@ -231,7 +231,7 @@ def furuta_qube(name: str, *, delay: int | None = None, until: float | Literal["
 
     Signals: ``theta`` [rad] of the arm, ``alpha`` [rad] of the pendulum (0 = hanging, ±π = up), and the voltage
     ``u`` [V] after clipping, which acts from its sample to the next. The device's own rates are left out, for they
-    lag by 16 ms. The encoders' step is 3.07e-3 rad.
+    lag by 16 ms. The encoders' step is 3.07e-3 rad. Swing-ups are those of a controller of the energy: a closed loop.
 
     `delay` is the whole number of samples by which ``u`` acts later than it was sent; before the first arrives it
     is 0 V. The data's README finds 4 to 8 ms. The default is the whole number of samples that leaves the smallest
@@ -253,7 +253,8 @@ def furuta_qube(name: str, *, delay: int | None = None, until: float | Literal["
     if delay is None:
         delay = round(_QUBE_DELAY[name.partition("_")[0]] / (t[1] - t[0]))
     u = _delayed(sent, delay, len(t), f"{_QUBE} recording {name!r}")
-    recording = Recording(t=t, signals={"theta": theta, "alpha": alpha, "u": u}, name=name)
+    driven = True if name.startswith("swingup") else None
+    recording = Recording(t=t, signals={"theta": theta, "alpha": alpha, "u": u}, name=name, closed_loop=driven)
     if until is None:
         return recording
     if isinstance(until, str):

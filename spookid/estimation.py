@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import casadi as ca
@@ -15,6 +16,7 @@ import spookid
 from spookid import extrapolation, inertias, notices, step_errors, symptoms
 from spookid.assembly import Assembly, assemble, check_stepper, unknowns
 from spookid.errors import ProblemError, shown
+from spookid.estimators import Fit, decided, fresh
 from spookid.factor import Group
 from spookid.influence import Influence
 from spookid.joints import ROWS
@@ -32,7 +34,7 @@ from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics import likelihood_fit as likelihood
 from spookid.statistics.likelihood_fit import Found
 from spookid.steppers.variational import Variational
-from spookid.trajectories import complementarity, trajectories
+from spookid.trajectories import complementarity, sticking, trajectories
 from spookid.transcription import Point, Transcription
 from spookid.uncertainty import Sensitivities
 
@@ -62,10 +64,12 @@ def solve(
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
+    problem, warm_start = fresh(problem, warm_start)
     begun = warm_start is not None and (problem.dynamics != "estimated" or warm_start.normaliser is not None)
     if begun or not _staged(problem, backend):
-        alone = _solve(problem, backend, solver, callback, warm_start, problem.initial, hold)
-        return _corrected(problem, backend, solver, callback, alone)
+        first = _fit(problem, backend, solver, callback, warm_start, problem.initial, hold)
+        decision = decided(problem, first, partial(_again, first.solution, backend, solver, callback))
+        return decision.told(_corrected(decision.problem, backend, solver, callback, decision.solution))
     check_stepper(problem)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
     before = LevenbergMarquardt(max_iterations=solver.max_iterations, threads=threads)
@@ -73,13 +77,16 @@ def solve(
     for stage in _stages(problem):
         found = _continued(stage, "lm", before, callback, found)
         if found.status is Status.INTERRUPTED:
-            return replace(
-                found,
-                backend=backend,
-                stepper=problem.stepper.name,
-                friction=problem.friction,
-            )
+            return replace(found, backend=backend, stepper=problem.stepper.name, friction=problem.friction)
     return _continued(problem, backend, solver, callback, found)
+
+
+def _again(
+    found: Solution, backend: str, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Problem
+) -> Fit:
+    """A fit that goes on from another one, with the history and the times of both."""
+    fit = _fit(problem, backend, solver, _counting(callback, found.iterations), found, {})
+    return replace(fit, solution=_joined(found, fit.solution))
 
 
 def _corrected(
@@ -147,6 +154,19 @@ def _solve(
     own: Mapping[str, float],
     hold: bool = False,
 ) -> Solution:
+    """The solution of ``_fit``."""
+    return _fit(problem, backend, solver, callback, warm_start, own, hold).solution
+
+
+def _fit(
+    problem: Problem,
+    backend: str,
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+    warm_start: Solution | None,
+    own: Mapping[str, float],
+    hold: bool = False,
+) -> Fit:
     """One solve, from a solution if there is one but for the guesses ``own``; with its noise if that is to ``hold``."""
     began = time.perf_counter()
     going_on = warm_start is not None and warm_start.normaliser is not None and _refined(problem, backend)
@@ -203,8 +223,7 @@ def _counting(callback: Callback | None, done: int) -> Callback | None:
 def _joined(first: Solution, second: Solution) -> Solution:
     """The second of two solves with the history and the times of both."""
     later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
-    times = Times(**{f.name: getattr(first.times, f.name) + getattr(second.times, f.name) for f in fields(Times)})
-    return replace(second, history=(*first.history, *later), times=times)
+    return replace(second, history=(*first.history, *later), times=first.times + second.times)
 
 
 def _warm(assembly: Assembly, solution: Solution, own: Mapping[str, float]) -> Point:
@@ -277,10 +296,18 @@ def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> Leven
     return kind(**options)
 
 
-def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, found: Found | None = None) -> Solution:
-    problem, transcription = assembly.problem, assembly.transcription
-    held = at_bounds(transcription, outcome.point)
+def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, found: Found | None = None) -> Fit:
+    """The solution, and what it was made of."""
+    held = at_bounds(assembly.transcription, outcome.point)
     knowledge = learn(assembly, outcome.point, held, found.covariance if found else None)
+    solution = _solution(assembly, outcome, knowledge, times, backend, found)
+    return Fit(solution, assembly, outcome.point, knowledge, found)
+
+
+def _solution(
+    assembly: Assembly, outcome: Outcome, knowledge: Knowledge, times: Times, backend: str, found: Found | None
+) -> Solution:
+    problem, transcription = assembly.problem, assembly.transcription
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels.points
     leans = influence(assembly, outcome.point, knowledge, motion)
@@ -304,7 +331,7 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, fo
         sensitivities=knowledge.sensitivities,
         influence=leans,
         complementarity_residual=complementarity(assembly, outcome.point),
-        sticking=_sticking(problem, motion),
+        sticking=sticking(problem, motion),
         size=_size(transcription),
         times=times,
         versions={**_VERSIONS, "kernels": kernels.how},
@@ -331,7 +358,7 @@ def _notices(
     if outcome.status is not Status.CONVERGED:
         return notices.ranked([*knowledge.notices, *remarks])
     lacking = []
-    if found is not None and knowledge.contraction is not None:
+    if found is not None and problem.estimator != "hard" and knowledge.contraction is not None:
         lacking = symptoms.notices(assembly, knowledge.contraction, motion, values)
     steps = []
     if not (problem.corrects or problem.every > 1):
@@ -383,13 +410,6 @@ def _size(transcription: Transcription) -> Size:
     )
 
 
-def _sticking(problem: Problem, motion: Sequence[Trajectory]) -> dict[str, float]:
-    """Share of the steps of all recordings in which each hinge with dry friction sticks."""
-    sticks = np.vstack([trajectory.sticks for trajectory in motion])
-    return {joint.name: float(np.nanmean(sticks[:, j])) for j, joint in enumerate(problem.model.joints) if joint.rubs}
-
-
 def _redundant(outcome: Outcome) -> list[str]:
-    if not outcome.redundant:
-        return []
-    return [f"{outcome.redundant} constraint rows of each step follow from the others, as in a closed loop."]
+    words = f"{outcome.redundant} constraint rows of each step follow from the others, as in a closed loop."
+    return [words] if outcome.redundant else []

@@ -55,6 +55,8 @@ class Knowledge:
     edges: tuple[Array, ...]
     """Per recording, the first steps of its stretches and the number of steps."""
     notices: tuple[str, ...]
+    evidence: Evidence | None = None
+    """None likewise."""
 
     @property
     def sensitivities(self) -> Sensitivities:
@@ -94,7 +96,7 @@ def learn(
         steps = [chain.steps for chain in transcription.chains]
         result = result.robust(sum(steps) / len(steps) / windows.WINDOWS)
     notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
-    return Knowledge(replace(analysis, sensitivities=result), contraction, edges, notices)
+    return Knowledge(replace(analysis, sensitivities=result), contraction, edges, notices, evidence)
 
 
 def foresee(assembly: Assembly) -> Knowledge:

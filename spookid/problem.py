@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 BACKENDS = ("lm", "ipopt")
 FRICTIONS = ("smooth", "exact", "mpcc")
+ESTIMATORS = ("auto", "noise", "hard")
 AUTO: Literal["auto"] = "auto"
 """The same as no state weight: the noise is estimated."""
 Dynamics = Literal["estimated", "hard", "weight"]
@@ -79,6 +80,10 @@ class Problem:
     """True for the parameters of the mechanism in continuous time: with ``Variational()``, estimated noise and smooth
     friction fits with steps of h and h/2 are extrapolated. False for those of the mechanism in steps of h, as of data
     simulated so; what other settings estimate are always these."""
+    estimator: str = "auto"
+    """Of fits without a state weight: ``"noise"`` estimates what disturbs the motion, ``"hard"`` takes it for none,
+    with errors from stretches of the recordings; ``"auto"`` takes the second where the data say that it is the better
+    one (``Variational()`` with smooth friction, backend "lm"; see ``spookid.estimators``)."""
     every: int = 1
     """Every so many steps are observed, from the first on."""
     fixed: Iterable[str] = ()
@@ -110,8 +115,11 @@ class Problem:
                 raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number{other}")
         if not (isinstance(self.every, int) and self.every >= 1):
             raise ProblemError(f"{self._what}: every is {self.every!r}; it must be a whole number from 1 on")
-        if self.friction not in FRICTIONS:
-            raise ProblemError(f"{self._what}: friction {self.friction!r} is not known; choose from {_list(FRICTIONS)}")
+        for name, choices in (("friction", FRICTIONS), ("estimator", ESTIMATORS)):
+            if getattr(self, name) not in choices:
+                raise ProblemError(
+                    f"{self._what}: {name} {getattr(self, name)!r} is not known; choose from {_list(choices)}"
+                )
         if not isinstance(self.stepper, (Spook, Variational)):
             raise ProblemError(f"{self._what}: stepper is {shown(self.stepper)}; use Spook() or Variational()")
         if not isinstance(self.model, Model):

@@ -138,6 +138,8 @@ class Profile:
 def profile(problem: Problem, name: str, solution: Solution, fit: Fit) -> Profile:
     """Refit ``problem`` with the parameter ``name`` held at values on both sides of its estimate in ``solution``.
 
+    A likelihood compares fits whose noise is estimated; a solution with hard dynamics is solved again with it.
+
     Args:
         fit: solves a problem with the parameter fixed, warm-started from the neighbour's solution.
 
@@ -156,6 +158,9 @@ def profile(problem: Problem, name: str, solution: Solution, fit: Fit) -> Profil
             f"{problem.place}: Problem {problem.name!r}: a profile needs the likelihood, which this fit does not have; "
             "take smooth friction and backend lm, or give a state_weight"
         )
+    problem = problem.with_(estimator="noise")
+    if solution.choice is not None and solution.choice.estimator == "hard":
+        solution = fit(problem, None)
     walk = _Walk(
         finer(problem) if problem.corrects else problem, free[name], solution, fit, _shift(problem, solution[name])
     )

@@ -44,6 +44,8 @@ class Recording:
     """Positions and quaternions of the bodies, shape (N, bodies, 7), of a simulated recording; None if measured."""
     v: FloatArray | None = None
     """Linear and angular velocities of the bodies, shape (N, bodies, 6), of a simulated recording; None if measured."""
+    closed_loop: bool | None = None
+    """True if inputs answer to the measured motion, as a controller's do, False if they do not; None: found out."""
 
     def __post_init__(self) -> None:
         name = self.name or "recording"
@@ -57,10 +59,11 @@ class Recording:
             q=_checked_states(self.q, "q", (len(t), None, 7), place),
             v=_checked_states(self.v, "v", (len(t), None, 6), place),
         )
+        if not (self.closed_loop is None or isinstance(self.closed_loop, bool)):
+            raise ProblemError(f"{place}: closed_loop is {self.closed_loop!r}; give True, False or None")
         if self.q is not None and self.v is not None and self.q.shape[1] != self.v.shape[1]:
-            raise ProblemError(
-                f"{place}: q has {self.q.shape[1]} bodies and v has {self.v.shape[1]}; give both the same"
-            )
+            bodies = f"q has {self.q.shape[1]} bodies and v has {self.v.shape[1]}"
+            raise ProblemError(f"{place}: {bodies}; give both the same")
 
     @classmethod
     def from_csv(
@@ -107,7 +110,7 @@ class Recording:
 
     def with_signals(self, **arrays: Any) -> Recording:
         """Copy with the given signals, each shape (N,), replaced or added."""
-        return Recording(self.t, {**self.signals, **arrays}, self.name, self.q, self.v)
+        return Recording(self.t, {**self.signals, **arrays}, self.name, self.q, self.v, self.closed_loop)
 
     def between(self, start: float, stop: float) -> Recording:
         """Copy of the samples with start <= t < stop [s]; raises `ProblemError` if fewer than two remain."""
@@ -124,6 +127,7 @@ class Recording:
             name=self.name,
             q=None if self.q is None else self.q[keep],
             v=None if self.v is None else self.v[keep],
+            closed_loop=self.closed_loop,
         )
 
 

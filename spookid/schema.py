@@ -38,6 +38,7 @@ def document(solution: Solution) -> Tree:
         "dynamics": solution.dynamics,
         "log_likelihood": solution.log_likelihood,
         "noise": _noise(solution.noise),
+        "choice": None if solution.choice is None else asdict(solution.choice),
         "status": solution.status.value,
         "message": solution.message,
         "detail": solution.detail,

@@ -18,7 +18,7 @@ from spookid.influence import Influence
 from spookid.kernels import Array
 from spookid.mechanism import Mechanism
 from spookid.schema import ALONG, Tree
-from spookid.solution import Cost, Estimate, Noise, Size, Solution, Step, Times, Trajectory
+from spookid.solution import Choice, Cost, Estimate, Noise, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.status import Status
 from spookid.uncertainty import Sensitivities, WeakDirection
 
@@ -53,6 +53,7 @@ def solution_of(
         dynamics=_text(tree["dynamics"]),
         log_likelihood=_number(tree["log_likelihood"]),
         noise=_noise(tree["noise"]),
+        choice=_perhaps(Choice, tree.get("choice")),
         sensitivities=knowledge,
         influence=influence,
         complementarity_residual=_number(tree["complementarity"]["max_residual"]),

@@ -112,6 +112,7 @@ def _facts(problem: Problem) -> list[object]:
         sorted(problem.guess.items()),
         sorted(problem.fixed),
         [problem.step, problem.dynamics, problem.weight, problem.friction_width, problem.cutoff, problem.friction],
+        [problem.estimator, *(recording.closed_loop for recording in problem.recordings)],
         [joint.disturbance for joint in model.joints],
         problem.stepper,
     ]

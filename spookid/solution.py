@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from os import PathLike
 from typing import Any
 
@@ -76,6 +76,18 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Which of two estimators an answer is, and why; see ``spookid.estimators``."""
+
+    estimator: str
+    """"noise": what disturbs the motion was estimated; "hard": it was taken for none, errors are from stretches."""
+    reason: str
+    """In a few words."""
+    differing: Mapping[str, float] = field(default_factory=dict)
+    """Parameters on which both differ by more than accident, and by how many sigma."""
+
+
+@dataclass(frozen=True)
 class Cost:
     """Weighted sums of squared residuals."""
 
@@ -136,6 +148,9 @@ class Times:
     def of(cls, timing: Timing, build: float, compile: float) -> Times:
         """From a solver's timing."""
         return cls(build, compile, timing.solve, timing.evaluate, timing.factorize)
+
+    def __add__(self, other: Times) -> Times:
+        return Times(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Times)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,9 +218,12 @@ class Solution:
     dynamics: str = "weight"
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
     log_likelihood: float = math.nan
-    """Logarithm of the marginal likelihood of the data, states integrated out; NaN with a given state weight."""
+    """Logarithm of the marginal likelihood of the data, states integrated out, that of the noise estimated also where
+    hard dynamics were chosen: it compares models. NaN with a given state weight."""
     noise: tuple[Noise, ...] = ()
     """What is random in the motion and in the sensors; empty with a given state weight."""
+    choice: Choice | None = None
+    """None where there was none."""
     notices: tuple[str, ...] = field(default=())
     """What a user should know about how the problem was set up and what came out."""
     mechanism: Mechanism | None = None

@@ -49,6 +49,8 @@ _DYNAMICS = {
     "weight": "weighted (impulses that the motion lacks against errors of the sensors, as given)",
 }
 
+_HARD = "hard (all noise is the sensors', errors are from stretches of the recordings)"
+
 
 def summarize(solution: Solution) -> str:
     """The report of one page: lines of at most 100 columns without a newline at the end."""
@@ -213,7 +215,9 @@ def _totals(solution: Solution) -> list[tuple[str, ...]]:
         return [("total", total, "", f"{number(first.total)} at the initial guess")]
     rows: list[tuple[str, ...]] = [("total", total, "", "")]
     if math.isfinite(solution.log_likelihood):
-        rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", "of the data, states integrated out"))
+        whose = ", noise estimated" if solution.choice and solution.choice.estimator == "hard" else ""
+        words = f"of the data, states integrated out{whose}"
+        rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", words))
     return rows
 
 
@@ -247,15 +251,21 @@ def _work(solution: Solution) -> list[str]:
         f"step h = {number(solution.step, 6)} s, {weight_words(solution.dynamics, solution.state_weight)}"
     )
     versions = ", ".join(f"{name} {version}" for name, version in solution.versions.items())
-    dynamics = _DYNAMICS[solution.dynamics]
     labelled = (
         ("Size", sizes),
         ("Time", where),
         ("Settings", settings),
-        ("Dynamics", dynamics),
+        ("Dynamics", dynamics_words(solution)),
         ("Versions", versions),
     )
     return [line for label, text in labelled for line in _wrapped(text, f"{label:<10}")]
+
+
+def dynamics_words(solution: Solution) -> str:
+    """Which estimator it is, and why."""
+    choice = solution.choice
+    kind = _HARD if choice and choice.estimator == "hard" else _DYNAMICS[solution.dynamics]
+    return f"{kind}: {choice.reason}" if choice else kind
 
 
 def _first(notices: Sequence[str]) -> list[str]:

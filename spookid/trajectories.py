@@ -39,6 +39,12 @@ def complementarity(assembly: Assembly, point: Point) -> float:
     return max(float(np.nanmax(dry_friction(assembly, e, unknowns, constants)[2])) for e, unknowns in pairs)
 
 
+def sticking(problem: Problem, motion: Sequence[Trajectory]) -> dict[str, float]:
+    """Share of the steps of all recordings in which each hinge with dry friction sticks."""
+    sticks = np.vstack([trajectory.sticks for trajectory in motion])
+    return {joint.name: float(np.nanmean(sticks[:, j])) for j, joint in enumerate(problem.model.joints) if joint.rubs}
+
+
 def _numbers(assembly: Assembly, point: Point) -> tuple[Constant, ...]:
     """Every symbol of the mechanics with its number at a point."""
     free = zip(assembly.problem.free, point.parameters.tolist(), strict=True)

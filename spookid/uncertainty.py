@@ -30,8 +30,8 @@ NOT_WHITE = "Standard errors presume white noise, which the residuals are not"
 ROBUST = 1.5
 """Errors of the jackknife over stretches replace plain ones that they exceed by this factor."""
 
-_LEAST_STRETCH = 10
-"""Steps."""
+LEAST_STRETCH = 10
+"""Steps of a stretch from which on its jackknife says something."""
 _SMALL_SHARE = 0.1
 """Components of a direction below this share of the largest are left out of its description."""
 _LENGTH = 1e-4
@@ -130,7 +130,7 @@ class Sensitivities:
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.sqrt(np.diag(self.covariance_sandwich) / np.diag(self.covariance))
-        ratio = np.where(np.isfinite(ratio) & (ratio > ROBUST) & (stretch >= _LEAST_STRETCH), ratio, 1.0)
+        ratio = np.where(np.isfinite(ratio) & (ratio > ROBUST) & (stretch >= LEAST_STRETCH), ratio, 1.0)
         if not np.any(ratio > 1):
             return self
         return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio)
@@ -162,7 +162,7 @@ def doubted(agreement: float, stretch: float) -> bool:
     Args:
         stretch: steps of a stretch; of few steps it says nothing, as one errs with the next.
     """
-    return stretch >= _LEAST_STRETCH and math.isfinite(agreement) and not 1 / DOUBTED <= agreement <= DOUBTED
+    return stretch >= LEAST_STRETCH and math.isfinite(agreement) and not 1 / DOUBTED <= agreement <= DOUBTED
 
 
 def times(ratio: float, more: str, less: str) -> str:
@@ -302,6 +302,15 @@ def _untangled(basis: Array) -> Array:
     rest = np.where(np.isin(np.arange(len(basis)), alone)[:, None], 0.0, basis)
     left = np.linalg.svd(rest, full_matrices=False)[0][:, : basis.shape[1] - len(alone)]
     return np.hstack([single, left])
+
+
+def without_stretches(evidence: Evidence, magnitudes: Array) -> Array:
+    """How estimates change without each stretch, as if there were no bounds, (W, n_p); NaN where that is not known."""
+    everything = np.arange(len(magnitudes))
+    spectrum = _spectrum(evidence.information, evidence.scatter, magnitudes, everything)
+    changes = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.stretches)
+    changes[:, everything[spectrum.unseen]] = np.nan
+    return changes
 
 
 def _changes(half: Array, gradients: Array, remaining: Array) -> Array:

@@ -119,8 +119,8 @@ def noise_words(noise: Noise, step: float) -> str:
     if noise.kind != "disturbance":
         steps = f", its resolution is {deviation(noise.resolution, noise.unit)}" if noise.resolution > 0 else ""
         return f"{names} {deviation(noise.std, noise.unit) if is_seen(noise) else 'none seen'}{given}{steps}"
-    if not is_seen(noise):
-        return f"disturbance of {names} none seen"
+    if not is_seen(noise) or noise.std == 0:
+        return f"disturbance of {names} none{'' if noise.given else ' seen'}"
     interval = f"{number(1000 * step, 6)} ms" if step < 0.1 else f"{number(step, 6)} s"
     density = f"{quantity(noise.density, noise.unit)}/√Hz"
     return f"disturbance of {names} {quantity(noise.std, noise.unit)} rms over a step of {interval} ({density}){given}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +34,15 @@ _STATES = LevenbergMarquardt(gradient_tolerance=1e-6, step_tolerance=1e-6, decre
 
 
 @dataclass(frozen=True, eq=False)
+class Stiff:
+    """The problem with disturbances at their floors: its dynamics are as hard as digits allow."""
+
+    problem: Transcription
+    sizes: Mapping[str, float]
+    """Of the noise that was found over that of ``problem``, by the names in ``Factor.noise``."""
+
+
+@dataclass(frozen=True, eq=False)
 class Found:
     """A fit with the noise it found."""
 
@@ -47,6 +56,8 @@ class Found:
     noise: tuple[Noise, ...]
     normaliser: Array | None = None
     """See ``Solution.normaliser``."""
+    stiff: Stiff | None = None
+    """None where noise is taken from another fit."""
 
 
 def maximum(
@@ -81,8 +92,9 @@ def maximum(
         sizes = search.sizes if alike else _apart(search)
         last = _with_sizes(search, sizes)
         try:
-            outcome = _joined(outcome, last.run(search.best.states.moved(), _inherited(search, sizes)))
-            search = last
+            again = last.run(search.best.states.moved(), _inherited(search, sizes))
+            if again.status is not Status.DIVERGED:
+                outcome, search = _joined(outcome, again), last
         except KeyboardInterrupt:
             outcome = replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart")
     numbered = problem.with_numbers(search.numbers(search.best.logs))
@@ -94,7 +106,8 @@ def maximum(
     except KeyboardInterrupt:
         outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
     sizes = tuple(replace(s, vague=bool(v)) for s, v in zip(search.sizes, spread.vague(search), strict=True))
-    return Found(_with(assembly, numbered, sizes), outcome, errors, value, noise, search.best.marginal.volume)
+    whole = _with(assembly, numbered, sizes)
+    return Found(whole, outcome, errors, value, noise, search.best.marginal.volume, _stiff(search))
 
 
 def kept(
@@ -119,6 +132,14 @@ def kept(
     constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
     numbered = numbered.with_numbers(constants)
     return Found(_with(assembly, numbered, assembly.noise), outcome, None, math.nan, tuple(known))
+
+
+def _stiff(search: Search) -> Stiff:
+    moving = [size.kind == "disturbance" for size in search.sizes]
+    logs = np.where(moving, search.floors, search.best.logs)
+    pairs = zip(search.sizes, np.exp(search.best.logs - logs).tolist(), strict=True)
+    sizes = {key: ratio for size, ratio in pairs for key in size.keys}
+    return Stiff(search.problem.with_numbers(search.numbers(logs)), sizes)
 
 
 def _without(outcome: Outcome, weight: float) -> Outcome:

@@ -53,17 +53,18 @@ def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -
     joints, model = JointCoordinates(problem.model), problem.model
     measured = {motor.hinge.name: motor.signal for motor in model.motors if motor.measured}
     declared = {joint.name: joint.disturbance for joint in model.joints}
+    hard = problem.estimator == "hard"
     names = [joint.name for joint in model.joints] + list(joints.names[len(joints.tree) :])
     units = ["N m"] * len(model.joints) + list(joints.units[len(joints.tree) :])
     for unit in dict.fromkeys(units):
         free = [i for i, u in enumerate(units) if u == unit and names[i] not in measured]
         shared = [i for i in free if declared.get(names[i]) is None]
         if shared:
-            where = tuple(place(settings.disturbance[i]) for i in shared)
-            found.append(Size("disturbance", tuple(dict.fromkeys(names[i] for i in shared)), unit, where))
+            where, none = tuple(place(settings.disturbance[i]) for i in shared), 0.0 if hard else None
+            found.append(Size("disturbance", tuple(dict.fromkeys(names[i] for i in shared)), unit, where, none))
         for i in (i for i in free if i not in shared):
             where = (place(settings.disturbance[i]),)
-            found.append(Size("disturbance", (names[i],), unit, where, given=declared[names[i]]))
+            found.append(Size("disturbance", (names[i],), unit, where, given=0.0 if hard else declared[names[i]]))
     for signal, symbol in settings.torques.items():
         found.append(Size("sensor", (signal,), "N m", (place(symbol),)))
     for i, sensor in enumerate(problem.observations):

@@ -1,0 +1,147 @@
+"""Where hard dynamics may be believed, told by a fit whose noise was estimated.
+
+Hard dynamics take all that the model lacks for errors of the sensors. Where a disturbance is one, what it leaves
+outlasts any stretch of a recording, and errors from stretches are far too small. So the disturbance must be denied
+first: white noise of the size that was found would make hard dynamics leave much more than they do. Nor may they be
+believed in a closed loop, whose input follows the disturbance, or along an unstable motion, which the smallest one
+leads away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.special import fdtrc
+
+from spookid.factor import Group
+from spookid.kernels import Array
+from spookid.solvers.contraction import Columns, Contraction, Strip
+from spookid.statistics.misfit import FALSE_ALARMS
+
+_LAGS = 5
+"""Steps within which a closed loop answers to what disturbs it."""
+_ORDER = 20
+"""Steps of its own past that a signal is whitened with."""
+_BATCH = 9
+"""Draws at a time."""
+_HUGE = 1e100
+_TINY = float(np.finfo(float).tiny)
+
+
+def denied(contraction: Contraction, sizes: Mapping[str, float]) -> bool:
+    """True if hard dynamics leave less of the sensors' samples than they would of any of 99 draws of the noise.
+
+    A white disturbance adds up over a recording; steps of an encoder and a clock that jitters do not, though one step
+    looks the same.
+
+    Args:
+        contraction: with disturbances so small that the dynamics are hard.
+        sizes: of the noise that was found, over that of ``contraction``, by its name.
+    """
+    rng, seen = np.random.default_rng(0), _of_sensors(contraction, contraction.residuals)[0]
+    draws = round(1 / FALSE_ALARMS) - 1
+    for _ in range(0, draws, _BATCH):
+        drawn = [[_drawn(s, sizes, rng) for s in strips] for strips in contraction.linear.chains]
+        if np.any(_of_sensors(contraction, contraction.left(drawn)) <= seen):
+            return False
+    return True
+
+
+def _drawn(strip: Strip, sizes: Mapping[str, float], rng: np.random.Generator) -> Array:
+    """Noise in the rows of a factor, (count, draws, rows that are left)."""
+    count, rows = strip.alive.shape
+    if not strip.factor.noise:
+        return np.zeros((count, _BATCH, rows))
+    values = rng.standard_normal((count, _BATCH, len(strip.factor.noise)))
+    values *= [sizes[name] for name in strip.factor.noise]
+    if strip.rows.complement is not None:
+        values = np.matmul(values, strip.rows.complement)
+    return np.asarray(values * strip.alive[:, None])
+
+
+def _of_sensors(contraction: Contraction, columns: Sequence[Columns]) -> Array:
+    """Sums of squares in the rows of sensors, (m,)."""
+    pairs = (
+        (s, c)
+        for strips, parts in zip(contraction.linear.chains, columns, strict=True)
+        for s, c in zip(strips, parts, strict=True)
+    )
+    return np.asarray(sum(np.einsum("kmr,kmr->m", c, c) for s, c in pairs if s.factor.group is Group.OBSERVATION))
+
+
+def feedback(inputs: Array, noise: Array) -> float:
+    """Smallest probability, times their number, that inputs go their own way and do not answer to the noise.
+
+    An F test of whether what the motion and the sensors lacked in the last steps tells of an input what its own past
+    does not, all of them whitened first (Haugh, J. Am. Stat. Assoc. 71, 1976, 378): a smooth input and smooth residuals
+    go along with one another by accident. The motion itself would be no test, as it follows the input in any case.
+
+    Args:
+        inputs: at each step, (N, n_u).
+        noise: residuals at each step, NaN where there is none, (N, m).
+    """
+    noise = np.where(np.isfinite(noise), noise, 0.0)
+    fresh = [_fresh(w) for w in noise.T if np.ptp(w) > 0]
+    varied = [_fresh(u) for u in inputs.T if np.ptp(u) > 0]
+    if not fresh or len(inputs) < 2 * _ORDER + _LAGS * (len(fresh) + 2):
+        return 1.0
+    past = np.column_stack([w[_LAGS - lag : len(w) - lag] for w in fresh for lag in range(1, _LAGS + 1)])
+    return min([1.0, *(len(varied) * _own_way(u[_LAGS:], past) for u in varied)])
+
+
+def _fresh(values: Array) -> Array:
+    """What the last steps of a signal do not tell of the next, (N − order,)."""
+    count = len(values)
+    past = [values[_ORDER - lag : count - lag] for lag in range(1, _ORDER + 1)]
+    return _left(values[_ORDER:], np.column_stack([np.ones(count - _ORDER), *past]))
+
+
+def _own_way(u: Array, past: Array) -> float:
+    """Probability of one input."""
+    more, freedom = past.shape[1], len(u) - past.shape[1]
+    alone, left = float(np.sum(u**2)), float(np.sum(_left(u, past) ** 2))
+    return float(fdtrc(more, freedom, max(alone - left, 0.0) / more / max(left / freedom, _TINY)))
+
+
+def _left(target: Array, columns: Array) -> Array:
+    """What columns leave of a signal."""
+    scaled = columns / np.maximum(np.linalg.norm(columns, axis=0), _TINY)
+    return np.asarray(target - scaled @ np.linalg.lstsq(scaled, target, rcond=1e-10)[0])
+
+
+def unstable(contraction: Contraction) -> bool:
+    """True if a change of any recording's motion grows by more than its number of steps.
+
+    So far a change of the rate leads a free body; along a stable motion it comes to less.
+    """
+    return any(_growth(strips) > np.log(strips[0].steps) for strips in contraction.linear.chains)
+
+
+def _growth(strips: Sequence[Strip]) -> float:
+    """Logarithm of the most that the linearized motion makes of a change of two neighbouring steps."""
+    t = strips[0].tangent
+    before, here, after = np.split(_equations(strips), 3, axis=2)
+    onward = -np.linalg.pinv(after) @ np.concatenate([before, here], axis=2)
+    change, scale, most = np.eye(2 * t), 0.0, 0.0
+    for matrix in onward:
+        change = np.vstack([change[t:], matrix @ change])
+        size = float(np.abs(change).max())
+        most = max(most, scale + np.log(max(size, _TINY)))
+        if not 1 / _HUGE < size < _HUGE:
+            change, scale = change / max(size, _TINY), scale + np.log(max(size, _TINY))
+    return most
+
+
+def _equations(strips: Sequence[Strip]) -> Array:
+    """Jacobians of the rows that tell a step from the two before, in these three, (N − 2, rows, 3 t)."""
+    t, count, parts = strips[0].tangent, strips[0].steps - 2, []
+    for strip in (s for s in strips if s.factor.group is Group.STATE and not s.factor.first_only):
+        shift = 2 - max(strip.rows.offsets)
+        states = strip.states[shift : shift + count]
+        whole = np.zeros((count, 3 * t, states.shape[2]))
+        for i, offset in enumerate(strip.rows.offsets):
+            place = (offset + shift) * t
+            whole[:, place : place + t] = states[:, i * t : (i + 1) * t]
+        parts.append(whole)
+    return np.concatenate(parts, axis=2).transpose(0, 2, 1)
