@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import casadi as ca
 import numpy as np
@@ -13,6 +14,7 @@ from spookid.factor import Constant, Factor, Group
 from spookid.initialization import Guess
 from spookid.kernels import Array, contiguous
 from spookid.kinematics import hinge_angles
+from spookid.model import Model
 from spookid.observations import Sensor, State, observation_factor, sees_velocities
 from spookid.parameter import Parameter, substitute
 from spookid.priors import normaliser_factor, prior_factor
@@ -92,7 +94,7 @@ def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
     _refuse_what_is_only_simulated(problem)
     check_stepper(problem)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
-    settings = Settings.of(problem.model, len(problem.observations))
+    settings = _settings(problem.model, len(problem.observations))
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence)
     constants = numbers(problem, settings, widths)
@@ -122,6 +124,12 @@ def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
     )
     noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
     return Assembly(problem, settings, constants, evidence, transcription, start, widths, noise)
+
+
+@lru_cache(maxsize=4)
+def _settings(model: Model, sensors: int) -> Settings:
+    """The same symbols for all fits of a model, so that its expressions need not be built anew."""
+    return Settings.of(model, sensors)
 
 
 def check_stepper(problem: Problem) -> None:

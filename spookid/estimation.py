@@ -102,12 +102,24 @@ def _corrected(
     counting = _counting(callback, found.iterations)
     try:
         fine = _solve(extrapolation.finer(problem), backend, solver, counting, found, {})
-        coarse = _solve(problem, backend, solver, None, fine, {}, hold=True)
+        coarse = _held(problem, solver, fine)
     except KeyboardInterrupt:
         return replace(found, status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
     if not fine.status is coarse.status is Status.CONVERGED:
-        return replace(found, notices=(*found.notices, extrapolation.missed(problem.step)))
-    return _joined(found, extrapolation.extrapolated(coarse, fine))
+        return replace(found, notices=notices.ranked([*found.notices, extrapolation.missed(problem.step)]))
+    names = [p.name for p in problem.free]
+    values = dict(zip(names, coarse.point.parameters.tolist(), strict=True))
+    answer = extrapolation.extrapolated(found, values, fine)
+    return _joined(found, replace(answer, times=answer.times + Times.of(coarse.timing, 0.0, 0.0)))
+
+
+def _held(problem: Problem, solver: LevenbergMarquardt | Ipopt, near: Solution) -> Outcome:
+    """The maximum at the noise of another fit, without its errors."""
+    assert isinstance(solver, LevenbergMarquardt)
+    assembly = assemble(problem)
+    start = _warm(assembly, near, {})
+    solver.prepare(assembly.transcription, start)
+    return likelihood.maximum(assembly, start, near.noise, solver, None, hold=True).outcome
 
 
 def _staged(problem: Problem, backend: str) -> bool:

@@ -7,6 +7,7 @@ the noise that the finer one finds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -28,9 +29,13 @@ def finer(problem: Problem) -> Problem:
     return problem.with_(step=problem.step / 2, every=2 * problem.every, step_correction=False)
 
 
-def extrapolated(coarse: Solution, fine: Solution) -> Solution:
-    """The finer fit, at the steps of the coarser one, with estimates of continuous time."""
-    parameters = {name: _between(coarse[name], estimate) for name, estimate in fine.parameters.items()}
+def extrapolated(coarse: Solution, values: Mapping[str, float], fine: Solution) -> Solution:
+    """The finer fit, at the steps of the coarser one, with estimates of continuous time.
+
+    Args:
+        values: of the free parameters with steps of h and the noise of the finer fit, by name.
+    """
+    parameters = {name: _between(values.get(name, np.nan), estimate) for name, estimate in fine.parameters.items()}
     motion = tuple(_every_second(t, len(c.t)) for t, c in zip(fine.trajectories, coarse.trajectories, strict=True))
     influence = _seen(fine.influence, motion)
     return replace(
@@ -51,13 +56,12 @@ def missed(step: float) -> str:
     )
 
 
-def _between(coarse: Estimate, fine: Estimate) -> Estimate:
+def _between(coarse: float, fine: Estimate) -> Estimate:
     """As it is where either fit holds it at a bound, or the data do not determine it."""
-    if fine.fixed or fine.at_bound or coarse.at_bound or not np.isfinite(fine.std_err):
+    if fine.fixed or fine.at_bound or not (fine.lower < coarse < fine.upper and np.isfinite(fine.std_err)):
         return fine
-    value = fine.estimate + _SHARE * (fine.estimate - coarse.estimate)
-    value = float(np.clip(value, fine.lower, fine.upper))
-    return replace(fine, estimate=value, step_error=coarse.estimate - value)
+    value = float(np.clip(fine.estimate + _SHARE * (fine.estimate - coarse), fine.lower, fine.upper))
+    return replace(fine, estimate=value, step_error=coarse - value)
 
 
 def _every_second(trajectory: Trajectory, count: int) -> Trajectory:

@@ -74,7 +74,7 @@ def maximum(
     both compare.
 
     Args:
-        hold: True to keep the known noise as it is.
+        hold: True to keep the known noise as it is, and leave out what is not known of it.
     """
     problem, inner = assembly.transcription, replace(_STATES, threads=solver.threads)
     alike = _as_known(assembly.noise, known)
@@ -102,7 +102,7 @@ def maximum(
     value = float(-search.best.value - _constant(numbered, search.best.states.reduction) / 2)
     errors = None
     try:
-        errors = None if outcome.status is Status.INTERRUPTED else spread.covariance(search)
+        errors = None if hold or outcome.status is Status.INTERRUPTED else spread.covariance(search)
     except KeyboardInterrupt:
         outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
     sizes = tuple(replace(s, vague=bool(v)) for s, v in zip(search.sizes, spread.vague(search), strict=True))

@@ -11,7 +11,7 @@ from spookid.friction import smooth_torque
 from spookid.model import Mechanics, Model
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Settings:
     """Symbols of the settings that stand in a step."""
 

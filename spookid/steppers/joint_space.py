@@ -16,7 +16,7 @@ the step, so that the covariance of the rows that remain is Σ_j s_j² a_j a_j�
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import casadi as ca
@@ -93,7 +93,7 @@ class JointSpace:
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of each inner step, and those that close loops at every step."""
-        step = _Step(model, settings, self.law, self.manifold(model))
+        step = _step(model, settings, self.law)
         joints = step.joints
         first = joints.manifold.tangent
         measured = {motor.hinge.name: motor.signal for motor in model.motors if motor.measured}
@@ -132,14 +132,20 @@ class JointSpace:
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of the step at t_k, (5 n_j,), from the impulses that its hinges transmit."""
-        step = _Step(model, settings, self.law, self.manifold(model))
+        step = _step(model, settings, self.law)
         return StepFunction(step.variables, step.u, step.multipliers)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
         """z, L and s/w of every hinge in the step around t_k, (3 n_j,); see ``dry_friction``."""
-        step = _Step(model, settings, self.law, self.manifold(model))
+        step = _step(model, settings, self.law)
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, step.u, value)
+
+
+@lru_cache(maxsize=4)
+def _step(model: Model, settings: Settings, law: DryFriction) -> _Step:
+    """Kept, for a fit needs it several times, and building expressions takes longer than an iteration."""
+    return _Step(model, settings, law, JointSpace(law).manifold(model))
 
 
 class _Step:
