@@ -286,7 +286,7 @@ def _answer(assembly: Assembly, outcome: Outcome, times: Times, backend: str, fo
     notices += _unphysical(problem, values)
     notices += knowledge.notices
     if outcome.status is Status.CONVERGED and found is not None and knowledge.contraction is not None:
-        notices = [*symptoms.notices(assembly, knowledge.contraction, outcome.point, motion, values), *notices]
+        notices = [*symptoms.notices(found, knowledge.contraction, motion, values), *notices]
     if outcome.status is Status.CONVERGED:
         notices += disagreement(assembly, knowledge.sensitivities)
         if not (problem.step_correction or problem.every > 1):

@@ -13,26 +13,28 @@ from spookid.parameter import substitute
 from spookid.problem import Problem
 from spookid.solution import Trajectory
 from spookid.solvers.contraction import Contraction
+from spookid.statistics.likelihood_fit import Found
 from spookid.statistics.misfit import Motion, Scene, Symptom, symptoms
-from spookid.transcription import Point
 from spookid.uncertainty import MISFIT
 
 
 def notices(
-    assembly: Assembly,
+    found: Found,
     contraction: Contraction,
-    point: Point,
     trajectories: tuple[Trajectory, ...],
     values: dict[str, float],
 ) -> list[str]:
     """One notice of all symptoms, strongest first; none if the residuals are what the noise makes them."""
+    assembly = found.assembly
     if not assembly.noise:
         return []
-    declared = variations.causes(assembly, contraction, point, _speeds(assembly.problem, trajectories, values))
-    found = symptoms(contraction, _scene(assembly, trajectories, values), declared)
-    if not found:
+    speeds = _speeds(assembly.problem, trajectories, values)
+    declared = variations.causes(assembly, contraction, found.outcome.point, speeds, found.states)
+    normaliser = np.zeros(contraction.linear.parameters) if found.normaliser is None else found.normaliser
+    lacking = symptoms(contraction, _scene(assembly, trajectories, values), declared, normaliser)
+    if not lacking:
         return []
-    told = "; ".join(map(_told, found))
+    told = "; ".join(map(_told, lacking))
     return [f"{MISFIT}: {told}. Estimates and standard errors mean little until the model has it, or it is ruled out."]
 
 

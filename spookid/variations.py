@@ -16,16 +16,19 @@ from spookid.assembly import Assembly, factors
 from spookid.body import GROUND, Body, Frame
 from spookid.factor import Factor
 from spookid.joints import Hinge
-from spookid.kernels import Array, Kernel
+from spookid.kernels import Array, Call, Kernel, contiguous
 from spookid.model import Model
 from spookid.parameter import is_constant
-from spookid.solvers.contraction import Contraction, Strip
+from spookid.solvers.contraction import Columns, Contraction, Strip
+from spookid.statistics.likelihood import States
 from spookid.statistics.misfit import Cause
 from spookid.transcription import Point
 
 _SLOW = (0.03, 0.1, 0.3)
 """Rates up to which friction may be higher at low ones, as shares of the root mean square."""
 
+_SMALL = 1e-6
+"""Tangent step of a difference quotient [rad, m]."""
 _MISDECLARED = 0.3
 """Share by which a length or a mass that someone has measured may be off; more of it would not be linear either."""
 
@@ -48,32 +51,33 @@ class _Amount:
 
 
 def causes(
-    assembly: Assembly, contraction: Contraction, point: Point, speeds: Mapping[str, float]
+    assembly: Assembly, contraction: Contraction, point: Point, speeds: Mapping[str, float], states: States | None
 ) -> tuple[Cause, ...]:
     """What each variation would do to the whitened residuals.
 
     Args:
         point: the estimates.
         speeds: root mean square of the rates of hinges by their names [rad/s].
+        states: linearized there, if there is a likelihood.
     """
     problem = assembly.problem
     # Where joints are rows of each step, and not coordinates, a length moves what they leave free as well.
-    varied = _Varied(problem.model, speeds, () if assembly.transcription.local else problem.model.bodies)
+    plain = states if states is not None and states.plain else None
+    varied = _Varied(problem.model, speeds, problem.model.bodies if plain else (), plain is not None)
     kernels = {
-        factor.name: varied.kernel(factor, assembly)
+        factor.name: kernel
         for factor in factors(problem, assembly.settings, varied.model)
-        if factor.box is None and not factor.pairs
+        if factor.box is None and not factor.pairs and (kernel := varied.kernel(factor, assembly))
     }
     count = len(varied.amounts)
     chains = [
         [_columns(kernels.get(s.factor.name), s, contraction, point, c, count) for s in strips]
         for c, strips in enumerate(contraction.linear.chains)
     ]
+    volumes = [None] * count if plain is None else _volumes(plain, kernels, contraction, chains).tolist()
     return tuple(
-        Cause(
-            amount.words, amount.unit, tuple([part[:, i : i + 1] for part in parts] for parts in chains), amount.sizes
-        )
-        for i, amount in enumerate(varied.amounts)
+        Cause(amount.words, amount.unit, tuple([p[:, i : i + 1] for p in parts] for parts in chains), amount.sizes, v)
+        for i, (amount, v) in enumerate(zip(varied.amounts, volumes, strict=True))
     )
 
 
@@ -90,15 +94,49 @@ def _columns(
     return np.asarray(strip.scale * columns * strip.alive[:, None])
 
 
+def _volumes(
+    states: States, kernels: Mapping[str, Kernel], contraction: Contraction, chains: Sequence[Columns]
+) -> Array:
+    """What each variation does to the logarithms of the likelihood, halved, states following, (count,)."""
+    total = np.zeros(chains[0][0].shape[1])
+    for c, (chain, parts) in enumerate(zip(states.chains, chains, strict=True)):
+        for factor, weights in chain.weights:
+            if (kernel := kernels.get(factor.name)) is not None:
+                total += _along(contraction.linear.problem.call(kernel, factor, states.point, c, len(total)), weights)
+        steps = chain.sweep()[1].reshape(chain.steps, chain.t, 1)
+        follow = [strip.image(steps) for strip in contraction.linear.chains[c]]
+        total -= contraction.inner([parts], [follow])[:, 0]
+    return total
+
+
+def _along(call: Call, weights: Array) -> Array:
+    """Σ ⟨A, dJ⟩ for the changes dJ of a factor's Jacobian, (count,): the derivative of each row's change along A."""
+    total = np.zeros(call.shape[0])
+    offsets = weights.shape[1] // (t := call.stepwise[0].shape[1])
+    for row in range(weights.shape[2]):
+        along = weights[:, :, row]
+        size = np.linalg.norm(along, axis=1)
+        steps = _SMALL / np.where(size > 0, size, 1.0)
+        sides = []
+        for step in (steps, -steps):
+            moved = [call.stepwise[o] + step[:, None] * along[:, o * t : (o + 1) * t] for o in range(offsets)]
+            room = np.empty((len(along), *call.shape))
+            sides.append(call.kernel([*map(contiguous, moved), *call.stepwise[offsets:]], call.shared, room)[:, :, row])
+        total += np.sum((sides[0] - sides[1]) / (2 * steps[:, None]), axis=0)
+    return total
+
+
 class _Varied:
     """A model with amounts in it.
 
     Args:
         speeds: hinges that get friction, with their typical rates.
         measures: bodies that get longer, heavier and more inert.
+        springs: True if hinges get springs, too.
     """
 
-    def __init__(self, model: Model, speeds: Mapping[str, float], measures: Sequence[Body]) -> None:
+    def __init__(self, model: Model, speeds: Mapping[str, float], measures: Sequence[Body], springs: bool) -> None:
+        self._springs = springs
         self.amounts: list[_Amount] = []
         self._symbols: list[ca.SX] = []
         self._sharpness = ca.SX.sym("sharpness")
@@ -113,7 +151,7 @@ class _Varied:
         )
 
     def kernel(self, factor: Factor, assembly: Assembly) -> Kernel | None:
-        """The derivatives of a factor where all amounts are nothing; None if it has none of them."""
+        """The derivatives of a factor where all amounts are nothing, (count, rows); None if it has none of them."""
         symbols = ca.vertcat(*self._symbols)
         slopes = ca.jacobian(factor.residual, symbols)
         if not slopes.nnz():
@@ -152,7 +190,8 @@ class _Varied:
         viscous = joint.viscous + self._amount("{} " + told.format("viscous friction", ""), "N m s")
         drag = joint.drag + self._amount("{} " + told.format("drag", ""), "N m s^2")
         words = "{} of stiffness in " + joint.name + " are missing or too much: a spring, a cable?"
-        stiffness, stribeck = joint.stiffness + self._amount(words, "N m"), joint.stribeck
+        stiffness = joint.stiffness + self._amount(words, "N m") if self._springs else joint.stiffness
+        stribeck = joint.stribeck
         if stribeck is None and is_constant(joint.dry) and float(joint.dry) == 0:
             words = "{} " + told.format("friction", " at low rates: a Stribeck law")
             extra = self._amount(words, "N m", _SLOW)

@@ -17,6 +17,7 @@ from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics import spread
+from spookid.statistics.likelihood import States
 from spookid.statistics.noise import Size
 from spookid.statistics.search import Search, starting_logs
 from spookid.transcription import Point, Transcription
@@ -47,6 +48,8 @@ class Found:
     noise: tuple[Noise, ...]
     normaliser: Array | None = None
     """See ``Solution.normaliser``."""
+    states: States | None = None
+    """Linearized where they were found; None where noise is taken from another fit."""
 
 
 def maximum(
@@ -94,7 +97,8 @@ def maximum(
     except KeyboardInterrupt:
         outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
     sizes = tuple(replace(s, vague=bool(v)) for s, v in zip(search.sizes, spread.vague(search), strict=True))
-    return Found(_with(assembly, numbered, sizes), outcome, errors, value, noise, search.best.marginal.volume)
+    best = search.best
+    return Found(_with(assembly, numbered, sizes), outcome, errors, value, noise, best.marginal.volume, best.states)
 
 
 def kept(

@@ -30,9 +30,10 @@ _FAMILIES = 4
 """Tails, causes, recordings, whiteness: each may raise so large a part of the false alarms."""
 _MOST = 3
 """Symptoms that are told."""
-_INDEPENDENT = 1e-3
+_INDEPENDENT = {True: 1e-3, False: 1e-2}
 """Share of what states leave of a column's square that parameters must leave, too, or it is no cause of its own: what
-motion, parameters and the equations of motion make up together is left with the disturbance itself."""
+motion, parameters and the equations of motion make up together is left with the disturbance itself. More, if what the
+cause does to the volume of the states is not known."""
 _LATE = (0.0, np.inf)
 """Delays that there are: of two sensors either lags."""
 _FAR = 5.0
@@ -50,6 +51,8 @@ class Cause:
     """e per chain and factor, (count, 1, rows that are left)."""
     sizes: tuple[float, float] = (-np.inf, np.inf)
     """Between which it is a cause: nothing acts before it is told to, and no one declares twice a mass."""
+    volume: float | None = None
+    """Half its slope of the logarithms in −2 log L; None if it is not known, and about what parameters would do."""
 
 
 @dataclass(frozen=True)
@@ -92,15 +95,18 @@ class Scene:
     """Hinge, signal, the signal's place and gain of each motor."""
 
 
-def symptoms(contraction: Contraction, scene: Scene, declared: Sequence[Cause] = ()) -> tuple[Symptom, ...]:
+def symptoms(
+    contraction: Contraction, scene: Scene, declared: Sequence[Cause], normaliser: Array
+) -> tuple[Symptom, ...]:
     """What the residuals say, strongest first; none on all but 1 % of the data that a model fits.
 
     Args:
         declared: causes in what is declared of bodies and hinges.
+        normaliser: ``Cause.volume`` of the parameters, (n_p,).
     """
     tails = [_tails(contraction, scene, i) for i in range(len(scene.sensors))]
     far = [symptom for symptom in tails if abs(symptom.z) > _limit(len(tails))]
-    found = (*far, *_of_causes(contraction, [*_causes(contraction, scene), *declared]))[:_MOST]
+    found = (*far, *_of_causes(contraction, [*_causes(contraction, scene), *declared], normaliser))[:_MOST]
     return found or _lasting(contraction, scene)
 
 
@@ -109,20 +115,26 @@ def _limit(tests: int) -> float:
     return float(-ndtri(FALSE_ALARMS / _FAMILIES / 2 / max(tests, 1)))
 
 
-def _of_causes(contraction: Contraction, causes: Sequence[Cause]) -> tuple[Symptom, ...]:
+def _of_causes(contraction: Contraction, causes: Sequence[Cause], normaliser: Array) -> tuple[Symptom, ...]:
     causes = [c for c in causes if any(np.any(part) for chain in c.columns for part in chain)]
     columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(contraction.linear.chains))]
     states = [contraction.without_states(chain, part) for chain, part in enumerate(columns)]
     left = contraction.left(columns)
-    # Of the slopes of |r|² in parameters, which are not zero at the maximum of the likelihood, ``left`` has none.
     own, apart = contraction.inner(left, left), recordings.tests(contraction, left)
+    known = np.array([c.volume is not None for c in causes])
+    # Volumes, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
+    volumes = np.array([c.volume or 0.0 for c in causes])
+    volumes -= contraction.inner(states, contraction.T) @ contraction.inverse @ normaliser
     tests = _Tests(
         np.vstack([*(c.sizes for c in causes), *[(-np.inf, np.inf)] * len(apart.names)]),
         np.repeat([_limit(len(causes)), _limit(len(apart.names))], [len(causes), len(apart.names)]),
-        np.append(np.diag(contraction.inner(states, states)), apart.before),
+        np.append(
+            np.array([_INDEPENDENT[k] for k in known.tolist()]) * np.diag(contraction.inner(states, states)),
+            _INDEPENDENT[False] * apart.before,
+        ),
     )
     gram = np.block([[own, apart.across], [apart.across.T, apart.gram]])
-    pulls = np.append(-contraction.inner(left, contraction.residuals)[:, 0], apart.pulls)
+    pulls = np.append(-contraction.inner(left, contraction.residuals)[:, 0] - known * volumes, apart.pulls)
     words = [*((c.words, c.unit) for c in causes), *((f"{name}?", "") for name in apart.names)]
     return tuple(
         Symptom(words[i][0].format(_amount(size, words[i][1])), z) for i, size, z in tests.strongest(gram, pulls)
@@ -137,8 +149,8 @@ class _Tests:
     """Least and largest, (m, 2)."""
     limits: Array
     """Standard errors from which on each is told, (m,)."""
-    before: Array
-    """Squares of the columns with states projected out, (m,)."""
+    least: Array
+    """Squares of the columns, states and parameters projected out, from which on each is a cause of its own, (m,)."""
 
     def strongest(self, gram: Array, pulls: Array) -> list[tuple[int, float, float]]:
         """Number, size and standard errors of what is told, for products of the columns with one another, (m, m), and
@@ -146,7 +158,7 @@ class _Tests:
         found: list[tuple[int, float, float]] = []
         while len(found) < _MOST:
             squares = np.diag(gram)
-            own = squares > _INDEPENDENT * self.before
+            own = squares > self.least
             squares = np.where(own, squares, 1.0)
             sizes, z = pulls / squares, pulls / np.sqrt(squares)
             own &= (self.sizes[:, 0] < sizes) & (sizes < self.sizes[:, 1]) & (np.abs(z) > self.limits)

@@ -41,10 +41,11 @@ class Lasting:
 
     def words(self, step: float) -> str:
         """What is told of it, for a time step [s]."""
+        name = self.noise.removeprefix("measurement of ")
         over = "lag-1 correlation" if self.lag == 1 else f"correlation over {1000 * self.lag * step:.3g} ms"
         return (
-            f"those of {self.noise.removeprefix('measurement of ')} are not white ({over} {self.correlation:.2f}, of "
-            f"white noise {self.expected:.2f}): the model lacks something that lasts"
+            f"those of {name} are not white ({over} {self.correlation:.2f}, of white noise {self.expected:.2f}): "
+            "something lasts that the model does not have"
         )
 
 
