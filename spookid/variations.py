@@ -26,7 +26,6 @@ from spookid.transcription import Point
 
 _SLOW = (0.03, 0.1, 0.3)
 """Rates up to which friction may be higher at low ones, as shares of the root mean square."""
-
 _SMALL = 1e-6
 """Tangent step of a difference quotient [rad, m]."""
 _MISDECLARED = 0.3
@@ -61,9 +60,11 @@ def causes(
         states: linearized there, if there is a likelihood.
     """
     problem = assembly.problem
-    # Where joints are rows of each step, and not coordinates, a length moves what they leave free as well.
+    # Where joints are rows, and not coordinates, a length moves what they leave free as well.
     plain = states if states is not None and states.plain else None
-    varied = _Varied(problem.model, speeds, problem.model.bodies if plain else (), plain is not None)
+    varied = _Varied(problem.model, speeds, plain is not None)
+    if not varied.amounts:
+        return ()
     kernels = {
         factor.name: kernel
         for factor in factors(problem, assembly.settings, varied.model)
@@ -131,19 +132,19 @@ class _Varied:
 
     Args:
         speeds: hinges that get friction, with their typical rates.
-        measures: bodies that get longer, heavier and more inert.
-        springs: True if hinges get springs, too.
+        forces: True if bodies get longer, heavier and more inert and hinges get springs, too. What these do to the
+            volume of the states counts.
     """
 
-    def __init__(self, model: Model, speeds: Mapping[str, float], measures: Sequence[Body], springs: bool) -> None:
-        self._springs = springs
+    def __init__(self, model: Model, speeds: Mapping[str, float], forces: bool) -> None:
+        self._forces = forces
         self.amounts: list[_Amount] = []
         self._symbols: list[ca.SX] = []
         self._sharpness = ca.SX.sym("sharpness")
         """One over the square of the share of the typical rate up to which friction is higher."""
         bodies: dict[Body, tuple[Body, ca.SX]] = {GROUND: (GROUND, ca.SX(0))}
         for body in model.bodies:
-            bodies[body] = self._measured(body) if body in measures else (body, ca.SX(0))
+            bodies[body] = self._measured(body) if forces else (body, ca.SX(0))
         joints = {joint: self._rubbing(self._moved(joint, bodies), speeds) for joint in model.joints}
         motors = [replace(motor, hinge=joints[motor.hinge]) for motor in model.motors]
         self.model = Model(
@@ -185,15 +186,19 @@ class _Varied:
         """A hinge with more friction."""
         if joint.name not in speeds:
             return joint
-        told = "of {} in " + joint.name + " are missing or too much{}?"
-        coulomb = joint.coulomb + self._amount("{} " + told.format("dry friction", ": Coulomb friction"), "N m")
-        viscous = joint.viscous + self._amount("{} " + told.format("viscous friction", ""), "N m s")
-        drag = joint.drag + self._amount("{} " + told.format("drag", ""), "N m s^2")
-        words = "{} of stiffness in " + joint.name + " are missing or too much: a spring, a cable?"
-        stiffness = joint.stiffness + self._amount(words, "N m") if self._springs else joint.stiffness
-        stribeck = joint.stribeck
-        if stribeck is None and is_constant(joint.dry) and float(joint.dry) == 0:
-            words = "{} " + told.format("friction", " at low rates: a Stribeck law")
-            extra = self._amount(words, "N m", _SLOW)
-            stribeck = ca.vertcat(extra, self._sharpness / speeds[joint.name] ** 2)
-        return replace(joint, coulomb=coulomb, viscous=viscous, drag=drag, stiffness=stiffness, stribeck=stribeck)
+
+        def amount(what: str, unit: str, cause: str = "", shares: Sequence[float] = (1.0,)) -> ca.SX:
+            return self._amount(f"{{}} of {what} in {joint.name} are missing or too much{cause}?", unit, shares)
+
+        changes = {
+            "viscous": joint.viscous + amount("viscous friction", "N m s"),
+            "drag": joint.drag + amount("drag", "N m s^2"),
+        }
+        if self._forces:
+            changes["stiffness"] = joint.stiffness + amount("stiffness", "N m", ": a spring, a cable")
+        if is_constant(joint.dry) and float(joint.dry) == 0:  # else the law of low rates is that of the load
+            changes["coulomb"] = joint.coulomb + amount("dry friction", "N m", ": Coulomb friction")
+            if joint.stribeck is None:
+                extra = amount("friction at low rates", "N m", ": a Stribeck law", _SLOW)
+                changes["stribeck"] = ca.vertcat(extra, self._sharpness / speeds[joint.name] ** 2)
+        return replace(joint, **changes)

@@ -117,6 +117,8 @@ def _limit(tests: int) -> float:
 
 def _of_causes(contraction: Contraction, causes: Sequence[Cause], normaliser: Array) -> tuple[Symptom, ...]:
     causes = [c for c in causes if any(np.any(part) for chain in c.columns for part in chain)]
+    if not causes:
+        return ()
     columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(contraction.linear.chains))]
     states = [contraction.without_states(chain, part) for chain, part in enumerate(columns)]
     left = contraction.left(columns)
@@ -137,7 +139,7 @@ def _of_causes(contraction: Contraction, causes: Sequence[Cause], normaliser: Ar
     pulls = np.append(-contraction.inner(left, contraction.residuals)[:, 0] - known * volumes, apart.pulls)
     words = [*((c.words, c.unit) for c in causes), *((f"{name}?", "") for name in apart.names)]
     return tuple(
-        Symptom(words[i][0].format(_amount(size, words[i][1])), z) for i, size, z in tests.strongest(gram, pulls)
+        Symptom(words[i][0].replace("{}", _amount(size, words[i][1])), z) for i, size, z in tests.strongest(gram, pulls)
     )
 
 
