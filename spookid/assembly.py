@@ -97,7 +97,7 @@ def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence)
     constants = numbers(problem, settings, widths)
-    written = factors(problem, settings, problem.model)
+    written = factors(problem, problem.model, settings)
     free = problem.free
     if any(p.prior for p in free):
         written.append(prior_factor(free, manifold))
@@ -124,7 +124,7 @@ def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
     return Assembly(problem, settings, constants, evidence, transcription, start, widths, noise)
 
 
-def factors(problem: Problem, settings: Settings, model: Model) -> list[Factor]:
+def factors(problem: Problem, model: Model, settings: Settings) -> list[Factor]:
     """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers."""
     written = problem.scheme.factors(model, settings, np.isinf(problem.weight))
     return written + [_observe(problem, settings, name, sensors, model) for name, sensors in _sensors(problem).items()]

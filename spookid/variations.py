@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import casadi as ca
 import numpy as np
@@ -18,6 +19,7 @@ from spookid.factor import Factor
 from spookid.joints import Hinge
 from spookid.kernels import Array, Call, Kernel, contiguous
 from spookid.model import Model
+from spookid.observations import HingeAngle
 from spookid.parameter import is_constant
 from spookid.solvers.contraction import Columns, Contraction, Strip
 from spookid.statistics.likelihood import States
@@ -65,9 +67,12 @@ def causes(
     varied = _Varied(problem.model, speeds, plain is not None)
     if not varied.amounts:
         return ()
+    # An angle depends on nothing that is varied, and to write down its factor takes time.
+    angles = all(isinstance(sensor, HingeAngle) for sensor in problem.observations)
+    write = problem.scheme.factors if angles else partial(factors, problem)
     kernels = {
         factor.name: kernel
-        for factor in factors(problem, assembly.settings, varied.model)
+        for factor in write(varied.model, assembly.settings)
         if factor.box is None and not factor.pairs and (kernel := varied.kernel(factor, assembly))
     }
     count = len(varied.amounts)

@@ -107,7 +107,7 @@ def symptoms(
     tails = [_tails(contraction, scene, i) for i in range(len(scene.sensors))]
     far = [symptom for symptom in tails if abs(symptom.z) > _limit(len(tails))]
     found = (*far, *_of_causes(contraction, [*_causes(contraction, scene), *declared], normaliser))[:_MOST]
-    return found or _lasting(contraction, scene)
+    return found or _lasting(contraction)
 
 
 def _limit(tests: int) -> float:
@@ -175,12 +175,12 @@ class _Tests:
         return found
 
 
-def _lasting(contraction: Contraction, scene: Scene) -> tuple[Symptom, ...]:
+def _lasting(contraction: Contraction) -> tuple[Symptom, ...]:
     """Noise that is not white, the worst."""
     found = whiteness.tests(contraction)
     if not found or abs((worst := max(found, key=lambda test: abs(test.z))).z) <= _limit(len(found)):
         return ()
-    return (Symptom(worst.words(scene.step), worst.z),)
+    return (Symptom(worst.words, worst.z),)
 
 
 def _tails(contraction: Contraction, scene: Scene, i: int) -> Symptom:

@@ -1,4 +1,4 @@
-"""Whether what is random is white: residuals of one noise against those of the same some steps later.
+"""Whether what is random is white: residuals of one noise against those of the same some rows later.
 
 Residuals at the best states are not white themselves, r̂ = P r with P a projection. That of white r the sum
 
@@ -21,7 +21,7 @@ from spookid.kernels import Array
 from spookid.solvers.contraction import Columns, Contraction, Strip
 
 _LAGS = (1, 4, 16)
-"""Steps."""
+"""Rows of one noise."""
 _DRAWS, _ENOUGH, _STEPS = 100, 24, 200_000
 """Draws, at most and besides two for each noise at least, and steps that they cover together."""
 _LEAST = 50.0
@@ -39,13 +39,12 @@ class Lasting:
     """If it were white."""
     z: float
 
-    def words(self, step: float) -> str:
-        """What is told of it, for a time step [s]."""
-        name = self.noise.removeprefix("measurement of ")
-        over = "lag-1 correlation" if self.lag == 1 else f"correlation over {1000 * self.lag * step:.3g} ms"
+    @property
+    def words(self) -> str:
+        """What is told of it."""
         return (
-            f"those of {name} are not white ({over} {self.correlation:.2f}, of white noise {self.expected:.2f}): "
-            "something lasts that the model does not have"
+            f"those of {self.noise.removeprefix('measurement of ')} are not white (lag-{self.lag} correlation "
+            f"{self.correlation:.2f}, of white noise {self.expected:.2f}): something lasts that the model does not have"
         )
 
 
@@ -78,14 +77,15 @@ def _drawn(strip: Strip, draws: int, rng: np.random.Generator) -> Array:
 
 
 def _sums(contraction: Contraction, columns: list[Columns], name: str) -> Array:
-    """Of products of rows of a noise with themselves and with those of later steps, (1 + lags, m)."""
+    """Of products of rows of a noise with themselves and with later ones, samples that miss left out, (1 + lags, m)."""
     total = np.zeros((1 + len(_LAGS), columns[0][0].shape[1]))
     for strips, parts in zip(contraction.linear.chains, columns, strict=True):
         for strip, part in zip(strips, parts, strict=True):
-            if name in strip.factor.noise:
-                whole = part if strip.rows.complement is None else part @ strip.rows.complement.transpose(0, 2, 1)
-                r = whole[:, :, [other == name for other in strip.factor.noise]]
-                total += np.array([np.sum(r[lag:] * r[: len(r) - lag], axis=(0, 2)) for lag in (0, *_LAGS)])
+            whole = part if strip.rows.complement is None else part @ strip.rows.complement.transpose(0, 2, 1)
+            for row in (i for i, other in enumerate(strip.factor.noise) if other == name):
+                there = slice(None) if strip.rows.complement is not None else strip.alive[:, row] > 0
+                r = whole[there, :, row]
+                total += np.array([np.sum(r[lag:] * r[: max(len(r) - lag, 0)], axis=0) for lag in (0, *_LAGS)])
     return total
 
 
