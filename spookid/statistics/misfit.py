@@ -30,7 +30,7 @@ _FAMILIES = 4
 """Tails, causes, recordings, whiteness: each may raise so large a part of the false alarms."""
 _MOST = 3
 """Symptoms that are told."""
-_INDEPENDENT = {True: 1e-3, False: 1e-2}
+_INDEPENDENT = {True: 1e-4, False: 1e-2}
 """Share of what states leave of a column's square that parameters must leave, too, or it is no cause of its own: what
 motion, parameters and the equations of motion make up together is left with the disturbance itself. More, if what the
 cause does to the volume of the states is not known."""
