@@ -30,8 +30,9 @@ def notices(
         return []
     speeds = _speeds(assembly.problem, trajectories, values)
     declared = variations.causes(assembly, contraction, found.outcome.point, speeds, found.states)
-    normaliser = np.zeros(contraction.linear.parameters) if found.normaliser is None else found.normaliser
-    lacking = symptoms(contraction, _scene(assembly, trajectories, values), declared, normaliser)
+    known = [np.zeros(contraction.linear.parameters)] * len(trajectories)
+    volumes = np.array(known if found.states is None else [chain.sweep[0] for chain in found.states.chains])
+    lacking = symptoms(contraction, _scene(assembly, trajectories, values), declared, volumes)
     if not lacking:
         return []
     told = "; ".join(map(_told, lacking))

@@ -109,7 +109,7 @@ def _volumes(
         for factor, weights in chain.weights:
             if (kernel := kernels.get(factor.name)) is not None:
                 total += _along(contraction.linear.problem.call(kernel, factor, states.point, c, len(total)), weights)
-        steps = chain.sweep()[1].reshape(chain.steps, chain.t, 1)
+        steps = chain.sweep[1].reshape(chain.steps, chain.t, 1)
         follow = [strip.image(steps) for strip in contraction.linear.chains[c]]
         total -= contraction.inner([parts], [follow])[:, 0]
     return total

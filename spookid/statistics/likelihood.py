@@ -141,7 +141,7 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
     fisher, strength = _Sums(), _Sums()
     for chain in chains:
         value += chain.volume()
-        gradient, pulled = chain.sweep()
+        gradient, pulled = chain.sweep
         volume += gradient
         for name, squares, left, follow in chain.noise(pulled):
             residual.add(name, squares)
@@ -243,6 +243,7 @@ class _Chain:
             whole.append((factor, weights))
         return whole
 
+    @cached_property
     def sweep(self) -> tuple[Array, Array]:
         """Half the gradient in θ of the logarithms, states following, (n_p,); and H⁻¹ times half their gradient in the
         states, (N t,)."""

@@ -95,18 +95,16 @@ class Scene:
     """Hinge, signal, the signal's place and gain of each motor."""
 
 
-def symptoms(
-    contraction: Contraction, scene: Scene, declared: Sequence[Cause], normaliser: Array
-) -> tuple[Symptom, ...]:
+def symptoms(contraction: Contraction, scene: Scene, declared: Sequence[Cause], volumes: Array) -> tuple[Symptom, ...]:
     """What the residuals say, strongest first; none on all but 1 % of the data that a model fits.
 
     Args:
         declared: causes in what is declared of bodies and hinges.
-        normaliser: ``Cause.volume`` of the parameters, (n_p,).
+        volumes: ``Cause.volume`` of the parameters in each recording, (recordings, n_p).
     """
     tails = [_tails(contraction, scene, i) for i in range(len(scene.sensors))]
     far = [symptom for symptom in tails if abs(symptom.z) > _limit(len(tails))]
-    found = (*far, *_of_causes(contraction, [*_causes(contraction, scene), *declared], normaliser))[:_MOST]
+    found = (*far, *_of_causes(contraction, [*_causes(contraction, scene), *declared], volumes))[:_MOST]
     return found or _lasting(contraction)
 
 
@@ -115,18 +113,18 @@ def _limit(tests: int) -> float:
     return float(-ndtri(FALSE_ALARMS / _FAMILIES / 2 / max(tests, 1)))
 
 
-def _of_causes(contraction: Contraction, causes: Sequence[Cause], normaliser: Array) -> tuple[Symptom, ...]:
+def _of_causes(contraction: Contraction, causes: Sequence[Cause], volumes: Array) -> tuple[Symptom, ...]:
     causes = [c for c in causes if any(np.any(part) for chain in c.columns for part in chain)]
     if not causes:
         return ()
     columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(contraction.linear.chains))]
     states = [contraction.without_states(chain, part) for chain, part in enumerate(columns)]
     left = contraction.left(columns)
-    own, apart = contraction.inner(left, left), recordings.tests(contraction, left)
+    own, apart = contraction.inner(left, left), recordings.tests(contraction, left, volumes)
     known = np.array([c.volume is not None for c in causes])
     # Volumes, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
-    volumes = np.array([c.volume or 0.0 for c in causes])
-    volumes -= contraction.inner(states, contraction.T) @ contraction.inverse @ normaliser
+    slopes = np.array([c.volume or 0.0 for c in causes])
+    slopes -= contraction.inner(states, contraction.T) @ contraction.inverse @ volumes.sum(axis=0)
     tests = _Tests(
         np.vstack([*(c.sizes for c in causes), *[(-np.inf, np.inf)] * len(apart.names)]),
         np.repeat([_limit(len(causes)), _limit(len(apart.names))], [len(causes), len(apart.names)]),
@@ -136,7 +134,7 @@ def _of_causes(contraction: Contraction, causes: Sequence[Cause], normaliser: Ar
         ),
     )
     gram = np.block([[own, apart.across], [apart.across.T, apart.gram]])
-    pulls = np.append(-contraction.inner(left, contraction.residuals)[:, 0] - known * volumes, apart.pulls)
+    pulls = np.append(-contraction.inner(left, contraction.residuals)[:, 0] - known * slopes, apart.pulls)
     words = [*((c.words, c.unit) for c in causes), *((f"{name}?", "") for name in apart.names)]
     return tuple(
         Symptom(words[i][0].replace("{}", _amount(size, words[i][1])), z) for i, size, z in tests.strongest(gram, pulls)

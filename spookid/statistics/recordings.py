@@ -33,14 +33,15 @@ class Apart:
     across: Array
     """With other columns, (m, k)."""
     pulls: Array
-    """Less those with the residuals, (k,)."""
+    """Less those with the residuals and slopes of volumes, (k,)."""
 
 
-def tests(contraction: Contraction, others: Sequence[Columns]) -> Apart:
+def tests(contraction: Contraction, others: Sequence[Columns], volumes: Array) -> Apart:
     """Of every parameter that moves in every recording, if there are several.
 
     Args:
         others: m vectors per chain from which states and parameters are projected out.
+        volumes: half the slopes in the parameters of the logarithms in −2 log L of each recording, (recordings, n_p).
     """
     several = len(contraction.linear.chains) > 1
     moving = np.flatnonzero(np.diag(contraction.inverse) > 0) if several else np.zeros(0, dtype=np.intp)
@@ -52,7 +53,9 @@ def tests(contraction: Contraction, others: Sequence[Columns]) -> Apart:
         across.append(left @ T[moving].T)
         pulls.append(-T[moving] @ r[0])
     A = np.concatenate(own)
-    gram = -A @ contraction.inverse[np.ix_(moving, moving)] @ A.T
+    inverse = contraction.inverse[np.ix_(moving, moving)]
+    gram = -A @ inverse @ A.T
+    slopes = volumes[:, moving].ravel() - A @ inverse @ volumes[:, moving].sum(axis=0) if several else np.zeros(0)
     n = len(moving)
     for i, block in enumerate(own):
         gram[i * n : (i + 1) * n, i * n : (i + 1) * n] += block
@@ -63,7 +66,7 @@ def tests(contraction: Contraction, others: Sequence[Columns]) -> Apart:
         for p in moving.tolist()
     )
     before = np.concatenate([np.diag(block) for block in own])
-    return Apart(names, before, gram, np.hstack(across), np.concatenate(pulls))
+    return Apart(names, before, gram, np.hstack(across), np.concatenate(pulls) - slopes)
 
 
 def _flat(parts: Columns) -> Array:
