@@ -98,25 +98,24 @@ def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence)
     constants = numbers(problem, settings, widths)
-    factors = problem.scheme.factors(problem.model, settings, np.isinf(problem.weight))
-    factors += [_observe(problem, settings, name, sensors) for name, sensors in _sensors(problem).items()]
+    written = factors(problem, problem.model, settings)
     free = problem.free
     if any(p.prior for p in free):
-        factors.append(prior_factor(free, manifold))
+        written.append(prior_factor(free, manifold))
     if normaliser is not None:
         factor, symbols = normaliser_factor(free, manifold)
-        factors.append(factor)
+        written.append(factor)
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
     transcription = Transcription(
         manifold,
-        factors,
+        written,
         ca.vertcat(ca.SX(0, 1), *free),
         constants,
         [p.name for p in free],
         np.array([p.lower for p in free]),
         np.array([p.upper for p in free]),
         np.array([magnitude(p, problem.guess[p.name]) for p in free]),
-        [_chain(problem, e, factors, i == 0) for i, e in enumerate(evidence)],
+        [_chain(problem, e, written, i == 0) for i, e in enumerate(evidence)],
     )
     start = Point(
         tuple(unknowns(problem, e, widths, e.guess.states) for e in evidence),
@@ -130,6 +129,12 @@ def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
 def _settings(model: Model, sensors: int) -> Settings:
     """The same symbols for all fits of a model, so that its expressions need not be built anew."""
     return Settings.of(model, sensors)
+
+
+def factors(problem: Problem, model: Model, settings: Settings) -> list[Factor]:
+    """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers."""
+    written = problem.scheme.factors(model, settings, np.isinf(problem.weight))
+    return written + [_observe(problem, settings, name, sensors, model) for name, sensors in _sensors(problem).items()]
 
 
 def check_stepper(problem: Problem) -> None:
@@ -224,9 +229,9 @@ def _sensors(problem: Problem) -> dict[str, list[Sensor]]:
     return {name: sensors for name, sensors in groups.items() if sensors}
 
 
-def _observe(problem: Problem, settings: Settings, name: str, sensors: list[Sensor]) -> Factor:
+def _observe(problem: Problem, settings: Settings, name: str, sensors: list[Sensor], model: Model) -> Factor:
     rates = name == "rate observation"
-    variables, q, v = problem.scheme.window(problem.model, settings, rates)
+    variables, q, v = problem.scheme.window(model, settings, rates)
     sigmas = ca.vertcat(*(settings.sensors[problem.observations.index(sensor)] for sensor in sensors))
     return observation_factor(name, sensors, sigmas, variables, State(problem.model, q, v))
 

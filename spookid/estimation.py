@@ -371,7 +371,7 @@ def _notices(
         return notices.ranked([*knowledge.notices, *remarks])
     lacking = []
     if found is not None and problem.estimator != "hard" and knowledge.contraction is not None:
-        lacking = symptoms.notices(assembly, knowledge.contraction, motion, values)
+        lacking = symptoms.notices(found, knowledge.contraction, motion, values)
     steps = []
     if not (problem.corrects or problem.every > 1):
         steps = step_errors.notices(assembly, outcome.point, known, leans.step_error)

@@ -89,7 +89,10 @@ def learn(
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
     given = not assembly.noise or noisy
-    evidence, edges = _evidence(contraction, held) if given else _known(contraction, assembly.noise, covariance, held)
+    if given:
+        evidence, edges = _evidence(contraction, held, assembly.noise)
+    else:
+        evidence, edges = _known(contraction, assembly.noise, covariance, held)
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
     if not given:
@@ -106,16 +109,23 @@ def foresee(assembly: Assembly) -> Knowledge:
     return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool), noisy=True)
 
 
-def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Evidence, tuple[Array, ...]]:
-    """What the residuals say, and the edges of the stretches."""
+def _evidence(
+    contraction: Contraction, held: NDArray[np.bool_], sizes: Sequence[Size]
+) -> tuple[Evidence, tuple[Array, ...]]:
+    """What the residuals say if the given sizes of noise are to be estimated, and the edges of the stretches."""
     noise = variances.estimate(contraction, held)
     parts = windows.windows(contraction)
     found = noise.variances if contraction.freedom > 0 else np.full_like(noise.variances, np.nan)
     deviations = np.sqrt(noise.variances).tolist()
-    names = [group.removeprefix(OBSERVATION) for group in noise.groups]
+    labels = [group.removeprefix(OBSERVATION) for group in noise.groups]
     estimates = Variances(found, noise.doubt, noise.common)
+    moving = [size for size in sizes if size.kind == "disturbance"]
+    names = [name for size in moving for name in size.names]
+    information = contraction.information
+    if moving and all(size.given is None for size in moving):
+        information = information - variances.common_scale(contraction, names)
     evidence = Evidence(
-        contraction.information,
+        information,
         noise.prior,
         noise.shares,
         estimates,
@@ -123,7 +133,7 @@ def _evidence(contraction: Contraction, held: NDArray[np.bool_]) -> tuple[Eviden
         parts.information,
         parts.gradients,
         parts.remaining,
-        dict(zip(names, deviations, strict=True)),
+        dict(zip(labels, deviations, strict=True)),
     )
     return evidence, parts.edges
 

@@ -184,7 +184,7 @@ class Transcription:
 
     def jacobian(self, factor: Factor, point: Point, chain: int) -> Call:
         """What gives ``Block.matrix``, at any steps."""
-        return self._call(self.kernels.jacobian(factor), factor, point, chain, self._columns(factor) + 1)
+        return self.call(self.kernels.jacobian(factor), factor, point, chain, self._columns(factor) + 1)
 
     def pull_back(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J; columns as in
@@ -209,15 +209,16 @@ class Transcription:
         """Transposed Jacobians of a local factor, (columns + 1, rows) at each step: the visible columns, the parameters
         if they move the surface, and the residual."""
         columns = len(self.visible) + self.drags * len(self.names) + 1
-        return self._call(self.kernels.local_rows(factor), factor, point, chain, columns)
+        return self.call(self.kernels.local_rows(factor), factor, point, chain, columns)
 
     def private_rows(self, factor: Factor, point: Point, chain: int) -> Call:
         """Transposed Jacobians of a factor in its private unknowns, and below them the residual, (columns + 1, rows) at
         each step."""
         columns = 0 if factor.private is None else len(factor.private[1])
-        return self._call(self.kernels.private_rows(factor), factor, point, chain, columns + 1)
+        return self.call(self.kernels.private_rows(factor), factor, point, chain, columns + 1)
 
-    def _call(self, kernel: Evaluate, factor: Factor, point: Point, chain: int, columns: int) -> Call:
+    def call(self, kernel: Evaluate, factor: Factor, point: Point, chain: int, columns: int) -> Call:
+        """A kernel of a factor with its arguments along a chain; its result has so many columns."""
         return Call(kernel, *self._arguments(factor, chain, point), (columns, len(factor.rows)))
 
     def linearize_along(

@@ -1,7 +1,8 @@
 """What a model lacks is named, with about its size, and nothing is on data that the model fits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ from spookid import (
     Recording,
     Solution,
     gravity,
+    variations,
 )
+from spookid.statistics.misfit import Cause
 from spookid.uncertainty import MISFIT
 
 STEP, DURATION = 0.01, 10.0
@@ -27,27 +30,65 @@ Change = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 @cache
-def rod(dry: bool = True) -> Problem:
-    """A driven pendulum, with Coulomb friction or without."""
+def rod(dry: bool = True, slow: float = 0.0) -> Problem:
+    """A driven pendulum, with Coulomb friction or without, that at low rates is more by a share ``slow``."""
     J, b = Parameter("J", 1e-3, lower=1e-7), Parameter("b", 1e-4, lower=0)
     K, c = Parameter("K", 0.03), Parameter("c", 1e-3, lower=0)
     body = Body("rod", mass=0.2, inertia=(1e-5, J, J))
     frames = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), body.frame(at=(-0.15, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
-    pin = Hinge("pin", *frames, viscous=b, coulomb=c if dry else 0)
+    extra = (slow * c, 4.0) if slow else None
+    pin = Hinge("pin", *frames, viscous=b, coulomb=c if dry else 0, stribeck=extra)
     model = Model(bodies=[body], joints=[pin], motors=[Motor(pin, signal="u", gain=K)], gravity=gravity(9.81))
     return Problem("rod", model, observations=[HingeAngle(pin, "theta")], step=STEP, friction_width=0.05)
 
 
-def fitted(seed: int, change: Change | None = None, dry: bool = True, disturbance: float = 1e-5) -> Solution:
-    """A fit to a twin whose angle has been changed."""
+@cache
+def arm(longer: float = 1.0) -> Problem:
+    """A rod at the end of a driven arm, as in a Furuta pendulum, whose arm is declared longer than it is."""
+    J_A, J_B = Parameter("J_A", 0.002, lower=1e-6), Parameter("J_B", 0.01, lower=1e-6)
+    b_1, b_2, K = Parameter("b_1", 1e-4, lower=0), Parameter("b_2", 1e-4, lower=0), Parameter("K", 0.05)
+    first, second = Body("arm", 0.24, (1e-4, 0.003, J_A)), Body("rod", 0.43, (1e-3, J_B, J_B))
+    up, down = {"x": (0, 0, 1), "y": (1, 0, 0)}, {"x": (1, 0, 0), "y": (0, 0, -1)}
+    shoulder = Hinge("shoulder", GROUND.frame(**up), first.frame(at=(-0.13 * longer, 0, 0), **up), viscous=b_1)
+    tip = first.frame(at=(0.12 * longer, 0, 0), **down)
+    elbow = Hinge("elbow", tip, second.frame(at=(-0.09, 0, 0), x=(0, 1, 0), y=(1, 0, 0)), viscous=b_2)
+    model = Model([first, second], [shoulder, elbow], [Motor(shoulder, signal="u", gain=K)], gravity=gravity(9.81))
+    return Problem("arm", model, observations=[HingeAngle(shoulder, "q1"), HingeAngle(elbow, "q2")], step=STEP)
+
+
+def draw(
+    problem: Problem,
+    truth: Mapping[str, float],
+    initial: Mapping[str, float],
+    seed: int,
+    disturbance: float = 1e-5,
+    hidden: float = 0.0,
+) -> Recording:
+    """A twin's recording, of a drive but for what is ``hidden`` of it."""
     t = np.arange(0.0, DURATION + 2 * STEP, STEP)
-    drive = Recording(t=t, signals={"u": np.sin(2 * t) + np.sin(5.3 * t)})
-    noise = {"pin": disturbance, "theta": 1e-3}
-    run = rod().simulate(TRUTH, DURATION, {"pin": 1.5}, inputs=drive, noise=noise, seed=seed)
-    theta, rng = run.signals["theta"], np.random.default_rng(seed)
+    known = np.sin(2 * t) + np.sin(5.3 * t)
+    drive = Recording(t=t, signals={"u": known + hidden * np.sin(9.1 * t)})
+    noise = dict.fromkeys((joint.name for joint in problem.model.joints), disturbance)
+    noise |= dict.fromkeys((sensor.signal for sensor in problem.observations), 1e-3)
+    run = problem.simulate(truth, DURATION, initial, inputs=drive, noise=noise, seed=seed)
+    signals = {sensor.signal: run.signals[sensor.signal] for sensor in problem.observations}
+    return Recording(t=run.t, signals=signals | {"u": np.interp(run.t, t, known)}, name=f"seed {seed}")
+
+
+def fitted(
+    seed: int,
+    change: Change | None = None,
+    dry: bool = True,
+    disturbance: float = 1e-5,
+    slow: float = 0.0,
+    hidden: float = 0.0,
+) -> Solution:
+    """A fit to a twin whose angle has been changed."""
+    run = draw(rod(slow=slow), TRUTH, {"pin": 1.5}, seed, disturbance, hidden)
+    theta = run.signals["theta"]
     if change is not None:
-        theta = change(theta, rng)
-    return rod(dry).with_(recordings=[Recording(t=run.t, signals={"theta": theta, "u": run.signals["u"]})]).solve()
+        theta = change(theta, np.random.default_rng(seed))
+    return rod(dry).with_(recordings=[Recording(t=run.t, signals={**run.signals, "theta": theta})]).solve()
 
 
 def told(solution: Solution) -> str:
@@ -84,6 +125,54 @@ def test_friction_that_is_left_out_is_told_with_its_size(seed: int) -> None:
     notice = told(fitted(seed, dry=False))
     assert "of dry friction in pin are missing or too much: Coulomb friction?" in notice
     assert any(notice.startswith(f"{MISFIT}: {size} N m") for size in ("0.0047", "0.0048", "0.0049", "0.005", "0.0051"))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_friction_that_is_higher_at_low_rates_is_told(seed: int) -> None:
+    assert "of friction at low rates in pin are missing or too much: a Stribeck law?" in told(fitted(seed, slow=1.0))
+
+
+def test_a_length_that_is_wrong_is_told_with_its_size() -> None:
+    truth = {"J_A": 3e-3, "J_B": 4e-3, "b_1": 1e-3, "b_2": 1e-3, "K": 0.1}
+    run = draw(arm(), truth, {"elbow": 2.0}, seed=0)
+    assert not told(arm().with_(recordings=[run]).solve())
+    notice = told(arm(longer=1.02).with_(recordings=[run]).solve())
+    assert any(f"the length of arm is off by about -{x} %?" in notice for x in ("1.8", "1.9", "2", "2.1"))
+
+
+def test_recordings_that_disagree_are_told() -> None:
+    runs = [draw(rod(), TRUTH | {"J": J}, {"pin": 1.5}, seed) for seed, J in enumerate((2e-3, 2e-3, 2.04e-3))]
+    notice = told(rod().with_(recordings=runs).solve())
+    assert any(f"recordings disagree on J, seed 2 by {size}e-05 with the others?" in notice for size in ("3.9", "4"))
+    alike = [draw(rod(), TRUTH, {"pin": 1.5}, seed) for seed in range(3)]
+    assert not told(rod().with_(recordings=alike).solve())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_noise_that_lasts_is_told_if_it_has_no_usual_cause(seed: int) -> None:
+    notice = told(fitted(seed, hidden=0.1))
+    assert "those of pin are not white" in notice
+    assert "something lasts that the model does not have" in notice
+
+
+def test_more_of_a_free_coefficient_does_to_the_likelihood_what_its_parameter_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: dict[str, float] = {}
+
+    def spied(*given: Any) -> tuple[Cause, ...]:
+        found = causes(*given)
+        seen.update({cause.words: cause.volume for cause in found if cause.volume is not None})
+        return found
+
+    causes = variations.causes
+    monkeypatch.setattr(variations, "causes", spied)
+    slopes = fitted(0, disturbance=1e-3).normaliser
+    assert slopes is not None
+    names = [parameter.name for parameter in rod().free]
+    for name, what in {"b": "viscous friction", "c": "dry friction"}.items():
+        volume = next(value for words, value in seen.items() if f"{{}} of {what} in pin" in words)
+        assert volume == pytest.approx(slopes[names.index(name)], rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -109,6 +109,12 @@ class States:
                 totals[factor.group] += float(np.sum(rows.matrix[:, -1] ** 2))
         return totals
 
+    @property
+    def plain(self) -> bool:
+        """True if unknowns of a step are its variables themselves, and no row is hard."""
+        flat = self.reduction.tangent == self.reduction.problem.manifold.ambient
+        return flat and not any(factor.hard for factor in self.reduction.kept)
+
     def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
         """The point after a linear step of the states, and a step of the parameters (n_p,) that they follow, and one of
         the logarithms of noises by their names."""
@@ -135,7 +141,7 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
     fisher, strength = _Sums(), _Sums()
     for chain in chains:
         value += chain.volume()
-        gradient, pulled = chain.sweep()
+        gradient, pulled = chain.sweep
         volume += gradient
         for name, squares, left, follow in chain.noise(pulled):
             residual.add(name, squares)
@@ -222,9 +228,9 @@ class _Chain:
         """log det H − 2 Σ log |det D_k|."""
         return self.system.logarithm() - self.volumes.logarithm()
 
-    def sweep(self) -> tuple[Array, Array]:
-        """Half the gradient in θ of the logarithms, states following, (n_p,); and H⁻¹ times half their gradient in the
-        states, (N t,)."""
+    @cached_property
+    def weights(self) -> list[tuple[Factor, Array]]:
+        """A with which the logarithms change by Σ ⟨A, dJ⟩, by factor, (count, columns, rows)."""
         whole = []
         for number, (factor, spread) in enumerate(zip(self.reduction.kept, self.spreads, strict=True)):
             if factor.group is Group.PRIOR:
@@ -235,7 +241,13 @@ class _Chain:
             if factor in self.reduction.coupled:
                 weights *= np.sqrt(self.reduction.penalty)
             whole.append((factor, weights))
-        gradient, parameters = slopes(self.reduction, self.point, self.chain, whole)
+        return whole
+
+    @cached_property
+    def sweep(self) -> tuple[Array, Array]:
+        """Half the gradient in θ of the logarithms, states following, (n_p,); and H⁻¹ times half their gradient in the
+        states, (N t,)."""
+        gradient, parameters = slopes(self.reduction, self.point, self.chain, self.weights)
         pulled = self.system.solve(gradient[:, None].copy())[:, 0]
         return parameters - self.response[:, :-1].T @ gradient, pulled
 

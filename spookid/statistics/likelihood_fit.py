@@ -17,6 +17,7 @@ from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics import spread
+from spookid.statistics.likelihood import States
 from spookid.statistics.noise import Size
 from spookid.statistics.search import Search, starting_logs
 from spookid.transcription import Point, Transcription
@@ -58,6 +59,8 @@ class Found:
     """See ``Solution.normaliser``."""
     stiff: Stiff | None = None
     """None where noise is taken from another fit."""
+    states: States | None = None
+    """Linearized where they were found; None where noise is taken from another fit."""
 
 
 def maximum(
@@ -106,8 +109,8 @@ def maximum(
     except KeyboardInterrupt:
         outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
     sizes = tuple(replace(s, vague=bool(v)) for s, v in zip(search.sizes, spread.vague(search), strict=True))
-    whole = _with(assembly, numbered, sizes)
-    return Found(whole, outcome, errors, value, noise, search.best.marginal.volume, _stiff(search))
+    whole, best = _with(assembly, numbered, sizes), search.best
+    return Found(whole, outcome, errors, value, noise, best.marginal.volume, _stiff(search), best.states)
 
 
 def kept(

@@ -1,13 +1,14 @@
 """What a model lacks, told by what its residuals correlate with: score tests of what is usual.
 
-Each usual cause (a sensor that lags or is off, friction, an inertia or a spring that is missing, a motor that lags)
-would change the whitened residuals r along a column e, were it there with size a: r + a e. With states and parameters
+Each usual cause (a sensor that lags or is off, friction, a length or an inertia that is wrong, a motor that lags) would
+change the whitened residuals r along a column e, were it there with size a: r + a e. With states and parameters
 projected out of both, what the data say of it is
 
     a = −eᵀr/eᵀe,    z = −eᵀr/|e|,
 
 z standard normal if the model is right (Rao's score test; r is white then). The strongest is taken up and projected out
-before the next is asked, so that each says something of its own.
+before the next is asked, so that each says something of its own. What is left when no cause is found, and still not
+white, lasts in a way that no one has a name for (``whiteness``).
 """
 
 from __future__ import annotations
@@ -21,18 +22,22 @@ from scipy.special import ndtri
 from spookid.factor import Group, measured_noise
 from spookid.kernels import Array
 from spookid.solvers.contraction import Columns, Contraction, Strip
+from spookid.statistics import recordings, whiteness
 
 FALSE_ALARMS = 0.01
 """Probability of one or more on data that the model fits."""
+_FAMILIES = 4
+"""Tails, causes, recordings, whiteness: each may raise so large a part of the false alarms."""
 _MOST = 3
 """Symptoms that are told."""
-_INDEPENDENT = 1e-2
+_INDEPENDENT = {True: 1e-4, False: 1e-2}
 """Share of what states leave of a column's square that parameters must leave, too, or it is no cause of its own: what
-motion, parameters and the equations of motion make up together is left with the disturbance itself."""
+motion, parameters and the equations of motion make up together is left with the disturbance itself. More, if what the
+cause does to the volume of the states is not known."""
+_LATE = (0.0, np.inf)
+"""Delays that there are: of two sensors either lags."""
 _FAR = 5.0
 """Times the noise, by the median of the residuals, from which on a sample is an outlier."""
-_SLOW = 0.3
-"""Rate below which friction at rest would be felt, as a share of the root mean square."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,10 @@ class Cause:
     unit: str
     columns: tuple[Columns, ...]
     """e per chain and factor, (count, 1, rows that are left)."""
+    sizes: tuple[float, float] = (-np.inf, np.inf)
+    """Between which it is a cause: nothing acts before it is told to, and no one declares twice a mass."""
+    volume: float | None = None
+    """Half its slope of the logarithms in −2 log L; None if it is not known, and about what parameters would do."""
 
 
 @dataclass(frozen=True)
@@ -86,47 +95,90 @@ class Scene:
     """Hinge, signal, the signal's place and gain of each motor."""
 
 
-def symptoms(contraction: Contraction, scene: Scene) -> tuple[Symptom, ...]:
-    """What the residuals say, strongest first; none on all but 1 % of the data that a model fits."""
-    limit = float(-ndtri(FALSE_ALARMS / 4))
-    far = [s for i in range(len(scene.sensors)) if abs((s := _tails(contraction, scene, i)).z) > limit]
-    return (*far, *_of_causes(contraction, scene))[:_MOST]
+def symptoms(contraction: Contraction, scene: Scene, declared: Sequence[Cause], volumes: Array) -> tuple[Symptom, ...]:
+    """What the residuals say, strongest first; none on all but 1 % of the data that a model fits.
+
+    Args:
+        declared: causes in what is declared of bodies and hinges.
+        volumes: ``Cause.volume`` of the parameters in each recording, (recordings, n_p).
+    """
+    tails = [_tails(contraction, scene, i) for i in range(len(scene.sensors))]
+    far = [symptom for symptom in tails if abs(symptom.z) > _limit(len(tails))]
+    found = (*far, *_of_causes(contraction, [*_causes(contraction, scene), *declared], volumes))[:_MOST]
+    return found or _lasting(contraction)
 
 
-def _of_causes(contraction: Contraction, scene: Scene) -> tuple[Symptom, ...]:
-    causes = [c for c in _causes(contraction, scene) if any(np.any(part) for chain in c.columns for part in chain)]
+def _limit(tests: int) -> float:
+    """Standard errors that one of so many tests of a family must exceed, on either side."""
+    return float(-ndtri(FALSE_ALARMS / _FAMILIES / 2 / max(tests, 1)))
+
+
+def _of_causes(contraction: Contraction, causes: Sequence[Cause], volumes: Array) -> tuple[Symptom, ...]:
+    causes = [c for c in causes if any(np.any(part) for chain in c.columns for part in chain)]
     if not causes:
         return ()
-    limit = float(-ndtri(FALSE_ALARMS / 4 / len(causes)))
     columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(contraction.linear.chains))]
     states = [contraction.without_states(chain, part) for chain, part in enumerate(columns)]
-    before, left = np.diag(contraction.inner(states, states)), contraction.left(columns)
-    # At the maximum of the likelihood the slopes of |r|² in the parameters are not zero by themselves, and stay in r.
-    residuals = [
-        contraction.without_states(chain, [s.rows.matrix[:, -1:] for s in strips])
-        for chain, strips in enumerate(contraction.linear.chains)
-    ]
-    gram, pulls = contraction.inner(left, left), contraction.inner(states, residuals)[:, 0]
-    return _strongest(causes, before, gram, -pulls, limit)
+    left = contraction.left(columns)
+    own, apart = contraction.inner(left, left), recordings.tests(contraction, left, volumes)
+    known = np.array([c.volume is not None for c in causes])
+    # Volumes, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
+    slopes = np.array([c.volume or 0.0 for c in causes])
+    slopes -= contraction.inner(states, contraction.T) @ contraction.inverse @ volumes.sum(axis=0)
+    tests = _Tests(
+        np.vstack([*(c.sizes for c in causes), *[(-np.inf, np.inf)] * len(apart.names)]),
+        np.repeat([_limit(len(causes)), _limit(len(apart.names))], [len(causes), len(apart.names)]),
+        np.append(
+            np.array([_INDEPENDENT[k] for k in known.tolist()]) * np.diag(contraction.inner(states, states)),
+            _INDEPENDENT[False] * apart.before,
+        ),
+    )
+    gram = np.block([[own, apart.across], [apart.across.T, apart.gram]])
+    pulls = np.append(-contraction.inner(left, contraction.residuals)[:, 0] - known * slopes, apart.pulls)
+    words = [*((c.words, c.unit) for c in causes), *((f"{name}?", "") for name in apart.names)]
+    return tuple(
+        Symptom(words[i][0].replace("{}", _amount(size, words[i][1])), z) for i, size, z in tests.strongest(gram, pulls)
+    )
 
 
-def _strongest(causes: Sequence[Cause], before: Array, gram: Array, pulls: Array, limit: float) -> tuple[Symptom, ...]:
-    found: list[Symptom] = []
-    gram, pulls = gram.copy(), pulls.copy()
-    for _ in range(_MOST):
-        squares = np.diag(gram)
-        own = squares > _INDEPENDENT * before
-        z = np.where(own, pulls / np.sqrt(np.where(own, squares, 1.0)), 0.0)
-        best = int(np.argmax(np.abs(z)))
-        if abs(z[best]) <= limit:
-            break
-        size = pulls[best] / squares[best]
-        cause = causes[best]
-        found.append(Symptom(cause.words.format(_amount(size, cause.unit)), float(z[best])))
-        share = gram[:, best] / squares[best]
-        pulls = pulls - share * pulls[best]
-        gram = gram - np.outer(share, gram[best])
-    return tuple(found)
+@dataclass(frozen=True, eq=False)
+class _Tests:
+    """Of m causes."""
+
+    sizes: Array
+    """Least and largest, (m, 2)."""
+    limits: Array
+    """Standard errors from which on each is told, (m,)."""
+    least: Array
+    """Squares of the columns, states and parameters projected out, from which on each is a cause of its own, (m,)."""
+
+    def strongest(self, gram: Array, pulls: Array) -> list[tuple[int, float, float]]:
+        """Number, size and standard errors of what is told, for products of the columns with one another, (m, m), and
+        with the residuals, (m,)."""
+        found: list[tuple[int, float, float]] = []
+        while len(found) < _MOST:
+            squares = np.diag(gram)
+            own = squares > self.least
+            squares = np.where(own, squares, 1.0)
+            sizes, z = pulls / squares, pulls / np.sqrt(squares)
+            own &= (self.sizes[:, 0] < sizes) & (sizes < self.sizes[:, 1]) & (np.abs(z) > self.limits)
+            z = np.where(own, z, 0.0)
+            if not np.any(z):
+                break
+            best = int(np.argmax(np.abs(z)))
+            found.append((best, float(sizes[best]), float(z[best])))
+            share = gram[:, best] / squares[best]
+            pulls = pulls - share * pulls[best]
+            gram = gram - np.outer(share, gram[best])
+        return found
+
+
+def _lasting(contraction: Contraction) -> tuple[Symptom, ...]:
+    """Noise that is not white, the worst."""
+    found = whiteness.tests(contraction)
+    if not found or abs((worst := max(found, key=lambda test: abs(test.z))).z) <= _limit(len(found)):
+        return ()
+    return (Symptom(worst.words, worst.z),)
 
 
 def _tails(contraction: Contraction, scene: Scene, i: int) -> Symptom:
@@ -149,8 +201,9 @@ def _tails(contraction: Contraction, scene: Scene, i: int) -> Symptom:
 
 
 def _amount(size: float, unit: str) -> str:
-    """A size in words, times in milliseconds."""
-    return f"{1000 * size:.2g} ms" if unit == "s" else f"{size:.2g} {unit}".rstrip()
+    """A size in words, times in milliseconds, shares in percent."""
+    scale, unit = {"s": (1000, "ms"), "%": (100, "%")}.get(unit, (1, unit))
+    return f"{scale * size:.2g} {unit}".rstrip()
 
 
 def _stacked(columns: Sequence[Columns]) -> Columns:
@@ -170,41 +223,19 @@ def _of_sensor(contraction: Contraction, scene: Scene, i: int) -> list[Cause]:
     rates = [-np.gradient(m.observed[:, i], h) / sigma for m in scene.motions]
     ones = [np.full(len(m.observed), 1 / sigma) for m in scene.motions]
     return [
-        Cause(f"{signal} lags by about {{}}: a delay?", "s", _rows(contraction, Group.OBSERVATION, key, rates)),
+        Cause(f"{signal} lags by about {{}}: a delay?", "s", _rows(contraction, Group.OBSERVATION, key, rates), _LATE),
         Cause(f"{signal} is off by about {{}}: an offset?", unit, _rows(contraction, Group.OBSERVATION, key, ones)),
     ]
 
 
 def _of_hinge(contraction: Contraction, scene: Scene, j: int) -> list[Cause]:
-    """A torque a f(t) about a hinge lacks where the residual is −a f h over the random impulse."""
-    name, h = scene.hinges[j], scene.step
+    """A constant torque a about a hinge lacks where the residual is −a h over the random impulse."""
+    name = scene.hinges[j]
     if name not in scene.impulses:
         return []
-    scale = h / scene.impulses[name]
-    angles = [m.angles[:, j] for m in scene.motions]
-    rates = [np.gradient(a, h) for a in angles]
-    speed = float(np.sqrt(np.mean(np.concatenate(rates) ** 2))) or 1.0
-    slow = _SLOW * speed
-    torques = {
-        "{} of dry friction in " + name + " are missing or too much: Coulomb friction?": (
-            "N m",
-            [-np.tanh(v / (0.03 * speed)) for v in rates],
-        ),
-        "{} of friction in " + name + " at low rates are missing or too much: a Stribeck law?": (
-            "N m",
-            [-np.tanh(v / (0.03 * speed)) * np.exp(-((v / slow) ** 2)) for v in rates],
-        ),
-        "{} of viscous friction in " + name + " are missing or too much?": ("N m s", [-v for v in rates]),
-        "{} of drag in " + name + " are missing or too much?": ("N m s^2", [-v * np.abs(v) for v in rates]),
-        "{} of constant torque in " + name + ": an offset of the motor, or a tilt?": (
-            "N m",
-            [np.ones(len(v)) for v in rates],
-        ),
-    }
-    return [
-        Cause(words, unit, _rows(contraction, Group.STATE, name, [-scale * t for t in parts]))
-        for words, (unit, parts) in torques.items()
-    ]
+    parts = [np.full(len(m.angles), -scene.step / scene.impulses[name]) for m in scene.motions]
+    words = "{} of constant torque in " + name + ": an offset of the motor, or a tilt?"
+    return [Cause(words, "N m", _rows(contraction, Group.STATE, name, parts))]
 
 
 def _of_motor(contraction: Contraction, scene: Scene, m: int) -> Cause:
@@ -212,7 +243,7 @@ def _of_motor(contraction: Contraction, scene: Scene, m: int) -> Cause:
     scale = scene.step * gain / scene.impulses.get(hinge, np.inf)
     slopes = [scale * np.gradient(motion.inputs[:, place], scene.step) for motion in scene.motions]
     words = f"{signal} acts on {hinge} late by about {{}}: a delay?"
-    return Cause(words, "s", _rows(contraction, Group.STATE, hinge, slopes))
+    return Cause(words, "s", _rows(contraction, Group.STATE, hinge, slopes), _LATE)
 
 
 def _rows(contraction: Contraction, group: Group, noise: str, values: Sequence[Array]) -> tuple[Columns, ...]:

@@ -1,0 +1,74 @@
+"""Recordings against each other: whether one would have a parameter elsewhere than the others.
+
+A parameter that is another in one recording changes the residuals of that recording alone, along T_r e_p with T_r its
+part of T. With what parameters common to all would do projected out, products of these columns are
+
+    δ_rs A_r − A_r A⁻¹ A_s,    A_r = T_rᵀT_r,
+
+so that the columns themselves need not be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spookid.factor import Group
+from spookid.kernels import Array
+from spookid.solvers.contraction import Columns, Contraction
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """Parameters that may be others in one recording; k pairs of both."""
+
+    names: tuple[str, ...]
+    """What is told of each."""
+    before: Array
+    """Squares of the columns, parameters not projected out, (k,)."""
+    gram: Array
+    """Products of what is left of them, (k, k)."""
+    across: Array
+    """With other columns, (m, k)."""
+    pulls: Array
+    """Less those with the residuals and slopes of volumes, (k,)."""
+
+
+def tests(contraction: Contraction, others: Sequence[Columns], volumes: Array) -> Apart:
+    """Of every parameter that moves in every recording, if there are several.
+
+    Args:
+        others: m vectors per chain from which states and parameters are projected out.
+        volumes: half the slopes in the parameters of the logarithms in −2 log L of each recording, (recordings, n_p).
+    """
+    several = len(contraction.linear.chains) > 1
+    moving = np.flatnonzero(np.diag(contraction.inverse) > 0) if several else np.zeros(0, dtype=np.intp)
+    own, across, pulls = [], [], []
+    for strips, *parts in zip(contraction.linear.chains, contraction.T, contraction.residuals, others, strict=True):
+        rows = [i for i, strip in enumerate(strips) if strip.factor.group is not Group.PRIOR]
+        T, r, left = (_flat([part[i] for i in rows]) for part in parts)
+        own.append(T[moving] @ T[moving].T)
+        across.append(left @ T[moving].T)
+        pulls.append(-T[moving] @ r[0])
+    A = np.concatenate(own)
+    inverse = contraction.inverse[np.ix_(moving, moving)]
+    gram = -A @ inverse @ A.T
+    slopes = volumes[:, moving].ravel() - A @ inverse @ volumes[:, moving].sum(axis=0) if several else np.zeros(0)
+    n = len(moving)
+    for i, block in enumerate(own):
+        gram[i * n : (i + 1) * n, i * n : (i + 1) * n] += block
+    problem = contraction.linear.problem
+    names = tuple(
+        f"recordings disagree on {problem.names[p]}, {chain.name} by {{}} with the others"
+        for chain in problem.chains
+        for p in moving.tolist()
+    )
+    before = np.concatenate([np.diag(block) for block in own])
+    return Apart(names, before, gram, np.hstack(across), np.concatenate(pulls) - slopes)
+
+
+def _flat(parts: Columns) -> Array:
+    """Vectors of one chain, (m, rows of all factors)."""
+    return np.hstack([part.transpose(1, 0, 2).reshape(part.shape[1], -1) for part in parts])

@@ -1,0 +1,99 @@
+"""Whether what is random is white: residuals of one noise against those of the same some rows later.
+
+Residuals at the best states are not white themselves, r̂ = P r with P a projection. That of white r the sum
+
+    Σ_k r̂_k r̂_{k+l}
+
+over the rows of one noise makes is found from draws: it is the slope of the likelihood in the correlation of that noise
+at lag l. Sizes of the noises have been fitted too, so that what the sums of squares of the draws say of it is taken
+off. Where the model lacks something that lasts, the sum is larger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import t as student
+
+from spookid.kernels import Array
+from spookid.solvers.contraction import Columns, Contraction, Strip
+
+_LAGS = (1, 4, 16)
+"""Rows of one noise."""
+_DRAWS, _ENOUGH, _STEPS = 100, 24, 200_000
+"""Draws, at most and besides two for each noise at least, and steps that they cover together."""
+_LEAST = 50.0
+"""Rows that must be left to a noise by the states: fewer say little of it, and are not nearly normal in sum."""
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """How residuals of one noise hang together."""
+
+    noise: str
+    lag: int
+    correlation: float
+    expected: float
+    """If it were white."""
+    z: float
+
+    @property
+    def words(self) -> str:
+        """What is told of it."""
+        return (
+            f"those of {self.noise.removeprefix('measurement of ')} are not white (lag-{self.lag} correlation "
+            f"{self.correlation:.2f}, of white noise {self.expected:.2f}): something lasts that the model does not have"
+        )
+
+
+def tests(contraction: Contraction) -> list[Lasting]:
+    """Of every noise that has rows enough."""
+    names = list(dict.fromkeys(n for strips in contraction.linear.chains for s in strips for n in s.factor.noise))
+    steps, rng = sum(strips[0].steps for strips in contraction.linear.chains), np.random.default_rng(0)
+    count = max(min(_DRAWS, _STEPS // steps), _ENOUGH + 2 * len(names))
+    draws = contraction.left([[_drawn(s, count, rng) for s in strips] for strips in contraction.linear.chains])
+    null = np.array([_sums(contraction, draws, name) for name in names])
+    seen = np.array([_sums(contraction, contraction.residuals, name) for name in names])[:, :, 0]
+    squares, measured = null[:, 0].T, seen[:, 0]
+    found = []
+    for i, name in enumerate(names):
+        if squares[:, i].mean() < _LEAST:
+            continue
+        for j, lag in enumerate(_LAGS, 1):
+            z = _score(null[i, j], seen[i, j], squares, measured)
+            ratios = seen[i, j] / measured[i], null[i, j].mean() / squares[:, i].mean()
+            found.append(Lasting(name, lag, float(ratios[0]), float(ratios[1]), z))
+    return found
+
+
+def _drawn(strip: Strip, draws: int, rng: np.random.Generator) -> Array:
+    """White noise in the rows that are random, (steps, draws, rows)."""
+    steps, _, rows = strip.rows.shape
+    if strip.factor.hard:
+        return np.zeros((steps, draws, rows))
+    return np.asarray(rng.standard_normal((steps, draws, rows)) * strip.alive[:, None])
+
+
+def _sums(contraction: Contraction, columns: list[Columns], name: str) -> Array:
+    """Of products of rows of a noise with themselves and with later ones, samples that miss left out, (1 + lags, m)."""
+    total = np.zeros((1 + len(_LAGS), columns[0][0].shape[1]))
+    for strips, parts in zip(contraction.linear.chains, columns, strict=True):
+        for strip, part in zip(strips, parts, strict=True):
+            whole = part if strip.rows.complement is None else part @ strip.rows.complement.transpose(0, 2, 1)
+            for row in (i for i, other in enumerate(strip.factor.noise) if other == name):
+                there = slice(None) if strip.rows.complement is not None else strip.alive[:, row] > 0
+                r = whole[there, :, row]
+                total += np.array([np.sum(r[lag:] * r[: max(len(r) - lag, 0)], axis=0) for lag in (0, *_LAGS)])
+    return total
+
+
+def _score(null: Array, seen: float, squares: Array, measured: Array) -> float:
+    """Standard errors by which a sum is off, what sums of squares say of it taken off."""
+    basis = np.column_stack([np.ones(len(null)), squares - squares.mean(axis=0)])
+    slopes, _, rank, _ = np.linalg.lstsq(basis, null, rcond=None)
+    freedom = len(null) - int(rank)
+    width = np.sqrt(np.sum((null - basis @ slopes) ** 2) / freedom * (1 + 1 / len(null)))
+    off = (seen - slopes[0] - (measured - squares.mean(axis=0)) @ slopes[1:]) / width
+    return float(np.sign(off) * -ndtri(student.sf(abs(off), freedom)))
