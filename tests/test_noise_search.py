@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from mechanisms import furuta, pendulum
 
+from spookid.assembly import assemble
 from spookid.body import GROUND, Body
 from spookid.errors import ProblemError
-from spookid.joints import Hinge
+from spookid.joints import Hinge, Motor
+from spookid.knowledge import foresee
 from spookid.model import Model, gravity
 from spookid.observations import HingeAngle
 from spookid.parameter import Parameter
@@ -285,3 +287,23 @@ def silent_rod() -> tuple[Problem, dict[str, float]]:
     truth = {"J": 2e-3, "b": 2e-3}
     run = twin.simulate(truth, duration=5.0, initial={"pin": 2.0}, noise={"theta": 1e-3}, seed=1, substeps=1)
     return twin.with_(recordings=[Recording(t=run.t, signals={"theta": run.signals["theta"]})]), truth
+
+
+def test_common_scale_is_named_before_the_solve() -> None:
+    """With free mass, inertia, friction and gain nothing sets the unit of force; one of them known does."""
+    t = np.arange(0.0, 3.02, 0.01)
+    inputs = Recording(t=t, signals={"u": np.sin(2 * t) + np.sin(5.3 * t)})
+    m, J, b = Parameter("m", 0.2, lower=0.01), Parameter("J", 1e-3, lower=1e-7), Parameter("b", 1e-3, lower=0)
+    body = Body("rod", mass=m, inertia=(1e-5, J, J))
+    frames = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), body.frame(at=(-0.15, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
+    pin = Hinge("pin", *frames, viscous=b)
+    model = Model([body], [pin], motors=[Motor(pin, "u", gain=Parameter("K", 0.05))], gravity=gravity(9.81))
+    twin = Problem("scale", model, observations=[HingeAngle(pin, "theta")], step=0.01, step_correction=False)
+    run = twin.simulate({"J": 2e-3}, 3.0, {"pin": 1.5}, inputs=inputs, noise={"theta": 1e-3}, substeps=1)
+    problem = twin.with_(recordings=[Recording(run.t, run.signals)])
+    before = foresee(assemble(problem)).sensitivities
+    assert [set(w.direction) for w in before.weak if w.singular_value == 0] == [{"m", "J", "b", "K"}]
+    after = problem.solve()
+    assert {"m", "J", "b", "K"} in [set(w.direction) for w in after.sensitivities.weak]
+    assert all(np.isnan(after[name].std_err) for name in "mJbK")
+    assert not foresee(assemble(problem.with_(fixed=["m"]))).sensitivities.weak
