@@ -21,7 +21,7 @@ DISTURBANCES = {True: (0.0, 1e-5, 1e-4, 1e-3), False: (0.0, 1e-5)}
 """Of every hinge of twins that lack nothing, and of others, by turns [N m/√Hz]."""
 DELAY, OFFSET, LONGER, OTHER = 5e-3, 0.02, 1.02, 1.02
 """Of one sensor [s], [rad]; a link's declared length, and an inertia in one recording of three, over the true one."""
-EXTRA, SLOW, SPRING = 1.0, 0.5, 0.005
+EXTRA, SLOW, SPRING = 1.0, 1.5, 0.005
 """Stribeck's extra over Coulomb's friction and its rate [rad/s]; stiffness of a spring [N m]."""
 RIPPLE, DRIFT = 0.1, 0.95
 """Part of the drive that the recording does not have; share of a sensor's noise that lasts from step to step."""

@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid import extrapolation, inertias, notices, step_errors, symptoms
+from spookid import extrapolation, inertias, notices, step_errors
 from spookid.assembly import Assembly, assemble, check_stepper, unknowns
 from spookid.errors import ProblemError, shown
 from spookid.estimators import Fit, decided, fresh
@@ -69,7 +69,7 @@ def solve(
     if begun or not _staged(problem, backend):
         first = _fit(problem, backend, solver, callback, warm_start, problem.initial, hold)
         decision = decided(problem, first, partial(_again, first.solution, backend, solver, callback))
-        return decision.told(_corrected(decision.problem, backend, solver, callback, decision.solution))
+        return decision.told(_corrected(decision.problem, backend, solver, callback, decision.fit))
     check_stepper(problem)
     threads = solver.threads if isinstance(solver, LevenbergMarquardt) else 1
     before = LevenbergMarquardt(max_iterations=solver.max_iterations, threads=threads)
@@ -94,32 +94,23 @@ def _corrected(
     backend: str,
     solver: LevenbergMarquardt | Ipopt,
     callback: Callback | None,
-    found: Solution,
+    fit: Fit,
 ) -> Solution:
     """With estimates of continuous time, where they are asked for and can be had."""
+    found = fit.solution
     if not problem.corrects or backend != "lm" or found.status is not Status.CONVERGED:
-        return found
+        return fit.told()
     counting = _counting(callback, found.iterations)
     try:
-        fine = _solve(extrapolation.finer(problem), backend, solver, counting, found, {})
-        coarse = _held(problem, solver, fine)
+        fine = _fit(extrapolation.finer(problem), backend, solver, counting, found, {})
+        coarse = _fit(problem, backend, solver, None, fine.solution, {}, hold=True)
     except KeyboardInterrupt:
         return replace(found, status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
-    if not fine.status is coarse.status is Status.CONVERGED:
-        return replace(found, notices=notices.ranked([*found.notices, extrapolation.missed(problem.step)]))
-    names = [p.name for p in problem.free]
-    values = dict(zip(names, coarse.point.parameters.tolist(), strict=True))
-    answer = extrapolation.extrapolated(found, values, fine)
-    return _joined(found, replace(answer, times=answer.times + Times.of(coarse.timing, 0.0, 0.0)))
-
-
-def _held(problem: Problem, solver: LevenbergMarquardt | Ipopt, near: Solution) -> Outcome:
-    """The maximum at the noise of another fit, without its errors."""
-    assert isinstance(solver, LevenbergMarquardt)
-    assembly = assemble(problem)
-    start = _warm(assembly, near, {})
-    solver.prepare(assembly.transcription, start)
-    return likelihood.maximum(assembly, start, near.noise, solver, None, hold=True).outcome
+    if not fine.solution.status is coarse.solution.status is Status.CONVERGED:
+        told = fit.told()
+        return replace(told, notices=notices.ranked([*told.notices, extrapolation.missed(problem.step)]))
+    answer = extrapolation.extrapolated(coarse.solution, fine.told(coarse.answers))
+    return _joined(found, replace(answer, times=answer.times + coarse.solution.times))
 
 
 def _staged(problem: Problem, backend: str) -> bool:
@@ -166,8 +157,8 @@ def _solve(
     own: Mapping[str, float],
     hold: bool = False,
 ) -> Solution:
-    """The solution of ``_fit``."""
-    return _fit(problem, backend, solver, callback, warm_start, own, hold).solution
+    """The solution of ``_fit``, with what its model lacks."""
+    return _fit(problem, backend, solver, callback, warm_start, own, hold).told()
 
 
 def _fit(
@@ -323,7 +314,7 @@ def _solution(
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels.points
     leans = influence(assembly, outcome.point, knowledge, motion)
-    told = _notices(assembly, outcome, knowledge, motion, values, leans, found)
+    told = _notices(assembly, outcome, knowledge, motion, values, leans)
     known = [_estimate(p, problem, values[p.name], knowledge.sensitivities, leans) for p in problem.parameters]
     return Solution(
         problem=problem.name,
@@ -361,7 +352,6 @@ def _notices(
     motion: tuple[Trajectory, ...],
     values: dict[str, float],
     leans: Influence,
-    found: Found | None,
 ) -> tuple[str, ...]:
     """What a user should know, by rank; of what follows from the estimates nothing unless the fit has converged."""
     problem, known = assembly.problem, knowledge.sensitivities
@@ -369,15 +359,12 @@ def _notices(
     remarks = [*papers_weight(problem), *assembly.notices, *_redundant(outcome), *filter(None, [kernels])]
     if outcome.status is not Status.CONVERGED:
         return notices.ranked([*knowledge.notices, *remarks])
-    lacking = []
-    if found is not None and problem.estimator != "hard" and knowledge.contraction is not None:
-        lacking = symptoms.notices(found, knowledge.contraction, motion, values)
     steps = []
     if not (problem.corrects or problem.every > 1):
         steps = step_errors.notices(assembly, outcome.point, known, leans.step_error)
     follows = [*contradictions(assembly, outcome.point, knowledge), *disagreement(assembly, known)]
     unphysical = inertias.notices(problem, values, known, motion)
-    return notices.ranked([*lacking, *knowledge.notices, *follows, *unphysical, *steps, *remarks])
+    return notices.ranked([*knowledge.notices, *follows, *unphysical, *steps, *remarks])
 
 
 def _step(iteration: Iteration, names: Sequence[str]) -> Step:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from spookid import symptoms
 from spookid.assembly import Assembly
 from spookid.kernels import Array
 from spookid.knowledge import Knowledge, at_bounds
@@ -28,11 +30,11 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.solvers.windows import WINDOWS
 from spookid.statistics.hard_dynamics import denied, feedback, unstable
 from spookid.statistics.likelihood_fit import Found
-from spookid.statistics.misfit import FALSE_ALARMS
+from spookid.statistics.misfit import FALSE_ALARMS, Answers
 from spookid.statistics.two_estimators import Answer, Verdict, compared
 from spookid.steppers.joint_space import JointSpace
 from spookid.transcription import Point
-from spookid.uncertainty import LEAST_STRETCH, MISFIT, without_stretches
+from spookid.uncertainty import LEAST_STRETCH, without_stretches
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,20 @@ class Fit:
     found: Found | None
     """None where no noise was estimated."""
 
+    @cached_property
+    def answers(self) -> Answers | None:
+        """What its residuals say of usual misfits; None if it is none whose residuals should be white."""
+        found, contraction = self.found, self.knowledge.contraction
+        white = self.solution.status is Status.CONVERGED and self.assembly.problem.estimator != "hard"
+        if found is None or contraction is None or not white:
+            return None
+        return symptoms.answers(found, contraction, self.solution.trajectories, self.solution.values)
+
+    def told(self, coarser: Answers | None = None) -> Solution:
+        """The solution with what its model lacks, the step's part taken off if a coarser fit tells it."""
+        lacking = symptoms.notices(self.answers, coarser)
+        return replace(self.solution, notices=ranked([*lacking, *self.solution.notices]))
+
 
 @dataclass(frozen=True, eq=False)
 class Decision:
@@ -53,10 +69,10 @@ class Decision:
 
     problem: Problem
     """As it is solved with this estimator from now on."""
-    solution: Solution
+    fit: Fit
     choice: Choice | None
     """None if there was none."""
-    first: Solution
+    first: Fit
     """With noise estimated."""
 
     def told(self, solution: Solution) -> Solution:
@@ -67,8 +83,8 @@ class Decision:
         solution = replace(solution, choice=self.choice, notices=notices)
         if self.choice.estimator != "hard":
             return solution
-        noise, likelihood = tuple(map(_none, solution.noise)), self.first.log_likelihood
-        misfit = [f"With noise estimated: {n}" for n in self.first.notices if n.startswith(MISFIT)]
+        noise, likelihood = tuple(map(_none, solution.noise)), self.first.solution.log_likelihood
+        misfit = [f"With noise estimated: {n}" for n in symptoms.notices(self.first.answers)]
         notices = ranked([*notices, *misfit])
         return replace(solution, noise=noise, normaliser=None, log_likelihood=likelihood, notices=notices)
 
@@ -91,7 +107,7 @@ def decided(problem: Problem, first: Fit, again: Callable[[Problem], Fit]) -> De
     Args:
         again: solves a problem, going on from the first fit.
     """
-    stands = Decision(problem, first.solution, None, first.solution)
+    stands = Decision(problem, first, None, first)
     converged = first.solution.status is Status.CONVERGED
     if first.found is None or not (converged and isinstance(problem.scheme, JointSpace) and problem.free):
         return stands
@@ -106,11 +122,13 @@ def decided(problem: Problem, first: Fit, again: Callable[[Problem], Fit]) -> De
     second = again(hard)
     if second.solution.status is Status.INTERRUPTED:
         detail = "while hard dynamics were tried"
-        return replace(stands, solution=replace(first.solution, status=Status.INTERRUPTED, detail=detail))
+        solution = replace(first.solution, status=Status.INTERRUPTED, detail=detail)
+        return replace(stands, fit=replace(first, solution=solution))
     choice = _chosen(first, second)
     if choice.estimator == "hard":
-        return Decision(hard, second.solution, choice, first.solution)
-    return replace(stands, solution=replace(first.solution, times=second.solution.times), choice=choice)
+        return Decision(hard, second, choice, first)
+    solution = replace(first.solution, times=second.solution.times)
+    return replace(stands, fit=replace(first, solution=solution), choice=choice)
 
 
 # --- before the second fit ---

@@ -7,7 +7,6 @@ the noise that the finer one finds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -29,13 +28,13 @@ def finer(problem: Problem) -> Problem:
     return problem.with_(step=problem.step / 2, every=2 * problem.every, step_correction=False)
 
 
-def extrapolated(coarse: Solution, values: Mapping[str, float], fine: Solution) -> Solution:
+def extrapolated(coarse: Solution, fine: Solution) -> Solution:
     """The finer fit, at the steps of the coarser one, with estimates of continuous time.
 
     Args:
-        values: of the free parameters with steps of h and the noise of the finer fit, by name.
+        coarse: with the noise of the finer fit.
     """
-    parameters = {name: _between(values.get(name, np.nan), estimate) for name, estimate in fine.parameters.items()}
+    parameters = {name: _between(coarse[name].estimate, estimate) for name, estimate in fine.parameters.items()}
     motion = tuple(_every_second(t, len(c.t)) for t, c in zip(fine.trajectories, coarse.trajectories, strict=True))
     influence = _seen(fine.influence, motion)
     return replace(

@@ -14,36 +14,53 @@ from spookid.problem import Problem
 from spookid.solution import Trajectory
 from spookid.solvers.contraction import Contraction
 from spookid.statistics.likelihood_fit import Found
-from spookid.statistics.misfit import Motion, Scene, Symptom, symptoms
+from spookid.statistics.misfit import Answers, Motion, Scene, Symptom, asked, symptoms
 from spookid.uncertainty import MISFIT
+from spookid.variations import Speed
 
 
-def notices(
+def answers(
     found: Found,
     contraction: Contraction,
     trajectories: tuple[Trajectory, ...],
     values: dict[str, float],
-) -> list[str]:
-    """One notice of all symptoms, strongest first; none if the residuals are what the noise makes them."""
+) -> Answers:
+    """What the residuals of a fit say to every test."""
     assembly = found.assembly
-    if not assembly.noise:
-        return []
     speeds = _speeds(assembly.problem, trajectories, values)
     declared = variations.causes(assembly, contraction, found.outcome.point, speeds, found.states)
     known = [np.zeros(contraction.linear.parameters)] * len(trajectories)
     volumes = np.array(known if found.states is None else [chain.sweep[0] for chain in found.states.chains])
-    lacking = symptoms(contraction, _scene(assembly, trajectories, values), declared, volumes)
+    return asked(contraction, _scene(assembly, trajectories, values), declared, volumes)
+
+
+def notices(of_fit: Answers | None, coarser: Answers | None = None) -> list[str]:
+    """One notice of all symptoms, strongest first; none if the residuals are what the noise makes them.
+
+    Args:
+        coarser: of a fit with steps twice as long and the same noise, to take off what the step does.
+    """
+    lacking = () if of_fit is None else symptoms(of_fit, coarser)
     if not lacking:
         return []
     told = "; ".join(map(_told, lacking))
     return [f"{MISFIT}: {told}. Estimates and standard errors mean little until the model has it, or it is ruled out."]
 
 
-def _speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, float]:
-    """Root mean square of the rates of hinges that move, by their names [rad/s]."""
-    rates = [np.diff(_angles(problem, t, values), axis=0) / problem.step for t in trajectories]
-    speeds = np.sqrt(np.mean(np.concatenate(rates) ** 2, axis=0)).tolist()
-    return {joint.name: speed for joint, speed in zip(problem.model.joints, speeds, strict=True) if speed > 0}
+def _speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
+    """Typical rates of hinges that move, by their names."""
+    angles = [_angles(problem, t, values)[:: problem.every] for t in trajectories]
+    interval = problem.step * problem.every
+    rates = [np.diff(a, axis=0) / interval for a in angles]
+    speeds, changes = (_typical(parts) for parts in (rates, [np.diff(r, axis=0) for r in rates]))
+    known = zip(problem.model.joints, speeds, changes, strict=True)
+    return {joint.name: Speed(speed, change) for joint, speed, change in known if speed > 0}
+
+
+def _typical(parts: list[Array]) -> list[float]:
+    """Root mean square of each column."""
+    found: list[float] = np.sqrt(np.mean(np.concatenate(parts) ** 2, axis=0)).tolist()
+    return found
 
 
 def _angles(problem: Problem, trajectory: Trajectory, values: dict[str, float]) -> Array:

@@ -34,6 +34,16 @@ _MISDECLARED = 0.3
 """Share by which a length or a mass that someone has measured may be off; more of it would not be linear either."""
 
 
+@dataclass(frozen=True)
+class Speed:
+    """Of a hinge, root mean squares."""
+
+    rate: float
+    """[rad/s]."""
+    change: float
+    """Of the rate from sample to sample: what friction does at smaller rates no sample tells [rad/s]."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Amount:
     """By how much a model differs from what is declared."""
@@ -52,13 +62,13 @@ class _Amount:
 
 
 def causes(
-    assembly: Assembly, contraction: Contraction, point: Point, speeds: Mapping[str, float], states: States | None
+    assembly: Assembly, contraction: Contraction, point: Point, speeds: Mapping[str, Speed], states: States | None
 ) -> tuple[Cause, ...]:
     """What each variation would do to the whitened residuals.
 
     Args:
         point: the estimates.
-        speeds: root mean square of the rates of hinges by their names [rad/s].
+        speeds: typical rate of each hinge by its name.
         states: linearized there, if there is a likelihood.
     """
     problem = assembly.problem
@@ -141,7 +151,7 @@ class _Varied:
             volume of the states counts.
     """
 
-    def __init__(self, model: Model, speeds: Mapping[str, float], forces: bool) -> None:
+    def __init__(self, model: Model, speeds: Mapping[str, Speed], forces: bool) -> None:
         self._forces = forces
         self.amounts: list[_Amount] = []
         self._symbols: list[ca.SX] = []
@@ -187,7 +197,7 @@ class _Varied:
         parent, child = (Frame(body, side.at * (1 + stretch), side.axes) for body, stretch, side in sides)
         return replace(joint, parent=parent, child=child)
 
-    def _rubbing(self, joint: Hinge, speeds: Mapping[str, float]) -> Hinge:
+    def _rubbing(self, joint: Hinge, speeds: Mapping[str, Speed]) -> Hinge:
         """A hinge with more friction."""
         if joint.name not in speeds:
             return joint
@@ -204,6 +214,8 @@ class _Varied:
         if is_constant(joint.dry) and float(joint.dry) == 0:  # else the law of low rates is that of the load
             changes["coulomb"] = joint.coulomb + amount("dry friction", "N m", ": Coulomb friction")
             if joint.stribeck is None:
-                extra = amount("friction at low rates", "N m", ": a Stribeck law", _SLOW)
-                changes["stribeck"] = ca.vertcat(extra, self._sharpness / speeds[joint.name] ** 2)
+                typical = speeds[joint.name]
+                shares = [share for share in _SLOW if share * typical.rate > typical.change]
+                extra = amount("friction at low rates", "N m", ": a Stribeck law", shares)
+                changes["stribeck"] = ca.vertcat(extra, self._sharpness / typical.rate**2)
         return replace(joint, **changes)

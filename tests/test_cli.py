@@ -829,7 +829,7 @@ def test_second_interrupt_does_not_wait(here, capsys, monkeypatch):
 
 
 def test_interrupt_of_a_simulation_writes_nothing(here, capsys, monkeypatch):
-    monkeypatch.setattr("spookid.replay.march", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("spookid.refinement.Refinement.march", lambda *_: signal.raise_signal(signal.SIGTERM))
     assert main(["simulate", write(ONE), "--out", "out"]) == 130
     assert capsys.readouterr() == ("", "spookid: interrupted; nothing of swing was written\n")
     assert not Path("out").exists()

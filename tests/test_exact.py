@@ -65,14 +65,14 @@ def test_a_pendulum_outside_its_dead_band_moves(stepper):
 
 def test_smooth_friction_creeps_in_proportion_to_its_width():
     rates = []
-    for width in (1e-3, 1e-4):
+    for width in (1e-3, 3e-4):  # much more than what a simulation may be off by
         smooth = problem(pendulum(coulomb=0.1), friction="smooth", friction_width=width)
         angle = smooth.simulate(duration=1, initial={"hinge": 0.05}).signals["hinge"]
         rates.append((angle[50] - angle[-1]) / 0.5)
     # tanh(s/δ) = m g l sin θ / c at a steady creep.
     expected = 1e-3 * np.arctanh(M * G * L * np.sin(0.05) / 0.1)
     assert rates[0] == pytest.approx(expected, rel=0.05)
-    assert rates[0] / rates[1] == pytest.approx(10, rel=0.05)
+    assert rates[0] / rates[1] == pytest.approx(10 / 3, rel=0.05)
 
 
 @per_stepper

@@ -36,7 +36,7 @@ def rod(dry: bool = True, slow: float = 0.0) -> Problem:
     K, c = Parameter("K", 0.03), Parameter("c", 1e-3, lower=0)
     body = Body("rod", mass=0.2, inertia=(1e-5, J, J))
     frames = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), body.frame(at=(-0.15, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
-    extra = (slow * c, 4.0) if slow else None
+    extra = (slow * c, 0.4) if slow else None  # up to 1.6 rad/s, half of the typical rate
     pin = Hinge("pin", *frames, viscous=b, coulomb=c if dry else 0, stribeck=extra)
     model = Model(bodies=[body], joints=[pin], motors=[Motor(pin, signal="u", gain=K)], gravity=gravity(9.81))
     return Problem("rod", model, observations=[HingeAngle(pin, "theta")], step=STEP, friction_width=0.05)

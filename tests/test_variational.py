@@ -173,7 +173,8 @@ def test_torques_act_at_the_midpoint_velocity():
     before = np.concatenate([[2 * side[0] - side[1]], side[1:-1]])
     middle = (side[1:] + before) / 2
     torque = 0.2 * mean - 0.05 * (theta[:-1] - 0.4) - 0.003 * middle - 0.002 * middle * abs(middle)
-    torque -= 0.01 * (np.tanh(side[1:] / width) + np.tanh(before / width)) / 2
+    mean_sign = np.log(np.cosh(side[1:] / width) / np.cosh(before / width)) / (side[1:] - before)
+    torque -= 0.01 * width * mean_sign
     np.testing.assert_allclose((inertia + shaft) * np.diff(side), share * h * torque, atol=1e-15, rtol=1e-11)
 
 

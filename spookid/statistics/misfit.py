@@ -14,7 +14,7 @@ white, lasts in a way that no one has a name for (``whiteness``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtri
@@ -95,17 +95,40 @@ class Scene:
     """Hinge, signal, the signal's place and gain of each motor."""
 
 
-def symptoms(contraction: Contraction, scene: Scene, declared: Sequence[Cause], volumes: Array) -> tuple[Symptom, ...]:
-    """What the residuals say, strongest first; none on all but 1 % of the data that a model fits.
+def asked(contraction: Contraction, scene: Scene, declared: Sequence[Cause], volumes: Array) -> Answers:
+    """What the residuals say to each test.
 
     Args:
         declared: causes in what is declared of bodies and hinges.
         volumes: ``Cause.volume`` of the parameters in each recording, (recordings, n_p).
     """
     tails = [_tails(contraction, scene, i) for i in range(len(scene.sensors))]
-    far = [symptom for symptom in tails if abs(symptom.z) > _limit(len(tails))]
-    found = (*far, *_of_causes(contraction, [*_causes(contraction, scene), *declared], volumes))[:_MOST]
-    return found or _lasting(contraction)
+    far = tuple(symptom for symptom in tails if abs(symptom.z) > _limit(len(tails)))
+    every = [c for c in (*_causes(contraction, scene), *declared) if _acts(c)]
+    if not every:
+        return Answers(contraction, far, (), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
+    return _of_causes(contraction, far, every, volumes)
+
+
+def symptoms(answers: Answers, coarser: Answers | None = None) -> tuple[Symptom, ...]:
+    """What they speak for, strongest first; nothing on all but 1 % of the data that a model fits.
+
+    Args:
+        coarser: of a fit with steps twice as long and the same noise. What the step does, which falls with its square,
+            is no symptom: both the finer fit and the extrapolation to no step must tell one.
+    """
+    known = coarser if coarser is not None and coarser.words == answers.words else answers
+    strongest = answers.tests.strongest(_Products(answers.gram, answers.pulls), _Products(known.gram, known.pulls))
+    causes = [
+        Symptom(words.replace("{}", _amount(size, unit)), z)
+        for i, size, z in strongest
+        for words, unit in answers.words[i : i + 1]
+    ]
+    return (*answers.far, *causes)[:_MOST] or _lasting(answers.contraction)
+
+
+def _acts(cause: Cause) -> bool:
+    return any(np.any(part) for chain in cause.columns for part in chain)
 
 
 def _limit(tests: int) -> float:
@@ -113,10 +136,7 @@ def _limit(tests: int) -> float:
     return float(-ndtri(FALSE_ALARMS / _FAMILIES / 2 / max(tests, 1)))
 
 
-def _of_causes(contraction: Contraction, causes: Sequence[Cause], volumes: Array) -> tuple[Symptom, ...]:
-    causes = [c for c in causes if any(np.any(part) for chain in c.columns for part in chain)]
-    if not causes:
-        return ()
+def _of_causes(contraction: Contraction, far: tuple[Symptom, ...], causes: Sequence[Cause], volumes: Array) -> Answers:
     columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(contraction.linear.chains))]
     states = [contraction.without_states(chain, part) for chain, part in enumerate(columns)]
     left = contraction.left(columns)
@@ -135,10 +155,8 @@ def _of_causes(contraction: Contraction, causes: Sequence[Cause], volumes: Array
     )
     gram = np.block([[own, apart.across], [apart.across.T, apart.gram]])
     pulls = np.append(-contraction.inner(left, contraction.residuals)[:, 0] - known * slopes, apart.pulls)
-    words = [*((c.words, c.unit) for c in causes), *((f"{name}?", "") for name in apart.names)]
-    return tuple(
-        Symptom(words[i][0].replace("{}", _amount(size, words[i][1])), z) for i, size, z in tests.strongest(gram, pulls)
-    )
+    words = (*((c.words, c.unit) for c in causes), *((f"{name}?", "") for name in apart.names))
+    return Answers(contraction, far, words, tests, gram, pulls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,25 +170,60 @@ class _Tests:
     least: Array
     """Squares of the columns, states and parameters projected out, from which on each is a cause of its own, (m,)."""
 
-    def strongest(self, gram: Array, pulls: Array) -> list[tuple[int, float, float]]:
-        """Number, size and standard errors of what is told, for products of the columns with one another, (m, m), and
-        with the residuals, (m,)."""
+    def strongest(self, fine: _Products, coarse: _Products) -> list[tuple[int, float, float]]:
+        """Number, size and standard errors of what is told, by products with steps of h/2 and of h, or twice the
+        same."""
         found: list[tuple[int, float, float]] = []
         while len(found) < _MOST:
-            squares = np.diag(gram)
-            own = squares > self.least
-            squares = np.where(own, squares, 1.0)
-            sizes, z = pulls / squares, pulls / np.sqrt(squares)
-            own &= (self.sizes[:, 0] < sizes) & (sizes < self.sizes[:, 1]) & (np.abs(z) > self.limits)
+            own = np.diag(fine.gram) > self.least
+            sizes, z = fine.pulls / np.where(own, np.diag(fine.gram), 1.0), fine.scores
+            without = z + (z - coarse.scores) / 3
+            own &= (self.sizes[:, 0] < sizes) & (sizes < self.sizes[:, 1])
+            own &= (np.minimum(np.abs(z), np.abs(without)) > self.limits) & (z * without > 0)
             z = np.where(own, z, 0.0)
             if not np.any(z):
                 break
             best = int(np.argmax(np.abs(z)))
             found.append((best, float(sizes[best]), float(z[best])))
-            share = gram[:, best] / squares[best]
-            pulls = pulls - share * pulls[best]
-            gram = gram - np.outer(share, gram[best])
+            fine, coarse = fine.less(best), coarse.less(best)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Products:
+    """Of m columns from which states and parameters are projected out."""
+
+    gram: Array
+    """With one another, (m, m)."""
+    pulls: Array
+    """Less those with the residuals, (m,)."""
+
+    @property
+    def scores(self) -> Array:
+        """Standard errors by which the size of each is not zero, (m,); 0 where nothing is left of it."""
+        squares = np.diag(self.gram)
+        return np.asarray(np.where(squares > 0, self.pulls, 0.0) / np.sqrt(np.where(squares > 0, squares, 1.0)))
+
+    def less(self, one: int) -> _Products:
+        """With that one projected out."""
+        share = self.gram[:, one] / (self.gram[one, one] or 1.0)
+        return _Products(self.gram - np.outer(share, self.gram[one]), self.pulls - share * self.pulls[one])
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """To all tests of one fit."""
+
+    contraction: Contraction
+    far: tuple[Symptom, ...]
+    """Sensors with outliers."""
+    words: tuple[tuple[str, str], ...]
+    """Of m causes, with {} for the size, and its unit."""
+    tests: _Tests
+    gram: Array
+    """Products of their columns with one another, (m, m)."""
+    pulls: Array = field(default_factory=lambda: np.zeros(0))
+    """Less those with the residuals, (m,)."""
 
 
 def _lasting(contraction: Contraction) -> tuple[Symptom, ...]:

@@ -16,6 +16,7 @@ regularization: what sticks does not creep).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,7 +24,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.factor import Box, Factor, Group
-from spookid.friction import coefficients, smooth_absolute, smooth_sign
+from spookid.friction import coefficients, mean_sign, smooth_absolute, smooth_sign
 from spookid.joints import ROWS, Hinge
 from spookid.kernels import Array
 from spookid.model import Model
@@ -60,8 +61,8 @@ class DryFriction:
         """z of every hinge, 0 where there is no dry friction, (n_j,)."""
         ratios = ca.SX(len(model.joints), 1)
         for i, j in enumerate(rubbing(model)):
-            signs = [smooth_sign(slip[j], settings.slip_width[j]) for slip in slips.rubbing]
-            ratios[j] = -sum(signs) / len(signs) if self.form == "smooth" else unknowns[i]
+            smooth = -_sign([slip[j] for slip in slips.rubbing], settings.slip_width[j])
+            ratios[j] = smooth if self.form == "smooth" else unknowns[i]
         return ca.densify(ratios)
 
     def impulses(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
@@ -110,3 +111,8 @@ class DryFriction:
 def rubbing(model: Model) -> list[int]:
     """Which hinges have dry friction."""
     return [j for j, joint in enumerate(model.joints) if joint.rubs]
+
+
+def _sign(slips: Sequence[ca.SX], width: ca.SX) -> ca.SX:
+    """Of one slip, or the mean between two."""
+    return smooth_sign(slips[0], width) if len(slips) == 1 else mean_sign(slips[0], slips[1], width)

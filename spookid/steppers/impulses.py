@@ -83,7 +83,7 @@ class Slips:
     change: ca.SX
     """Over the step, s₊ − s; a motor's shaft resists it."""
     rubbing: tuple[ca.SX, ...]
-    """Whose signs smooth dry friction averages: s and s₊ where the step is to be of second order, else s₊."""
+    """Between which smooth dry friction is averaged: s and s₊ where the step is to be of second order, else s₊."""
 
 
 def random_symbol(model: Model, wanted: bool) -> ca.SX:

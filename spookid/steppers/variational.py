@@ -11,10 +11,10 @@ midpoint velocity v̄ = (v + v₊)/2, that term does no work on v̄: for a free 
 kinetic energy is kept exactly. Dissipation at v̄ makes the step symmetric in time, hence of second order; the small-
 angle difference (3.24) in the place of the logarithm would leave an error of (hω)²/6 in every velocity.
 
-Smooth dry friction is the mean of what v and v₊ make of it, symmetric like the rest, so that the order is two through
-every reversal of a joint too. Exact dry friction follows the velocity v₊ at the end of the step: between both sides
-that stick, v₊ = −v, a joint would rattle on without end, and never lose its energy; it stops within a step of where it
-should, an error of first order.
+Smooth dry friction is the mean over all velocities between v and v₊, symmetric like the rest, so that the order is two
+through every reversal of a joint too, however sharp it is. Exact dry friction follows the velocity v₊ at the end of the
+step: between both sides that stick, v₊ = −v, a joint would rattle on without end, and never lose its energy; it stops
+within a step of where it should, an error of first order.
 
 Constraints hold at every step and not through a spring, so that the step has no constraint dynamics of its own: the row
 g + ελ/h = 0 would be an explicit spring, unstable for small ε. Compliance and damping of joints are ignored.
