@@ -1,19 +1,22 @@
 """Where estimates are and whether their errors are true: `python results/truth.py` writes truth.md.
 
 With SPOOKID_DATA set, measured devices are fitted without any weight; then twins with known parameters are drawn and
-fitted again and again, and intervals of 95 % counted. `--seeds N` draws so many of each (200 by default, hours);
-`--only measured|weight|coverage|prior|time` writes that part alone to the terminal.
+fitted again and again, and intervals of 95 % counted, of twins in the steps of the fit and of twins of an independent
+integrator (`truth_continuous.py`), and what is said of models that lack something (`truth_misfit.py`). `--seeds N`
+draws so many of each (200 by default, hours); `--only PART` writes one part to the terminal.
 """
 
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import truth_continuous
+import truth_misfit
 from truth_twins import Twin, fourbar, free_scale, furuta, pendulum
 
 from spookid import (
@@ -32,11 +35,17 @@ from spookid import (
     gravity,
     load_problem,
 )
+from spookid.assembly import assemble
+from spookid.knowledge import foresee
+from spookid.uncertainty import UNSEEN, Sensitivities
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE.parent / "problems"
 DISTURBANCES = {"none": 0.0, "hardly seen": 1e-5, "seen": 1e-4, "dominant": 3e-3}
 """Of every hinge [N m/√Hz]."""
+PARTS = ("measured", "weight", "coverage", "continuous", "misfit", "prior", "time")
+SEEDED = ("coverage", "continuous", "misfit")
+"""Parts that are drawn again and again."""
 EMPS = {"M": 95.11, "F_v": 203.5, "F_c": 20.39, "offset": -3.165}
 """Published by least squares [kg, N s/m, N, N]."""
 _ODRIVE = """\
@@ -194,7 +203,7 @@ def _draw(make: Callable[[], Twin], disturbance: float, seed: int) -> np.ndarray
     return np.array([off / error for off, error in pairs if np.isfinite(error)])
 
 
-def prior(seeds: int = 5) -> Iterator[str]:
+def prior() -> Iterator[str]:
     """Lines on a prior that sets the scale."""
     yield "## A prior sets the scale: mass, inertia, friction and gain unknown, m = 0.2 ± 0.02"
     yield ""
@@ -202,12 +211,18 @@ def prior(seeds: int = 5) -> Iterator[str]:
     for known in (True, False):
         twin = free_scale(known)
         for disturbance in (0.0, 1e-4, 1e-3):
-            found = twin.fit([twin.recording(disturbance, 0)]).solve()
+            problem = twin.fit([twin.recording(disturbance, 0)])
+            found = problem.solve()
             values = [f"{_value(found, name)} ({_errors(found, name, truth)})" for name, truth in twin.truth.items()]
-            weak = "; ".join(" ".join(w.direction) for w in found.sensitivities.weak)
-            rows.append(["0.2 ± 0.02" if known else "none", f"{disturbance:g}", *values, weak])
+            weak = [_weak(s) for s in (foresee(assemble(problem)).sensitivities, found.sensitivities)]
+            rows.append(["0.2 ± 0.02" if known else "none", f"{disturbance:g}", *values, *weak])
     truth = [f"{name} = {value:g}" for name, value in free_scale(True).truth.items()]
-    yield from _table(["prior of m", "disturbance", *truth, "weak direction"], rows)
+    yield from _table(["prior of m", "disturbance", *truth, "unseen before the solve", "after it"], rows)
+
+
+def _weak(known: Sensitivities) -> str:
+    """Directions of which the data say nothing."""
+    return "; ".join(" ".join(w.direction) for w in known.weak if w.singular_value < UNSEEN)
 
 
 def times() -> Iterator[str]:
@@ -277,16 +292,14 @@ def main() -> None:
     """Write the page, or print one part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--only", choices=("measured", "weight", "coverage", "prior", "time"))
+    parser.add_argument("--only", choices=PARTS)
     given = parser.parse_args()
     if given.only in (None, "measured", "weight") and "SPOOKID_DATA" not in os.environ:
         parser.error("measured devices are fitted: set SPOOKID_DATA to the folder that holds their data")
-    parts: Mapping[str, Callable[[], Iterator[str]]] = {
-        "measured": measured,
-        "weight": weights,
-        "coverage": partial(coverage, given.seeds),
-        "prior": prior,
-        "time": times,
+    makers = measured, weights, coverage, truth_continuous.parts, truth_misfit.part, prior, times
+    parts = {
+        name: partial(maker, given.seeds) if name in SEEDED else maker
+        for name, maker in zip(PARTS, makers, strict=True)
     }
     if given.only:
         print("\n".join(parts[given.only]()))

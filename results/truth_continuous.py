@@ -118,6 +118,14 @@ def _status(found: Solution, plain: Solution) -> str:
     return "not corrected" if same else found.status.value
 
 
+def parts(seeds: int) -> Iterator[str]:
+    """Lines of all tables."""
+    cases = [make() for make in CASES]
+    yield from exactness(cases)
+    yield from inputs()
+    yield from coverage(cases, seeds)
+
+
 def main() -> None:
     """Print the tables as they are found."""
     parser = argparse.ArgumentParser(description=__doc__)

@@ -181,6 +181,14 @@ def table(seeds: int, only: Sequence[str]) -> Iterator[str]:
                 yield from filter(None, notices)
 
 
+def part(seeds: int) -> Iterator[str]:
+    """Lines of the table under their title."""
+    yield "## What is said of a model that lacks something"
+    yield ""
+    yield from table(seeds, ())
+    yield ""
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
