@@ -71,4 +71,4 @@ def tests(contraction: Contraction, others: Sequence[Columns], volumes: Array) -
 
 def _flat(parts: Columns) -> Array:
     """Vectors of one chain, (m, rows of all factors)."""
-    return np.hstack([part.transpose(1, 0, 2).reshape(part.shape[1], -1) for part in parts])
+    return np.hstack([part.transpose(1, 0, 2).reshape(part.shape[1], part.shape[0] * part.shape[2]) for part in parts])

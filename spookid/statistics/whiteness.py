@@ -14,8 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtr
 
 from spookid.kernels import Array
 from spookid.solvers.contraction import Columns, Contraction, Strip
@@ -96,4 +95,4 @@ def _score(null: Array, seen: float, squares: Array, measured: Array) -> float:
     freedom = len(null) - int(rank)
     width = np.sqrt(np.sum((null - basis @ slopes) ** 2) / freedom * (1 + 1 / len(null)))
     off = (seen - slopes[0] - (measured - squares.mean(axis=0)) @ slopes[1:]) / width
-    return float(np.sign(off) * -ndtri(student.sf(abs(off), freedom)))
+    return float(np.sign(off) * -ndtri(stdtr(freedom, -abs(off))))
