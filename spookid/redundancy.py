@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
+from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels import Array
 
@@ -10,6 +13,7 @@ _SINGULAR = 1e-11
 """Singular values below this share of the largest are zero."""
 _LOOSE = 1e-6
 """Share of a velocity in an undetermined direction that is more than rounding."""
+_dgelsy, _dgelsy_lwork = get_lapack_funcs(("gelsy", "gelsy_lwork"), dtype=np.float64)
 
 
 def has_redundant_rows(matrix: Array, velocities: int) -> bool:
@@ -35,4 +39,11 @@ def smallest(matrix: Array, right: Array) -> Array:
     """
     if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
         raise ArithmeticError(float("nan"))
-    return np.asarray(np.linalg.lstsq(matrix, right, rcond=_SINGULAR)[0])
+    n = len(right)
+    pivots, work = np.zeros((n, 1), dtype=np.int32), _workspace(n)
+    return np.asarray(_dgelsy(matrix, right[:, None], pivots, _SINGULAR, work)[1][:, 0])
+
+
+@cache
+def _workspace(n: int) -> int:
+    return int(_dgelsy_lwork(n, n, 1, _SINGULAR)[0])
