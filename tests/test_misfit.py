@@ -189,3 +189,13 @@ def test_what_is_lacking_stands_before_the_estimates() -> None:
     text = fitted(0, lambda theta, _: theta + 0.02).summary()
     assert text.index(MISFIT) < text.index("Parameters")
     assert text.count(MISFIT) == 1
+
+
+def test_an_input_that_moves_between_its_samples_is_told() -> None:
+    """The motor feels a sine; the recording has samples of it, which are taken as held, half an interval late."""
+    fine = np.arange(0.0, DURATION + 2 * STEP, STEP / 10)
+    drive = Recording(t=fine, signals={"u": np.sin(2 * fine) + np.sin(5.3 * fine)})
+    run = rod().simulate(TRUTH, DURATION, {"pin": 1.5}, inputs=drive, noise={"theta": 1e-3}, seed=0)
+    solution = rod().with_(recordings=[Recording(t=run.t, signals=run.signals)]).solve()
+    assert "u acts on pin early by about" in told(solution)
+    assert "does it move between its samples?" in told(solution)

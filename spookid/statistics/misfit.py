@@ -267,7 +267,7 @@ def _causes(contraction: Contraction, scene: Scene) -> list[Cause]:
     found = [cause for i in range(len(scene.sensors)) for cause in _of_sensor(contraction, scene, i)]
     for j in range(len(scene.hinges)):
         found += _of_hinge(contraction, scene, j)
-    return found + [_of_motor(contraction, scene, m) for m in range(len(scene.motors))]
+    return found + [cause for m in range(len(scene.motors)) for cause in _of_motor(contraction, scene, m)]
 
 
 def _of_sensor(contraction: Contraction, scene: Scene, i: int) -> list[Cause]:
@@ -291,12 +291,16 @@ def _of_hinge(contraction: Contraction, scene: Scene, j: int) -> list[Cause]:
     return [Cause(words, "N m", _rows(contraction, Group.STATE, name, parts))]
 
 
-def _of_motor(contraction: Contraction, scene: Scene, m: int) -> Cause:
+def _of_motor(contraction: Contraction, scene: Scene, m: int) -> list[Cause]:
+    """Late, or early: an input that moves between its samples is taken as held, half an interval late."""
     hinge, signal, place, gain = scene.motors[m]
     scale = scene.step * gain / scene.impulses.get(hinge, np.inf)
     slopes = [scale * np.gradient(motion.inputs[:, place], scene.step) for motion in scene.motions]
-    words = f"{signal} acts on {hinge} late by about {{}}: a delay?"
-    return Cause(words, "s", _rows(contraction, Group.STATE, hinge, slopes), _LATE)
+    words = {
+        f"{signal} acts on {hinge} late by about {{}}: a delay?": slopes,
+        f"{signal} acts on {hinge} early by about {{}}: does it move between its samples?": [-s for s in slopes],
+    }
+    return [Cause(w, "s", _rows(contraction, Group.STATE, hinge, s), _LATE) for w, s in words.items()]
 
 
 def _rows(contraction: Contraction, group: Group, noise: str, values: Sequence[Array]) -> tuple[Columns, ...]:
