@@ -104,7 +104,10 @@ def _corrected(
     try:
         fine = _fit(extrapolation.finer(problem), backend, solver, counting, found, {})
         coarse = _fit(problem, backend, solver, None, fine.solution, {}, hold=True)
+        interrupted = Status.INTERRUPTED in (fine.solution.status, coarse.solution.status)
     except KeyboardInterrupt:
+        interrupted = True
+    if interrupted:
         return replace(found, status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
     if not fine.solution.status is coarse.solution.status is Status.CONVERGED:
         told = fit.told()

@@ -84,7 +84,9 @@ class Decision:
         if self.choice.estimator != "hard":
             return solution
         noise, likelihood = tuple(map(_none, solution.noise)), self.first.solution.log_likelihood
-        misfit = [f"With noise estimated: {n}" for n in symptoms.notices(self.first.answers)]
+        misfit = [
+            f"{notice} This is from the fit with noise estimated." for notice in symptoms.notices(self.first.answers)
+        ]
         notices = ranked([*notices, *misfit])
         return replace(solution, noise=noise, normaliser=None, log_likelihood=likelihood, notices=notices)
 
@@ -119,8 +121,11 @@ def decided(problem: Problem, first: Fit, again: Callable[[Problem], Fit]) -> De
     if doubt := _doubt(first, disturbances):
         return replace(stands, choice=Choice("noise", doubt))
     hard = problem.with_(estimator="hard")
-    second = again(hard)
-    if second.solution.status is Status.INTERRUPTED:
+    try:
+        second = again(hard)
+    except KeyboardInterrupt:
+        second = None
+    if second is None or second.solution.status is Status.INTERRUPTED:
         detail = "while hard dynamics were tried"
         solution = replace(first.solution, status=Status.INTERRUPTED, detail=detail)
         return replace(stands, fit=replace(first, solution=solution))

@@ -7,6 +7,7 @@ the noise that the finer one finds.
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from spookid.influence import Influence
 from spookid.notices import EXTRAPOLATED, STEP, ranked
 from spookid.problem import Problem
-from spookid.solution import Estimate, Solution, Trajectory
+from spookid.solution import Estimate, Noise, Solution, Trajectory
 
 _SHARE = 1 / 3
 """Of θ_{h/2} − θ_h that lies beyond θ_{h/2}."""
@@ -40,11 +41,19 @@ def extrapolated(coarse: Solution, fine: Solution) -> Solution:
     return replace(
         fine,
         step=coarse.step,
+        size=coarse.size,
+        noise=tuple(_over(noise, coarse.step) for noise in fine.noise),
+        normaliser=None,  # it is that of steps of h/2
         parameters=parameters,
         trajectories=motion,
         influence=influence,
         notices=ranked([*fine.notices, *_notices(coarse.step, parameters)]),
     )
+
+
+def _over(noise: Noise, step: float) -> Noise:
+    """A disturbance with its standard deviation over a step."""
+    return replace(noise, std=noise.density / math.sqrt(step)) if noise.kind == "disturbance" else noise
 
 
 def missed(step: float) -> str:

@@ -79,7 +79,7 @@ class Problem:
     step_correction: bool = True
     """True for the parameters of the mechanism in continuous time: with ``Variational()``, estimated noise and smooth
     friction fits with steps of h and h/2 are extrapolated. False for those of the mechanism in steps of h, as of data
-    simulated so; what other settings estimate are always these."""
+    simulated so; what other settings, and measured torques, tell are always these."""
     estimator: str = "auto"
     """Of fits without a state weight: ``"noise"`` estimates what disturbs the motion, ``"hard"`` takes it for none,
     with errors from stretches of the recordings; ``"auto"`` takes the second where the data say that it is the better
@@ -166,7 +166,9 @@ class Problem:
         """True if its estimates are to be those of continuous time."""
         sticks = self.friction != "smooth" and any(joint.rubs for joint in self.model.joints)
         variational = self.dynamics == "estimated" and isinstance(self.stepper, Variational)
-        return self.step_correction and variational and not sticks
+        # The noise of a measured torque belongs to its samples: steps of h/2 would share it.
+        measured = any(motor.measured for motor in self.model.motors)
+        return self.step_correction and variational and not (sticks or measured)
 
     @property
     def weight(self) -> float:

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import casadi as ca
@@ -139,7 +139,7 @@ def _gathered(problem: Problem, recording: int) -> tuple[tuple[Evidence, ...], E
 def _motion(march: _March, substeps: int | None) -> Array:
     """States at the steps, (N, 13 n_b), with each step divided as asked."""
     problem = march.problem
-    if substeps is not None and not (isinstance(substeps, int) and substeps >= 1):
+    if substeps is not None and (not isinstance(substeps, Integral) or isinstance(substeps, bool) or substeps < 1):
         raise ProblemError(f"{problem.place}: substeps is {shown(substeps)}; give a whole number from 1 on")
     if substeps is not None or not (isinstance(problem.stepper, Variational) and problem.friction == "smooth"):
         return march.divided(substeps or 1)
@@ -147,7 +147,7 @@ def _motion(march: _March, substeps: int | None) -> Array:
     if refined.left > TOLERANCE:
         warnings.warn(
             f"simulation of {problem.name!r}: {MOST} substeps of a step leave an error of up to {refined.left:.1g} in "
-            "metres or radians and their rates; take a smaller step, wider smooth friction, or give substeps",
+            "metres or radians and their rates; take a smaller step or a wider friction_width",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -258,6 +258,9 @@ def _values(problem: Problem, parameters: Parameters) -> dict[str, float]:
     for name in given:
         if name not in known and not isinstance(parameters, Solution):
             raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no parameter {name!r}")
+    for name, value in given.items():
+        if not isinstance(value, Real):
+            raise ProblemError(f"{problem.place}: parameter {name!r} is {shown(value)}; give a number")
     return {name: float(value) for name, value in given.items() if name in known}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -53,7 +54,11 @@ def work(job: Job, arguments: Namespace) -> bool:
     for index in range(max(len(job.problem.recordings), 1)):
         names = [recording.name for recording in job.problem.recordings] or [job.label]
         bar = progress.along(names[index], progress.wanted(arguments.quiet))
-        comparison = compare(job.problem, index, job.values, arguments.duration, _initial(job, index), bar)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", RuntimeWarning)
+            comparison = compare(job.problem, index, job.values, arguments.duration, _initial(job, index), bar)
+        for message in dict.fromkeys(str(warning.message) for warning in told):
+            terminal.complain(f"{job.label}, {comparison.name}: {message}")
         if not arguments.quiet:
             terminal.say(_sentence(job, comparison))
         comparisons.append(comparison)

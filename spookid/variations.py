@@ -74,6 +74,8 @@ def causes(
     problem = assembly.problem
     # Where joints are rows, and not coordinates, a length moves what they leave free as well.
     plain = states if states is not None and states.plain else None
+    if any(motor.measured for motor in problem.model.motors):
+        plain = None  # rows of measured torques have no volume
     varied = _Varied(problem.model, speeds, plain is not None)
     if not varied.amounts:
         return ()

@@ -80,3 +80,26 @@ def test_the_quick_start_finds_its_truth() -> None:
 def test_every_so_many_steps_are_whole_numbers() -> None:
     with pytest.raises(Exception, match="every is 0"):
         rod(exact(0), every=0)
+
+
+def test_an_interrupt_of_the_finer_fit_is_one() -> None:
+    problem, calls = rod(exact(0)), 0
+    alone = rod(exact(0), step_correction=False).solve()
+
+    def callback(_: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > alone.iterations + 2:
+            raise KeyboardInterrupt
+
+    solution = problem.solve(callback=callback)
+    assert solution.status.value == "interrupted"
+    assert "before the step was taken" in solution.detail
+
+
+def test_noise_is_that_over_the_declared_step() -> None:
+    solution = rod(exact(0)).solve()
+    for noise in solution.noise:
+        if noise.kind == "disturbance":
+            assert noise.std == pytest.approx(noise.density / np.sqrt(solution.step))
+    assert solution.size.steps == len(solution.trajectories[0].t)

@@ -199,3 +199,22 @@ def test_an_input_that_moves_between_its_samples_is_told() -> None:
     solution = rod().with_(recordings=[Recording(t=run.t, signals=run.signals)]).solve()
     assert "u acts on pin early by about" in told(solution)
     assert "does it move between its samples?" in told(solution)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_nothing_is_told_of_a_measured_torque_that_the_model_fits(seed: int) -> None:
+    J, b = Parameter("J", 1e-3, lower=1e-7), Parameter("b", 1e-4, lower=0)
+    body = Body("rod", mass=0.2, inertia=(1e-5, J, J))
+    frames = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), body.frame(at=(-0.15, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
+    pin = Hinge("pin", *frames, viscous=b)
+    model = Model([body], [pin], motors=[Motor(pin, "u", gain=0.2, measured=True)], gravity=gravity(9.81))
+    problem = Problem("rod", model, observations=[HingeAngle(pin, "theta")], step=STEP)
+    assert not problem.corrects
+    t = STEP * np.arange(601)
+    drive = Recording(t=t, signals={"u": np.sin(2 * t) + np.sin(5.3 * t)})
+    options = {"inputs": drive, "noise": {"theta": 1e-3}, "seed": seed, "substeps": 1}
+    run = problem.simulate({"J": 2e-3, "b": 2e-3}, 5.9, {"pin": 1.5}, **options)
+    u = run.signals["u"] + 0.05 * np.random.default_rng(seed).standard_normal(len(run.t))
+    solution = problem.with_(recordings=[Recording(run.t, {"theta": run.signals["theta"], "u": u})]).solve()
+    assert not told(solution)
+    assert abs(solution["J"].estimate - 2e-3) < 3 * solution["J"].std_err

@@ -34,7 +34,9 @@ def bounded_step(matrix: Array, gradient: Array, lower: Array, upper: Array) -> 
         return free
     if (step := _active_set(matrix, gradient, lower, upper, free)) is not None:
         return step
-    solution = lsq_linear(factor, target, (lower * scale, upper * scale), method="bvls", tol=1e-14)
+    low = lower * scale
+    high = np.maximum(upper * scale, np.nextafter(low, np.inf))  # some may have no room at all
+    solution = lsq_linear(factor, target, (low, high), method="bvls", tol=1e-14)
     return np.asarray(np.clip(solution.x / scale, lower, upper))
 
 
