@@ -27,8 +27,6 @@ TOLERANCE = 1e-6
 """Of all steps together, in metres and radians, and in m/s and rad/s."""
 MOST = 256
 """Substeps of a step at the most."""
-_MARGIN = 10.0
-"""By how much better an extrapolated state is than the movement says: that is the error of the one before."""
 _ROUNDING = 1e-9
 """By which states may differ that are alike: velocities are differences of positions over a substep."""
 
@@ -64,14 +62,14 @@ class Refinement:
         """
         states = np.empty((steps + 1, len(start)))
         states[0], left = start, 0.0
-        tolerance = max(_MARGIN * TOLERANCE / np.sqrt(steps), _ROUNDING)  # errors of steps are not all to one side
+        tolerance = max(TOLERANCE / np.sqrt(steps), _ROUNDING)  # errors of steps are not all to one side
         for k in progress(range(steps)) if progress is not None else range(steps):
             try:
                 states[k + 1], moved = self._refined(k, states[k], tolerance)
             except ArithmeticError as error:
                 raise StepFailedError(k + 1, error.args[0], states[: k + 1]) from None
             left += moved**2
-        return Refined(states, float(np.sqrt(left)) / _MARGIN)
+        return Refined(states, float(np.sqrt(left)))
 
     def _refined(self, k: int, x: Array, tolerance: float) -> tuple[Array, float]:
         """The state after step k, and by how much its last refinement moved it."""
