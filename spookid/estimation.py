@@ -146,22 +146,9 @@ def _continued(
 ) -> Solution:
     """The next stage after ``found``, if any, with the history and the times of both."""
     if found is None:
-        return _solve(problem, backend, solver, callback, None, {})
+        return _fit(problem, backend, solver, callback, None, {}).told()
     counting = _counting(callback, found.iterations)
-    return _joined(found, _solve(problem, backend, solver, counting, found, {}))
-
-
-def _solve(
-    problem: Problem,
-    backend: str,
-    solver: LevenbergMarquardt | Ipopt,
-    callback: Callback | None,
-    warm_start: Solution | None,
-    own: Mapping[str, float],
-    hold: bool = False,
-) -> Solution:
-    """The solution of ``_fit``, with what its model lacks."""
-    return _fit(problem, backend, solver, callback, warm_start, own, hold).told()
+    return _joined(found, _fit(problem, backend, solver, counting, found, {}).told())
 
 
 def _fit(

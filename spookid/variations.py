@@ -75,7 +75,7 @@ def causes(
     # Where joints are rows, and not coordinates, a length moves what they leave free as well.
     plain = states if states is not None and states.plain else None
     if any(motor.measured for motor in problem.model.motors):
-        plain = None  # rows of measured torques have no volume
+        plain = None  # springs and bodies are not asked for: they raise false alarms there, why is not known
     varied = _Varied(problem.model, speeds, plain is not None)
     if not varied.amounts:
         return ()
