@@ -64,6 +64,8 @@ class Assembly:
     start: Point
     widths: Array
     """Friction width of each hinge, (n_j,) [rad/s]."""
+    sharpness: float
+    """Share of the width within which a hinge sticks where a solve starts, in the forms that stick."""
     noise: tuple[Size, ...]
     """What is random, and how large; none if the weights are given."""
 
@@ -80,11 +82,12 @@ class Assembly:
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
 
 
-def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
+def assemble(problem: Problem, normaliser: Array | None = None, sharpness: float = 1.0) -> Assembly:
     """Build the transcription of ``problem`` and its initial point.
 
     Args:
         normaliser: numbers of ``priors.normaliser_factor``, (2 n_p + 1,), for a fit at noise that is known.
+        sharpness: share of the friction widths that is taken; see ``approach``.
 
     Raises:
         ProblemError: if there is nothing to fit, or the stepper cannot do what is asked.
@@ -96,7 +99,7 @@ def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     settings = _settings(problem.model, len(problem.observations))
     manifold = problem.scheme.manifold(problem.model)
-    widths = slip_widths(problem, evidence)
+    widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
     constants = numbers(problem, settings, widths)
     written = factors(problem, problem.model, settings)
     free = problem.free
@@ -118,11 +121,11 @@ def assemble(problem: Problem, normaliser: Array | None = None) -> Assembly:
         [_chain(problem, e, written, i == 0) for i, e in enumerate(evidence)],
     )
     start = Point(
-        tuple(unknowns(problem, e, widths, e.guess.states) for e in evidence),
+        tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
         contiguous([problem.guess[p.name] for p in free]),
     )
     noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
-    return Assembly(problem, settings, constants, evidence, transcription, start, widths, noise)
+    return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise)
 
 
 @lru_cache(maxsize=4)
@@ -169,13 +172,14 @@ def _seen(recording: Recording, sensor: Sensor, steps: Grid, every: int) -> Arra
     return values
 
 
-def unknowns(problem: Problem, evidence: Evidence, widths: Array, states: Array) -> Array:
+def unknowns(problem: Problem, evidence: Evidence, widths: Array, sharpness: float, states: Array) -> Array:
     """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b)."""
     poses = states[:, : problem.model.configuration.ambient]
     angles = np.unwrap(hinge_angles(problem.model, poses, problem.guess), axis=0)
     rates = np.diff(angles, axis=0) / evidence.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
-    return contiguous(problem.scheme.start(problem.model, states, angles, slips))
+    friction = problem.scheme.law.start(problem.model, slips, sharpness)
+    return contiguous(problem.scheme.start(problem.model, states, angles, friction))
 
 
 def slip_widths(problem: Problem, evidence: tuple[Evidence, ...]) -> Array:

@@ -792,7 +792,7 @@ def test_interrupt_while_solving_saves_the_best_iterate(here, capsys, monkeypatc
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_while_building_writes_nothing(here, capsys, monkeypatch, number):
-    monkeypatch.setattr("spookid.estimation.assemble", lambda *_: signal.raise_signal(number))
+    monkeypatch.setattr("spookid.fitting.assemble", lambda *_: signal.raise_signal(number))
     assert main(["solve", write(ONE), "--out", "out"]) == 130
     assert capsys.readouterr() == ("", "spookid: interrupted; nothing of swing was written\n")
     assert not Path("out").exists()

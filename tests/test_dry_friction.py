@@ -19,7 +19,6 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.relaxation import FischerBurmeister
 from spookid.solvers.status import Status
 from spookid.steppers.dry_friction import DryFriction
 from spookid.steppers.impulses import Settings, Slips
@@ -72,10 +71,14 @@ def test_pairs_hold_exactly_where_the_law_does(slip, z, sigma):
     np.testing.assert_allclose(a * b, 0.0, atol=1e-12)
 
 
+RELAXED = (1e-3, 1e-6, 1e-9, 1e-11)
+"""t of the relaxed pairs, one after another."""
+
+
 class PairedSteps:
     """Steps of two hinges whose friction obeys the pairs: impulses p = z L change the slips, s = s₀ + R p, R > 0.
 
-    Unknown are z and σ; the rows are the law's own pairs, relaxed as IPOPT is given them.
+    Unknown are z and σ; the rows are the law's own pairs, a + b − √(a² + b² + 2t) = 0 (Fischer 1992, Kanzow 1996).
     """
 
     def __init__(self, count: int, rng: np.random.Generator) -> None:
@@ -103,14 +106,17 @@ class PairedSteps:
     def rows(self, y: Array, which: Array, t: float) -> tuple[Array, Array]:
         """The relaxed rows (k, 4) and their Jacobian (k, 4, 4)."""
         pairs, slopes = self.evaluate(y, which)[:2]
-        jet = FischerBurmeister().rows(pairs[:, :4], pairs[:, 4:], t)
-        slope = jet.a[0][:, None] * slopes[:, :, :4] + jet.b[0][:, None] * slopes[:, :, 4:]
-        return jet.value[0], slope.transpose(0, 2, 1)
+        a, b = pairs[:, :4], pairs[:, 4:]
+        root = np.sqrt(a**2 + b**2 + 2 * t)
+        # a + b − root cancels where one of them is large.
+        value = np.where(a + b > 0, 2 * (a * b - t) / (a + b + root), a + b - root)
+        slope = (1 - a / root)[:, None] * slopes[:, :, :4] + (1 - b / root)[:, None] * slopes[:, :, 4:]
+        return value, slope.transpose(0, 2, 1)
 
     def solved(self) -> Array:
         """(z, σ) of all steps, (k, 4), by Newton's method with a line search at one relaxation after another."""
         y = np.tile([0.0, 0.0, 1.0, 1.0], (len(self.given), 1))
-        for t in FischerBurmeister().sequence:
+        for t in RELAXED:
             left = np.arange(len(y))
             value, slope = self.rows(y, left, t)
             share = np.ones(len(y))
@@ -133,7 +139,7 @@ def pairs_left_unsolved(count: int) -> int:
     """How many of ``count`` random steps Newton's method did not solve; in no other may friction add energy."""
     steps = PairedSteps(count, np.random.default_rng(0))
     y, every = steps.solved(), np.arange(count)
-    solved = np.abs(steps.rows(y, every, FischerBurmeister().sequence[-1])[0]).max(axis=1) < 1e-9
+    solved = np.abs(steps.rows(y, every, RELAXED[-1])[0]).max(axis=1) < 1e-9
     impulse, slip, bound = steps.evaluate(y, every)[2:]
     work = (impulse * slip)[solved]
     # Of each hinge alone, against the unit of the rows: its bound times the width of slip.
@@ -235,7 +241,7 @@ def measured() -> Recording:
 def test_exact_friction_is_found_from_a_cold_start(stepper):
     solution = sticking(stepper).solve(friction="exact")
     assert solution.status is Status.CONVERGED
-    assert solution.iterations <= 50
+    assert solution.iterations <= 80
     assert solution["c"].estimate == pytest.approx(0.05, rel=0.15)
     assert solution["J"].estimate == pytest.approx(0.005, rel=0.06)
     assert 0.2 < solution.sticking["hinge"] < 0.95

@@ -13,7 +13,7 @@ from mechanisms import pendulum
 
 from spookid.assembly import assemble
 from spookid.cli import main
-from spookid.estimation import _warm
+from spookid.fitting import _warm
 from spookid.knowledge import learn
 from spookid.model import Model
 from spookid.observations import HingeAngle
@@ -102,7 +102,7 @@ def test_exact_friction_is_found_from_guesses(law, stepper, weight):
     problem = twin(law, stepper, state_weight=weight)
     solution = problem.solve(friction="exact", callback=lambda iteration: calls.append(iteration.iteration))
     check_exact(solution, law)
-    assert solution.iterations <= 80
+    assert solution.iterations <= 120
     assert (solution.stepper, solution.friction, solution.state_weight) == (stepper.name, "exact", weight)
     # All stages count as one solve; each reports where it starts.
     assert calls == sorted(calls)
@@ -136,29 +136,19 @@ def test_pairs_and_the_exact_law_find_the_same():
     assert again.iterations < pairs.iterations
 
 
-@pytest.mark.parametrize(
-    ("stalled", "runs", "status"), [(0, 4, Status.CONVERGED), (3, 4, Status.STALLED)], ids=["first", "last"]
-)
-def test_a_relaxation_that_stalls_leads_to_the_next(monkeypatch, stalled, runs, status):
-    calls: list[float] = []
+def test_pairs_end_where_no_piece_is_better():
+    """Stationarity is named, and counts the pairs of which both members are zero."""
+    solution = twin().solve(backend="ipopt", friction="mpcc")
+    assert "strongly and so B-stationary" in solution.detail
+    assert solution.complementarity_residual < 1e-12
+
+
+def test_the_iteration_limit_ends_all_pieces(monkeypatch):
+    calls: list[Any] = []
     stage = ipopt._Run._stage
-
-    def stalls(run: Any, t: float, warm: bool) -> Any:
-        calls.append(t)
-        end = stage(run, t, warm)
-        return (Status.STALLED, "no further") if len(calls) == stalled + 1 else end
-
-    monkeypatch.setattr(ipopt._Run, "_stage", stalls)
-    solution = twin().solve(backend="ipopt", friction="mpcc", warm_start=twin().solve(friction="exact"))
-    assert (len(calls), solution.status) == (runs, status)
-    assert solution.complementarity_residual < 1e-9
-
-
-def test_the_iteration_limit_ends_all_relaxations(monkeypatch):
-    calls: list[float] = []
-    stage = ipopt._Run._stage
-    monkeypatch.setattr(ipopt._Run, "_stage", lambda run, t, warm: calls.append(t) or stage(run, t, warm))
-    solution = twin().solve(backend="ipopt", friction="mpcc", warm_start=twin().solve(), max_iterations=3)
+    monkeypatch.setattr(ipopt._Run, "_stage", lambda run, held: calls.append(held) or stage(run, held))
+    start = twin().solve(friction="exact")
+    solution = twin().solve(backend="ipopt", friction="mpcc", warm_start=start, initial={"c": 0.5}, max_iterations=2)
     assert (len(calls), solution.status) == (1, Status.MAX_ITERATIONS)
 
 

@@ -13,11 +13,12 @@ from spookid.kernels import Array
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.program import Program
 from spookid.solvers.reduction import Reduction
-from spookid.solvers.relaxation import FischerBurmeister
 from spookid.solvers.steps import schur
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription import Point, Transcription
 
+_UNSEEN = 1e-10
+"""Largest share of a direction that is not seen, in units in which each parameter by itself is seen alike."""
 _SHIFT = 1e-13
 """Of the Hessian's diagonal, so that unknowns that nothing determines, such as multipliers in a loop, do not matter."""
 
@@ -46,9 +47,22 @@ def information(problem: Transcription, point: Point) -> Information:
         return Information(np.full((n, n), np.nan), 0)
 
 
+def unseen(problem: Transcription, point: Point, scales: Array) -> Array:
+    """Directions of the parameters, over their scales, that move nothing at ``point``: orthonormal rows, (k, n_p)."""
+    matrix = information(problem, point).matrix * np.outer(scales, scales)
+    if not np.all(np.isfinite(matrix)):
+        return np.zeros((0, len(scales)))
+    lengths = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    moves = lengths > _UNSEEN * np.max(lengths, initial=0.0)
+    sizes = np.where(moves, lengths, 1.0)
+    values, vectors = np.linalg.eigh(np.where(np.outer(moves, moves), matrix, 0.0) / np.outer(sizes, sizes))
+    directions = (vectors / sizes[:, None])[:, values < _UNSEEN]
+    return np.asarray(np.linalg.qr(directions)[0].T)
+
+
 def _constrained(problem: Transcription, point: Point) -> Array:
     """The Schur complement from the sparse optimality system of hard rows A and soft rows J, [JᵀJ Aᵀ; A 0]."""
-    program = Program(problem, point, FischerBurmeister(), exact=False)
+    program = Program(problem, point, exact=False)
     z, rows = program.origin, len(program.bounds[0])
     upper = ca.DM(program.hessian_sparsity, program.hessian(z, 0.5, np.zeros(rows)))
     H, A = ca.triu2symm(upper).sparse(), ca.DM(program.jacobian_sparsity, program.jacobian(z)).sparse()

@@ -1,8 +1,16 @@
 """IPOPT (Wächter and Biegler 2006) over a Transcription, for hard rows and complementarity pairs of any kind.
 
-Soft factors are the objective, hard ones equality rows, pairs are relaxed and tightened step by step, each solve
-starting from the one before (``relaxation``). Convergence is tested here and not in IPOPT, whose tolerance depends on
-units: the gradient of the Lagrangian against the residual, as the cosine that Levenberg–Marquardt tests, too.
+Soft factors are the objective, hard ones equality rows. Of each pair 0 ≤ a ⟂ b ≥ 0 the smaller member is held at zero
+and the other not negative, a program without complementarity. Where both are zero at its solution and the multiplier
+of the one that is held says that the other should be, they change places, until none does: the cost falls from piece
+to piece, and the last solution is strongly stationary (Scheel and Scholtes 2000), so that no direction along which the
+pairs hold to first order lowers the cost, which is B-stationarity. Where the start does not tell who is zero, relaxed
+pairs do first, tightened as fast as they can be solved.
+
+Directions of the parameters that the data do not see are held where they start: IPOPT would run away along them.
+
+Convergence is tested here and not in IPOPT, whose tolerance depends on units: the gradient of the Lagrangian against
+the residual, as the cosine that Levenberg–Marquardt tests, too.
 """
 
 from __future__ import annotations
@@ -10,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import casadi as ca
 import numpy as np
@@ -19,9 +27,10 @@ from spookid.errors import ProblemError
 from spookid.kernels import Array
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.callbacks import Functions, Observer, Watch
-from spookid.solvers.information import information
+from spookid.solvers.information import information, unseen
 from spookid.solvers.program import Program
-from spookid.solvers.relaxation import RELAXATIONS
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.roles import Mask
 from spookid.solvers.status import Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription import Point, Transcription
@@ -62,15 +71,14 @@ class Ipopt:
     """Settings; all tolerances are free of units.
 
     Raises:
-        ProblemError: for a Hessian or a relaxation that is not known.
+        ProblemError: for a Hessian that is not known.
     """
 
+    name: ClassVar[str] = "ipopt"
     max_iterations: int = 500
     """Of all solves together at the most."""
     hessian: Literal["gauss-newton", "exact"] = "gauss-newton"
     """Curvature that IPOPT is given: ``"gauss-newton"`` 2JᵀJ, ``"exact"`` with second derivatives of the residuals."""
-    complementarity: Literal["fischer-burmeister", "scholtes", "penalty"] = "fischer-burmeister"
-    """How pairs 0 ≤ a ⟂ b ≥ 0 are relaxed."""
     gradient_tolerance: float = 1e-9
     """Converged if no column of the Jacobian makes a cosine above this with the residual, multipliers counted."""
     decrease_tolerance: float = 1e-10
@@ -79,9 +87,9 @@ class Ipopt:
     """True to let IPOPT write its table on stdout."""
 
     def __post_init__(self) -> None:
-        for name, known in (("hessian", HESSIANS), ("complementarity", tuple(RELAXATIONS))):
-            if (value := getattr(self, name)) not in known:
-                raise ProblemError(f"backend 'ipopt': {name} {value!r} is not known; choose from {', '.join(known)}")
+        if self.hessian not in HESSIANS:
+            known = ", ".join(HESSIANS)
+            raise ProblemError(f"backend 'ipopt': hessian {self.hessian!r} is not known; choose from {known}")
 
     def prepare(self, transcription: Transcription, start: Point) -> None:
         """Have all kernels ready that ``solve`` takes from any start."""
@@ -89,7 +97,15 @@ class Ipopt:
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every iterate."""
+        if any(factor.private for factor in transcription.factors):
+            start = _fitted(transcription, start)
         return _Run(self, transcription, start, callback or (lambda _: None)).run()
+
+
+def _fitted(problem: Transcription, start: Point) -> Point:
+    """The start with its private unknowns, such as the multipliers of joints, where they belong."""
+    unpaired = [factor for factor in problem.factors if not factor.pairs]
+    return Reduction(problem.with_factors(unpaired), start).restore(start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,18 +132,21 @@ class _Run:
 
     def run(self) -> Outcome:
         began = time.perf_counter()
-        self.relaxation = RELAXATIONS[self.settings.complementarity]
         exact = self.settings.hessian == "exact"
-        self.program = Program(self.problem, self.start, self.relaxation, exact)
-        origin = self.program.origin
-        self.last = _Iterate(origin, np.zeros(len(origin)), np.zeros(len(self.program.bounds[0])))
         self.lengths: Array | None = None
+        self._set(Program(self.problem, self.start, exact))
+        self.unseen: Array | None = None
         status, detail = self._begin() or self._stages()
         if self.watch.error is not None:
             raise self.watch.error
         elapsed = time.perf_counter() - began
         timing = Timing(elapsed, self.watch.seconds, max(elapsed - self.watch.seconds, 0.0))
         return self._outcome(status, detail, timing)
+
+    def _set(self, program: Program) -> None:
+        """Go on with a program, from its own start."""
+        self.program, origin = program, program.origin
+        self.last = _Iterate(origin, np.zeros(len(origin)), np.zeros(len(program.bounds[0])))
 
     def _begin(self) -> End | None:
         """Record the start."""
@@ -149,37 +168,62 @@ class _Run:
     # --- solves ---
 
     def _stages(self) -> End:
-        """One solve, or with pairs one for each value of the relaxation's parameter."""
+        """One solve, or as many as pairs take."""
         paired = any(factor.pairs for factor in self.problem.factors)
-        sequence = self.relaxation.sequence if paired else (0.0,)
-        end: End = Status.CONVERGED, ""
-        for stage, t in enumerate(sequence):
-            end = self._stage(t, warm=stage > 0)
-            # A relaxation that was not solved to the end may still lead to the next, tighter one; the last one decides.
-            if end[0] not in (Status.CONVERGED, Status.STALLED):
-                break
+        end = self._pieces() if paired else self._stage()
         if end[0] is Status.CONVERGED and self.program.left_out(self.last.z) > _LEFT_OUT:
             return Status.STALLED, "hard rows that others seemed to imply contradict them"
-        if paired:
-            smaller, product = self.program.pairs(self.last.z)
-            return end[0], f"{end[1]}; of the pairs, min(a, b) is at most {smaller:.1e} and a b at most {product:.1e}"
         return end
 
-    def _stage(self, t: float, warm: bool) -> End:
-        """One solve by IPOPT from the last iterate."""
+    def _pieces(self) -> End:
+        """Hold one member of each pair, and let those change sides that should."""
+        if (end := self._relaxed()) is not None:
+            return end
+        held: list[Mask] | None = None
+        while True:
+            end = self._stage(held)
+            worth = _WORTH * max(self.history[-1].total, _TINY)
+            held, known = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, worth)
+            if end[0] is not Status.CONVERGED:
+                return end[0], f"{end[1]}; {known.biactive} of {known.pairs} pairs are zero on both sides"
+            if not known.wrong:
+                both = f"{known.biactive} of {known.pairs} pairs are zero on both sides"
+                return end[0], f"{end[1]}, strongly and so B-stationary; {both}"
+
+    def _relaxed(self) -> End | None:
+        """Follow relaxed pairs until they tell who is zero, unless the start does; an end if there is one for good."""
+        if (t := min(self.program.products(self.last.z), _WIDEST)) <= _TOLD:
+            return None
+        while True:
+            before = len(self.history)
+            status, detail = self._stage(t=t)
+            # A relaxation that was not solved to the end may still lead to the next, tighter one.
+            if status not in (Status.CONVERGED, Status.STALLED):
+                return status, detail
+            if t < 2 * _LAST:
+                return None
+            t = max(t * (_FAST if len(self.history) - before <= _QUICK else _SLOW), _LAST)
+
+    def _stage(self, held: list[Mask] | None = None, t: float = 0.0) -> End:
+        """One solve by IPOPT from the last iterate, with those members of pairs held, or pairs relaxed."""
         left = self.settings.max_iterations - (len(self.history) - 1)
         limit = Status.MAX_ITERATIONS, f"after {self.settings.max_iterations} iterations"
         if left <= 0:
             return limit
-        self.program.relax(t)
         self.end, self.calls, first = None, 0, len(self.history)
+        exact = self.settings.hessian == "exact"
+        point, pins = self.program.point(self.last.z), None
+        if not t:
+            if self.unseen is None:
+                self.unseen = unseen(self.problem, point, self.program.scales)
+            pins = np.sqrt(_PINNED * self.history[-1].total) * self.unseen
+        self._set(Program(self.problem, point, exact, t, self.program.sizes, held, pins))
+        self.loose = t > 0
         functions = Functions(self.program, self.watch)
         observer = Observer(self.program, self._see)
-        solver = ca.nlpsol("ipopt", "ipopt", functions.nlp, self._options(functions, observer, left, warm))
+        solver = ca.nlpsol("ipopt", "ipopt", functions.nlp, self._options(functions, observer, left))
         (lower, upper), (below, above) = self.program.box, self.program.bounds
         given = {"x0": self.last.z, "lbx": lower, "ubx": upper, "lbg": below, "ubg": above}
-        if warm:
-            given |= {"lam_x0": self.last.bounds, "lam_g0": self.last.rows}
         try:
             solver(**given)
         except KeyboardInterrupt:
@@ -194,7 +238,7 @@ class _Run:
         status, detail = _ENDS.get(word, (Status.STALLED, f"IPOPT: {word}"))
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
 
-    def _options(self, functions: Functions, observer: Observer, left: int, warm: bool) -> dict[str, Any]:
+    def _options(self, functions: Functions, observer: Observer, left: int) -> dict[str, Any]:
         options: dict[str, Any] = {
             **functions.options,
             "iteration_callback": observer,
@@ -214,11 +258,11 @@ class _Run:
             "ipopt.bound_mult_init_method": "mu-based",
             "ipopt.mu_min": 1e-16,
             "ipopt.bound_relax_factor": 0.0,
+            "ipopt.slack_bound_push": _PUSH,
+            "ipopt.slack_bound_frac": _PUSH,
             "ipopt.tol": 1e-12,
             "ipopt.acceptable_tol": 1e-9,
         }
-        if warm:
-            options |= {"ipopt.warm_start_init_point": "yes", "ipopt.mu_init": 1e-2 * _BARRIER}
         return options
 
     def _damp(self, first: int, stats: dict[str, Any]) -> None:
@@ -237,6 +281,9 @@ class _Run:
             return True
         began = time.perf_counter()
         try:
+            below, above = self.program.bounds
+            # On the way IPOPT's multipliers of inequalities may have a sign that no bound gives them.
+            rows = np.clip(rows, np.where(np.isfinite(below), -np.inf, 0.0), np.where(np.isfinite(above), np.inf, 0.0))
             return self._look(_Iterate(z, bounds, rows), call)
         except KeyboardInterrupt:
             self.watch.interrupted = True
@@ -274,6 +321,10 @@ class _Run:
         others = self.program.lengths(here.z, hard=True) * np.linalg.norm(here.rows)
         scales = np.where(self.lengths > 0, 2 * np.sqrt(cost) * self.lengths, others)
         cosine = float(np.max(np.abs(slopes) / np.where(scales > 0, scales, np.inf), initial=0.0))
+        if self.loose:
+            met = np.max(np.abs(self.program.violations(here.z)), initial=0.0) <= _LOOSE
+            near = met and cosine <= _LOOSE and abs(before - cost) <= _LOOSE * cost
+            return (Status.CONVERGED, "near enough to a relaxed problem's solution") if near else None
         if cosine > _SMALL_COSINE or not self._settled(cost):
             return None
         if cosine <= settings.gradient_tolerance:
@@ -291,7 +342,9 @@ class _Run:
         lower, upper = program.box
         slack = np.where(here.bounds > 0, upper - here.z, here.z - lower)
         worth = np.abs(here.bounds[here.bounds != 0] * slack[here.bounds != 0])
-        barrier = float(np.sum(worth[np.isfinite(worth)]))
+        values, (below, above) = program.constraints(here.z), program.bounds
+        pushed = np.abs(here.rows * np.where(here.rows > 0, above - values, values - below))
+        barrier = float(np.sum(worth[np.isfinite(worth)]) + np.sum(pushed[np.isfinite(pushed) & (below < above)]))
         return abs(float(here.rows @ violations)) <= _OFF * cost and barrier <= _BARRIER_OFF * cost
 
     # --- the answer ---
@@ -329,8 +382,22 @@ class _Run:
         return moved
 
 
+_PINNED = 1e-6
+"""Share of the cost by which it grows if a parameter that is not seen moves by its own size."""
+_TOLD = 1e-4
+"""Mean product of a pair's members, each over its size, that tells who is zero."""
+_WIDEST, _LAST = 1e-3, 1e-7
+"""Products of relaxed pairs at the first, and where they tell it, too."""
+_QUICK, _FAST, _SLOW = 6, 1e-3, 1e-1
+"""They fall to a thousandth of themselves after at most so many iterations, else to a tenth."""
+_LOOSE = 1e-4
+"""Share of the cost, and of the rows' units, to which a relaxed problem is solved on the way."""
+_WORTH = 1e-9
+"""A member of a pair is let go if, moved by its own size, it promises more than this share of the cost."""
 _BARRIER = 1e-8
 """Share of the cost at the start that the barrier begins with."""
 _TINY = 1e-100
+_PUSH = 1e-8
+"""A row's value may be so near to its bound at the start: pairs that are held were solved for before."""
 _NEAR = 1e-2
 """Share of its magnitude within which a parameter may be set on its bound."""

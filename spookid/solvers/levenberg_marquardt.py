@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -66,6 +67,7 @@ _COMPILERS = 4
 class LevenbergMarquardt:
     """Settings; all tolerances are free of units."""
 
+    name: ClassVar[str] = "lm"
     max_iterations: int = 100
     """Accepted steps at the most."""
     gradient_tolerance: float = 1e-9

@@ -7,7 +7,7 @@ Jacobians are the transcription's own; the chart's derivative T turns their tang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from spookid.factor import Factor, Group
 from spookid.kernels import Array, Kernel, contiguous
-from spookid.solvers.relaxation import Relaxation
-from spookid.solvers.roles import Mask, Pairs, Role, role_of
+from spookid.solvers.roles import Mask, Pairs, Relaxed, Role, role_of
 from spookid.transcription import Point, Transcription
 
 Indices = NDArray[np.int64]
@@ -41,6 +40,21 @@ class Place:
     """Where its Jacobian can differ from zero, (rows, columns)."""
 
 
+_ROUNDING = 1e-13
+"""Share of a factor's largest derivative that may be rounding."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Pairs of which one member each is held at zero."""
+
+    pairs: int
+    biactive: int
+    """Pairs of which both members are zero."""
+    wrong: int
+    """Biactive pairs whose held member the objective would have let go: there the point is not strongly stationary."""
+
+
 class _Last(Generic[V]):
     """The value at the last z only: a solver asks for several things at one point."""
 
@@ -60,11 +74,25 @@ class Program:
     """minimise o(z) subject to lower ≤ c(z) ≤ upper; gradients and Jacobian are exact, the Hessian as asked.
 
     Args:
+        t: a b of relaxed pairs, over their sizes; 0 to hold one member of each pair at zero.
+        sizes: of the members of pairs, for each factor of pairs along each chain; None: typical ones.
+        held: for each factor of pairs along each chain, True where it is the first member; None: the smaller.
+        pins: (k, n_p); |pins (θ − θ_start)/scales|² stands in the objective beside the factors, for directions of the
+            parameters that nothing else determines.
         exact: True for the Hessian of the Lagrangian; False for Gauss–Newton's, which takes residuals and hard rows as
-            linear. Neither drops the curvature of a relaxation.
+            linear.
     """
 
-    def __init__(self, problem: Transcription, start: Point, relaxation: Relaxation, exact: bool) -> None:
+    def __init__(
+        self,
+        problem: Transcription,
+        start: Point,
+        exact: bool,
+        t: float = 0.0,
+        sizes: Sequence[Array] | None = None,
+        held: Sequence[Mask] | None = None,
+        pins: Array | None = None,
+    ) -> None:
         self.problem, self.start, self._exact = problem, start, exact
         self._width = problem.manifold.tangent
         self._firsts = np.cumsum([0, *(chain.steps * self._width for chain in problem.chains)])
@@ -77,7 +105,8 @@ class Program:
         self._chart = Kernel(ca.Function("chart", [x, d], [problem.manifold.chart(x, d)]), 2)
         tangent = ca.densify(problem.manifold.chart_tangent(d))
         self._tangent = Kernel(ca.Function("chart_tangent", [d], [tangent]), 1)
-        self.places = self._placed(relaxation)
+        self._pins = np.zeros((0, len(problem.names))) if pins is None else pins
+        self.places = self._placed(t, iter(sizes or ()), iter(held or ()))
 
     # --- unknowns ---
 
@@ -100,11 +129,16 @@ class Program:
 
     @cached_property
     def _used(self) -> NDArray[np.bool_]:
-        """True for unknowns that some factor's residual depends on, (size,)."""
-        used = np.zeros(self.size, dtype=bool)
-        for place in self.places:
-            used[place.columns[:, np.any(place.structure, axis=0)]] = True
-        return used
+        """True for unknowns that move some factor's residual at the start by more than rounding, (size,).
+
+        Multipliers of a plane mechanism's joints that push out of the plane do not.
+        """
+        moved = np.zeros(self.size)
+        for place, J in zip(self.places, self.jacobians(self.origin), strict=True):
+            largest = np.max(np.abs(J), axis=2, initial=0.0)
+            seen = largest > _ROUNDING * np.max(largest, initial=0.0)
+            moved += np.bincount(place.columns.ravel(), seen.ravel(), self.size)
+        return np.asarray(moved > 0)
 
     def point(self, z: Array) -> Point:
         """What z stands for."""
@@ -125,7 +159,7 @@ class Program:
 
     # --- factors ---
 
-    def _placed(self, relaxation: Relaxation) -> tuple[Place, ...]:
+    def _placed(self, t: float, sizes: Iterator[Array], held: Iterator[Mask]) -> tuple[Place, ...]:
         places: list[Place] = []
         first = 0
         residuals = self.problem.residuals(self.start)
@@ -133,7 +167,8 @@ class Program:
         for c in range(len(self.problem.chains)):
             for f, factor in enumerate(self.problem.factors):
                 J = self.problem.linearize_factor(factor, self.start, c).matrix[:, :-1]
-                role = role_of(factor, residuals[c][f], J, relaxation)
+                own = (next(sizes, None), next(held, None)) if factor.pairs else (None, None)
+                role = role_of(factor, residuals[c][f], J, t, *own)
                 wanted = role.bounds()[0] > -np.inf
                 wanted |= role.bounds()[1] < np.inf
                 rows = np.where(wanted, first + np.cumsum(wanted).reshape(wanted.shape) - 1, -1)
@@ -153,12 +188,6 @@ class Program:
         windows = [starts + self._width * offset + np.arange(self._width) for offset in factor.variables]
         parameters = np.tile(self._firsts[-1] + np.arange(len(self.problem.names)), (count, 1))
         return np.hstack([*windows, parameters])
-
-    def relax(self, t: float) -> None:
-        """Set the relaxation's parameter."""
-        for place in self.places:
-            if isinstance(place.role, Pairs):
-                place.role.t = t
 
     @property
     def bounds(self) -> tuple[Array, Array]:
@@ -202,11 +231,17 @@ class Program:
 
     def objective(self, z: Array) -> float:
         """o(z)."""
-        return sum(place.role.objective(r) for place, r in zip(self.places, self._own(z), strict=True))
+        pinned = float(np.sum(self._pinned(z) ** 2))
+        return pinned + sum(place.role.objective(r) for place, r in zip(self.places, self._own(z), strict=True))
+
+    def _pinned(self, z: Array) -> Array:
+        first = self._firsts[-1]
+        return np.asarray(self._pins @ (z[first:] - self.start.parameters / self.scales))
 
     def gradient(self, z: Array) -> Array:
         """∂o/∂z, (size,)."""
         total = np.zeros(self.size)
+        total[self._firsts[-1] :] = 2 * self._pins.T @ self._pinned(z)
         for place, r, J in zip(self.places, self._own(z), self.jacobians(z), strict=True):
             share = np.matmul(J, place.role.slope(r)[:, :, None])[:, :, 0]
             total += np.bincount(place.columns.ravel(), share.ravel(), self.size)
@@ -245,6 +280,7 @@ class Program:
                 local = second if local is None else local + second
             if local is not None:
                 values.append(local[:, self._dense(place)].ravel())
+        values.append(2 * weight * (self._pins.T @ self._pins)[self._corner])
         sparsity, places = self._hessian_order
         weights: Array = np.concatenate([np.zeros(0), *values])
         return np.asarray(np.bincount(places, weights, sparsity.nnz()), dtype=np.float64)
@@ -295,8 +331,15 @@ class Program:
                 continue
             i, j = np.nonzero(self._dense(place))
             keys.append((place.columns[:, j] * self.size + place.columns[:, i]).ravel())
+        i, j = self._corner
+        keys.append((self._firsts[-1] + j) * self.size + self._firsts[-1] + i)
         unique, places = np.unique(_joined(keys), return_inverse=True)
         return _sparsity(self.size, self.size, unique % self.size, unique // self.size), places
+
+    @property
+    def _corner(self) -> tuple[Indices, Indices]:
+        """Rows and columns of the pinned parameters' upper triangle; empty if there are none."""
+        return np.triu_indices(len(self.problem.names) if len(self._pins) else 0)
 
     def _nothing(self, place: Place) -> tuple[Array, Array, float, Array]:
         count, n = place.columns.shape
@@ -317,8 +360,32 @@ class Program:
 
     @property
     def paired_rows(self) -> list[Indices]:
-        """Constraint rows of each relaxed pairs factor."""
-        return [place.rows for place in self.places if isinstance(place.role, Pairs)]
+        """Constraint rows of each factor of pairs."""
+        return [place.rows for place in self.places if place.factor.pairs]
+
+    @property
+    def sizes(self) -> list[Array]:
+        """Of the members of pairs, for each factor of pairs along each chain."""
+        return [place.role.scales for place in self.places if isinstance(place.role, (Pairs, Relaxed))]
+
+    def held(self, z: Array, multipliers: Array, nothing: float, worth: float) -> tuple[list[Mask], Held]:
+        """Which members to hold next where one of each pair is held, and what the pairs are like at z.
+
+        Of a pair whose members are both zero the one that is held is let go if the objective falls by more than
+        ``worth`` with its own unit, and the other one is held.
+
+        Args:
+            nothing: below this share of its size a member is zero.
+        """
+        next_held, pairs, biactive, wrong = [], 0, 0, 0
+        for place, r in zip(self.places, self._own(z), strict=True):
+            if isinstance(role := place.role, Pairs):
+                both = np.all(np.abs(np.stack(np.hsplit(r / role.scales, 2))) <= nothing, axis=0)
+                push = np.where(role.first, *np.hsplit(multipliers[place.rows], 2))
+                leaves = both & (push > worth)
+                next_held.append(role.first ^ leaves)
+                pairs, biactive, wrong = pairs + both.size, biactive + int(both.sum()), wrong + int(leaves.sum())
+        return next_held, Held(pairs, biactive, wrong)
 
     def costs(self, z: Array) -> dict[Group, float]:
         """Of the soft factors."""
@@ -327,6 +394,7 @@ class Program:
     def lengths(self, z: Array, hard: bool = False) -> Array:
         """Norm of each unknown's column of the Jacobian of the soft factors, or of the others, (size,)."""
         total = np.zeros(self.size)
+        total[self._firsts[-1] :] = np.sum(self._pins**2, axis=0) * (not hard)
         for place, J in zip(self.places, self.jacobians(z), strict=True):
             if (place.factor.hard or place.factor.pairs) is hard:
                 total += np.bincount(place.columns.ravel(), np.einsum("kcr,kcr->kc", J, J).ravel(), self.size)
@@ -341,6 +409,15 @@ class Program:
                 smaller.append(np.max(np.abs(np.minimum(a, b)), initial=0.0))
                 product.append(np.max(np.abs(a * b), initial=0.0))
         return max(smaller, default=np.nan), max(product, default=np.nan)
+
+    def products(self, z: Array) -> float:
+        """Mean of |a b| over all pairs, each member over its size."""
+        sizes = [
+            np.abs(np.prod(np.stack(np.hsplit(r / place.role.scales, 2)), axis=0)).ravel()
+            for place, r in zip(self.places, self._own(z), strict=True)
+            if isinstance(place.role, (Pairs, Relaxed))
+        ]
+        return float(np.mean(np.concatenate(sizes)))
 
     def violations(self, z: Array) -> Array:
         """How far each row is outside its bounds, signed."""

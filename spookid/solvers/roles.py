@@ -1,4 +1,4 @@
-"""What a factor does in a nonlinear program: a share of the objective, equality rows, or relaxed pairs.
+"""What a factor does in a nonlinear program: a share of the objective, equality rows, or pairs with one member held.
 
 Each role sees one factor's residuals r (count, rows) and transposed Jacobians J (count, columns, rows) along a chain.
 """
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from spookid.factor import Factor
 from spookid.kernels import Array
-from spookid.solvers.relaxation import Jet, Relaxation
 
 Mask = NDArray[np.bool_]
 
@@ -127,106 +126,133 @@ class Hard:
         return None
 
 
-@dataclass(eq=False)
-class Pairs:
-    """(a, b) = r with 0 ≤ a ⟂ b ≥ 0, relaxed."""
+@dataclass(frozen=True, eq=False)
+class Relaxed:
+    """(a, b) = r with a + b − √(a² + b² + 2t) = 0, that is a, b > 0 and a b = t (Fischer 1992; Kanzow 1996)."""
 
-    relaxation: Relaxation
     scales: Array
     """Typical size of each row, (rows,)."""
     count: int
-    t: float = 1.0
-    """The relaxation's parameter, which the solver lowers."""
+    t: float
 
-    def _scaled(self, r: Array) -> tuple[Array, Array]:
+    def _scaled(self, r: Array) -> tuple[Array, Array, Array]:
+        """a, b and the root."""
         a, b = np.hsplit(r / self.scales, 2)
-        return a, b
-
-    def _rows(self, r: Array) -> Jet:
-        return self.relaxation.rows(*self._scaled(r), self.t)
-
-    def _objective(self, r: Array) -> Jet:
-        return self.relaxation.objective(*self._scaled(r), self.t)
+        return a, b, np.sqrt(a * a + b * b + 2 * self.t)
 
     def bounds(self) -> tuple[Array, Array]:
-        """Of the relaxation."""
-        m = len(self.scales) // 2
-        sides = np.array(self.relaxation.bounds(self.t))
-        lower, upper = (np.tile(np.repeat(side, m), (self.count, 1)) for side in sides.T)
-        return lower, upper
+        """Zero."""
+        zero = np.zeros((self.count, len(self.scales) // 2))
+        return zero, zero
 
     def objective(self, r: Array) -> float:
-        """Of the relaxation."""
-        return float(np.sum(self._objective(r).value))
+        """None."""
+        return 0.0
 
     def slope(self, r: Array) -> Array:
-        """Of the relaxation."""
-        jet = self._objective(r)
-        return np.hstack([jet.a.sum(axis=0), jet.b.sum(axis=0)]) / self.scales
+        """None."""
+        return np.zeros_like(r)
 
     def constraints(self, r: Array) -> Array:
-        """The first function of every pair, then the second."""
-        return np.hstack(list(self._rows(r).value))
+        """One of every pair."""
+        a, b, root = self._scaled(r)
+        # a + b − root cancels where one of them is large.
+        away = a + b > 0
+        return np.where(away, 2 * (a * b - self.t) / np.where(away, a + b + root, 1.0), a + b - root)
 
     def constraint_slopes(self, r: Array, J: Array) -> Array:
         """By the chain rule."""
-        jet, (A, B) = self._rows(r), self._halves(J)
-        return np.concatenate([a[:, None] * A + b[:, None] * B for a, b in zip(jet.a, jet.b, strict=True)], axis=2)
-
-    def _halves(self, J: Array) -> tuple[Array, Array]:
-        m = len(self.scales) // 2
-        scaled = J / self.scales
-        return scaled[:, :, :m], scaled[:, :, m:]
+        (a, b, root), (A, B) = self._scaled(r), np.split(J / self.scales, 2, axis=2)
+        return np.asarray((1 - a / root)[:, None] * A + (1 - b / root)[:, None] * B)
 
     def pattern(self, structure: Mask) -> Mask:
         """Of both members."""
         a, b = np.vsplit(structure, 2)
-        return np.vstack([a | b] * len(self.relaxation.bounds(self.t)))
+        return np.asarray(a | b)
 
     def multipliers(self, r: Array, weight: float, given: Array) -> Array:
         """By the chain rule."""
-        rows, objective = self._rows(r), self._objective(r)
-        shares = self._shares(given, len(rows.value))
-        return (
-            np.hstack(
-                [
-                    weight * np.sum(o, axis=0) + np.sum(shares * c, axis=0)
-                    for o, c in ((objective.a, rows.a), (objective.b, rows.b))
-                ]
-            )
-            / self.scales
-        )
-
-    def _shares(self, given: Array, k: int) -> Array:
-        return given.reshape(self.count, k, -1).transpose(1, 0, 2)
+        a, b, root = self._scaled(r)
+        return np.hstack([given * (1 - a / root), given * (1 - b / root)]) / self.scales
 
     def curvature(self, r: Array, J: Array, weight: float, given: Array) -> Array:
-        """Of the relaxation, a and b taken as linear."""
-        rows, objective = self._rows(r), self._objective(r)
-        shares = self._shares(given, len(rows.value))
-        A, B = self._halves(J)
-        aa, ab, bb = (
-            weight * np.sum(o, axis=0) + np.sum(shares * c, axis=0)
-            for o, c in ((objective.aa, rows.aa), (objective.ab, rows.ab), (objective.bb, rows.bb))
-        )
-        left = A * aa[:, None] + B * ab[:, None]
-        right = A * ab[:, None] + B * bb[:, None]
+        """That of the root, a and b taken as linear."""
+        (a, b, root), (A, B) = self._scaled(r), np.split(J / self.scales, 2, axis=2)
+        share = (given / root**3)[:, None]
+        aa, ab, bb = (b * b + 2 * self.t)[:, None], (a * b)[:, None], (a * a + 2 * self.t)[:, None]
+        left, right = share * (ab * B - aa * A), share * (ab * A - bb * B)
         return np.asarray(np.matmul(left, A.transpose(0, 2, 1)) + np.matmul(right, B.transpose(0, 2, 1)))
 
 
-def role_of(factor: Factor, r: Array, J: Array, relaxation: Relaxation) -> Role:
-    """The role of a factor, given its residuals and Jacobians at the start."""
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """(a, b) = r with one member of each pair held at zero and the other not negative."""
+
+    scales: Array
+    """Typical size of each row, (rows,)."""
+    first: Mask
+    """True where it is a that is held, (count, rows/2)."""
+
+    def bounds(self) -> tuple[Array, Array]:
+        """Zero, and above zero for who is not held."""
+        upper = np.where(np.hstack([self.first, ~self.first]), 0.0, np.inf)
+        return np.zeros_like(upper), upper
+
+    def objective(self, r: Array) -> float:
+        """None."""
+        return 0.0
+
+    def slope(self, r: Array) -> Array:
+        """None."""
+        return np.zeros_like(r)
+
+    def constraints(self, r: Array) -> Array:
+        """a and b over their sizes."""
+        return r / self.scales
+
+    def constraint_slopes(self, r: Array, J: Array) -> Array:
+        """Those of a and b."""
+        return J / self.scales
+
+    def pattern(self, structure: Mask) -> Mask:
+        """Its own."""
+        return structure
+
+    def multipliers(self, r: Array, weight: float, given: Array) -> Array:
+        """As given."""
+        return given / self.scales
+
+    def curvature(self, r: Array, J: Array, weight: float, given: Array) -> None:
+        """None."""
+        return None
+
+
+def role_of(factor: Factor, r: Array, J: Array, t: float, sizes: Array | None, first: Mask | None) -> Role:
+    """The role of a factor, given its residuals and Jacobians at the start.
+
+    Args:
+        t: a b of relaxed pairs, over their sizes; 0 to hold one member of each.
+        sizes: of the members of pairs, (rows,); typical ones if they are None.
+        first: which members of pairs are held, (count, rows/2); the smaller ones if they are None.
+    """
     if factor.pairs:
-        return Pairs(relaxation, typical(r), len(r))
+        scales = typical(r) if sizes is None else sizes
+        if t > 0:
+            return Relaxed(scales, len(r), t)
+        a, b = np.hsplit(r / scales, 2)
+        return Pairs(scales, np.asarray(a < b) if first is None else first)
     if factor.hard:
         return Hard(len(factor.rows), independent(J))
     return Soft(len(r))
 
 
 def typical(r: Array) -> Array:
-    """Root mean square of each row over the steps; 1 where it is zero, (rows,)."""
-    size = np.sqrt(np.mean(r**2, axis=0))
-    return np.where(size > 0, size, 1.0)
+    """Root mean square of all first members and of all second ones, at each row, (rows,); 1 where it is zero.
+
+    A member that is zero throughout, such as a slip that never turns, so has the size of those that are not.
+    """
+    sizes = np.sqrt([np.mean(half**2) for half in np.hsplit(r, 2)])
+    return np.repeat(np.where(sizes > 0, sizes, 1.0), r.shape[1] // 2)
 
 
 _REDUNDANT = 1e-8
@@ -236,13 +262,13 @@ _REDUNDANT = 1e-8
 def independent(J: Array) -> Mask:
     """A largest set of independent rows of every step, (count, rows), from transposed Jacobians (count, columns, rows).
 
-    Gram–Schmidt with the longest remaining row first, all steps at once; a row that is zero throughout is kept.
+    Gram–Schmidt with the longest remaining row first, all steps at once; a row that is zero at every step is kept.
     """
     rest = J.copy()
     count, _, rows = J.shape
     squares = np.einsum("kcr,kcr->kr", J, J)
     longest = np.max(squares, axis=1, initial=0.0)
-    kept: Mask = squares == 0
+    kept: Mask = np.broadcast_to(np.all(squares == 0, axis=0), squares.shape).copy()
     steps = np.arange(count)
     for _ in range(rows):
         squares = np.where(kept, -1.0, np.einsum("kcr,kcr->kr", rest, rest))

@@ -43,10 +43,10 @@ class DryFriction:
         """Unknowns of each step: none, z, or (z, σ)."""
         return {"smooth": 0, "exact": 1, "mpcc": 2}[self.form] * len(rubbing(model))
 
-    def start(self, model: Model, slips: Array) -> Array:
-        """Unknowns (N, n) from relative slips s/w of all hinges, (N, n_j)."""
+    def start(self, model: Model, slips: Array, sharpness: float) -> Array:
+        """Unknowns (N, n) from relative slips s/w of all hinges, (N, n_j); below ``sharpness`` a hinge sticks."""
         relative = slips[:, rubbing(model)]
-        parts = [-np.clip(relative, -1.0, 1.0), np.maximum(relative, 0.0)]
+        parts = [-np.clip(relative / sharpness, -1.0, 1.0), np.maximum(relative, 0.0)]
         return np.hstack(parts)[:, : self.unknowns(model)]
 
     def bounds(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX) -> ca.SX:

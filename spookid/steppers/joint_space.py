@@ -66,14 +66,14 @@ class JointSpace:
         sides = [model.configuration.difference(a, b) for a, b in ((q, q_before), (q_after, q))]
         return {0: before, 1: here, 2: after}, q, (sides[0] + sides[1]) / (2 * settings.step)
 
-    def start(self, model: Model, states: Array, angles: Array, slips: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles and relative slips s/w of all
-        hinges, (N, n_j)."""
+    def start(self, model: Model, states: Array, angles: Array, friction: Array) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles of all hinges, (N, n_j), and the
+        unknowns of the friction law, (N, n)."""
         joints = JointCoordinates(model)
         tree = angles[:, [model.joints.index(joint) for joint in joints.tree]]
         poses = [states[:, 7 * i : 7 * i + 7] for i in (model.bodies.index(body) for body in joints.roots)]
         cut = np.zeros((len(states), _CUT * len(joints.cut)))
-        return np.hstack([tree, *poses, cut, self.law.start(model, slips)])
+        return np.hstack([tree, *poses, cut, friction])
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b), from poses q: v_k is the mean of both sides, extrapolated at the ends."""

@@ -110,10 +110,10 @@ class Spook:
         """q (7 n_b,) of the unknowns of one step."""
         return x[: model.configuration.ambient]
 
-    def start(self, model: Model, states: Array, angles: Array, slips: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles and relative slips s/w of all
-        hinges, (N, n_j)."""
-        return np.hstack([states, np.zeros((len(states), self._multipliers(model))), self.law.start(model, slips)])
+    def start(self, model: Model, states: Array, angles: Array, friction: Array) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles of all hinges, (N, n_j), and the
+        unknowns of the friction law, (N, n)."""
+        return np.hstack([states, np.zeros((len(states), self._multipliers(model))), friction])
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b), from the unknowns."""

@@ -101,11 +101,11 @@ class Variational:
         """q (7 n_b,) of the unknowns of one step."""
         return x[: model.configuration.ambient]
 
-    def start(self, model: Model, states: Array, angles: Array, slips: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles and relative slips s/w of all
-        hinges, (N, n_j)."""
+    def start(self, model: Model, states: Array, angles: Array, friction: Array) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles of all hinges, (N, n_j), and the
+        unknowns of the friction law, (N, n)."""
         multipliers = np.zeros((len(states), ROWS * len(model.joints)))
-        return np.hstack([states[:, : model.configuration.ambient], multipliers, self.law.start(model, slips)])
+        return np.hstack([states[:, : model.configuration.ambient], multipliers, friction])
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b), from poses q: v_k is the mean of both sides, extrapolated at the ends."""

@@ -1,0 +1,178 @@
+"""The way to dry friction that sticks, and to noise for those who do not estimate it.
+
+Noise in the data says little about who sticks when; the smooth motion much. So a fit of friction that sticks begins
+with a smooth one, which finds the noise too, and follows it while the width of the law shrinks, each fit starting where
+the last has ended, until what still creeps is a hundred-thousandth of the joint's speed. There it is plain who sticks.
+(Allgower and Georg, Numerical Continuation Methods, 1990; a smooth law that is sharp at once stalls.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spookid.fitting import Start, fit
+from spookid.notices import SMOOTHER, ranked
+from spookid.problem import Problem
+from spookid.solution import Solution
+from spookid.solvers.ipopt import Ipopt
+from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
+from spookid.solvers.status import Status
+from spookid.steppers.variational import Variational
+
+SHARPNESS = (1e-1, 1e-2, 1e-3)
+"""Shares of the friction widths, one fit after another."""
+_OTHER = (1e-1, 1.0)
+"""Shares within which a hinge sticks in other starts, where the first leads to a worse fit than the smooth one."""
+_WORSE = 1.01
+"""Share of the smooth fit's cost above which one of friction that sticks is worse."""
+_SOFT = 100.0
+"""State weight of fits that lead to hard dynamics."""
+_SHARPENING = 15
+"""Iterations of a fit on the way at the most: it only has to lead on."""
+
+
+@dataclass(eq=False)
+class _Way:
+    """The fits so far."""
+
+    problem: Problem
+    solver: LevenbergMarquardt | Ipopt
+    callback: Callback | None
+    found: Solution | None
+    """Where the next fit starts."""
+    noise: Solution | None
+    """Whose noise they keep."""
+    done: Solution | None = None
+    """The last fit, with the history and the times of all."""
+
+    def go(self, problem: Problem, solver: LevenbergMarquardt | Ipopt, sharpness: float = 1.0) -> bool:
+        """One fit from the last one; False if it is interrupted."""
+        start = Start(self.found, {} if self.done else problem.initial, self.noise, sharpness)
+        before = self.done.iterations if self.done else 0
+        self.found = fit(problem, solver, counting(self.callback, before), start).told()
+        self.done = self.found if self.done is None else joined(self.done, self.found)
+        if problem.dynamics == "estimated" and self.noise is None:
+            self.noise = self.found
+        return self.found.status is not Status.INTERRUPTED
+
+    def smoothly(self, problem: Problem, sharpness: float = 1.0) -> bool:
+        """The same by Levenberg–Marquardt, on the way."""
+        threads = self.solver.threads if isinstance(self.solver, LevenbergMarquardt) else 1
+        most, sharp = self.solver.max_iterations, sharpness < 1
+        most = min(most, _SHARPENING) if sharp else most
+        return self.go(problem, LevenbergMarquardt(max_iterations=most, newton=not sharp, threads=threads), sharpness)
+
+    @property
+    def answer(self) -> Solution:
+        """The last fit as one of the problem."""
+        assert self.done is not None
+        problem = self.problem
+        return replace(self.done, backend=self.solver.name, stepper=problem.stepper.name, friction=problem.friction)
+
+
+def is_staged(problem: Problem, backend: str) -> bool:
+    """True if a problem is approached in stages."""
+    return _sticks(problem) or (problem.dynamics == "estimated" and backend == "ipopt")
+
+
+def approached(
+    problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, known: Solution | None
+) -> Solution:
+    """The solution by all stages, or by those that a solution which is known leaves."""
+    estimated = problem.dynamics == "estimated"
+    usable = known if known is not None and (not estimated or known.normaliser is not None) else None
+    way = _Way(problem, solver, callback, usable, usable if estimated else None)
+    if _sticks(problem):
+        _approach(way)
+    elif way.found or way.smoothly(problem):
+        way.go(problem, solver)
+    return way.answer
+
+
+def _approach(way: _Way) -> None:
+    """Fits of ever sharper friction, then those of friction that sticks.
+
+    At first joints are rigid: stiff ones, or multipliers that start from nothing, only make it harder; but noise that
+    is estimated is that of the stepper. Where the dynamics are to be hard a motion that sticks at the wrong time is far
+    off at all later ones, so with exact friction they are soft until the last.
+    """
+    problem, known = way.problem, way.found
+    soft = problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
+    width = None if problem.friction == "exact" else problem.friction_width
+    smooth = soft.with_(friction="smooth", friction_width=width)
+    begun = smooth if problem.dynamics == "estimated" else smooth.with_(stepper=Variational())
+    if known is None and not way.smoothly(begun):
+        return
+    if known is not None and known.friction != "smooth":
+        way.go(problem, way.solver, SHARPNESS[-1])
+        return
+    if known is None and begun.stepper != smooth.stepper and not way.smoothly(smooth):
+        return
+    sharpness = _sharpened(way, smooth)
+    smoothed = way.found if soft is problem else None
+    if soft is not problem and problem.friction == "exact" and not way.smoothly(soft, sharpness):
+        return
+    if way.go(problem, way.solver, sharpness) and smoothed is not None:
+        _compared(way, smoothed)
+
+
+def _sharpened(way: _Way, smooth: Problem) -> float:
+    """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none."""
+    reached = 1.0
+    for sharpness in SHARPNESS:
+        before = way.found
+        assert before is not None
+        if not (way.smoothly(smooth, sharpness) and way.found and way.found.cost.total <= _WORSE * before.cost.total):
+            way.found = before
+            break
+        reached = sharpness
+    return reached
+
+
+def _compared(way: _Way, smoothed: Solution) -> None:
+    """Other starts if friction that sticks fits worse than the smooth one does, and the best of all."""
+    best = way.answer
+    for sharpness in _OTHER:
+        if not _is_worse(best, smoothed):
+            break
+        way.found = smoothed
+        if not way.go(way.problem, way.solver, sharpness):
+            return
+        best = min(best, way.answer, key=lambda s: (s.status is not Status.CONVERGED, s.cost.total))
+    told = [_worse(best, smoothed)] if _is_worse(best, smoothed) else []
+    way.done = replace(best, times=way.answer.times, notices=ranked([*best.notices, *told]))
+
+
+def _is_worse(solution: Solution, smoothed: Solution) -> bool:
+    return solution.status is not Status.CONVERGED or solution.cost.total > _WORSE * smoothed.cost.total
+
+
+def _worse(solution: Solution, smoothed: Solution) -> str:
+    """Where a better answer lies."""
+    cost, smooth = solution.cost.total, smoothed.cost.total
+    if cost > _WORSE * smooth:
+        return (
+            f"{SMOOTHER}: its cost is {100 * (1 - smooth / cost):.2g} % lower. Friction that sticks acts at the end of "
+            "each step, an error of first order, and has several minima; take a smaller step, or friction 'smooth'."
+        )
+    return (
+        f"{SMOOTHER} in that it converges: friction 'smooth' has a cost of {smooth:.4g}, where this fit was left "
+        f"at {cost:.4g}."
+    )
+
+
+def _sticks(problem: Problem) -> bool:
+    return problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
+
+
+def counting(callback: Callback | None, done: int) -> Callback | None:
+    """A callback that goes on counting iterations."""
+    return None if callback is None else lambda i: callback(replace(i, iteration=i.iteration + done))
+
+
+def joined(first: Solution, second: Solution) -> Solution:
+    """The second of two solves with the history and the times of both."""
+    later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
+    return replace(second, history=(*first.history, *later), times=first.times + second.times)

@@ -1,0 +1,180 @@
+"""Does every way to solve a problem end at the same answer? ``python tests/benchmarks/doors.py [PROBLEM ...]``
+
+Each problem is solved with every stepper, form of dry friction and backend that go together, as a user would: from its
+guesses, with what it leaves out at its default. Costs compare at one noise: that which the smooth fit has found, or the
+given weight. Dry friction that is smooth and dry friction that sticks are two laws; within each, ways are measured by
+the best of them.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"  # before NumPy loads its BLAS
+
+import argparse
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spookid import Problem, ProblemError, Solution, Spook, Variational
+from spookid.loading import load_problems
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = (ROOT / "problems", ROOT.parent / "shared" / "accept" / "problems")
+STEPPERS: dict[str, Any] = {"variational": Variational(), "spook": Spook(), "lifted": Spook(multipliers="lifted")}
+CLOSE, NEAR = 0.005, 0.5
+"""Share of the cost and of a standard error within which two answers are one."""
+
+
+class Door(NamedTuple):
+    """A form of dry friction and who solves it."""
+
+    backend: str
+    friction: str
+
+    @property
+    def sticks(self) -> bool:
+        return self.friction != "smooth"
+
+
+DOORS = (Door("lm", "smooth"), Door("ipopt", "smooth"), Door("lm", "exact"), Door("ipopt", "mpcc"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to solve one problem."""
+
+    problem: str
+    stepper: str
+    door: Door
+    solution: Solution | None
+    why: str
+    seconds: float
+
+    def distance(self, others: list[Row]) -> tuple[float, float]:
+        """Share of the cost and largest share of a standard error, from the best converged row of the same law."""
+        same = [r for r in others if r.door.sticks == self.door.sticks and r.converged]
+        if self.solution is None or not same:
+            return np.nan, np.nan
+        best = min((r.solution for r in same if r.solution), key=lambda s: s.cost.total)
+        pairs = [(self.solution[name], known) for name, known in best.parameters.items()]
+        apart = [abs(mine.estimate - known.estimate) / known.std_err for mine, known in pairs if known.std_err > 0]
+        return self.solution.cost.total / best.cost.total - 1, max(apart, default=0.0)
+
+    @property
+    def converged(self) -> bool:
+        return self.solution is not None and self.solution.status.value == "converged"
+
+    def cells(self, others: list[Row]) -> list[str]:
+        cost, apart = self.distance(others)
+        s = self.solution
+        known = [s.status.value, str(s.iterations), f"{s.cost.total:.7g}"] if s else [self.why, "", ""]
+        return [
+            self.problem,
+            self.stepper,
+            *self.door,
+            *known,
+            "" if np.isnan(cost) else f"{100 * cost:+.3f}%",
+            "" if np.isnan(apart) else f"{apart:.2g}",
+            f"{self.seconds:.1f} s",
+        ]
+
+
+HEADER = [
+    "problem",
+    "stepper",
+    "backend",
+    "friction",
+    "status",
+    "iterations",
+    "cost",
+    "over best",
+    "errors off",
+    "time",
+]
+
+
+def rows(name: str, problem: Problem, stepper: str, doors: list[Door], limit: float, most: int) -> list[Row]:
+    """Every way through a problem with one stepper."""
+    found: list[Row] = []
+    rubs = any(j.rubs for j in problem.model.joints)
+    for door in doors:
+        if rubs or not door.sticks:
+            found.append(row(name, problem, stepper, door, limit, most))
+            print(*found[-1].cells(found), sep="  ", file=sys.stderr, flush=True)
+    return found
+
+
+def row(name: str, problem: Problem, stepper: str, door: Door, limit: float, most: int) -> Row:
+    """One way, for so many seconds and iterations at the most."""
+    given: dict[str, Any] = {"stepper": STEPPERS[stepper], "friction": door.friction}
+    if not np.isfinite(problem.weight) or problem.dynamics == "estimated":
+        given |= {"step_correction": False, "estimator": "noise"}
+    began = time.perf_counter()
+    solution, why = None, ""
+    try:
+        with Deadline(limit):
+            solution = problem.with_(**given).solve(backend=door.backend, max_iterations=most)
+    except ProblemError as error:
+        why = f"refused: {error}"
+    except (ArithmeticError, ValueError, RuntimeError, KeyboardInterrupt) as error:
+        why = f"{type(error).__name__}: {error}"
+    return Row(name, stepper, door, solution, why, time.perf_counter() - began)
+
+
+class Deadline:
+    """Interrupts what takes longer."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def everything(wanted: list[str]) -> Iterator[tuple[str, Problem]]:
+    """All problems whose file and name contain one of the words."""
+    for folder in FOLDERS:
+        for path in sorted(folder.glob("*.py")):
+            for name, problem in load_problems(path).items():
+                label = f"{path.stem}::{name}"
+                if not wanted or any(word in label for word in wanted):
+                    yield label, problem
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("problems", nargs="*", help="words that the names of the problems contain; all if none")
+    parser.add_argument("--steppers", default="variational,spook,lifted")
+    parser.add_argument("--doors", default=",".join(" ".join(door) for door in DOORS))
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for one solve at the most")
+    parser.add_argument("--iterations", type=int, default=150, help="for one solve at the most")
+    parser.add_argument("--markdown", type=Path, help="file to write the table to")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    lines = ["| " + " | ".join(HEADER) + " |", "|---" * len(HEADER) + "|"]
+    doors = [door for door in DOORS if " ".join(door) in given.doors.split(",")]
+    for name, problem in everything(given.problems):
+        for stepper in given.steppers.split(","):
+            found = rows(name, problem, stepper, doors, given.limit, given.iterations)
+            lines += ["| " + " | ".join(r.cells(found)) + " |" for r in found]
+    print("\n".join(lines))
+    if given.markdown:
+        given.markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
