@@ -23,8 +23,6 @@ from spookid.steppers.variational import Variational
 
 SHARPNESS = (1e-1, 1e-2, 1e-3)
 """Shares of the friction widths, one fit after another."""
-_OTHER = (1e-1, 1.0)
-"""Shares within which a hinge sticks in other starts, where the first leads to a worse fit than the smooth one."""
 _WORSE = 1.01
 """Share of the smooth fit's cost above which one of friction that sticks is worse."""
 _SOFT = 100.0
@@ -47,9 +45,11 @@ class _Way:
     done: Solution | None = None
     """The last fit, with the history and the times of all."""
 
-    def go(self, problem: Problem, solver: LevenbergMarquardt | Ipopt, sharpness: float = 1.0) -> bool:
+    def go(
+        self, problem: Problem, solver: LevenbergMarquardt | Ipopt, sharpness: float = 1.0, turns: bool = True
+    ) -> bool:
         """One fit from the last one; False if it is interrupted."""
-        start = Start(self.found, {} if self.done else problem.initial, self.noise, sharpness)
+        start = Start(self.found, {} if self.done else problem.initial, self.noise, sharpness, turns)
         before = self.done.iterations if self.done else 0
         self.found = fit(problem, solver, counting(self.callback, before), start).told()
         self.done = self.found if self.done is None else joined(self.done, self.found)
@@ -114,8 +114,10 @@ def _approach(way: _Way) -> None:
     smoothed = way.found if soft is problem else None
     if soft is not problem and problem.friction == "exact" and not way.smoothly(soft, sharpness):
         return
-    if way.go(problem, way.solver, sharpness) and smoothed is not None:
-        _compared(way, smoothed)
+    # Friction as at the end of a step, whether the hinge turned in it or not, has fewer minima.
+    through = way.go(problem, way.solver, sharpness, turns=False) and way.go(problem, way.solver, sharpness)
+    if through and smoothed is not None:
+        _compared(way, smoothed, sharpness)
 
 
 def _sharpened(way: _Way, smooth: Problem) -> float:
@@ -131,12 +133,10 @@ def _sharpened(way: _Way, smooth: Problem) -> float:
     return reached
 
 
-def _compared(way: _Way, smoothed: Solution) -> None:
-    """Other starts if friction that sticks fits worse than the smooth one does, and the best of all."""
+def _compared(way: _Way, smoothed: Solution, sharpness: float) -> None:
+    """A shorter way if friction that sticks fits worse than the smooth one does, and the better of both."""
     best = way.answer
-    for sharpness in _OTHER:
-        if not _is_worse(best, smoothed):
-            break
+    if _is_worse(best, smoothed):
         way.found = smoothed
         if not way.go(way.problem, way.solver, sharpness):
             return
@@ -154,8 +154,8 @@ def _worse(solution: Solution, smoothed: Solution) -> str:
     cost, smooth = solution.cost.total, smoothed.cost.total
     if cost > _WORSE * smooth:
         return (
-            f"{SMOOTHER}: its cost is {100 * (1 - smooth / cost):.2g} % lower. Friction that sticks acts at the end of "
-            "each step, an error of first order, and has several minima; take a smaller step, or friction 'smooth'."
+            f"{SMOOTHER}: its cost is {100 * (1 - smooth / cost):.2g} % lower. Friction that sticks has several "
+            "minima, and a step resolves it less; take a smaller step, or friction 'smooth'."
         )
     return (
         f"{SMOOTHER} in that it converges: friction 'smooth' has a cost of {smooth:.4g}, where this fit was left "

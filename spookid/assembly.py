@@ -28,8 +28,8 @@ from spookid.transcription import Chain, Point, Transcription
 
 WIDTH_SHARE = 0.01
 """Default friction width of a hinge as a share of the root mean square of its slip rate."""
-SWITCHING_SHARE = 0.1
-"""Scale of the slips of exact friction, as a share of the same."""
+_NEVER = 1e8
+"""Widths that no slip rate comes near."""
 WIDTH_AT_REST = 0.01
 """Default friction width where no motion is known [rad/s]."""
 IMPULSE_SHARE = 1e-3
@@ -82,12 +82,13 @@ class Assembly:
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
 
 
-def assemble(problem: Problem, normaliser: Array | None = None, sharpness: float = 1.0) -> Assembly:
+def assemble(problem: Problem, normaliser: Array | None = None, sharpness: float = 1.0, turns: bool = True) -> Assembly:
     """Build the transcription of ``problem`` and its initial point.
 
     Args:
         normaliser: numbers of ``priors.normaliser_factor``, (2 n_p + 1,), for a fit at noise that is known.
         sharpness: share of the friction widths that is taken; see ``approach``.
+        turns: False to have friction that sticks take no notice of a hinge that turns within a step.
 
     Raises:
         ProblemError: if there is nothing to fit, or the stepper cannot do what is asked.
@@ -100,7 +101,7 @@ def assemble(problem: Problem, normaliser: Array | None = None, sharpness: float
     settings = _settings(problem.model, len(problem.observations))
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
-    constants = numbers(problem, settings, widths)
+    constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER))
     written = factors(problem, problem.model, settings)
     free = problem.free
     if any(p.prior for p in free):
@@ -183,22 +184,18 @@ def unknowns(problem: Problem, evidence: Evidence, widths: Array, sharpness: flo
 
 
 def slip_widths(problem: Problem, evidence: tuple[Evidence, ...]) -> Array:
-    """Friction width of each hinge, (n_j,) [rad/s]; see ``Problem.friction_width``.
-
-    Exact friction has none, only a scale that weighs slips against ratios where a solver switches between sticking and
-    slipping: too small a one takes the noise of a slip that sticks for a slip.
-    """
-    n, exact = len(problem.model.joints), problem.friction == "exact"
-    if problem.friction_width is not None and not exact:
+    """Friction width of each hinge, (n_j,) [rad/s]; see ``Problem.friction_width``."""
+    n = len(problem.model.joints)
+    if problem.friction_width is not None and problem.friction != "exact":
         return np.full(n, problem.friction_width)
     if not evidence:
         return np.full(n, WIDTH_AT_REST)
     rates = np.vstack([np.diff(e.guess.angles, axis=0) / e.grid.step for e in evidence])
-    share = (SWITCHING_SHARE if exact else WIDTH_SHARE) * np.sqrt(np.mean(rates**2, axis=0))
+    share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
     return np.where(share > 0, share, WIDTH_AT_REST)
 
 
-def numbers(problem: Problem, settings: Settings, widths: Array) -> tuple[Constant, ...]:
+def numbers(problem: Problem, settings: Settings, widths: Array, turning: Array | None = None) -> tuple[Constant, ...]:
     """Every symbol of the factors but the free parameters, with its number."""
     values = problem.guess
     masses = sum(substitute(body.mass, values).item() for body in problem.model.bodies)
@@ -208,6 +205,10 @@ def numbers(problem: Problem, settings: Settings, widths: Array) -> tuple[Consta
         Constant(settings.step, problem.step),
         Constant(settings.weight, problem.weight),
         *(Constant(settings.slip_width[j], float(width)) for j, width in enumerate(widths)),
+        *(
+            Constant(settings.turn_width[j], float(width))
+            for j, width in enumerate(widths if turning is None else turning)
+        ),
         Constant(settings.impulse_width, IMPULSE_SHARE * problem.step * max(weight, 1e-6)),
         *(Constant(p, values[p.name]) for p in problem.parameters if p.name not in free),
         *(Constant(s, 1.0) for s in ca.vertsplit(settings.disturbance)),

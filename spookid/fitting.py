@@ -50,6 +50,8 @@ class Start:
     """Whose noise, and whose normaliser of the likelihood, are kept; None: the noise is estimated."""
     sharpness: float = 1.0
     """Share of the friction widths; see ``approach``."""
+    turns: bool = True
+    """See ``assemble``."""
     hold: bool = False
     """True to keep the noise of ``solution`` where it is estimated otherwise."""
 
@@ -59,7 +61,7 @@ def fit(problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback
     began = time.perf_counter()
     known = start.solution
     normaliser = None if start.noise is None else _normaliser(problem, start.noise)
-    assembly = assemble(problem, normaliser, start.sharpness)
+    assembly = assemble(problem, normaliser, start.sharpness, start.turns)
     point = assembly.start if known is None else _warm(assembly, known, start.own)
     _check_freedom(assembly, point)
     solver.prepare(assembly.transcription, point)

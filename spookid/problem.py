@@ -71,7 +71,8 @@ class Problem:
     """Slip rate [rad/s] over which smooth dry friction turns from one sign to the other: a joint that sticks creeps at
     a fraction of it. By default each hinge has 1 % of the root mean square of its slip rate in the initial guess (and
     0.01 rad/s where there is no recording or no motion). The load-dependent law also smooths |λ| over a thousandth of
-    the impulse of the mechanism's weight in one step. Exact friction has no width."""
+    the impulse of the mechanism's weight in one step. Of friction that sticks the width only says below which slip
+    rate it is taken to stop at once; with ``"exact"`` it is always the default."""
     cutoff: float = 10.0
     """Cutoff of the low-pass filter that makes the initial guess [Hz]."""
     initial: Mapping[str, float] = field(default_factory=dict)

@@ -147,15 +147,17 @@ def _multipliers(assembly: Assembly, evidence: Evidence, unknowns: Array, consta
 def dry_friction(
     assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]
 ) -> tuple[Array, Array, Array]:
-    """Impulse z L, 1 or 0 for stick or slip, and residual L |z − clip(z − s/w, −1, 1)| of the exact law.
+    """Impulse of a step, 1 or 0 for stick or slip, and residual L |z − clip(z − s/w, −1, 1)| of the exact law at its
+    end.
 
     Each (N, n_j), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
     """
     function = assembly.problem.scheme.friction_along(assembly.problem.model, assembly.settings)
-    ratio, bound, slip = np.split(_along(function, assembly.problem, evidence, unknowns, constants), 3, axis=1)
+    values = _along(function, assembly.problem, evidence, unknowns, constants)
+    over, ratio, bound, slip = np.split(values, 4, axis=1)
     rubs = np.array([joint.rubs for joint in assembly.problem.model.joints], dtype=bool)
     sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
-    return ratio * bound, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
+    return over * bound, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
 
 
 def _along(

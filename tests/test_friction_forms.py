@@ -109,9 +109,9 @@ def test_exact_friction_is_found_from_guesses(law, stepper, weight):
     assert calls[-1] == solution.iterations == len(solution.history) - 1
 
 
-def test_exact_friction_has_a_scale_of_its_own():
+def test_exact_friction_has_the_default_width():
     exact, smooth = (assemble(twin(friction=form)).widths for form in ("exact", "smooth"))
-    np.testing.assert_allclose(exact, 10 * smooth)
+    np.testing.assert_array_equal(exact, smooth)
     np.testing.assert_array_equal(assemble(twin(friction="exact", friction_width=1e-5)).widths, exact)
 
 

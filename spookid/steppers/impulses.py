@@ -21,6 +21,8 @@ class Settings:
     """κ, the state weight."""
     slip_width: ca.SX
     """Width of the smooth stick/slip transition of each hinge, (n_j,) [rad/s]."""
+    turn_width: ca.SX
+    """Slip rate of each hinge below which friction that sticks stops it at once, (n_j,) [rad/s]."""
     impulse_width: ca.SX
     """Width δ of √(λ² + δ²) in the load-dependent friction bound [N s]."""
     disturbance: ca.SX
@@ -41,6 +43,7 @@ class Settings:
             ca.SX.sym("h"),
             ca.SX.sym("kappa"),
             ca.SX.sym("slip_width", n),
+            ca.SX.sym("turn_width", n),
             ca.SX.sym("impulse_width"),
             ca.SX.sym("disturbance", random),
             torques,

@@ -136,7 +136,7 @@ class JointSpace:
         return StepFunction(step.variables, step.u, step.multipliers)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """z, L and s/w of every hinge in the step around t_k, (3 n_j,); see ``dry_friction``."""
+        """What ``DryFriction.along`` gives of every hinge in the step around t_k, (4 n_j,)."""
         step = _step(model, settings, self.law)
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, step.u, value)

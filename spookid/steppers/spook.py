@@ -154,7 +154,7 @@ class Spook:
         return step.multipliers if self._lifted else step.eliminated(step.v_next)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """z, L and s/w of every hinge over the step from x to x₊, (3 n_j,); see ``dry_friction``."""
+        """What ``DryFriction.along`` gives of every hinge over the step from x to x₊, (4 n_j,)."""
         step = self._step(model, settings)
         slips = step.slips(step.v_next)
         return StepFunction(

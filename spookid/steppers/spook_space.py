@@ -110,7 +110,7 @@ class SpookSpace:
         return StepFunction(step.variables, step.base.u, step.multipliers)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """z, L and s/w of every hinge over the step from x to x₊, (3 n_j,); see ``dry_friction``."""
+        """What ``DryFriction.along`` gives of every hinge over the step from x to x₊, (4 n_j,)."""
         step = _Step(model, settings, self.law, self.manifold(model))
         slips = step.base.slips(step.base.v_next)
         value = self.law.along(model, settings, slips, step.multipliers, step.extra)

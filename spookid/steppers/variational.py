@@ -11,10 +11,9 @@ midpoint velocity v̄ = (v + v₊)/2, that term does no work on v̄: for a free 
 kinetic energy is kept exactly. Dissipation at v̄ makes the step symmetric in time, hence of second order; the small-
 angle difference (3.24) in the place of the logarithm would leave an error of (hω)²/6 in every velocity.
 
-Smooth dry friction is the mean over all velocities between v and v₊, symmetric like the rest, so that the order is two
-through every reversal of a joint too, however sharp it is. Exact dry friction follows the velocity v₊ at the end of the
-step: between both sides that stick, v₊ = −v, a joint would rattle on without end, and never lose its energy; it stops
-within a step of where it should, an error of first order.
+Dry friction is the mean over all velocities between v and v₊, symmetric like the rest, so that the order is two through
+every reversal of a joint too, however sharp it is (``dry_friction``). A simulation with friction that sticks has it
+follow the velocity v₊ at the end of the step, an error of first order that its own substeps take away.
 
 Constraints hold at every step and not through a spring, so that the step has no constraint dynamics of its own: the row
 g + ελ/h = 0 would be an explicit spring, unstable for small ε. Compliance and damping of joints are ignored.
@@ -148,7 +147,7 @@ class Variational:
         return StepFunction({0: x}, ca.SX.sym("none", 0), x[n : n + ROWS * len(model.joints)])
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """z, L and s/w of every hinge in the step around t_k, (3 n_j,); see ``dry_friction``."""
+        """What ``DryFriction.along`` gives of every hinge in the step around t_k, (4 n_j,)."""
         step = _Inner(model, settings, self.law, self.manifold(model))
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, ca.SX.sym("none", 0), value)
