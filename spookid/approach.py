@@ -58,11 +58,14 @@ class _Way:
         return self.found.status is not Status.INTERRUPTED
 
     def smoothly(self, problem: Problem, sharpness: float = 1.0) -> bool:
-        """The same by Levenberg–Marquardt, on the way."""
-        threads = self.solver.threads if isinstance(self.solver, LevenbergMarquardt) else 1
+        """A smooth fit on the way: a sharp one only has to lead on."""
         most, sharp = self.solver.max_iterations, sharpness < 1
-        most = min(most, _SHARPENING) if sharp else most
-        return self.go(problem, LevenbergMarquardt(max_iterations=most, newton=not sharp, threads=threads), sharpness)
+        return self.go(problem, self.own(min(most, _SHARPENING) if sharp else most, newton=not sharp), sharpness)
+
+    def own(self, most: int, newton: bool = True) -> LevenbergMarquardt:
+        """The solver of fits on the way."""
+        threads = self.solver.threads if isinstance(self.solver, LevenbergMarquardt) else 1
+        return LevenbergMarquardt(max_iterations=most, newton=newton, threads=threads)
 
     @property
     def answer(self) -> Solution:
@@ -111,22 +114,33 @@ def _approach(way: _Way) -> None:
     if known is None and begun.stepper != smooth.stepper and not way.smoothly(smooth):
         return
     sharpness = _sharpened(way, smooth)
-    smoothed = way.found if soft is problem else None
-    if soft is not problem and problem.friction == "exact" and not way.smoothly(soft, sharpness):
+    if sharpness is None:
         return
-    # Friction as at the end of a step, whether the hinge turned in it or not, has fewer minima.
-    through = way.go(problem, way.solver, sharpness, turns=False) and way.go(problem, way.solver, sharpness)
-    if through and smoothed is not None:
+    smoothed = way.found if soft is problem else None
+    stages = [(problem, way.solver, True)]
+    if soft is not problem and problem.friction == "exact":
+        stages.insert(0, (soft, way.own(way.solver.max_iterations), True))
+    if isinstance(problem.stepper, Variational) and (soft is problem or len(stages) > 1):
+        # Friction as at the end of a step, whether the hinge turned in it or not, has fewer minima. Spook has no other.
+        stages.insert(0, (*stages[0][:2], False))
+    for stage, solver, turns in stages:
+        if not way.go(stage, solver, sharpness, turns):
+            return
+    if smoothed is not None:
         _compared(way, smoothed, sharpness)
 
 
-def _sharpened(way: _Way, smooth: Problem) -> float:
-    """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none."""
+def _sharpened(way: _Way, smooth: Problem) -> float | None:
+    """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none. None if a
+    fit is interrupted."""
     reached = 1.0
     for sharpness in SHARPNESS:
         before = way.found
+        if not way.smoothly(smooth, sharpness):
+            return None
         assert before is not None
-        if not (way.smoothly(smooth, sharpness) and way.found and way.found.cost.total <= _WORSE * before.cost.total):
+        assert way.found is not None
+        if way.found.cost.total > _WORSE * before.cost.total:
             way.found = before
             break
         reached = sharpness

@@ -20,7 +20,7 @@ from spookid.problem import Problem
 from spookid.recording import Recording
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
-from spookid.steppers.dry_friction import DryFriction
+from spookid.steppers.dry_friction import DryFriction, _over_step
 from spookid.steppers.impulses import Settings, Slips
 from spookid.steppers.spook import Spook
 from spookid.steppers.variational import Variational
@@ -44,8 +44,44 @@ def law(form: str, slip: float, unknowns: list[float], model: Model | None = Non
     value = friction.along(model, settings, slips, ca.SX(5, 1), extra)
     symbols = ca.vertcat(s, extra, settings.step, settings.slip_width, settings.impulse_width)
     along = ca.Function("along", [symbols], [value])([0.1 * slip, *unknowns, 0.01, 0.1, 1e-9]).full()[:, 0]
-    np.testing.assert_allclose(along[2], slip)
-    return along[0], along[1], factors
+    np.testing.assert_allclose(along[1], along[0])  # a step that knows one slip alone takes the ratio at its end
+    np.testing.assert_allclose(along[3], slip)
+    return along[0], along[2], factors
+
+
+def over_step(end: float, before: float, after: float, width: float = 0.1) -> float:
+    """Z of a step between two slips, with the ratio z at its end."""
+    x = ca.SX.sym("x", 3)
+    return float(ca.Function("Z", [x], [_over_step(x[0], [x[1], x[2]], ca.SX(width))])([end, before, after]))
+
+
+def test_what_turns_within_a_step_feels_the_mean_sign():
+    for before, after in ((3.0, -1.0), (-2.0, 5.0), (4.0, 4.0), (-4.0, -1.0), (7.0, -7.0)):
+        mean = (abs(before) - abs(after)) / (after - before) if before != after else -np.sign(after)
+        assert over_step(-np.sign(after), before, after, width=1e-6) == pytest.approx(mean)
+    # What is slower than the width stops at once, with any ratio.
+    assert over_step(0.3, 1e-4, 0.0) == pytest.approx(0.3, abs=1e-5)
+
+
+def test_the_ratio_over_a_step_rises_with_that_at_its_end_and_falls_with_the_slip():
+    for before in (-1.0, -0.05, 0.0, 0.05, 1.0):
+        slips = np.linspace(-2, 2, 401)
+        graph = [over_step(-float(np.sign(s)), before, s) for s in slips if s != 0]
+        assert np.all(np.diff(graph) <= 1e-12)
+        sticking = [over_step(z, before, 0.0) for z in np.linspace(-1, 1, 21)]
+        assert np.all(np.diff(sticking) >= -1e-12)
+        assert np.abs([*graph, *sticking]).max() <= 1
+
+
+def test_derivatives_of_the_ratio_over_a_step_also_at_no_slip():
+    x = ca.SX.sym("x", 3)
+    Z = _over_step(x[0], [x[1], x[2]], ca.SX(0.1))
+    f, J = ca.Function("f", [x], [Z]), ca.Function("J", [x], [ca.jacobian(Z, x)])
+    for at in ([0.3, 0.0, 0.0], [1.0, 0.2, -0.3], [-1.0, -0.2, 0.3], [0.5, 0.05, 0.0], [1.0, 0.0, -0.2]):
+        for i in range(2 if at[2] == 0 else 3):  # at s₊ = 0 the law steps from one piece to the next
+            step = 1e-6 * np.eye(3)[i]
+            difference = float(f(at + step) - f(at - step)) / 2e-6
+            assert float(J(at)[i]) == pytest.approx(difference, abs=5e-4)
 
 
 def test_the_forms_agree_where_the_hinge_slips():

@@ -236,6 +236,9 @@ class _Run:
             return self.end
         word = str(stats.get("return_status"))
         status, detail = _ENDS.get(word, (Status.STALLED, f"IPOPT: {word}"))
+        if status is Status.STALLED and len(self.history) > first:
+            # Where nothing is left to gain, rounding may keep IPOPT from a step that it would take.
+            status, detail = self._stationary(self.history[-1].total) or (status, detail)
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
 
     def _options(self, functions: Functions, observer: Observer, left: int) -> dict[str, Any]:
