@@ -23,8 +23,8 @@ from spookid.steppers.variational import Variational
 
 SHARPNESS = (1e-1, 1e-2, 1e-3)
 """Shares of the friction widths, one fit after another."""
-_WORSE = 1.01
-"""Share of the smooth fit's cost above which one of friction that sticks is worse."""
+_WORSE = 0.01
+"""Share of the smooth fit's cost by which one of friction that sticks is above it if it is worse."""
 _SOFT = 100.0
 """State weight of fits that lead to hard dynamics."""
 _SHARPENING = 15
@@ -140,7 +140,7 @@ def _sharpened(way: _Way, smooth: Problem) -> float | None:
             return None
         assert before is not None
         assert way.found is not None
-        if way.found.cost.total > _WORSE * before.cost.total:
+        if _excess(way.found, before) > _WORSE:
             way.found = before
             break
         reached = sharpness
@@ -148,27 +148,38 @@ def _sharpened(way: _Way, smooth: Problem) -> float | None:
 
 
 def _compared(way: _Way, smoothed: Solution, sharpness: float) -> None:
-    """A shorter way if friction that sticks fits worse than the smooth one does, and the better of both."""
-    best = way.answer
-    if _is_worse(best, smoothed):
+    """Other ways while friction that sticks fits worse than the smooth one does, and the best of all: a shorter one,
+    and to exact friction one by way of pairs."""
+    best, problem = way.answer, way.problem
+    pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=way.solver.max_iterations))
+    others = [[(problem, way.solver)], [pairs, (problem, way.solver)]]
+    for stages in others if problem.friction == "exact" else others[:1]:
+        if not _is_worse(best, smoothed):
+            break
         way.found = smoothed
-        if not way.go(way.problem, way.solver, sharpness):
-            return
+        for stage, solver in stages:
+            if not way.go(stage, solver, sharpness):
+                return
         best = min(best, way.answer, key=lambda s: (s.status is not Status.CONVERGED, s.cost.total))
     told = [_worse(best, smoothed)] if _is_worse(best, smoothed) else []
     way.done = replace(best, times=way.answer.times, notices=ranked([*best.notices, *told]))
 
 
 def _is_worse(solution: Solution, smoothed: Solution) -> bool:
-    return solution.status is not Status.CONVERGED or solution.cost.total > _WORSE * smoothed.cost.total
+    return solution.status is not Status.CONVERGED or _excess(solution, smoothed) > _WORSE
+
+
+def _excess(solution: Solution, smoothed: Solution) -> float:
+    """By how much of the smooth fit's cost the other one is above it."""
+    return (solution.cost.total - smoothed.cost.total) / abs(smoothed.cost.total)
 
 
 def _worse(solution: Solution, smoothed: Solution) -> str:
     """Where a better answer lies."""
     cost, smooth = solution.cost.total, smoothed.cost.total
-    if cost > _WORSE * smooth:
+    if _excess(solution, smoothed) > _WORSE:
         return (
-            f"{SMOOTHER}: its cost is {100 * (1 - smooth / cost):.2g} % lower. Friction that sticks has several "
+            f"{SMOOTHER}: its cost is {smooth:.4g}, that of this fit {cost:.4g}. Friction that sticks has several "
             "minima, and a step resolves it less; take a smaller step, or friction 'smooth'."
         )
     return (
