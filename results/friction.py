@@ -1,10 +1,12 @@
 """Dry friction in its three forms and both backends: `python results/friction.py` writes friction.md and friction.png.
 
 The data are made here: a Furuta pendulum with Coulomb friction in both hinges, pushed by pulses of torque, simulated
-with exact friction and seen by two angles with noise of 0.001 rad. The stepper that simulated
-it also fits it, so that what differs between two rows is the form of friction and the solver. Takes many minutes.
+with exact friction, substeps refined to 1e-6 rad, and seen by two angles with noise of 0.001 rad. What differs between
+two rows is the form of friction and the solver. With `--doors FILE` a table of `python tests/benchmarks/doors.py
+--markdown FILE` is put below.
 """
 
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -32,7 +34,6 @@ HERE = Path(__file__).parent
 L_1, L_A, L_2 = 0.128, 0.248, 0.092
 STEP, DURATION, NOISE, SEED = 0.005, 10.0, 1e-3, 0
 STATE_WEIGHT = 1e4
-WIDTH = 1e-3
 TRUTH = {"c_1": 0.02, "c_2": 0.03, "b_1": 1e-3, "b_2": 1e-3, "J_Azz": 0.003, "J_Byy": 0.004, "K": 0.1}
 GUESS = {"c_1": 0.01, "c_2": 0.01, "b_1": 1e-4, "b_2": 1e-4, "J_Azz": 0.01, "J_Byy": 0.01, "K": 0.05}
 UNITS = {"c": "N m", "b": "N m s", "J": "kg m^2", "K": "N m/V"}
@@ -42,21 +43,19 @@ HINGES = ("shoulder", "elbow")
 
 
 class Way(NamedTuple):
-    """One way to solve; ``start`` is the way whose solution it starts from, empty for the guesses."""
+    """One way to solve."""
 
     name: str
-    start: str
     options: dict[str, Any]
 
 
 LM_EXACT, LM_SMOOTH, IPOPT_SMOOTH, IPOPT_MPCC = "LM, exact", "LM, smooth", "IPOPT, smooth", "IPOPT, mpcc"
-SMOOTH = {"friction": "smooth", "friction_width": WIDTH}
 IPOPT = {"backend": "ipopt", "max_iterations": 300}
 WAYS = (
-    Way(LM_EXACT, "", {"friction": "exact", "max_iterations": 200}),
-    Way(LM_SMOOTH, LM_EXACT, SMOOTH),
-    Way(IPOPT_SMOOTH, LM_EXACT, IPOPT | SMOOTH),
-    Way(IPOPT_MPCC, "", IPOPT | {"friction": "mpcc"}),
+    Way(LM_EXACT, {"friction": "exact", "max_iterations": 300}),
+    Way(LM_SMOOTH, {"friction": "smooth", "max_iterations": 300}),
+    Way(IPOPT_SMOOTH, IPOPT | {"friction": "smooth"}),
+    Way(IPOPT_MPCC, IPOPT | {"friction": "mpcc"}),
 )
 
 
@@ -117,9 +116,8 @@ def fits(recording: Recording) -> dict[str, Fit]:
     declared = problem(unknown, recording)
     found: dict[str, Fit] = {}
     for way in WAYS:
-        start = found[way.start].solution if way.start else None
         began = time.process_time()
-        solution = declared.solve(warm_start=start, **way.options)
+        solution = declared.solve(**way.options)
         found[way.name] = Fit(way, solution, time.process_time() - began)
         sys.stderr.write(f"{way.name}: {solution.status.value} after {solution.iterations}\n")
     return found
@@ -135,18 +133,17 @@ def difference(one: Solution, other: Solution) -> tuple[float, float]:
 def rows(found: dict[str, Fit]) -> list[str]:
     """Markdown: a row a way of solving."""
     lines = [
-        "| | start | "
+        "| | "
         + " | ".join(TRUTH)
         + " | from LM, exact | all | cost | residual [N m s] | sticks | status | processor |",
-        "|---" * (len(TRUTH) + 9) + "|",
-        "| truth | | " + " | ".join(f"{value:g}" for value in TRUTH.values()) + " | | | | | | | |",
+        "|---" * (len(TRUTH) + 8) + "|",
+        "| truth | " + " | ".join(f"{value:g}" for value in TRUTH.values()) + " | | | | | | | |",
     ]
     exact = found[LM_EXACT].solution
-    for name, (way, solution, seconds) in found.items():
+    for name, (_, solution, seconds) in found.items():
         near, far = difference(solution, exact)
         cells = [
             name,
-            way.start or "guesses",
             *(f"{solution[p].estimate:.5g}" for p in TRUTH),
             f"{near:.2%}",
             f"{far:.2%}",
@@ -158,7 +155,7 @@ def rows(found: dict[str, Fit]) -> list[str]:
         ]
         lines.append("| " + " | ".join(cells) + " |")
     errors = [f"{exact[p].std_err / exact[p].estimate:.1%}" for p in TRUTH]
-    lines.append("| standard error of LM, exact | | " + " | ".join(errors) + " | | | | | | | |")
+    lines.append("| standard error of LM, exact | " + " | ".join(errors) + " | | | | | | | |")
     return lines
 
 
@@ -202,23 +199,37 @@ def picture(solution: Solution) -> Figure:
 
 INTRO = f"""# Dry friction in three forms, by two backends
 
-A Furuta pendulum with Coulomb friction in both hinges, pushed by pulses of torque, simulated by the variational
-stepper with exact friction, which also fits it; two angles with {NOISE:g} rad of noise, h = {STEP:g} s,
-κ = {STATE_WEIGHT:g}, {DURATION:g} s (`results/friction.py`, seed {SEED}).
+A Furuta pendulum with Coulomb friction in both hinges, pushed by pulses of torque, simulated with friction that sticks,
+its substeps refined to 1e-6 rad; two angles with {NOISE:g} rad of noise, h = {STEP:g} s, κ = {STATE_WEIGHT:g},
+{DURATION:g} s (`results/friction.py`, seed {SEED}).
 
-*start*: `guesses` are two to ten times off; `LM, exact` is that solution as `warm_start`. `exact` and `mpcc` from
-guesses first solve with smooth friction of the default width by Levenberg–Marquardt; that counts in iterations and
-time. `smooth` has a width of {WIDTH:g} rad/s. *from LM, exact*: largest relative difference of a parameter whose
-standard error is at most {IDENTIFIABLE:.0%} of it; *all*: of any parameter. *residual*: largest
-L |z − clip(z − s/w, −1, 1)|, the impulse by which a step misses the exact law. *sticks*: share of the time,
-shoulder and elbow. *processor*: time of this process, without the C compiler's; the machine was shared, so take ratios
-as rough.
+All start from guesses that are two to ten times off, with the default friction width. `exact` and `mpcc` begin with
+smooth fits by Levenberg–Marquardt; these count in iterations and time. *from LM, exact*: largest relative difference
+of a parameter whose standard error is at most {IDENTIFIABLE:.0%} of it; *all*: of any parameter. *residual*: largest
+L |z − clip(z − s/w, −1, 1)|, the impulse by which a step misses the exact law. *sticks*: share of the time, shoulder
+and elbow. *processor*: time of this process, without the C compiler's; the machine was shared, so take ratios as rough.
+
+"""
+
+
+DOORS = """
+## Every way to solve every problem
+
+Made by `python tests/benchmarks/doors.py --markdown FILE`: all problems of `problems/` and of the acceptance, from
+their guesses, with at most 150 iterations a fit. *iterations* and *time* count all fits on the way. Costs compare at
+one noise, that of the smooth fit, or at the given weight. *over best* and *errors off*: share of the cost, and largest
+difference of a parameter in standard errors, from the best converged way with the same law (smooth, or sticking).
 
 """
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--doors", type=Path, help="table of tests/benchmarks/doors.py to be put below")
+    table = parser.parse_args().doors
     clean, noisy = measured()
     found = fits(noisy)
-    (HERE / "friction.md").write_text(INTRO + text(clean, found) + "\n![friction](friction.png)\n", encoding="utf-8")
+    page = INTRO + text(clean, found) + "\n![friction](friction.png)\n"
+    page += DOORS + table.read_text(encoding="utf-8") if table else ""
+    (HERE / "friction.md").write_text(page, encoding="utf-8")
     picture(found[LM_EXACT].solution).savefig(HERE / "friction.png")

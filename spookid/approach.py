@@ -51,6 +51,9 @@ class _Way:
         """One fit from the last one; False if it is interrupted."""
         start = Start(self.found, {} if self.done else problem.initial, self.noise, sharpness, turns)
         before = self.done.iterations if self.done else 0
+        if isinstance(solver, Ipopt):
+            sticks = self.found is not None and self.found.friction != "smooth"
+            solver = replace(solver, told=solver.told or sticks or sharpness < 1)
         self.found = fit(problem, solver, counting(self.callback, before), start).told()
         self.done = self.found if self.done is None else joined(self.done, self.found)
         if problem.dynamics == "estimated" and self.noise is None:

@@ -83,6 +83,8 @@ class Ipopt:
     """Converged if no column of the Jacobian makes a cosine above this with the residual, multipliers counted."""
     decrease_tolerance: float = 1e-10
     """Converged if the cost changes by less than this times itself and that cosine is below 1e-5."""
+    told: bool = False
+    """True if the start tells which member of each pair is zero: pairs are then not relaxed first."""
     verbose: bool = False
     """True to let IPOPT write its table on stdout."""
 
@@ -192,8 +194,9 @@ class _Run:
 
     def _relaxed(self) -> End | None:
         """Follow relaxed pairs until they tell who is zero, unless the start does; an end if there is one for good."""
-        if (t := min(self.program.products(self.last.z), _WIDEST)) <= _TOLD:
+        if self.settings.told:
             return None
+        t = min(self.program.products(self.last.z), _WIDEST)
         while True:
             before = len(self.history)
             status, detail = self._stage(t=t)
@@ -387,10 +390,8 @@ class _Run:
 
 _PINNED = 1e-6
 """Share of the cost by which it grows if a parameter that is not seen moves by its own size."""
-_TOLD = 1e-4
-"""Mean product of a pair's members, each over its size, that tells who is zero."""
 _WIDEST, _LAST = 1e-3, 1e-7
-"""Products of relaxed pairs at the first, and where they tell it, too."""
+"""Mean product of a pair's members, each over its size, at the first at the most, and where it tells who is zero."""
 _QUICK, _FAST, _SLOW = 6, 1e-3, 1e-1
 """They fall to a thousandth of themselves after at most so many iterations, else to a tenth."""
 _LOOSE = 1e-4

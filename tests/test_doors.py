@@ -1,0 +1,34 @@
+"""Every way to solve a problem ends at the same answer; all problems: ``python tests/benchmarks/doors.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.doors import CLOSE, DOORS, NEAR, Row, rows
+from spookid.loading import load_problems
+
+PROBLEMS = Path(__file__).parents[1] / "problems"
+
+
+def found(name: str, stepper: str) -> list[Row]:
+    (problem,) = load_problems(PROBLEMS / f"{name}.py").values()
+    return rows(name, problem, stepper, list(DOORS), limit=120.0, most=150)
+
+
+@pytest.mark.parametrize(
+    ("name", "stepper", "ways"),
+    [("furuta_release", "variational", 4), ("fourbar", "variational", 2), ("paper_furuta_release", "lifted", 4)],
+)
+def test_every_door_ends_at_the_same_answer(name, stepper, ways):
+    all_rows = found(name, stepper)
+    assert len(all_rows) == ways
+    assert [row.why for row in all_rows if not row.converged] == []
+    for row in all_rows:
+        cost, errors = row.distance(all_rows)
+        assert cost <= CLOSE, row.cells(all_rows)
+        assert errors <= NEAR, row.cells(all_rows)
+    costs = {row.door: row.solution.cost.total for row in all_rows if row.solution}
+    smooth = costs[DOORS[0]]
+    assert all(cost <= 1.01 * smooth for cost in costs.values())
