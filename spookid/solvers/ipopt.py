@@ -325,8 +325,11 @@ class _Run:
         slopes = self.program.gradient(here.z) + self.program.pull_back(here.z, here.rows) + here.bounds
         # An unknown that stands in hard rows only is measured by these and their multipliers.
         others = self.program.lengths(here.z, hard=True) * np.linalg.norm(here.rows)
-        scales = np.where(self.lengths > 0, 2 * np.sqrt(cost) * self.lengths, others)
-        cosine = float(np.max(np.abs(slopes) / np.where(scales > 0, scales, np.inf), initial=0.0))
+        soft = self.lengths > _NOTHING * np.max(self.lengths)
+        scales = np.where(soft, 2 * np.sqrt(cost) * self.lengths, others)
+        lower, upper = self.program.box
+        free = (scales > 0) & (lower < upper)
+        cosine = float(np.max(np.abs(slopes[free]) / scales[free], initial=0.0))
         if self.loose:
             met = np.max(np.abs(self.program.violations(here.z)), initial=0.0) <= _LOOSE
             near = met and cosine <= _LOOSE and abs(before - cost) <= _LOOSE * cost
@@ -396,6 +399,8 @@ _QUICK, _FAST, _SLOW = 6, 1e-3, 1e-1
 """They fall to a thousandth of themselves after at most so many iterations, else to a tenth."""
 _LOOSE = 1e-4
 """Share of the cost, and of the rows' units, to which a relaxed problem is solved on the way."""
+_NOTHING = 1e-15
+"""Share of the longest column of soft rows that is rounding."""
 _WORTH = 1e-9
 """A member of a pair is let go if, moved by its own size, it promises more than this share of the cost."""
 _BARRIER = 1e-8
