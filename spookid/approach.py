@@ -65,6 +65,12 @@ class _Way:
         most, sharp = self.solver.max_iterations, sharpness < 1
         return self.go(problem, self.own(min(most, _SHARPENING) if sharp else most, newton=not sharp), sharpness)
 
+    def begin(self, problem: Problem) -> bool:
+        """The first fits. Joints are rigid at first: stiff ones, or multipliers that start from nothing, only make it
+        harder; but noise that is estimated is that of the stepper."""
+        rigid = problem if problem.dynamics == "estimated" else problem.with_(stepper=Variational())
+        return self.smoothly(rigid) and (rigid.stepper == problem.stepper or self.smoothly(problem))
+
     def own(self, most: int, newton: bool = True) -> LevenbergMarquardt:
         """The solver of fits on the way."""
         threads = self.solver.threads if isinstance(self.solver, LevenbergMarquardt) else 1
@@ -80,7 +86,8 @@ class _Way:
 
 def is_staged(problem: Problem, backend: str) -> bool:
     """True if a problem is approached in stages."""
-    return _sticks(problem) or (problem.dynamics == "estimated" and backend == "ipopt")
+    stiff = not isinstance(problem.stepper, Variational)
+    return _sticks(problem) or (backend == "ipopt" and (problem.dynamics == "estimated" or stiff))
 
 
 def approached(
@@ -92,7 +99,7 @@ def approached(
     way = _Way(problem, solver, callback, usable, usable if estimated else None)
     if _sticks(problem):
         _approach(way)
-    elif way.found or way.smoothly(problem):
+    elif way.found or way.begin(problem):
         way.go(problem, solver)
     return way.answer
 
@@ -100,21 +107,17 @@ def approached(
 def _approach(way: _Way) -> None:
     """Fits of ever sharper friction, then those of friction that sticks.
 
-    At first joints are rigid: stiff ones, or multipliers that start from nothing, only make it harder; but noise that
-    is estimated is that of the stepper. Where the dynamics are to be hard a motion that sticks at the wrong time is far
-    off at all later ones, so with exact friction they are soft until the last.
+    Where the dynamics are to be hard a motion that sticks at the wrong time is far off at all later ones, so with exact
+    friction they are soft until the last.
     """
     problem, known = way.problem, way.found
     soft = problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
     width = None if problem.friction == "exact" else problem.friction_width
     smooth = soft.with_(friction="smooth", friction_width=width)
-    begun = smooth if problem.dynamics == "estimated" else smooth.with_(stepper=Variational())
-    if known is None and not way.smoothly(begun):
+    if known is None and not way.begin(smooth):
         return
     if known is not None and known.friction != "smooth":
         way.go(problem, way.solver, SHARPNESS[-1])
-        return
-    if known is None and begun.stepper != smooth.stepper and not way.smoothly(smooth):
         return
     sharpness = _sharpened(way, smooth)
     if sharpness is None:

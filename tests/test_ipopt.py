@@ -323,7 +323,7 @@ def test_steps_to_where_residuals_are_not_finite_are_refused():
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_the_iteration_limit(problem, limit):
-    solution = problem.solve(backend="ipopt", max_iterations=limit)
+    solution = problem.solve(backend="ipopt", stepper=Variational(), max_iterations=limit)
     assert (solution.status, solution.iterations) == (Status.MAX_ITERATIONS, limit)
     assert f"after {limit} iterations" in solution.message
     assert solution.history[-1].parameters == solution.values
@@ -372,7 +372,7 @@ def test_errors_of_a_callback_come_through(problem):
 
 def test_history_tells_of_every_iterate(problem, solved):
     seen: list[Iteration] = []
-    solution = problem.solve(backend="ipopt", callback=seen.append)
+    solution = problem.solve(backend="ipopt", stepper=Variational(), callback=seen.append)
     assert [i.iteration for i in seen] == list(range(solution.iterations + 1))
     assert seen[0].parameters.tolist() == [0.01, 1e-3]
     assert solution.history[-1].parameters == solution.values
