@@ -181,7 +181,7 @@ def picture(solution: Solution) -> Figure:
         torque.plot(motion.t, motion.friction[:, j] / STEP, lw=1, color="#D55E00", label="friction torque")
         for sign, label in ((1, "bound ±c"), (-1, None)):
             torque.axhline(sign * bound, ls="--", lw=0.8, color="k", label=label)
-        torque.set_ylim(-1.3 * bound, 1.3 * bound)
+        torque.set_ylim(-1.3 * bound, 2.2 * bound)
         for axis in axes[:, j]:
             stuck = motion.sticks[:, j] == 1
             axis.fill_between(
@@ -191,7 +191,7 @@ def picture(solution: Solution) -> Figure:
         angle.set_title(f"{hinge}: sticks {solution.sticking[hinge]:.0%} of the time")
         torque.set_xlabel("time [s]")
         angle.legend(fontsize=8, loc="upper right")
-        torque.legend(fontsize=8, loc="upper right")
+        torque.legend(fontsize=8, loc="upper right", ncols=3)
     for axis, label in zip(axes[:, 0], ("angle [rad]", "slip rate [rad/s]", "friction torque [N m]"), strict=True):
         axis.set_ylabel(label)
     return figure
