@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spookid.fitting import Start, fit
-from spookid.notices import SMOOTHER, ranked
+from spookid.notices import ROUGH, SMOOTHER, ranked
 from spookid.problem import Problem
 from spookid.solution import Solution
 from spookid.solvers.ipopt import Ipopt
@@ -48,7 +48,7 @@ class _Way:
     def go(
         self, problem: Problem, solver: LevenbergMarquardt | Ipopt, sharpness: float = 1.0, turns: bool = True
     ) -> bool:
-        """One fit from the last one; False if it is interrupted."""
+        """One fit from the last one; False if it is interrupted, or finds no noise that others could keep."""
         start = Start(self.found, {} if self.done else problem.initial, self.noise, sharpness, turns)
         before = self.done.iterations if self.done else 0
         if isinstance(solver, Ipopt):
@@ -58,6 +58,8 @@ class _Way:
         self.done = self.found if self.done is None else joined(self.done, self.found)
         if problem.dynamics == "estimated" and self.noise is None:
             self.noise = self.found
+            if self.found.normaliser is None:
+                return False
         return self.found.status is not Status.INTERRUPTED
 
     def smoothly(self, problem: Problem, sharpness: float = 1.0) -> bool:
@@ -80,8 +82,11 @@ class _Way:
     def answer(self) -> Solution:
         """The last fit as one of the problem."""
         assert self.done is not None
-        problem = self.problem
-        return replace(self.done, backend=self.solver.name, stepper=problem.stepper.name, friction=problem.friction)
+        problem, told = self.problem, self.done.notices
+        if self.noise is not None and self.noise.status is not Status.CONVERGED:
+            told = ranked([*told, f"{ROUGH}: {self.noise.detail}. Raise max_iterations."])
+        done = replace(self.done, backend=self.solver.name, stepper=problem.stepper.name, friction=problem.friction)
+        return replace(done, notices=told)
 
 
 def is_staged(problem: Problem, backend: str) -> bool:
@@ -95,17 +100,18 @@ def approached(
 ) -> Solution:
     """The solution by all stages, or by those that a solution which is known leaves."""
     estimated = problem.dynamics == "estimated"
-    usable = known if known is not None and (not estimated or known.normaliser is not None) else None
-    way = _Way(problem, solver, callback, usable, usable if estimated else None)
+    # What was left on the way, or has no noise that could be kept, is a start for the first fit only.
+    done = known is not None and known.status is Status.CONVERGED and (not estimated or known.normaliser is not None)
+    way = _Way(problem, solver, callback, known, known if estimated and done else None)
     if _sticks(problem):
-        _approach(way)
-    elif way.found or way.begin(problem):
+        _approach(way, done)
+    elif done or way.begin(problem):
         way.go(problem, solver)
     return way.answer
 
 
-def _approach(way: _Way) -> None:
-    """Fits of ever sharper friction, then those of friction that sticks.
+def _approach(way: _Way, done: bool) -> None:
+    """Fits of ever sharper friction, then those of friction that sticks; from where they start if that is ``done``.
 
     Where the dynamics are to be hard a motion that sticks at the wrong time is far off at all later ones, so with exact
     friction they are soft until the last.
@@ -114,9 +120,9 @@ def _approach(way: _Way) -> None:
     soft = problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
     width = None if problem.friction == "exact" else problem.friction_width
     smooth = soft.with_(friction="smooth", friction_width=width)
-    if known is None and not way.begin(smooth):
+    if not done and not way.begin(smooth):
         return
-    if known is not None and known.friction != "smooth":
+    if done and known is not None and known.friction != "smooth":
         way.go(problem, way.solver, SHARPNESS[-1])
         return
     sharpness = _sharpened(way, smooth)
@@ -165,9 +171,11 @@ def _compared(way: _Way, smoothed: Solution, sharpness: float) -> None:
         way.found = smoothed
         for stage, solver in stages:
             if not way.go(stage, solver, sharpness):
+                detail = "while other ways than that of this fit were tried"
+                way.done = replace(best, status=Status.INTERRUPTED, detail=detail, times=way.answer.times)
                 return
         best = min(best, way.answer, key=lambda s: (s.status is not Status.CONVERGED, s.cost.total))
-    told = [_worse(best, smoothed)] if _is_worse(best, smoothed) else []
+    told = _worse(best, smoothed) if _is_worse(best, smoothed) else []
     way.done = replace(best, times=way.answer.times, notices=ranked([*best.notices, *told]))
 
 
@@ -180,18 +188,15 @@ def _excess(solution: Solution, smoothed: Solution) -> float:
     return (solution.cost.total - smoothed.cost.total) / abs(smoothed.cost.total)
 
 
-def _worse(solution: Solution, smoothed: Solution) -> str:
-    """Where a better answer lies."""
+def _worse(solution: Solution, smoothed: Solution) -> list[str]:
+    """Where a better answer lies, if it does."""
     cost, smooth = solution.cost.total, smoothed.cost.total
-    if _excess(solution, smoothed) > _WORSE:
-        return (
-            f"{SMOOTHER}: its cost is {smooth:.4g}, that of this fit {cost:.4g}. Friction that sticks has several "
-            "minima, and a step resolves it less; take a smaller step, or friction 'smooth'."
-        )
-    return (
-        f"{SMOOTHER} in that it converges: friction 'smooth' has a cost of {smooth:.4g}, where this fit was left "
-        f"at {cost:.4g}."
-    )
+    if cost <= smooth or smoothed.status is not Status.CONVERGED:
+        return []
+    return [
+        f"{SMOOTHER}: the cost of a sharp smooth fit is {smooth:.4g}, that of this one {cost:.4g}. What sticks "
+        "has several minima, and a step resolves it less; take a smaller step, or friction 'smooth'."
+    ]
 
 
 def _sticks(problem: Problem) -> bool:

@@ -117,7 +117,7 @@ def _states(assembly: Assembly, solution: Solution) -> Point:
     problem = assembly.problem
     given = [(trajectory.name, trajectory.t, trajectory.q, trajectory.v) for trajectory in solution.trajectories]
     wanted = [(e.recording.name, e.grid.times(), len(problem.model.bodies)) for e in assembly.evidence]
-    if problem.corrects or problem.every > 1:
+    if problem.corrects or problem.every > 1 or (solution.step == problem.step and _halved(solution, wanted)):
         given = [_onto(*one, times) for one, (_, times, _) in zip(given, wanted, strict=False)]
     for (name, t, q, _), (recording, times, bodies) in zip(given, wanted, strict=False):
         if name != recording or q.shape[:2] != (len(times), bodies) or not np.allclose(t, times, atol=problem.step / 2):
@@ -136,6 +136,12 @@ def _states(assembly: Assembly, solution: Solution) -> Point:
         tuple(unknowns(assembly.problem, e, assembly.widths, assembly.sharpness, x) for e, x in pairs),
         assembly.start.parameters,
     )
+
+
+def _halved(solution: Solution, wanted: Sequence[tuple[str, Array, int]]) -> bool:
+    """True if the solution's states are at half the steps, as where they have been corrected for the step."""
+    pairs = zip(solution.trajectories, wanted, strict=False)
+    return all(len(motion.t) == 2 * len(times) - 1 for motion, (_, times, _) in pairs)
 
 
 def _onto(name: str, t: Array, q: Array, v: Array, times: Array) -> tuple[str, Array, Array, Array]:

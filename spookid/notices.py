@@ -12,10 +12,23 @@ WEIGHED = "Priors are weighed against the data by the sensors' sigma"
 STEP = "The time step of"
 EXTRAPOLATED = "Estimates are those of continuous time"
 DIFFER = "Fits with noise estimated and with hard dynamics differ on"
+ROUGH = "The noise is that of a smooth fit that did not converge"
 SMOOTHER = "Smooth friction fits better"
 UNPHYSICAL = "No mass distribution has"
 
-_ORDER = (MISFIT, UNDETERMINED, DIFFER, SMOOTHER, CONTRADICTED, WEIGHED, UNPHYSICAL, NOT_WHITE, STEP, EXTRAPOLATED)
+_ORDER = (
+    MISFIT,
+    UNDETERMINED,
+    DIFFER,
+    ROUGH,
+    SMOOTHER,
+    CONTRADICTED,
+    WEIGHED,
+    UNPHYSICAL,
+    NOT_WHITE,
+    STEP,
+    EXTRAPOLATED,
+)
 """How notices begin; those that begin otherwise are remarks."""
 
 

@@ -125,6 +125,20 @@ def test_an_interrupt_in_an_early_stage_is_that_of_the_problem():
     assert (solution.stepper, solution.friction) == ("spook-lifted", "exact")
 
 
+def test_an_interrupted_fit_goes_on_to_the_answer():
+    def callback(iteration: Any) -> None:
+        if iteration.iteration == 2:
+            raise KeyboardInterrupt
+
+    problem = twin(friction="exact", state_weight=None)
+    left = problem.solve(callback=callback)
+    assert left.status is Status.INTERRUPTED
+    resumed, whole = problem.solve(warm_start=left), problem.solve()
+    assert resumed.status is Status.CONVERGED
+    for name in ("J", "c"):
+        assert abs(resumed[name].estimate - whole[name].estimate) < 0.1 * whole[name].std_err
+
+
 def test_pairs_and_the_exact_law_find_the_same():
     exact, pairs = twin().solve(friction="exact"), twin().solve(backend="ipopt", friction="mpcc", max_iterations=200)
     assert pairs.status is Status.CONVERGED

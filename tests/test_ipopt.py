@@ -268,6 +268,20 @@ def test_a_backend_refuses_a_law_that_it_does_not_know(problem, backend, frictio
         problem.solve(backend=backend, friction=friction)
 
 
+def test_a_pair_whose_held_member_should_go_changes_sides():
+    """Two pairs, of which the start tells the wrong members: the lower cost lies along a."""
+    x, p = ca.SX.sym("x", 4), ca.SX.sym("p")
+    rows = ca.vertcat(x[:2] - 1, x[2:] + 1, p - 3)
+    pairs = Factor("pairs", Group.STATE, x, {0: x}, NONE, tuple("abcd"), hard=True, pairs=True)
+    for extra in (0.0, 10.0, 100.0):
+        soft = Factor("soft", Group.STATE, ca.vertcat(rows, extra), {0: x}, NONE, tuple("rstuvw"))
+        box = np.array([-np.inf]), np.array([np.inf]), np.array([1.0])
+        problem = Transcription(Manifold((("flat", 4),)), [soft, pairs], p, [], ["p"], *box, [Chain("run", 1, {}, {})])
+        outcome = Ipopt(told=True).solve(problem, Point((np.array([[0.1, 0.5, 0.5, 0.1]]),), np.zeros(1)))
+        assert outcome.status is Status.CONVERGED
+        np.testing.assert_allclose(outcome.point.states[0], [[1, 1, 0, 0]], atol=1e-4)
+
+
 # --- how it ends ---
 
 

@@ -36,15 +36,20 @@ class Information:
 def information(problem: Transcription, point: Point) -> Information:
     """Information in the parameters at ``point``; of a complementarity pair the smaller member is held at zero."""
     held = problem.without_pairs()
-    n = len(problem.names)
     try:
         reduction = Reduction(held, point)
         chains = range(len(held.chains))
         here = Linearization(reduction, reduction.evaluate(point), [reduction.linearize(point, c) for c in chains])
         matrix = schur(here) if reduction.saddle or not reduction.coupled else _constrained(held, point)
         return Information(matrix, reduction.redundant)
-    except (NotPositiveDefiniteError, np.linalg.LinAlgError, KeyboardInterrupt):
-        return Information(np.full((n, n), np.nan), 0)
+    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+        return unknown(problem)
+
+
+def unknown(problem: Transcription) -> Information:
+    """Where it cannot be had."""
+    n = len(problem.names)
+    return Information(np.full((n, n), np.nan), 0)
 
 
 def unseen(problem: Transcription, point: Point, scales: Array) -> Array:

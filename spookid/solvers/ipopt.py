@@ -7,7 +7,7 @@ to piece, and the last solution is strongly stationary (Scheel and Scholtes 2000
 pairs hold to first order lowers the cost, which is B-stationarity. Where the start does not tell who is zero, relaxed
 pairs do first, tightened as fast as they can be solved.
 
-Directions of the parameters that the data do not see are held where they start: IPOPT would run away along them.
+Directions of the parameters that the data do not see are tied to where a solve starts: IPOPT would run away along them.
 
 Convergence is tested here and not in IPOPT, whose tolerance depends on units: the gradient of the Lagrangian against
 the residual, as the cosine that Levenberg–Marquardt tests, too.
@@ -27,7 +27,7 @@ from spookid.errors import ProblemError
 from spookid.kernels import Array
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.callbacks import Functions, Observer, Watch
-from spookid.solvers.information import information, unseen
+from spookid.solvers.information import information, unknown, unseen
 from spookid.solvers.program import Program
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.roles import Mask
@@ -76,7 +76,7 @@ class Ipopt:
 
     name: ClassVar[str] = "ipopt"
     max_iterations: int = 500
-    """Of all solves together at the most."""
+    """Of a fit, with all the solves that pairs take, at the most; fits that lead to it have as many each."""
     hessian: Literal["gauss-newton", "exact"] = "gauss-newton"
     """Curvature that IPOPT is given: ``"gauss-newton"`` 2JᵀJ, ``"exact"`` with second derivatives of the residuals."""
     gradient_tolerance: float = 1e-9
@@ -184,10 +184,10 @@ class _Run:
         held: list[Mask] | None = None
         while True:
             end = self._stage(held)
-            worth = _WORTH * max(self.history[-1].total, _TINY)
-            held, known = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, worth)
+            cost = max(self.history[-1].total, _TINY)
+            held, known = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, _WORTH * cost, _BARRIER_OFF * cost)
             if end[0] is not Status.CONVERGED:
-                return end[0], f"{end[1]}; {known.biactive} of {known.pairs} pairs are zero on both sides"
+                return end
             if not known.wrong:
                 both = f"{known.biactive} of {known.pairs} pairs are zero on both sides"
                 return end[0], f"{end[1]}, strongly and so B-stationary; {both}"
@@ -214,17 +214,13 @@ class _Run:
         if left <= 0:
             return limit
         self.end, self.calls, first = None, 0, len(self.history)
-        exact = self.settings.hessian == "exact"
-        point, pins = self.program.point(self.last.z), None
-        if not t:
-            if self.unseen is None:
-                self.unseen = unseen(self.problem, point, self.program.scales)
-            pins = np.sqrt(_PINNED * self.history[-1].total) * self.unseen
-        self._set(Program(self.problem, point, exact, t, self.program.sizes, held, pins))
-        self.loose = t > 0
-        functions = Functions(self.program, self.watch)
-        observer = Observer(self.program, self._see)
-        solver = ca.nlpsol("ipopt", "ipopt", functions.nlp, self._options(functions, observer, left))
+        try:
+            self._prepare(held, t)
+            functions = Functions(self.program, self.watch)
+            observer = Observer(self.program, self._see)
+            solver = ca.nlpsol("ipopt", "ipopt", functions.nlp, self._options(functions, observer, left))
+        except KeyboardInterrupt:
+            return Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         (lower, upper), (below, above) = self.program.box, self.program.bounds
         given = {"x0": self.last.z, "lbx": lower, "ubx": upper, "lbg": below, "ubg": above}
         try:
@@ -239,10 +235,22 @@ class _Run:
             return self.end
         word = str(stats.get("return_status"))
         status, detail = _ENDS.get(word, (Status.STALLED, f"IPOPT: {word}"))
-        if status is Status.STALLED and len(self.history) > first:
-            # Where nothing is left to gain, rounding may keep IPOPT from a step that it would take.
-            status, detail = self._stationary(self.history[-1].total) or (status, detail)
+        # Where nothing is left to gain, rounding may keep IPOPT from a step that it would take.
+        moved = status is Status.STALLED and len(self.history) > first
+        if moved and self._stationary(self.history[-1].total) is not None:
+            return Status.CONVERGED, f"the scaled gradient is below {_SMALL_COSINE:g}, and IPOPT goes no further"
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
+
+    def _prepare(self, held: list[Mask] | None, t: float) -> None:
+        """The program of a solve, from the last iterate."""
+        exact, pins = self.settings.hessian == "exact", None
+        point = self.program.point(self.last.z)
+        if not t:
+            if self.unseen is None:
+                self.unseen = unseen(self.problem, point, self.program.scales)
+            pins = np.sqrt(_PINNED * self.history[-1].total) * self.unseen
+        self._set(Program(self.problem, point, exact, t, self.program.sizes, held, pins))
+        self.loose = t > 0
 
     def _options(self, functions: Functions, observer: Observer, left: int) -> dict[str, Any]:
         options: dict[str, Any] = {
@@ -360,7 +368,10 @@ class _Run:
 
     def _outcome(self, status: Status, detail: str, timing: Timing) -> Outcome:
         point = self.program.point(self.last.z) if len(self.history) > 1 else self.start
-        known = information(self.problem, point)
+        try:
+            known = information(self.problem, point)
+        except KeyboardInterrupt:
+            known = unknown(self.problem)
         if status in (Status.CONVERGED, Status.STALLED) and len(self.history) > 1:
             point = self._on_bounds(point, known.matrix)
         return Outcome(
