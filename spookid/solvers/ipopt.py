@@ -185,7 +185,7 @@ class _Run:
         while True:
             end = self._stage(held)
             cost = max(self.history[-1].total, _TINY)
-            held, known = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, _WORTH * cost, _BARRIER_OFF * cost)
+            held, known = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, _WORTH * cost, cost)
             if end[0] is not Status.CONVERGED:
                 return end
             if not known.wrong:

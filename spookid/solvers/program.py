@@ -368,9 +368,7 @@ class Program:
         """Of the members of pairs, for each factor of pairs along each chain."""
         return [place.role.scales for place in self.places if isinstance(place.role, (Pairs, Relaxed))]
 
-    def held(
-        self, z: Array, multipliers: Array, nothing: float, worth: float, barrier: float
-    ) -> tuple[list[Mask], Held]:
+    def held(self, z: Array, multipliers: Array, nothing: float, worth: float, cost: float) -> tuple[list[Mask], Held]:
         """Which members to hold next where one of each pair is held, and what the pairs are like at z.
 
         Of a pair whose members are both zero the one that is held is let go if the objective falls by more than
@@ -378,14 +376,15 @@ class Program:
 
         Args:
             nothing: below this share of its size a member is zero.
-            barrier: so much of the objective may keep a member that is pushed towards zero from it.
+            cost: unit of multipliers. A member below the share of it that its own one is counts as zero, too: only the
+                barrier keeps it from zero.
         """
         next_held, pairs, biactive, wrong = [], 0, 0, 0
         for place, r in zip(self.places, self._own(z), strict=True):
             if isinstance(role := place.role, Pairs):
                 (a, b), (on_a, on_b) = (np.hsplit(v, 2) for v in (r / role.scales, multipliers[place.rows]))
                 free, pushed = np.where(role.first, b, a), np.where(role.first, -on_b, -on_a)
-                both = (free <= nothing) | ((pushed > worth) & (free * pushed <= barrier))
+                both = (free <= nothing) | ((pushed > worth) & (pushed >= free * cost))
                 push = np.where(role.first, on_a, on_b)
                 leaves = both & (push > worth)
                 next_held.append(role.first ^ leaves)
