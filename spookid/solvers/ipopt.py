@@ -196,7 +196,7 @@ class _Run:
         """Follow relaxed pairs until they tell who is zero, unless the start does; an end if there is one for good."""
         if self.settings.told:
             return None
-        t = min(self.program.products(self.last.z), _WIDEST)
+        t = float(np.clip(self.program.products(self.last.z), _LAST, _WIDEST))
         while True:
             before = len(self.history)
             status, detail = self._stage(t=t)
@@ -381,7 +381,7 @@ class _Run:
             tuple(self.history),
             timing,
             known.redundant,
-            self.program.pairs(self.last.z)[0],
+            self.program.pairs(self.last.z),
         )
 
     def _on_bounds(self, point: Point, matrix: Array) -> Point:

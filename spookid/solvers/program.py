@@ -404,15 +404,14 @@ class Program:
                 total += np.bincount(place.columns.ravel(), np.einsum("kcr,kcr->kc", J, J).ravel(), self.size)
         return np.asarray(np.sqrt(total))
 
-    def pairs(self, z: Array) -> tuple[float, float]:
-        """Largest |min(a, b)| and largest |a b| of all pairs, in their units; NaN if there are none."""
-        smaller, product = [], []
-        for place, r in zip(self.places, self._own(z), strict=True):
-            if place.factor.pairs:
-                a, b = np.hsplit(r, 2)
-                smaller.append(np.max(np.abs(np.minimum(a, b)), initial=0.0))
-                product.append(np.max(np.abs(a * b), initial=0.0))
-        return max(smaller, default=np.nan), max(product, default=np.nan)
+    def pairs(self, z: Array) -> float:
+        """Largest |min(a, b)| of all pairs, in their units; NaN if there are none."""
+        smaller = [
+            np.max(np.abs(np.minimum(*np.hsplit(r, 2))), initial=0.0)
+            for place, r in zip(self.places, self._own(z), strict=True)
+            if place.factor.pairs
+        ]
+        return float(max(smaller, default=np.nan))
 
     def products(self, z: Array) -> float:
         """Mean of |a b| over all pairs, each member over its size."""
