@@ -1,6 +1,6 @@
 """A measured swing-up of a Furuta pendulum (Quanser Qube) with every parameter of the paper's Table 4, and the cable.
 
-The data (spookid.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points, or
+The data (spookid.data.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points, or
 downloaded. The summary says what one recording cannot tell: the arm never turns about its own horizontal axes, so
 nothing is learnt of J_Axx and J_Ayy. `problems/furuta_swingup.py` leaves out what cannot be known.
 """
@@ -16,7 +16,7 @@ from spookid import (
     Problem,
     tilted_gravity,
 )
-from spookid.datasets import furuta_qube
+from spookid.data.datasets import furuta_qube
 
 J_Axx = Parameter("J_Axx", 1e-4, lower=1e-7, unit="kg m^2", note="arm along its length")
 J_Ayy = Parameter("J_Ayy", 1e-4, lower=1e-7, unit="kg m^2", note="arm across, horizontal")

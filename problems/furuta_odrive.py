@@ -1,12 +1,12 @@
 """Furuta pendulum with a gimbal motor (ODrive), driven by pulses, sines and steps: inertias, friction and motor.
 
-The data (spookid.datasets, "furuta-odrive") are found where the environment variable SPOOKID_DATA points. Masses and
-lengths are those of the parts list. The motor's voltage acts through its back-EMF as viscous friction of the arm, which
-therefore is strong; the pendulum's Coulomb friction is that of its encoder and bearings.
+The data (spookid.data.datasets, "furuta-odrive") are found where the environment variable SPOOKID_DATA points. Masses
+and lengths are those of the parts list. The motor's voltage acts through its back-EMF as viscous friction of the arm,
+which therefore is strong; the pendulum's Coulomb friction is that of its encoder and bearings.
 """
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, gravity
-from spookid.datasets import furuta_odrive
+from spookid.data.datasets import furuta_odrive
 
 J_arm = Parameter("J_arm", 4e-4, lower=1e-6, unit="kg m^2", note="arm about its axle, motor included")
 J_rod = Parameter("J_rod", 2e-5, lower=1e-7, unit="kg m^2", note="pendulum about its centre of mass")

@@ -1,13 +1,13 @@
 """Five measured swing-ups of a Furuta pendulum (Quanser Qube), up to where balancing starts.
 
-The data (spookid.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points, or
+The data (spookid.data.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points, or
 downloaded. Masses and lengths are the manufacturer's, which fixes m l and g; the inertias, the motor, friction and the
 spring of the encoder's cable are estimated. The motor's voltage acts through its back-EMF as viscous friction of the
 arm.
 """
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, gravity
-from spookid.datasets import furuta_qube
+from spookid.data.datasets import furuta_qube
 
 J_arm = Parameter("J_arm", 2e-4, lower=1e-6, unit="kg m^2", note="arm about its axle, motor included")
 J_rod = Parameter("J_rod", 3e-5, lower=1e-7, unit="kg m^2", note="pendulum about its centre of mass")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spookid import Problem, load_problem
-from spookid.crossvalidation import CrossValidation, verdict
-from spookid.wording import labelled, uncertain
+from spookid.report.wording import labelled, uncertain
+from spookid.studies.crossvalidation import CrossValidation, verdict
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE.parent / "problems"

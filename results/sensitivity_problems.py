@@ -9,7 +9,7 @@ swept and is otherwise held. The swing-up needs the measured data: SPOOKID_DATA 
 from pathlib import Path
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Spook, gravity
-from spookid.datasets import furuta_qube
+from spookid.data.datasets import furuta_qube
 
 TWIN = Path(__file__).parent.parent / "problems" / "data" / "furuta_release.csv"
 epsilon = Parameter("epsilon", 1e-4, lower=0, unit="m/N", note="compliance of the hinges, also in rad/(N m)")

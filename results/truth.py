@@ -35,9 +35,9 @@ from spookid import (
     gravity,
     load_problem,
 )
-from spookid.assembly import assemble
-from spookid.knowledge import foresee
-from spookid.uncertainty import UNSEEN, Sensitivities
+from spookid.assembly.assembly import assemble
+from spookid.estimation.knowledge import foresee
+from spookid.statistics.covariance import UNSEEN, Sensitivities
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE.parent / "problems"

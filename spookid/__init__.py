@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "Body": "body",
-    "Contact": "contacts",
-    "GROUND": "body",
-    "Hinge": "joints",
-    "HingeAngle": "observations",
-    "Model": "model",
-    "Motor": "joints",
-    "Observation": "observations",
+    "Body": "mechanics.body",
+    "Contact": "mechanics.contact",
+    "GROUND": "mechanics.body",
+    "Hinge": "mechanics.joints",
+    "HingeAngle": "data.sensors",
+    "Model": "mechanics.model",
+    "Motor": "mechanics.joints",
+    "Observation": "data.sensors",
     "Parameter": "parameter",
     "Problem": "problem",
-    "PointPosition": "observations",
+    "PointPosition": "data.sensors",
     "ProblemError": "errors",
-    "Recording": "recording",
-    "Solution": "solution",
-    "Spook": "steppers.spook",
+    "Recording": "data.recording",
+    "Solution": "results.solution",
+    "Spook": "stepping.spook",
     "Status": "solvers.status",
-    "Sweep": "sweep_points",
-    "Variational": "steppers.variational",
-    "gravity": "model",
-    "load": "export",
-    "load_problem": "loading",
-    "sweep": "sweeping",
-    "tilted_gravity": "model",
+    "Sweep": "studies.sweep_points",
+    "Variational": "stepping.variational",
+    "gravity": "mechanics.model",
+    "load": "report.export",
+    "load_problem": "assembly.loading",
+    "sweep": "studies.sweeping",
+    "tilted_gravity": "mechanics.model",
 }
 """Public names and the modules they live in. They are imported on first use: CasADi takes a while to load."""
 
@@ -65,23 +65,23 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from spookid.body import GROUND, Body
-    from spookid.contacts import Contact
+    from spookid.assembly.loading import load_problem
+    from spookid.data.recording import Recording
+    from spookid.data.sensors import HingeAngle, Observation, PointPosition
     from spookid.errors import ProblemError
-    from spookid.export import load
-    from spookid.joints import Hinge, Motor
-    from spookid.loading import load_problem
-    from spookid.model import Model, gravity, tilted_gravity
-    from spookid.observations import HingeAngle, Observation, PointPosition
+    from spookid.mechanics.body import GROUND, Body
+    from spookid.mechanics.contact import Contact
+    from spookid.mechanics.joints import Hinge, Motor
+    from spookid.mechanics.model import Model, gravity, tilted_gravity
     from spookid.parameter import Parameter
     from spookid.problem import Problem
-    from spookid.recording import Recording
-    from spookid.solution import Solution
+    from spookid.report.export import load
+    from spookid.results.solution import Solution
     from spookid.solvers.status import Status
-    from spookid.steppers.spook import Spook
-    from spookid.steppers.variational import Variational
-    from spookid.sweep_points import Sweep
-    from spookid.sweeping import sweep
+    from spookid.stepping.spook import Spook
+    from spookid.stepping.variational import Variational
+    from spookid.studies.sweep_points import Sweep
+    from spookid.studies.sweeping import sweep
 
 
 def __getattr__(name: str) -> Any:

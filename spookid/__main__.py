@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from spookid.cli import main
+from spookid.cli.main import main
 
 sys.exit(main())

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import casadi as ca
 import numpy as np
 
+from spookid.data.recording import Recording
+from spookid.data.sampling import grid, held
+from spookid.data.sensors import Sensor, State
 from spookid.errors import ProblemError, collected, declared_at, shown
-from spookid.model import Model
-from spookid.observations import Sensor, State
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, parameters_in
-from spookid.recording import Recording
-from spookid.sampling import grid, held
-from spookid.steppers.dry_friction import DryFriction, Form
-from spookid.steppers.joint_space import JointSpace
-from spookid.steppers.spook import Spook
-from spookid.steppers.spook_space import SpookSpace
-from spookid.steppers.variational import Variational
+from spookid.stepping.dry_friction import DryFriction, Form
+from spookid.stepping.joint_space import JointSpace
+from spookid.stepping.spook import Spook
+from spookid.stepping.spook_space import SpookSpace
+from spookid.stepping.variational import Variational
 
 if TYPE_CHECKING:
-    from spookid.crossvalidation import CrossValidation
-    from spookid.profiling import Profile
-    from spookid.replay import Initial, Noises, Parameters
-    from spookid.simulation import Progress
-    from spookid.solution import Solution
+    from spookid.results.solution import Solution
     from spookid.solvers.levenberg_marquardt import Callback
+    from spookid.stepping.simulation import Progress
+    from spookid.studies.crossvalidation import CrossValidation
+    from spookid.studies.profile import Profile
+    from spookid.studies.replay import Initial, Noises, Parameters
 
 BACKENDS = ("lm", "ipopt")
 FRICTIONS = ("smooth", "exact", "mpcc")
@@ -84,7 +84,7 @@ class Problem:
     estimator: str = "auto"
     """Of fits without a state weight: ``"noise"`` estimates what disturbs the motion, ``"hard"`` takes it for none,
     with errors from stretches of the recordings; ``"auto"`` takes the second where the data say that it is the better
-    one (``Variational()`` with smooth friction, backend "lm"; see ``spookid.estimators``)."""
+    one (``Variational()`` with smooth friction, backend "lm"; see ``spookid.estimation.estimators``)."""
     every: int = 1
     """Every so many steps are observed, from the first on."""
     fixed: Iterable[str] = ()
@@ -238,13 +238,13 @@ class Problem:
             ProblemError: for an unknown backend or option, a problem without recordings or observations, or a warm
                 start that does not fit.
         """
-        from spookid.estimation import solve  # studies build on problems, not the other way round
+        from spookid.estimation.estimation import solve  # studies build on problems, not the other way round
 
         own = {name: options.pop(name) for name in list(options) if name in self.__dataclass_fields__}
         return solve(self.with_(**own), backend, options, callback, warm_start)
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
-        """Refit along a parameter; see ``spookid.profiling``.
+        """Refit along a parameter; see ``spookid.studies.profile``.
 
         Args:
             name: of a free parameter.
@@ -254,7 +254,7 @@ class Problem:
         Raises:
             ProblemError: for a parameter that is unknown or fixed, or as ``solve``.
         """
-        from spookid.profiling import profile
+        from spookid.studies.profile import profile
 
         own = {key: options.pop(key) for key in list(options) if key in self.__dataclass_fields__}
         problem = self.with_(**own)
@@ -265,7 +265,7 @@ class Problem:
         return profile(problem, name, fit(problem, None) if solution is None else solution, fit)
 
     def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
-        """Fit each recording by itself and judge the estimates on all others; see ``spookid.crossvalidation``.
+        """Fit each recording by itself and judge the estimates on all others; see ``spookid.studies.crossvalidation``.
 
         Args:
             backend, options: as in ``solve``.
@@ -273,7 +273,7 @@ class Problem:
         Raises:
             ProblemError: if there are fewer than two recordings, or as ``solve``.
         """
-        from spookid.crossvalidation import crossvalidate
+        from spookid.studies.crossvalidation import crossvalidate
 
         own = {key: options.pop(key) for key in list(options) if key in self.__dataclass_fields__}
 
@@ -296,11 +296,11 @@ class Problem:
         progress: Progress | None = None,
         **options: Any,
     ) -> Recording:
-        """Step the mechanism forward; see ``spookid.replay.simulate``. ``options`` are the problem's own settings.
+        """Step the mechanism forward; see ``spookid.studies.replay``. ``options`` are the problem's own settings.
 
         With friction ``"mpcc"`` it steps as with ``"exact"``: the law is one, and only fits state it in two forms.
         """
-        from spookid.replay import simulate
+        from spookid.studies.replay import simulate
 
         problem = self.with_(**options)
         return simulate(

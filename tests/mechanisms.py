@@ -11,18 +11,18 @@ import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spookid.body import GROUND, Body
-from spookid.factor import Constant
-from spookid.initialization import place
-from spookid.joints import Hinge, Motor
-from spookid.manifold import Manifold
-from spookid.model import Model, gravity
-from spookid.observations import HingeAngle
+from spookid.assembly.initialization import place
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle
+from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.joints import Hinge, Motor
+from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.model import Model, gravity
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.simulation import Stepper
-from spookid.steppers.spook import Settings, Spook
-from spookid.transcription import Point, Transcription
+from spookid.stepping.simulation import Stepper
+from spookid.stepping.spook import Settings, Spook
+from spookid.transcription.factor import Constant
+from spookid.transcription.transcription import Point, Transcription
 
 Array = NDArray[np.float64]
 

@@ -10,16 +10,16 @@ import casadi as ca
 import numpy as np
 from mechanisms import Array, OneStep
 
-from spookid.joints import ROWS
-from spookid.kinematics import place
-from spookid.manifold import jacobian
-from spookid.model import Model
-from spookid.observations import HingeAngle
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle
+from spookid.mechanics.joints import ROWS
+from spookid.mechanics.kinematics import place
+from spookid.mechanics.manifold import jacobian
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
 
 _SPOOK = Spook()
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Spook, Variational, gravity
-from spookid.solution import Cost, Solution
+from spookid.results.solution import Cost, Solution
 from spookid.solvers.status import Status
-from spookid.uncertainty import WeakDirection
+from spookid.statistics.covariance import WeakDirection
 
 STEPS = 100
 

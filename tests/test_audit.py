@@ -25,16 +25,16 @@ from spookid import (
     Recording,
     Spook,
     Variational,
-    audit_plot,
     gravity,
     load_problem,
 )
-from spookid import audit as time_steps
-from spookid.audit import Audit, Drift, drift
-from spookid.cli import main
-from spookid.estimation import solve
-from spookid.solution import Solution
+from spookid.cli.main import main
+from spookid.estimation.estimation import solve
+from spookid.report import audit_plot
+from spookid.results.solution import Solution
 from spookid.solvers.status import Status
+from spookid.studies import audit as time_steps
+from spookid.studies.audit import Audit, Drift, drift
 
 MASS, LENGTH, G = 0.5, 0.2, 9.81
 TRUTH = {"J": 0.005, "b": 0.02}
@@ -303,7 +303,7 @@ TWO = FILE.replace("problem = ", "one = ") + 'problems = {"a": one, "b": one.wit
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory with a recording."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("spookid.pictures.DPI", 20)
+    monkeypatch.setattr("spookid.report.pictures.DPI", 20)
     swing(1.0, 0.005).to_csv(tmp_path / "run.csv")
     return tmp_path
 
@@ -421,7 +421,7 @@ def test_an_interrupt_ends_the_audit_and_writes_nothing(
 
         return solve(problem, backend, options, interrupt, *near)
 
-    monkeypatch.setattr("spookid.audit_command.solve", interrupted)
+    monkeypatch.setattr("spookid.cli.audit_command.solve", interrupted)
     assert main(["audit", write(FILE), "--out", "out"]) == 130
     assert capsys.readouterr() == ("", "spookid: interrupted; nothing of swing was written\n")
     assert fits == [0.02, 0.005][:fit]
@@ -431,7 +431,7 @@ def test_an_interrupt_ends_the_audit_and_writes_nothing(
 def test_progress_names_the_step(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spookid.progress.wanted", lambda quiet: not quiet)
+    monkeypatch.setattr("spookid.cli.progress.wanted", lambda quiet: not quiet)
     assert main(["audit", write(FILE), "--step", "0.04"]) == 0
     shown = capsys.readouterr().err.split("\r")
     for step in ("0.04", "0.02", "0.01"):

@@ -11,7 +11,7 @@ import pytest
 
 from spookid import Spook, Status
 
-pytest.importorskip("spookid.compiler").find()
+pytest.importorskip("spookid.kernels.compiler").find()
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from benchmarks.problems import furuta
 
-from spookid import Spook, native
-from spookid import blocks as compiled_blocks
-from spookid.assembly import assemble as assembled
-from spookid.blocks import blocks
-from spookid.compiler import CompilationError, find
-from spookid.kernels import Array
-from spookid.knowledge import foresee
-from spookid.rooms import Rooms
+from spookid import Spook
+from spookid.assembly.assembly import assemble as assembled
+from spookid.estimation.knowledge import foresee
+from spookid.kernels import blocks as compiled_blocks
+from spookid.kernels import native
+from spookid.kernels.blocks import blocks
+from spookid.kernels.compiler import CompilationError, find
+from spookid.kernels.kernel import Array
+from spookid.kernels.workspace import Rooms
 from spookid.solvers import elimination
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt

@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spookid.complementarity import bounded, linear, pieces
-from spookid.complementarity.law import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution
-from spookid.complementarity.status import Status
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
+from spookid.stepping.complementarity import bounded, linear, pieces
+from spookid.stepping.complementarity.law import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution
+from spookid.stepping.complementarity.status import Status
 
 
 def draw(rng: np.random.Generator, load: float = 0.1) -> Bounded:

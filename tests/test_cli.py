@@ -17,21 +17,14 @@ import pytest
 from matplotlib.figure import Figure
 
 import spookid
-from spookid import (
-    Recording,
-    cli,
-    commands,
-    folders,
-    load,
-    load_problem,
-    problem,
-    progress,
-    simulation_plot,
-    terminal,
-)
-from spookid.cli import main
-from spookid.comparison import compare
+from spookid import Recording, load, load_problem, problem
+from spookid.cli import commands, progress, terminal
+from spookid.cli import main as cli
+from spookid.cli.main import main
 from spookid.errors import ProblemError
+from spookid.report import simulation_plot
+from spookid.results import folders
+from spookid.studies.comparison import compare
 
 pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
 
@@ -158,7 +151,7 @@ def test_help_fits_a_terminal(capsys, monkeypatch, arguments):
 
 def test_help_and_version_do_not_load_casadi():
     code = (
-        "import sys\nfrom spookid.cli import main\n"
+        "import sys\nfrom spookid.cli.main import main\n"
         "for flag in ('--version', '--help'):\n    try: main([flag])\n    except SystemExit: pass\n"
         "heavy = {'casadi', 'numpy', 'scipy', 'matplotlib', 'tqdm'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
@@ -168,7 +161,7 @@ def test_help_and_version_do_not_load_casadi():
 
 def test_commands_load_a_problem_without_what_only_fits_need():
     code = (
-        "import sys, spookid.commands, spookid.sweeping\n"
+        "import sys, spookid.cli.commands, spookid.studies.sweeping\n"
         "spookid.load_problem('problems/furuta_release.py')\n"
         "slow = {'scipy.signal', 'scipy.stats', 'matplotlib'} & set(sys.modules)\n"
         "assert not slow, slow\n"
@@ -669,7 +662,7 @@ def test_step_without_a_solution(here, capsys):
 
 
 def test_first_step_without_a_solution(here, capsys, monkeypatch):
-    monkeypatch.setattr("spookid.simulation._MAX_NEWTON", 0)
+    monkeypatch.setattr("spookid.stepping.simulation._MAX_NEWTON", 0)
     assert main(["simulate", write(ONE), "--out", "out", "--quiet"]) == 3
     assert "step 1 was not solved" in capsys.readouterr().err
     [entry] = simulation("out")["recordings"]
@@ -792,7 +785,7 @@ def test_interrupt_while_solving_saves_the_best_iterate(here, capsys, monkeypatc
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_while_building_writes_nothing(here, capsys, monkeypatch, number):
-    monkeypatch.setattr("spookid.fitting.assemble", lambda *_: signal.raise_signal(number))
+    monkeypatch.setattr("spookid.estimation.fitting.assemble", lambda *_: signal.raise_signal(number))
     assert main(["solve", write(ONE), "--out", "out"]) == 130
     assert capsys.readouterr() == ("", "spookid: interrupted; nothing of swing was written\n")
     assert not Path("out").exists()
@@ -829,7 +822,7 @@ def test_second_interrupt_does_not_wait(here, capsys, monkeypatch):
 
 
 def test_interrupt_of_a_simulation_writes_nothing(here, capsys, monkeypatch):
-    monkeypatch.setattr("spookid.refinement.Refinement.march", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("spookid.stepping.refinement.Refinement.march", lambda *_: signal.raise_signal(signal.SIGTERM))
     assert main(["simulate", write(ONE), "--out", "out"]) == 130
     assert capsys.readouterr() == ("", "spookid: interrupted; nothing of swing was written\n")
     assert not Path("out").exists()

@@ -13,18 +13,19 @@ import numpy as np
 import pytest
 from mechanisms import furuta, paper_twin
 
-from spookid import compiler, kernels, libraries
-from spookid.assembly import assemble
-from spookid.compiled import FEWEST_STEPS, Kernels, Signature, prepare
+from spookid.assembly.assembly import assemble
 from spookid.errors import ProblemError
-from spookid.kernels import Array
+from spookid.kernels import compiler, libraries
+from spookid.kernels import kernel as kernels
+from spookid.kernels.compiled import FEWEST_STEPS, Kernels, Signature, prepare
+from spookid.kernels.kernel import Array
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solvers.reduction import Reduction, Rows, Stream
 from spookid.solvers.structured import assemble as normal_equations
 from spookid.solvers.structured import pull_back
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
 
 try:
     compiler.find()

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spookid.complementarity import enumeration, lemke, linear, mixed
-from spookid.complementarity.mixed import Mixed
-from spookid.complementarity.status import Status, residual, scaling
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
+from spookid.stepping.complementarity import enumeration, lemke, linear, mixed
+from spookid.stepping.complementarity.mixed import Mixed
+from spookid.stepping.complementarity.status import Status, residual, scaling
 
 KINDS = ("monotone", "integer", "low rank", "friction", "ill-scaled", "ill-scaled friction")
 

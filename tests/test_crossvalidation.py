@@ -16,24 +16,15 @@ from mechanisms import pendulum, twin
 from scipy import stats
 from solutions import solution as solved
 
-from spookid import (
-    Parameter,
-    Problem,
-    ProblemError,
-    Recording,
-    Spook,
-    Status,
-    Variational,
-    crossvalidation_folder,
-    load_problem,
-)
-from spookid.agreement import ParameterAgreement, _jointly, agreement
-from spookid.agreement import Test as ChiSquare
-from spookid.cases import cases, same_recordings
-from spookid.cli import main
-from spookid.crossvalidation import CrossValidation, verdict
-from spookid.crossvalidation_table import table
-from spookid.solution import Solution
+from spookid import Parameter, Problem, ProblemError, Recording, Spook, Status, Variational, load_problem
+from spookid.cli.main import main
+from spookid.report import crossvalidation_folder
+from spookid.report.crossvalidation_table import table
+from spookid.results.solution import Solution
+from spookid.studies.agreement import ParameterAgreement, _jointly, agreement
+from spookid.studies.agreement import Test as ChiSquare
+from spookid.studies.cases import cases, same_recordings
+from spookid.studies.crossvalidation import CrossValidation, verdict
 
 TRUTH = {"J": 0.005, "b": 2e-3, "c": 0.02}
 J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")
@@ -321,7 +312,7 @@ problems["lonely"] = problem({"drag": 1e-6}, [0])
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a problem file and its recordings."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("spookid.pictures.DPI", 20)
+    monkeypatch.setattr("spookid.report.pictures.DPI", 20)
     for i, run in enumerate(RUNS[:2]):
         run.to_csv(tmp_path / f"{i}.csv")
     Path("swings.py").write_text(FILE)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from mechanisms import furuta, paper_twin, pendulum
 
-from spookid.assembly import assemble
-from spookid.factor import Factor, Group
-from spookid.manifold import Manifold
+from spookid.assembly.assembly import assemble
+from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization, Tangent
@@ -19,8 +18,9 @@ from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Outcome, Status
 from spookid.solvers.steps import damped
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.steppers.variational import Variational
-from spookid.transcription import Chain, Point, Transcription
+from spookid.stepping.variational import Variational
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Chain, Point, Transcription
 
 STEPS = 5
 

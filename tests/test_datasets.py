@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spookid import _conversion, datasets
-from spookid.datasets import before_balancing, furuta_odrive, furuta_qube, multiarm_single, pendulum_free_swing
+from spookid.data import _conversion, datasets
+from spookid.data.datasets import before_balancing, furuta_odrive, furuta_qube, multiarm_single, pendulum_free_swing
+from spookid.data.recording import Recording
 from spookid.errors import ProblemError
-from spookid.recording import Recording
 
 PENDULUM, QUBE = "pendulum-free-swing", "furuta-qube-swingup"
 MULTIARM, ODRIVE = "multiarm-pendulum", "furuta-odrive"

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from mechanisms import chain, pendulum
 
-from spookid.body import GROUND, Body
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
-from spookid.joints import Hinge, Motor
-from spookid.model import Model, gravity, tilted_gravity
-from spookid.observations import HingeAngle
+from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.joints import Hinge, Motor
+from spookid.mechanics.model import Model, gravity, tilted_gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.steppers.spook import Spook
+from spookid.stepping.spook import Spook
 
 FIELD = gravity(9.81)
 J = Parameter("J", 0.01, lower=1e-6)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.doors import CLOSE, DOORS, NEAR, Row, rows
 
-from spookid.loading import load_problems
+from spookid.assembly.loading import load_problems
 
 PROBLEMS = Path(__file__).parents[1] / "problems"
 

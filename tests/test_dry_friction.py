@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 from mechanisms import Array, furuta, hub, pendulum
 
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
-from spookid.factor import Box, Factor, Group
-from spookid.manifold import Manifold
-from spookid.model import Model
-from spookid.observations import HingeAngle
+from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
-from spookid.steppers.dry_friction import DryFriction, _over_step
-from spookid.steppers.impulses import Settings, Slips
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
-from spookid.transcription import Chain, Point, Transcription
+from spookid.stepping.dry_friction import DryFriction, _over_step
+from spookid.stepping.impulses import Settings, Slips
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
+from spookid.transcription.factor import Box, Factor, Group
+from spookid.transcription.transcription import Chain, Point, Transcription
 
 NOISE = 1e-3
 LIFTED = Spook(multipliers="lifted")

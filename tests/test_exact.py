@@ -14,20 +14,20 @@ from scipy.integrate import solve_ivp
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
 from spookid import load_problem
-from spookid.body import GROUND, Body
-from spookid.contacts import Contact
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle, PointPosition
 from spookid.errors import ProblemError
-from spookid.exact import ExactStepper
-from spookid.factor import Constant
-from spookid.model import Model, gravity
-from spookid.observations import HingeAngle, PointPosition
+from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.contact import Contact
+from spookid.mechanics.model import Model, gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.simulation import StepFailedError
-from spookid.steppers.impulses import Settings
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
+from spookid.stepping.exact import ExactStepper
+from spookid.stepping.impulses import Settings
+from spookid.stepping.simulation import StepFailedError
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
+from spookid.transcription.factor import Constant
 
 J, M, L = 0.005, 0.5, 0.2
 """The pendulum's inertia [kg m²], mass [kg] and distance to its hinge [m]."""

@@ -15,9 +15,10 @@ import pytest
 from solutions import STEPS, awkward, difference, estimated, pendulum_problem, solution
 
 import spookid
-from spookid import ProblemError, influence_plot, plots
-from spookid.export import check_target, load, save
-from spookid.solution import Solution
+from spookid import ProblemError
+from spookid.report import influence_plot, plots
+from spookid.report.export import check_target, load, save
+from spookid.results.solution import Solution
 
 FILES = {
     "solution.json",
@@ -242,7 +243,7 @@ def test_parents_are_made(figures: None, tmp_path: Path) -> None:
 
 
 def test_anything_else_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("spookid.export._write", lambda *_: pytest.fail("it wrote"))
+    monkeypatch.setattr("spookid.report.export._write", lambda *_: pytest.fail("it wrote"))
     other = tmp_path / "thesis"
     other.mkdir()
     (other / "chapter.tex").write_text("precious")

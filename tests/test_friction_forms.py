@@ -11,22 +11,22 @@ import numpy as np
 import pytest
 from mechanisms import pendulum
 
-from spookid.assembly import assemble
-from spookid.cli import main
-from spookid.fitting import _warm
-from spookid.knowledge import learn
-from spookid.model import Model
-from spookid.observations import HingeAngle
+from spookid.assembly.assembly import assemble
+from spookid.cli.main import main
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle
+from spookid.estimation.fitting import _warm
+from spookid.estimation.knowledge import learn
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.solution import Solution
+from spookid.results.solution import Solution
 from spookid.solvers import ipopt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
 from spookid.solvers.switching import Switching
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
 
 NOISE = 1e-3
 STEPPER, LIFTED = Variational(), Spook(multipliers="lifted")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from mechanisms import paper_twin, pendulum
 
-from spookid import influence_plot
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.solution import Solution
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
+from spookid.report import influence_plot
+from spookid.results.solution import Solution
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
 
 TRUTH = {"J": 0.005, "b": 0.004, "m": 0.5}
 STEPPERS = [Spook(), Spook(multipliers="lifted"), Variational()]

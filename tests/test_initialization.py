@@ -9,17 +9,17 @@ import pytest
 from mechanisms import Array, G, chain, furuta, mechanics, paper_twin, pendulum, skew_body
 from scipy.spatial.transform import Rotation
 
-from spookid.assembly import WIDTH_AT_REST, WIDTH_SHARE, assemble
-from spookid.body import GROUND, Body
-from spookid.initialization import Guess, guess
-from spookid.joints import Hinge
-from spookid.kinematics import hinge_angles, place, rest_angles, velocities
-from spookid.model import Model, gravity
-from spookid.observations import HingeAngle, PointPosition
+from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, assemble
+from spookid.assembly.initialization import Guess, guess
+from spookid.data.recording import Recording
+from spookid.data.sampling import grid
+from spookid.data.sensors import HingeAngle, PointPosition
+from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.joints import Hinge
+from spookid.mechanics.kinematics import hinge_angles, place, rest_angles, velocities
+from spookid.mechanics.model import Model, gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.sampling import grid
 
 MODELS = {"pendulum": pendulum, "furuta": furuta, "chain": chain, "skew": skew_body}
 OPEN = 1e9

@@ -15,23 +15,23 @@ from test_cli import here as here
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 from test_loops import problem as loop
 
-from spookid.assembly import assemble
+from spookid.assembly.assembly import assemble
 from spookid.errors import ProblemError
-from spookid.factor import Factor, Group
-from spookid.kernels import Array
-from spookid.manifold import Manifold
+from spookid.kernels.kernel import Array
+from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.solution import Solution
-from spookid.solvers.contraction import Contraction, linear
+from spookid.results.solution import Solution
 from spookid.solvers.information import information
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.program import Program
 from spookid.solvers.roles import independent
 from spookid.solvers.status import Iteration, Outcome, Status
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
-from spookid.transcription import Chain, Point, Transcription
+from spookid.statistics.condensed import Contraction, linear
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Chain, Point, Transcription
 
 NONE = ca.SX.sym("none", 0)
 TRUTH = {"J": 0.005, "b": 0.004}

@@ -21,15 +21,15 @@ from mechanisms import (
     unit_quaternions,
 )
 
-from spookid.body import GROUND, Body
-from spookid.factor import Factor, measured_noise
-from spookid.joint_coordinates import JointCoordinates
-from spookid.joints import ROWS, Hinge, Motor
-from spookid.kinematics import central, hinge_angles, place
-from spookid.model import Model, gravity
-from spookid.steppers.impulses import Settings
-from spookid.steppers.joint_space import JointSpace
-from spookid.steppers.variational import Variational
+from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joints import ROWS, Hinge, Motor
+from spookid.mechanics.kinematics import central, hinge_angles, place
+from spookid.mechanics.model import Model, gravity
+from spookid.stepping.impulses import Settings
+from spookid.stepping.joint_space import JointSpace
+from spookid.stepping.variational import Variational
+from spookid.transcription.factor import Factor, measured_noise
 
 H, WIDTH, IMPULSE_WIDTH = 0.01, 0.05, 1e-4
 

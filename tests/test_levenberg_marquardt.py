@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from mechanisms import furuta, paper_twin, pendulum
 
-from spookid.factor import Factor, Group
-from spookid.manifold import Manifold
+from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.solution import Solution
+from spookid.results.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Iteration, Outcome, Status
-from spookid.transcription import Chain, Point, Transcription
-from spookid.uncertainty import AT_BOUND
+from spookid.statistics.covariance import AT_BOUND
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Chain, Point, Transcription
 
 TIGHTER = {"gradient_tolerance": 1e-11, "step_tolerance": 1e-11, "decrease_tolerance": 1e-12}
 """A hundredth of the defaults."""

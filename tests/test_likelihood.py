@@ -12,18 +12,18 @@ import pytest
 from mechanisms import DOWN, Array, furuta, hub, pendulum
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
-from spookid.assembly import assemble
-from spookid.body import GROUND, Body
-from spookid.joints import Hinge, Motor
-from spookid.model import Model, gravity
-from spookid.observations import HingeAngle, Observation
+from spookid.assembly.assembly import assemble
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle, Observation
+from spookid.estimation.likelihood_fit import _singles
+from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.joints import Hinge, Motor
+from spookid.mechanics.model import Model, gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.statistics.likelihood_fit import _singles
 from spookid.statistics.search import Search, Trial
-from spookid.steppers.spook import Spook
+from spookid.stepping.spook import Spook
 
 PRECISE = LevenbergMarquardt(
     gradient_tolerance=1e-12, step_tolerance=1e-12, decrease_tolerance=1e-16, newton=False, max_iterations=100

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from spookid import load_problem
+from spookid.assembly.loading import is_folder_name, load_file, load_problems
 from spookid.errors import ProblemError
-from spookid.loading import is_folder_name, load_file, load_problems
 
 PENDULUM = '''"""A pendulum.
 

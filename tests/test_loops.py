@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from mechanisms import Array, mechanics, paper_twin, pendulum
 
-from spookid.assembly import assemble
-from spookid.body import GROUND, Body
+from spookid.assembly.assembly import assemble
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle, PointPosition
 from spookid.errors import ProblemError
-from spookid.joints import Hinge, Motor
-from spookid.model import Model, gravity
-from spookid.observations import HingeAngle, PointPosition
+from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.joints import Hinge, Motor
+from spookid.mechanics.model import Model, gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.solution import Solution, Trajectory
+from spookid.results.solution import Solution, Trajectory
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
 
 AXLE: dict[str, Any] = {"x": (0, 0, 1), "y": (1, 0, 0)}
 

@@ -9,8 +9,8 @@ import pytest
 from benchmarks.problems import furuta, pendulum
 from benchmarks.rows import STEPPERS, memory, set_up
 
-from spookid.compiler import CompilationError, find
-from spookid.knowledge import foresee
+from spookid.estimation.knowledge import foresee
+from spookid.kernels.compiler import CompilationError, find
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduction import Reduction

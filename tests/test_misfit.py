@@ -7,22 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spookid import (
-    GROUND,
-    Body,
-    Hinge,
-    HingeAngle,
-    Model,
-    Motor,
-    Parameter,
-    Problem,
-    Recording,
-    Solution,
-    gravity,
-    variations,
-)
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Solution, gravity
+from spookid.estimation import variations
+from spookid.statistics.covariance import MISFIT
 from spookid.statistics.misfit import Cause
-from spookid.uncertainty import MISFIT
 
 STEP, DURATION = 0.01, 10.0
 TRUTH = {"J": 2e-3, "b": 2e-3, "c": 5e-3, "K": 0.05}

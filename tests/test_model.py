@@ -26,9 +26,9 @@ from mechanisms import (
 )
 from scipy.spatial.transform import Rotation
 
-from spookid.body import GROUND, Body, Frame
-from spookid.joints import Hinge
-from spookid.model import Model, constraint_labels, gravity, row_labels, tilted_gravity
+from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.joints import Hinge
+from spookid.mechanics.model import Model, constraint_labels, gravity, row_labels, tilted_gravity
 
 MODELS = {"pendulum": pendulum, "furuta": furuta, "chain": chain, "skew": skew_body}
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from spookid import native
-from spookid.compiler import CompilationError, find
-from spookid.rooms import Rooms
+from spookid.kernels import native
+from spookid.kernels.compiler import CompilationError, find
+from spookid.kernels.workspace import Rooms
 from spookid.solvers import elimination, products, structured
 from spookid.solvers.batched import null_space, smallest_solution, split
 from spookid.solvers.bounded import bounded_step

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from mechanisms import furuta, pendulum
 
-from spookid.assembly import assemble
-from spookid.body import GROUND, Body
+from spookid.assembly.assembly import assemble
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
-from spookid.joints import Hinge, Motor
-from spookid.knowledge import foresee
-from spookid.model import Model, gravity
-from spookid.observations import HingeAngle
+from spookid.estimation.knowledge import foresee
+from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.joints import Hinge, Motor
+from spookid.mechanics.model import Model, gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.solution import Noise, Solution
+from spookid.results.solution import Noise, Solution
 from spookid.solvers.status import Status
 
 TRUTH = {"J": 0.005, "b": 0.01}

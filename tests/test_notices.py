@@ -9,9 +9,9 @@ import pytest
 from mechanisms import furuta, twin
 
 from spookid import GROUND, Body, Hinge, Model, Parameter, Variational, gravity
-from spookid.notices import CONTRADICTED, EXTRAPOLATED, STEP, UNDETERMINED, UNPHYSICAL, ranked
-from spookid.solution import Solution
-from spookid.uncertainty import MISFIT, NOT_WHITE
+from spookid.results.notices import CONTRADICTED, EXTRAPOLATED, STEP, UNDETERMINED, UNPHYSICAL, ranked
+from spookid.results.solution import Solution
+from spookid.statistics.covariance import MISFIT, NOT_WHITE
 
 
 def test_what_changes_the_answer_stands_first() -> None:

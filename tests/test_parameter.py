@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from mechanisms import hub, pendulum
 
-from spookid.body import GROUND, Body
 from spookid.errors import ProblemError
-from spookid.joints import Hinge
-from spookid.model import Model, gravity
+from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.joints import Hinge
+from spookid.mechanics.model import Model, gravity
 from spookid.parameter import Parameter, is_constant, parameters_in, substitute, symbolic
 from spookid.problem import Problem
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spookid.data.pickled import Record, array, read
 from spookid.errors import ProblemError
-from spookid.pickled import Record, array, read
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 

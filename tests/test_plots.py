@@ -16,9 +16,9 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from solutions import awkward, estimated, solution
 
-from spookid import plots
-from spookid.solution import Cost, Estimate, Solution, Step, Trajectory
-from spookid.wording import uncertain
+from spookid.report import plots
+from spookid.report.wording import uncertain
+from spookid.results.solution import Cost, Estimate, Solution, Step, Trajectory
 
 
 def many(parameters: int = 13, recordings: int = 3) -> Solution:

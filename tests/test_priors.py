@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from mechanisms import pendulum, twin
 
+from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
-from spookid.notices import CONTRADICTED
-from spookid.observations import HingeAngle
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.uncertainty import UNOBSERVED
+from spookid.results.notices import CONTRADICTED
+from spookid.statistics.covariance import UNOBSERVED
 
 
 def two_frictions(prior: tuple[float, float] | None, sigma: float = 1e-3, **settings: object) -> Problem:

@@ -15,11 +15,12 @@ import pytest
 from mechanisms import pendulum, twin
 from scipy.optimize import brentq
 
-from spookid import Parameter, Problem, ProblemError, Status, Variational, profile_folder
-from spookid.cli import main
-from spookid.profile_table import interval, table
-from spookid.profiling import CRITICAL, Profile, ProfilePoint
-from spookid.solution import Solution
+from spookid import Parameter, Problem, ProblemError, Status, Variational
+from spookid.cli.main import main
+from spookid.report import profile_folder
+from spookid.report.profile_table import interval, table
+from spookid.results.solution import Solution
+from spookid.studies.profile import CRITICAL, Profile, ProfilePoint
 
 TRUTH = {"J": 0.005, "b": 2e-3}
 
@@ -164,7 +165,7 @@ def test_only_free_parameters_have_a_profile() -> None:
 
 
 def test_the_folder_holds_what_the_profile_says(J: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spookid.pictures.DPI", 20)
+    monkeypatch.setattr("spookid.report.pictures.DPI", 20)
     profile_folder.save(tmp_path / "out", [J])
     tree = json.loads((tmp_path / "out" / "profile.json").read_text())
     entry = tree["parameters"]["J"]
@@ -200,7 +201,7 @@ problem = Problem("swing", model, [run], [HingeAngle(hinge, signal="hinge")], st
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a problem and its recording."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("spookid.pictures.DPI", 20)
+    monkeypatch.setattr("spookid.report.pictures.DPI", 20)
     problem().recordings[0].to_csv(tmp_path / "run.csv")
     Path("swing.py").write_text(FILE)
     return tmp_path

@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 
 import spookid
 from spookid import Status, load, load_problem
-from spookid.cli import _parser, main
-from spookid.loading import load_problems
+from spookid.assembly.loading import load_problems
+from spookid.cli.main import _parser, main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROBLEMS = sorted((ROOT / "problems").glob("*.py"))
-DOWNLOADED = [path.name for path in PROBLEMS if "spookid.datasets" in path.read_text(encoding="utf-8")]
+DOWNLOADED = [path.name for path in PROBLEMS if "spookid.data.datasets" in path.read_text(encoding="utf-8")]
 MEASURED = [  # and the files that load such a file
     path for path in PROBLEMS if path.name in DOWNLOADED or any(f'"{n}"' in path.read_text("utf-8") for n in DOWNLOADED)
 ]

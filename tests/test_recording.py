@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spookid.data.recording import Recording
 from spookid.errors import ProblemError
-from spookid.recording import Recording
 
 T = np.array([0.0, 0.1, 0.25, 0.3])
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -5,20 +5,8 @@ import pytest
 from scipy.integrate import solve_ivp
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
-from spookid import (
-    GROUND,
-    Body,
-    Hinge,
-    HingeAngle,
-    Model,
-    Motor,
-    Problem,
-    ProblemError,
-    Recording,
-    Spook,
-    gravity,
-    refinement,
-)
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Problem, ProblemError, Recording, Spook, gravity
+from spookid.stepping import refinement
 
 J, B, C, K, MASS, LENGTH, WIDTH = 2e-3, 2e-3, 5e-3, 0.05, 0.2, 0.15, 0.1
 STEP = 0.02

@@ -10,18 +10,18 @@ import pytest
 from mechanisms import furuta, paper_twin, pendulum
 from test_loops import noisy, problem, unknown
 
-from spookid import compiler
-from spookid.assembly import assemble
-from spookid.factor import Factor, Group
-from spookid.kernels import Array
-from spookid.manifold import Manifold
+from spookid.assembly.assembly import assemble
+from spookid.data.recording import Recording
+from spookid.kernels import compiler
+from spookid.kernels.kernel import Array
+from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
-from spookid.steppers.variational import Variational
-from spookid.transcription import Block, Chain, Point, Transcription
+from spookid.stepping.variational import Variational
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Block, Chain, Point, Transcription
 
 Case = tuple[Transcription, Point]
 

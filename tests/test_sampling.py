@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spookid import sampling
+from spookid.data import sampling
+from spookid.data.recording import Recording
+from spookid.data.sampling import Grid, grid, held, observed, smoothed, wrap
 from spookid.errors import ProblemError
-from spookid.recording import Recording
-from spookid.sampling import Grid, grid, held, observed, smoothed, wrap
 
 NAN = math.nan
 TURN = 2 * math.pi

@@ -12,18 +12,18 @@ from mechanisms import Array, furuta, hub, joint_state, pendulum
 from test_exact import per_stepper, problem
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
-from spookid.assembly import numbers
-from spookid.complementarity.law import FORWARD, STICKING
-from spookid.differentiation import motion_function, step_function
+from spookid.assembly.assembly import numbers
 from spookid.errors import ProblemError
-from spookid.exact import ExactStepper, Solved
-from spookid.kernels import contiguous
-from spookid.model import Model
+from spookid.kernels.kernel import contiguous
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
-from spookid.sensitivity import StepDerivative
-from spookid.steppers.impulses import Settings
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
+from spookid.stepping.complementarity.law import FORWARD, STICKING
+from spookid.stepping.exact import ExactStepper, Solved
+from spookid.stepping.impulses import Settings
+from spookid.stepping.sensitivity import StepDerivative
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
+from spookid.studies.differentiation import motion_function, step_function
 
 
 class Differentiable:

@@ -20,15 +20,15 @@ from mechanisms import (
 )
 from scipy.integrate import solve_ivp
 
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
-from spookid.factor import Constant
-from spookid.model import Model
-from spookid.observations import HingeAngle
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.simulation import StepFailedError, Stepper, march
-from spookid.steppers.spook import Settings, Spook
+from spookid.stepping.simulation import StepFailedError, Stepper, march
+from spookid.stepping.spook import Settings, Spook
+from spookid.transcription.factor import Constant
 
 J, M, L = 0.005, 0.5, 0.2
 """The pendulum's inertia [kg m²], mass [kg] and distance to its hinge [m]."""

@@ -10,14 +10,14 @@ import pytest
 from mechanisms import OneStep, furuta, twin
 
 import spookid
+from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.solution import Cost, Solution
+from spookid.results.solution import Cost, Solution
 from spookid.solvers.status import Status
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
 
 TRUTH = {"J_Azz": 0.003, "b_1": 1e-3, "m": 1.0, "K": 0.1}
 

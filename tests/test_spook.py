@@ -26,10 +26,10 @@ from mechanisms import (
     slope,
 )
 
-from spookid.body import GROUND, Body
-from spookid.joints import Hinge
-from spookid.manifold import jacobian
-from spookid.model import Model, gravity
+from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.joints import Hinge
+from spookid.mechanics.manifold import jacobian
+from spookid.mechanics.model import Model, gravity
 
 H = 0.01
 J = 0.002

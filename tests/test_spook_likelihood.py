@@ -11,26 +11,26 @@ import pytest
 from mechanisms import Array, furuta, joint_state, pendulum
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
-from spookid.assembly import assemble
+from spookid.assembly.assembly import assemble
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
-from spookid.factor import measured_noise
-from spookid.joint_coordinates import JointCoordinates
-from spookid.joints import Motor
-from spookid.model import Model
-from spookid.observations import HingeAngle
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joints import Motor
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.solution import Solution
-from spookid.solvers.contraction import Contraction, linear
+from spookid.results.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
+from spookid.statistics.condensed import Contraction, linear
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.search import Search, Trial
 from spookid.statistics.systems import HardSystem
-from spookid.steppers.spook import Spook
-from spookid.transcription import Point
+from spookid.stepping.spook import Spook
+from spookid.transcription.factor import measured_noise
+from spookid.transcription.transcription import Point
 
 TRUTH = {"J": 0.005, "b": 0.003, "J_A": 0.003, "J_B": 0.004, "b_2": 0.001}
 START = {"hinge": (1.5, 0.5), "shoulder": (0.0, 2.0), "elbow": (1.0, 1.0)}

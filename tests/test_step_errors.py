@@ -30,8 +30,8 @@ from spookid import (
     load,
     load_problem,
 )
-from spookid.audit import audit
-from spookid.solution import Solution
+from spookid.results.solution import Solution
+from spookid.studies.audit import audit
 
 FINE, STEP = 2.5e-4, 0.01
 TRUTH = {"J": 0.005, "b": 0.004}

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from mechanisms import Array
 from scipy.optimize import lsq_linear
 
-from spookid.factor import Factor, Group
-from spookid.manifold import Manifold
+from spookid.mechanics.manifold import Manifold
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.linearization import Linearization, Tangent
@@ -26,7 +25,8 @@ from spookid.solvers.structured import (
     diagonal,
     pull_back,
 )
-from spookid.transcription import Chain, Point, Transcription
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Chain, Point, Transcription
 
 STEPS, TANGENT = 6, 3
 

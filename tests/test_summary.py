@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 from solutions import awkward, estimated, solution
 
-from spookid.solution import Cost, Noise, Solution
-from spookid.solvers.status import Status
-from spookid.summary import WIDTH, rms, summarize
-from spookid.uncertainty import NO_FACTOR, NOT_WHITE, WeakDirection
-from spookid.wording import (
+from spookid.report.summary import WIDTH, rms, summarize
+from spookid.report.wording import (
     bounds,
     deviation,
     labelled,
@@ -26,6 +23,9 @@ from spookid.wording import (
     status_words,
     uncertain,
 )
+from spookid.results.solution import Cost, Noise, Solution
+from spookid.solvers.status import Status
+from spookid.statistics.covariance import NO_FACTOR, NOT_WHITE, WeakDirection
 
 NAN, INF = math.nan, math.inf
 

@@ -21,15 +21,18 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from spookid import Problem, ProblemError, Recording, Sweep, load_problem, progress, sweep, sweep_plot, sweeping
-from spookid.axes import Axis, axes_of, axis, grid
-from spookid.cli import main
-from spookid.settings import Variant, digest
-from spookid.solution import Cost, Estimate
+from spookid import Problem, ProblemError, Recording, Sweep, load_problem, sweep
+from spookid.cli import progress
+from spookid.cli.main import main
+from spookid.report import sweep_plot
+from spookid.report.sweep_table import comma_separated, table
+from spookid.results.solution import Cost, Estimate
 from spookid.solvers.status import Status
-from spookid.sweep_points import Point, failed, solve_point
-from spookid.sweep_table import comma_separated, table
-from spookid.workers import lasting
+from spookid.studies import sweeping
+from spookid.studies.axes import Axis, axes_of, axis, grid
+from spookid.studies.settings import Variant, digest
+from spookid.studies.sweep_points import Point, failed, solve_point
+from spookid.studies.workers import lasting
 
 FILE = '''"""A pendulum."""
 from pathlib import Path
@@ -52,7 +55,7 @@ LONG = ("--over", "state_weight=1e3:1e4:8log")
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory with a problem file and its recording."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("spookid.pictures.DPI", 20)
+    monkeypatch.setattr("spookid.report.pictures.DPI", 20)
     t = np.arange(41) * 0.02
     noise = 1e-3 * np.random.default_rng(0).normal(size=t.size)
     Recording(t, {"theta": np.cos(5.9 * t) * np.exp(-0.2 * t) + noise}, "run").to_csv(tmp_path / "run.csv")

@@ -7,12 +7,12 @@ import pytest
 from mechanisms import paper_twin, pendulum
 
 from spookid.errors import ProblemError
+from spookid.kernels.threads import ALONE, Team
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solvers.status import Status
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
-from spookid.team import ALONE, Team
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
 
 
 def test_two_threads_work_at_the_same_time() -> None:

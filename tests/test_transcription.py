@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from mechanisms import Array, dense, furuta, paper_twin, pendulum, slope
 
-from spookid.assembly import assemble
-from spookid.factor import Constant, Factor, Group
-from spookid.kernels import CHUNK, Kernel
-from spookid.manifold import Manifold
-from spookid.model import tilted_gravity
+from spookid.assembly.assembly import assemble
+from spookid.data.recording import Recording
+from spookid.kernels.kernel import CHUNK, Kernel
+from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.model import tilted_gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.solvers.contraction import Contraction, linear
 from spookid.solvers.information import information
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
-from spookid.transcription import Chain, Point, Transcription
+from spookid.statistics.condensed import Contraction, linear
+from spookid.transcription.factor import Constant, Factor, Group
+from spookid.transcription.transcription import Chain, Point, Transcription
 
 TRUTH = {"J": 0.003, "m": 0.9, "b": 1e-3, "mu": 1e-3, "c": 2e-3, "delta": 1e-3, "zeta": 0.4, "K": 0.1, "tilt": 0.05}
 

@@ -23,14 +23,13 @@ from spookid import (
     Recording,
     gravity,
     load_problem,
-    schema,
-    schema_reading,
 )
-from spookid.estimators import Decision, judged
-from spookid.profiling import profile
-from spookid.solution import Choice, Solution
+from spookid.estimation.estimators import Decision, judged
+from spookid.results import schema, schema_reading
+from spookid.results.solution import Choice, Solution
 from spookid.statistics.hard_dynamics import feedback
 from spookid.statistics.two_estimators import Answer, compared
+from spookid.studies.profile import profile
 
 RELEASES = Path(__file__).parents[1] / "problems" / "pendulum_free_swing.py"
 TORQUE, ARM = 0.01225 * 9.81 * 0.062, 0.01225 * 0.062**2

@@ -10,23 +10,23 @@ import pytest
 from mechanisms import dense, furuta, hub, paper_twin, pendulum
 from noisy import NoisyTwin
 
-from spookid.assembly import assemble
-from spookid.knowledge import foresee, learn
-from spookid.model import Model
-from spookid.observations import HingeAngle
-from spookid.overview import describe
+from spookid.assembly.assembly import assemble
+from spookid.cli.overview import describe
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle
+from spookid.estimation.knowledge import foresee, learn
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.solution import Solution
-from spookid.solvers import variances
-from spookid.solvers.contraction import Contraction, linear
+from spookid.results.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
-from spookid.student import Variances, widened
-from spookid.transcription import Transcription
-from spookid.uncertainty import AT_BOUND, DOUBTED, NO_FACTOR, NO_FREEDOM, UNOBSERVED, Evidence, analyse, times
+from spookid.statistics import variances
+from spookid.statistics.condensed import Contraction, linear
+from spookid.statistics.covariance import AT_BOUND, DOUBTED, NO_FACTOR, NO_FREEDOM, UNOBSERVED, Evidence, analyse, times
+from spookid.statistics.student import Variances, widened
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
+from spookid.transcription.transcription import Transcription
 
 TRUTH = {"J": 0.005, "b": 0.004}
 

@@ -12,18 +12,18 @@ from mechanisms import Array, G, furuta, hub, mechanics, pendulum, twin
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
-from spookid.body import Body
-from spookid.kinematics import velocities
-from spookid.model import Model
-from spookid.observations import HingeAngle, Observation, PointPosition
+from spookid.data.recording import Recording
+from spookid.data.sensors import HingeAngle, Observation, PointPosition
+from spookid.mechanics.body import Body
+from spookid.mechanics.kinematics import velocities
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.recording import Recording
-from spookid.solution import Solution
+from spookid.results.solution import Solution
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
-from spookid.steppers.spook import Spook
-from spookid.steppers.variational import Variational
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
 
 J, M, L = 0.005, 0.5, 0.2
 """The pendulum's inertia [kg m²], mass [kg] and distance to its hinge [m]."""

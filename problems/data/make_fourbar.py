@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Problem, Recording, Variational
-from spookid.body import Frame
+from spookid.mechanics.body import Frame
 
 CRANK, COUPLER, ROCKER, BASE = 0.10, 0.25, 0.30, 0.30
 STEP, HOLD = 5e-4, 8

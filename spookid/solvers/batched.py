@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spookid.kernels import Array
-from spookid.native import Routines, address, strides
+from spookid.kernels.kernel import Array
+from spookid.kernels.native import Routines, address, strides
 
 RANK = 1e-9
 """Singular values below this share of a step's largest are zero: the rows are redundant."""

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import lsq_linear
 
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
 
 _GUESSES = 20

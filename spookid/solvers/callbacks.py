@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import casadi as ca
 import numpy as np
 
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.program import Program
 
 _SCALAR = ca.Sparsity.dense(1, 1)

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spookid.factor import Factor
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.batched import rank, split
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NormalEquations, gather
-from spookid.transcription import Block, Point
+from spookid.transcription.factor import Factor
+from spookid.transcription.transcription import Block, Point
 
 
 def curvature(reduction: Reduction, point: Point, chain: int, basis: Array | None) -> NormalEquations:

@@ -13,9 +13,9 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from spookid.blocks import Blocks, blocks
-from spookid.kernels import Array
-from spookid.native import address, routines
+from spookid.kernels.blocks import Blocks, blocks
+from spookid.kernels.kernel import Array
+from spookid.kernels.native import address, routines
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 _dpbtrf, _dpbtrs, _dtbtrs = get_lapack_funcs(("pbtrf", "pbtrs", "tbtrs"), dtype=np.float64)

@@ -9,13 +9,13 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.program import Program
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.steps import schur
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.transcription import Point, Transcription
+from spookid.transcription.transcription import Point, Transcription
 
 _UNSEEN = 1e-10
 """Largest share of a direction that is not seen, in units in which each parameter by itself is seen alike."""

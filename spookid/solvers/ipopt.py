@@ -24,7 +24,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.callbacks import Functions, Observer, Watch
 from spookid.solvers.information import information, unknown, unseen
@@ -33,7 +33,7 @@ from spookid.solvers.reduction import Reduction
 from spookid.solvers.roles import Mask
 from spookid.solvers.status import Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.transcription import Point, Transcription
+from spookid.transcription.transcription import Point, Transcription
 
 Callback = Callable[[Iteration], None]
 End = tuple[Status, str]

@@ -33,8 +33,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from spookid.blocks import saddle_blocks
 from spookid.errors import ProblemError, shown
+from spookid.kernels.blocks import saddle_blocks
+from spookid.kernels.threads import Team, processors
 from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduction import Evaluation, Reduction, needed_first
@@ -42,8 +43,7 @@ from spookid.solvers.status import Iteration, Outcome, Status, Timing
 from spookid.solvers.steps import PenaltyStep, SaddleStep, damped
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.solvers.switching import Switching
-from spookid.team import Team, processors
-from spookid.transcription import Point, Transcription
+from spookid.transcription.transcription import Point, Transcription
 
 Callback = Callable[[Iteration], None]
 End = tuple[Status, str]

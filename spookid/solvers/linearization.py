@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from spookid.factor import Factor
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.curvature import curvature
 from spookid.solvers.reduction import Evaluation, Reduction, Rows, Stream
 from spookid.solvers.structured import (
@@ -18,7 +17,8 @@ from spookid.solvers.structured import (
     positive,
     pull_back,
 )
-from spookid.transcription import Point
+from spookid.transcription.factor import Factor
+from spookid.transcription.transcription import Point
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels import Array
-from spookid.native import address, routines
+from spookid.kernels.kernel import Array
+from spookid.kernels.native import address, routines
 
 
 def neighbours(factor: Array, tangent: int) -> Array:

@@ -12,9 +12,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.compiled import CompiledKernel
-from spookid.kernels import Array
-from spookid.native import Routines, address, strides
+from spookid.kernels.compiled import CompiledKernel
+from spookid.kernels.kernel import Array
+from spookid.kernels.native import Routines, address, strides
 from spookid.solvers.reduction import Rows, Stream
 
 Integers = NDArray[np.int64]

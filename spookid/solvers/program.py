@@ -16,10 +16,10 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.factor import Factor, Group
-from spookid.kernels import Array, Kernel, contiguous
+from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.solvers.roles import Mask, Pairs, Relaxed, Role, role_of
-from spookid.transcription import Point, Transcription
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Point, Transcription
 
 Indices = NDArray[np.int64]
 V = TypeVar("V")

@@ -23,14 +23,14 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.derivatives import Directions
-from spookid.factor import Factor, Group
-from spookid.kernels import Array, Call, contiguous
-from spookid.native import routines
-from spookid.rooms import Rooms
+from spookid.kernels.kernel import Array, Call, contiguous
+from spookid.kernels.native import routines
+from spookid.kernels.threads import ALONE, Team
+from spookid.kernels.workspace import Rooms
 from spookid.solvers.restoration import Restoration, Space
-from spookid.team import ALONE, Team
-from spookid.transcription import Block, Point, Transcription
+from spookid.transcription.derivatives import Directions
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Block, Point, Transcription
 
 PENALTY = 1e3
 """ρ makes the coupled rows this much stiffer than the soft ones at the start. Those that link neighbouring steps alone

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.compiled import CompiledKernel
-from spookid.factor import Factor
-from spookid.kernels import Array, Call
-from spookid.native import Routines, address, integers, routines
+from spookid.kernels.compiled import CompiledKernel
+from spookid.kernels.kernel import Array, Call
+from spookid.kernels.native import Routines, address, integers, routines
+from spookid.kernels.threads import ALONE, Team
 from spookid.solvers.batched import null_space, rank, smallest_solution, split
-from spookid.team import ALONE, Team
-from spookid.transcription import Point, Transcription
+from spookid.transcription.factor import Factor
+from spookid.transcription.transcription import Point, Transcription
 
 _NEWTON = 20
 _LIMITS = np.array([1e-14, 1e-8])

@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.factor import Factor
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
+from spookid.transcription.factor import Factor
 
 Mask = NDArray[np.bool_]
 

@@ -19,10 +19,10 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from spookid.blocks import SaddleBlocks, saddle_blocks
-from spookid.kernels import Array
-from spookid.native import integers
-from spookid.rooms import Rooms
+from spookid.kernels.blocks import SaddleBlocks, saddle_blocks
+from spookid.kernels.kernel import Array
+from spookid.kernels.native import integers
+from spookid.kernels.workspace import Rooms
 from spookid.solvers.elimination import Half
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError

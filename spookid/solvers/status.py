@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from spookid.factor import Group
-from spookid.kernels import Array
-from spookid.transcription import Point
+from spookid.kernels.kernel import Array
+from spookid.transcription.factor import Group
+from spookid.transcription.transcription import Point
 
 
 class Status(Enum):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import Half, eliminate
 from spookid.solvers.linearization import Linearization, Tangent

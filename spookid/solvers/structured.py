@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
-from spookid.kernels import Array
-from spookid.native import routines
-from spookid.rooms import Rooms
+from spookid.kernels.kernel import Array
+from spookid.kernels.native import routines
+from spookid.kernels.workspace import Rooms
 from spookid.solvers.products import add_products
 from spookid.solvers.reduction import Rows, Stream
 

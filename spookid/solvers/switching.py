@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from spookid.factor import Factor
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.reduction import Evaluation, Reduction
-from spookid.transcription import Point
+from spookid.transcription.factor import Factor
+from spookid.transcription.transcription import Point
 
 _WORTH = 1e-10
 """A row is let go if, moved by one of its own unit, it promises more than this share of the cost."""

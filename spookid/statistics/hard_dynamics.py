@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.special import fdtrc
 
-from spookid.factor import Group
-from spookid.kernels import Array
-from spookid.solvers.contraction import Columns, Contraction, Strip
+from spookid.kernels.kernel import Array
+from spookid.statistics.condensed import Columns, Contraction, Strip
 from spookid.statistics.misfit import FALSE_ALARMS
+from spookid.transcription.factor import Group
 
 _LAGS = 5
 """Steps within which a closed loop answers to what disturbs it."""

@@ -27,13 +27,13 @@ from typing import Any
 
 import numpy as np
 
-from spookid.factor import Factor, Group
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.reduction import Reduction, Rows
 from spookid.statistics.slopes import slopes
 from spookid.statistics.systems import System, system
 from spookid.statistics.volumes import Volumes
-from spookid.transcription import Point
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Point
 
 _PROBES, _SAMPLES = (1, 16), 4_000
 """Random vectors for the information of a noise, at least and at most, and steps that they cover together."""

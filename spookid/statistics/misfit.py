@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtri
 
-from spookid.factor import Group, measured_noise
-from spookid.kernels import Array
-from spookid.solvers.contraction import Columns, Contraction, Strip
+from spookid.kernels.kernel import Array
 from spookid.statistics import recordings, whiteness
+from spookid.statistics.condensed import Columns, Contraction, Strip
+from spookid.transcription.factor import Group, measured_noise
 
 FALSE_ALARMS = 0.01
 """Probability of one or more on data that the model fits."""

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spookid.factor import Group
-from spookid.kernels import Array
-from spookid.solvers.contraction import Columns, Contraction
+from spookid.kernels.kernel import Array
+from spookid.statistics.condensed import Columns, Contraction
+from spookid.transcription.factor import Group
 
 
 @dataclass(frozen=True, eq=False)

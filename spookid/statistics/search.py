@@ -18,16 +18,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from spookid.factor import Group
-from spookid.kernels import Array
+from spookid.assembly.noise import Size
+from spookid.kernels.kernel import Array
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import Marginal, States, marginal
-from spookid.statistics.noise import Size
-from spookid.transcription import Point, Transcription
+from spookid.transcription.factor import Group
+from spookid.transcription.transcription import Point, Transcription
 
 _SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""

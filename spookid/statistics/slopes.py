@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spookid.factor import Factor
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.reduction import Reduction
-from spookid.transcription import Point
+from spookid.transcription.factor import Factor
+from spookid.transcription.transcription import Point
 
 _RANK = 1e-9
 """Singular values below this share of the largest are zero."""

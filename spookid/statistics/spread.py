@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.search import Search, Trial
 

@@ -22,12 +22,12 @@ from typing import Protocol
 
 import numpy as np
 
-from spookid.factor import Factor, Group
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.neighbours import neighbours
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
+from spookid.transcription.factor import Factor, Group
 
 _INDEPENDENT = 1e-9
 """Singular values of the first step's hard rows below this share of the largest are zero."""

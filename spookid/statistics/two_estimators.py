@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr
 
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 
 SHARPER = 1.5
 """Times that the errors of hard dynamics must be smaller, in the median."""

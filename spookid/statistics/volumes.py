@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spookid.factor import Factor
-from spookid.kernels import Array
+from spookid.kernels.kernel import Array
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.systems import independent
+from spookid.transcription.factor import Factor
 
 
 class Volumes:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from spookid.kernels import Array
-from spookid.solvers.contraction import Columns, Contraction, Strip
+from spookid.kernels.kernel import Array
+from spookid.statistics.condensed import Columns, Contraction, Strip
 
 _LAGS = (1, 4, 16)
 """Rows of one noise."""

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spookid import Problem, ProblemError, Solution, Spook, Variational
-from spookid.loading import load_problems
+from spookid.assembly.loading import load_problems
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "problems", ROOT.parent / "shared" / "accept" / "problems")

@@ -20,7 +20,7 @@ from benchmarks.table import Row, seconds
 from scipy.linalg import get_lapack_funcs
 
 from spookid import Problem, Spook, Variational, load_problem
-from spookid.assembly import Assembly, assemble
+from spookid.assembly.assembly import Assembly, assemble
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 
 STEPPERS: dict[str, Spook | Variational] = {

@@ -17,8 +17,9 @@ from benchmarks.problems import FOUR, STEP, furuta
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, least_squares
 
-from spookid import Variational, compiler
-from spookid.compiled import CompiledKernel, Signature, source
+from spookid import Variational
+from spookid.kernels import compiler
+from spookid.kernels.compiled import CompiledKernel, Signature, source
 
 Array = NDArray[np.float64]
 

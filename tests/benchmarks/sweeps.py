@@ -23,7 +23,7 @@ _QUIET = 0.05
 """Processors kept busy by others that do not spoil a run."""
 _COMMAND = """
 import resource, sys
-from spookid.cli import main
+from spookid.cli.main import main
 status = main(sys.argv[1:])
 used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 print(*(u.ru_utime + u.ru_stime for u in used))

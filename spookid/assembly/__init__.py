@@ -1,0 +1,1 @@
+"""From a declared problem to a transcription and a start, and from a solver's unknowns back to motion."""

@@ -1,0 +1,261 @@
+"""From a declared problem to a transcription and a start: where mechanics, time, evidence and settings meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly import initialization
+from spookid.assembly.initialization import Guess
+from spookid.assembly.noise import Size, sizes
+from spookid.assembly.priors import normaliser_factor, prior_factor
+from spookid.data.recording import Recording
+from spookid.data.sampling import Grid, grid, held, moments, observed
+from spookid.data.sensors import Sensor, State, observation_factor, sees_velocities
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array, contiguous
+from spookid.mechanics.kinematics import hinge_angles
+from spookid.mechanics.model import Model
+from spookid.parameter import Parameter, substitute
+from spookid.problem import Problem
+from spookid.stepping.impulses import Settings
+from spookid.stepping.spook_space import SpookSpace
+from spookid.transcription.factor import Constant, Factor, Group
+from spookid.transcription.transcription import Chain, Point, Transcription
+
+WIDTH_SHARE = 0.01
+"""Default friction width of a hinge as a share of the root mean square of its slip rate."""
+_NEVER = 1e8
+"""Widths that no slip rate comes near."""
+WIDTH_AT_REST = 0.01
+"""Default friction width where no motion is known [rad/s]."""
+IMPULSE_SHARE = 1e-3
+"""Width of |λ| in the load-dependent law as a share of the impulse of the mechanism's weight in one step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """One recording, sampled at the steps."""
+
+    recording: Recording
+    grid: Grid
+    guess: Guess
+    observed: Array
+    """(N, n_o), NaN where missing."""
+    inputs: Array
+    """u at each step, (N, n_u)."""
+    means: tuple[Array, Array]
+    """Of u over each step the mean, and the mean with a weight that rises from 0 to 1 over it, each (N − 1, n_u)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assembly:
+    """A problem made ready for a solver."""
+
+    problem: Problem
+    settings: Settings
+    constants: tuple[Constant, ...]
+    """Settings and fixed parameters, with their numbers."""
+    evidence: tuple[Evidence, ...]
+    transcription: Transcription
+    start: Point
+    widths: Array
+    """Friction width of each hinge, (n_j,) [rad/s]."""
+    sharpness: float
+    """Share of the width within which a hinge sticks where a solve starts, in the forms that stick."""
+    noise: tuple[Size, ...]
+    """What is random, and how large; none if the weights are given."""
+
+    @property
+    def sigmas(self) -> Array:
+        """σ of each sensor, as far as it is known by now, (n_o,)."""
+        values = {c.symbol.element_hash(): c.value for c in self.constants}
+        return np.array([values[s.element_hash()] for s in ca.vertsplit(self.settings.sensors)])
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a user should know about how the problem was set up, each once."""
+        own = self.problem.stepper.notices(self.problem.model)
+        return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
+
+
+def assemble(problem: Problem, normaliser: Array | None = None, sharpness: float = 1.0, turns: bool = True) -> Assembly:
+    """Build the transcription of ``problem`` and its initial point.
+
+    Args:
+        normaliser: numbers of ``priors.normaliser_factor``, (2 n_p + 1,), for a fit at noise that is known.
+        sharpness: share of the friction widths that is taken; see ``approach``.
+        turns: False to have friction that sticks take no notice of a hinge that turns within a step.
+
+    Raises:
+        ProblemError: if there is nothing to fit, or the stepper cannot do what is asked.
+    """
+    if not (problem.recordings and problem.observations):
+        raise ProblemError(f"{problem.place}: Problem {problem.name!r} needs recordings and observations to be solved")
+    _refuse_what_is_only_simulated(problem)
+    check_stepper(problem)
+    evidence = tuple(gather(problem, recording) for recording in problem.recordings)
+    settings = _settings(problem.model, len(problem.observations))
+    manifold = problem.scheme.manifold(problem.model)
+    widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
+    constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER))
+    written = factors(problem, problem.model, settings)
+    free = problem.free
+    if any(p.prior for p in free):
+        written.append(prior_factor(free, manifold))
+    if normaliser is not None:
+        factor, symbols = normaliser_factor(free, manifold)
+        written.append(factor)
+        constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
+    transcription = Transcription(
+        manifold,
+        written,
+        ca.vertcat(ca.SX(0, 1), *free),
+        constants,
+        [p.name for p in free],
+        np.array([p.lower for p in free]),
+        np.array([p.upper for p in free]),
+        np.array([magnitude(p, problem.guess[p.name]) for p in free]),
+        [_chain(problem, e, written, i == 0) for i, e in enumerate(evidence)],
+    )
+    start = Point(
+        tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
+        contiguous([problem.guess[p.name] for p in free]),
+    )
+    noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
+    return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise)
+
+
+@lru_cache(maxsize=4)
+def _settings(model: Model, sensors: int) -> Settings:
+    """The same symbols for all fits of a model, so that its expressions need not be built anew."""
+    return Settings.of(model, sensors)
+
+
+def factors(problem: Problem, model: Model, settings: Settings) -> list[Factor]:
+    """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers."""
+    written = problem.scheme.factors(model, settings, np.isinf(problem.weight))
+    return written + [_observe(problem, settings, name, sensors, model) for name, sensors in _sensors(problem).items()]
+
+
+def check_stepper(problem: Problem) -> None:
+    """Raise ProblemError for a model that the problem's stepper, in the form that the fit takes, cannot do."""
+    scheme = problem.scheme
+    (scheme if isinstance(scheme, SpookSpace) else problem.stepper).check_model(problem.model)
+
+
+def _refuse_what_is_only_simulated(problem: Problem) -> None:
+    what = f"{problem.place}: Problem {problem.name!r}"
+    if problem.model.is_unilateral:
+        raise ProblemError(f"{what} has limits or contacts, which can be simulated only; leave them out to solve it")
+
+
+def gather(problem: Problem, recording: Recording) -> Evidence:
+    """Sample a recording at the problem's steps and guess the states there."""
+    steps = grid(recording, problem.step)
+    guess = initialization.guess(problem.model, problem.observations, recording, steps, problem.guess, problem.cutoff)
+    measured = [_seen(recording, o, steps, problem.every) for o in problem.observations]
+    inputs = [held(recording, signal, steps) for signal in problem.model.signals]
+    over = [moments(recording, signal, steps) for signal in problem.model.signals]
+    means = tuple(_columns([pair[i] for pair in over], steps.count - 1) for i in range(2))
+    columns = _columns(measured, steps.count), _columns(inputs, steps.count)
+    return Evidence(recording, steps, guess, *columns, (means[0], means[1]))
+
+
+def _seen(recording: Recording, sensor: Sensor, steps: Grid, every: int) -> Array:
+    """What a sensor shows at every so many steps, sampled as if the others were not there, (N,)."""
+    seen = Grid(steps.start, every * steps.step, -(-steps.count // every))
+    values = np.full(steps.count, np.nan)
+    values[::every] = observed(recording, sensor.signal, seen, period=sensor.period)
+    return values
+
+
+def unknowns(problem: Problem, evidence: Evidence, widths: Array, sharpness: float, states: Array) -> Array:
+    """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b)."""
+    poses = states[:, : problem.model.configuration.ambient]
+    angles = np.unwrap(hinge_angles(problem.model, poses, problem.guess), axis=0)
+    rates = np.diff(angles, axis=0) / evidence.grid.step
+    slips = np.vstack([rates, rates[-1:]]) / widths
+    friction = problem.scheme.law.start(problem.model, slips, sharpness)
+    return contiguous(problem.scheme.start(problem.model, states, angles, friction))
+
+
+def slip_widths(problem: Problem, evidence: tuple[Evidence, ...]) -> Array:
+    """Friction width of each hinge, (n_j,) [rad/s]; see ``Problem.friction_width``."""
+    n = len(problem.model.joints)
+    if problem.friction_width is not None and problem.friction != "exact":
+        return np.full(n, problem.friction_width)
+    if not evidence:
+        return np.full(n, WIDTH_AT_REST)
+    rates = np.vstack([np.diff(e.guess.angles, axis=0) / e.grid.step for e in evidence])
+    share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
+    return np.where(share > 0, share, WIDTH_AT_REST)
+
+
+def numbers(problem: Problem, settings: Settings, widths: Array, turning: Array | None = None) -> tuple[Constant, ...]:
+    """Every symbol of the factors but the free parameters, with its number."""
+    values = problem.guess
+    masses = sum(substitute(body.mass, values).item() for body in problem.model.bodies)
+    weight = float(masses * np.linalg.norm(substitute(problem.model.gravity, values)))
+    free = {p.name for p in problem.free}
+    return (
+        Constant(settings.step, problem.step),
+        Constant(settings.weight, problem.weight),
+        *(Constant(settings.slip_width[j], float(width)) for j, width in enumerate(widths)),
+        *(
+            Constant(settings.turn_width[j], float(width))
+            for j, width in enumerate(widths if turning is None else turning)
+        ),
+        Constant(settings.impulse_width, IMPULSE_SHARE * problem.step * max(weight, 1e-6)),
+        *(Constant(p, values[p.name]) for p in problem.parameters if p.name not in free),
+        *(Constant(s, 1.0) for s in ca.vertsplit(settings.disturbance)),
+        *(Constant(s, 1.0) for s in settings.torques.values()),
+        *(
+            Constant(settings.sensors[i], o.sigma or 1.0)
+            for i, o in enumerate(problem.observations[: settings.sensors.numel()])
+        ),
+    )
+
+
+def magnitude(parameter: Parameter, guess: float) -> float:
+    """Typical size of a parameter: that of its guess, else the span of its bounds, else 1."""
+    span = parameter.upper - parameter.lower
+    return abs(guess) or (span if np.isfinite(span) else 1.0)
+
+
+def _sensors(problem: Problem) -> dict[str, list[Sensor]]:
+    """Name of an observation factor to its sensors: those that see velocities may reach over several steps."""
+    groups: dict[str, list[Sensor]] = {"observation": [], "rate observation": []}
+    for sensor in problem.observations:
+        groups["rate observation" if sees_velocities(sensor, problem.model) else "observation"].append(sensor)
+    return {name: sensors for name, sensors in groups.items() if sensors}
+
+
+def _observe(problem: Problem, settings: Settings, name: str, sensors: list[Sensor], model: Model) -> Factor:
+    rates = name == "rate observation"
+    variables, q, v = problem.scheme.window(model, settings, rates)
+    sigmas = ca.vertcat(*(settings.sensors[problem.observations.index(sensor)] for sensor in sensors))
+    return observation_factor(name, sensors, sigmas, variables, State(problem.model, q, v))
+
+
+def _chain(problem: Problem, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
+    data, missing = {"impulse": contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means))}, {}
+    for name, sensors in _sensors(problem).items():
+        factor = next(f for f in factors if f.name == name)
+        # A factor over several steps observes the middle one.
+        first, count = factor.reach // 2, factor.count(evidence.grid.count)
+        columns = [problem.observations.index(sensor) for sensor in sensors]
+        samples = evidence.observed[first : first + count, columns]
+        missing[name] = np.isnan(samples)
+        data[name] = contiguous(np.hstack([np.where(missing[name], 0.0, samples), ~missing[name]]))
+    for prior in (f for f in factors if f.group is Group.PRIOR):
+        data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
+        missing[prior.name] = np.full((1, len(prior.rows)), not leads)
+    return Chain(evidence.recording.name, evidence.grid.count, data, missing)
+
+
+def _columns(columns: list[Array], rows: int) -> Array:
+    return np.column_stack(columns) if columns else np.zeros((rows, 0))

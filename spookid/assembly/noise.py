@@ -1,0 +1,91 @@
+"""What is random in a problem: disturbances of the motion and errors of sensors, as sizes to estimate or to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import casadi as ca
+import numpy as np
+
+from spookid.kernels.kernel import Array
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.problem import Problem
+from spookid.stepping.impulses import Settings
+from spookid.transcription.factor import Constant, measured_noise
+
+Kind = Literal["disturbance", "sensor"]
+
+
+@dataclass(frozen=True)
+class Size:
+    """One standard deviation that some rows have in common."""
+
+    kind: Kind
+    names: tuple[str, ...]
+    """What it is the noise of: hinges and free bodies, or one signal."""
+    unit: str
+    """Of a sensor its signal's; of a disturbance that of the force or torque."""
+    places: tuple[int, ...]
+    """Of its symbols among the constants."""
+    given: float | None = None
+    """Its value if it is not estimated: of a disturbance per √Hz."""
+    floor: float = 0.0
+    """It is not smaller: what a sensor resolves."""
+    vague: bool = False
+    """True if a fit has found it but hardly knows it, and errors are averaged over it."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its names in ``Factor.noise``, where a signal may be called like a hinge."""
+        return self.names if self.kind == "disturbance" else tuple(map(measured_noise, self.names))
+
+
+def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -> tuple[Size, ...]:
+    """Of a problem whose noise is estimated: one disturbance a unit, but for what is declared, and each sensor's."""
+    symbols = [c.symbol for c in constants]
+
+    def place(symbol: ca.SX) -> int:
+        return next(i for i, other in enumerate(symbols) if ca.is_equal(ca.SX(other), symbol))
+
+    found: list[Size] = []
+    joints, model = JointCoordinates(problem.model), problem.model
+    measured = {motor.hinge.name: motor.signal for motor in model.motors if motor.measured}
+    declared = {joint.name: joint.disturbance for joint in model.joints}
+    hard = problem.estimator == "hard"
+    names = [joint.name for joint in model.joints] + list(joints.names[len(joints.tree) :])
+    units = ["N m"] * len(model.joints) + list(joints.units[len(joints.tree) :])
+    for unit in dict.fromkeys(units):
+        free = [i for i, u in enumerate(units) if u == unit and names[i] not in measured]
+        shared = [i for i in free if declared.get(names[i]) is None]
+        if shared:
+            where, none = tuple(place(settings.disturbance[i]) for i in shared), 0.0 if hard else None
+            found.append(Size("disturbance", tuple(dict.fromkeys(names[i] for i in shared)), unit, where, none))
+        for i in (i for i in free if i not in shared):
+            where = (place(settings.disturbance[i]),)
+            found.append(Size("disturbance", (names[i],), unit, where, given=0.0 if hard else declared[names[i]]))
+    for signal, symbol in settings.torques.items():
+        found.append(Size("sensor", (signal,), "N m", (place(symbol),)))
+    for i, sensor in enumerate(problem.observations):
+        floor = (
+            0.0
+            if sensor.sigma
+            else max((_resolution(r.signal(sensor.signal)) for r in problem.recordings), default=0.0)
+        )
+        where = (place(settings.sensors[i]),)
+        found.append(Size("sensor", (sensor.signal,), sensor.unit, where, sensor.sigma, floor / np.sqrt(12)))
+    return tuple(found)
+
+
+def _resolution(values: Array) -> float:
+    """Smallest step between values of a signal, 0 if they come in no steps."""
+    known = np.unique(values[np.isfinite(values)])
+    if len(known) < 2:
+        return 0.0
+    steps = np.diff(known)
+    least = float(np.min(steps[steps > 1e-9 * np.max(np.abs(known))], initial=np.inf))
+    # What comes in counts differs by whole numbers of them.
+    counts = steps / least
+    whole = np.abs(counts - np.rint(counts)) < 0.05
+    return least if np.isfinite(least) and np.mean(whole) > 0.9 else 0.0

@@ -1,0 +1,184 @@
+"""Motion along a recording: states, impulses and what the sensors would show, from a solver's unknowns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import Assembly, Evidence
+from spookid.assembly.noise import sizes
+from spookid.data.sampling import wrap
+from spookid.data.sensors import State
+from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.problem import Problem
+from spookid.results.solution import Trajectory
+from spookid.stepping.impulses import StepFunction
+from spookid.transcription.factor import Constant
+from spookid.transcription.transcription import Point
+
+
+def trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:
+    """Estimated motion on each recording, with the impulses along it."""
+    constants = _numbers(assembly, point)
+    residuals = assembly.transcription.residuals(point)
+    names = [factor.name for factor in assembly.transcription.factors]
+    return tuple(
+        _trajectory(assembly, e, unknowns, dict(zip(names, values, strict=True)), constants)
+        for e, unknowns, values in zip(assembly.evidence, point.states, residuals, strict=True)
+    )
+
+
+def complementarity(assembly: Assembly, point: Point) -> float:
+    """Largest residual of the exact friction law at a point [N m s]; NaN without dry friction."""
+    if not any(joint.rubs for joint in assembly.problem.model.joints):
+        return float("nan")
+    constants = _numbers(assembly, point)
+    pairs = zip(assembly.evidence, point.states, strict=True)
+    return max(float(np.nanmax(dry_friction(assembly, e, unknowns, constants)[2])) for e, unknowns in pairs)
+
+
+def sticking(problem: Problem, motion: Sequence[Trajectory]) -> dict[str, float]:
+    """Share of the steps of all recordings in which each hinge with dry friction sticks."""
+    sticks = np.vstack([trajectory.sticks for trajectory in motion])
+    return {joint.name: float(np.nanmean(sticks[:, j])) for j, joint in enumerate(problem.model.joints) if joint.rubs}
+
+
+def _numbers(assembly: Assembly, point: Point) -> tuple[Constant, ...]:
+    """Every symbol of the mechanics with its number at a point."""
+    free = zip(assembly.problem.free, point.parameters.tolist(), strict=True)
+    return (*assembly.constants, *(Constant(p, value) for p, value in free))
+
+
+def _trajectory(
+    assembly: Assembly,
+    evidence: Evidence,
+    unknowns: Array,
+    residuals: dict[str, Array],
+    constants: tuple[Constant, ...],
+) -> Trajectory:
+    problem, steps = assembly.problem, evidence.grid.count
+    bodies = len(problem.model.bodies)
+    states = _states(problem, unknowns, constants)
+    predicted = predict(problem, states, constants)
+    friction, sticks, _ = dry_friction(assembly, evidence, unknowns, constants)
+    return Trajectory(
+        name=evidence.recording.name,
+        signals=tuple(o.signal for o in problem.observations),
+        units=tuple(o.unit for o in problem.observations),
+        periods=tuple(o.period for o in problem.observations),
+        t=evidence.grid.times(),
+        q=states[:, : 7 * bodies].reshape(steps, bodies, 7),
+        v=states[:, 7 * bodies :].reshape(steps, bodies, 6),
+        observed=evidence.observed,
+        predicted=beside(predicted, evidence.observed, [o.period for o in problem.observations]),
+        impulse_residual=_impulses(assembly, residuals, steps),
+        multipliers=_multipliers(assembly, evidence, unknowns, constants),
+        friction=friction,
+        sticks=sticks,
+    )
+
+
+def _states(problem: Problem, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
+    """x = (q, v) at every step, (N, 13 n_b)."""
+    symbol = ca.SX.sym("x", unknowns.shape[1])
+    poses = _map([symbol], problem.scheme.configuration(problem.model, symbol), [contiguous(unknowns)], constants)
+    return problem.scheme.states(problem.model, poses, unknowns, problem.step)
+
+
+def _impulses(assembly: Assembly, residuals: dict[str, Array], steps: int) -> Array:
+    """Δp of each step, NaN where a step has none, (N, rows)."""
+    weight = np.sqrt(assembly.problem.weight) if np.isfinite(assembly.problem.weight) else 1.0
+    impulse = residuals["impulse"] * _sizes(assembly)
+    rows = np.full((steps, impulse.shape[1]), np.nan)
+    rows[1 : len(impulse) + 1] = impulse / weight
+    if "initial state" in residuals:
+        rows[0] = residuals["initial state"] / weight
+    return rows
+
+
+def _sizes(assembly: Assembly) -> Array:
+    """Of the noise that each row of the impulses is whitened with; one where none is estimated, (1,) or (rows,)."""
+    factor = next(factor for factor in assembly.transcription.factors if factor.name == "impulse")
+    if not (assembly.noise and factor.noise):
+        return np.ones(1)
+    values, of = [constant.value for constant in assembly.constants], dict[str, float]()
+    for size in sizes(assembly.problem, assembly.settings, assembly.constants):
+        each, scale = len(size.places) // len(size.names), 1.0 if size.kind == "disturbance" else assembly.problem.step
+        of |= {key: scale * values[size.places[i * each]] for i, key in enumerate(size.keys)}
+    return np.array([of[name] for name in factor.noise])
+
+
+def beside(predicted: Array, observed: Array, periods: Sequence[float | None]) -> Array:
+    """Periodic signals (N, n_o) on the branch nearest to what was observed; unwrapped over time where nothing was."""
+    result = predicted.copy()
+    for i, period in enumerate(periods):
+        if period is not None:
+            near = observed[:, i] + wrap(predicted[:, i] - observed[:, i], period)
+            result[:, i] = np.where(np.isnan(observed[:, i]), np.unwrap(predicted[:, i], period=period), near)
+    return result
+
+
+def unwrapped(predicted: Array, periods: Sequence[float | None]) -> Array:
+    """Periodic signals (N, n_o) made continuous in time."""
+    columns = [
+        predicted[:, i] if period is None else np.unwrap(predicted[:, i], period=period)
+        for i, period in enumerate(periods)
+    ]
+    return np.column_stack(columns) if columns else predicted
+
+
+def predict(problem: Problem, states: Array, constants: tuple[Constant, ...]) -> Array:
+    """What the sensors would show at states (N, 13 n_b): (N, n_o), angles in (−π, π]."""
+    symbol = ca.SX.sym("x", problem.model.state.ambient)
+    n = problem.model.configuration.ambient
+    state = State(problem.model, symbol[:n], symbol[n:])
+    rows = ca.vertcat(ca.SX(0, 1), *(o.predicted(state) for o in problem.observations))
+    return _map([symbol], rows, [contiguous(states)], constants)
+
+
+def _multipliers(assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
+    """λ of each step, NaN where a step has none, (N, rows)."""
+    function = assembly.problem.scheme.multipliers_along(assembly.problem.model, assembly.settings)
+    return _along(function, assembly.problem, evidence, unknowns, constants)
+
+
+def dry_friction(
+    assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]
+) -> tuple[Array, Array, Array]:
+    """Impulse of a step, 1 or 0 for stick or slip, and residual L |z − clip(z − s/w, −1, 1)| of the exact law at its
+    end.
+
+    Each (N, n_j), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
+    """
+    function = assembly.problem.scheme.friction_along(assembly.problem.model, assembly.settings)
+    values = _along(function, assembly.problem, evidence, unknowns, constants)
+    over, ratio, bound, slip = np.split(values, 4, axis=1)
+    rubs = np.array([joint.rubs for joint in assembly.problem.model.joints], dtype=bool)
+    sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
+    return over * bound, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
+
+
+def _along(
+    function: StepFunction, problem: Problem, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]
+) -> Array:
+    """A function of neighbouring steps along a recording, NaN where a step has none, (N, rows)."""
+    reach = max(function.variables)
+    count = len(unknowns) - reach
+    states = [unknowns[offset : offset + count] for offset in function.variables]
+    inputs = np.zeros((count, 0))
+    if function.data.numel():
+        inputs = contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means)[:count])
+    values = _map([*function.variables.values(), function.data], function.value, [*states, inputs], constants)
+    rows = np.full((len(unknowns), values.shape[1]), np.nan)
+    rows[reach // 2 : reach // 2 + count] = values  # a function of three steps belongs to the middle one
+    return rows
+
+
+def _map(symbols: list[ca.SX], expression: ca.SX, arrays: list[Array], constants: tuple[Constant, ...]) -> Array:
+    """An expression of stepwise symbols along arrays, (N, rows)."""
+    shared = ca.vertcat(*(c.symbol for c in constants))
+    kernel = Kernel(ca.Function("along", [*symbols, shared], [ca.densify(expression)]), len(symbols))
+    out = np.empty((len(arrays[0]), expression.numel()))
+    return kernel(arrays, [contiguous([c.value for c in constants])], out)

@@ -1,0 +1,1 @@
+"""The command ``spookid``: arguments in, exit status out."""

@@ -1,0 +1,190 @@
+"""What a problem is made of, as text: the page of ``spookid check``."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from spookid.assembly.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widths
+from spookid.data.sensors import Sensor
+from spookid.estimation.knowledge import foresee, papers_weight
+from spookid.parameter import parameters_in
+from spookid.problem import Problem
+from spookid.report.summary import weak_words
+from spookid.report.wording import bounds, number, quantity, weight_words
+from spookid.statistics.covariance import WEAK
+
+_NARROWEST = 16
+"""Columns that the last cell of a table's row gets at least."""
+
+Row = tuple[str, ...]
+
+
+def describe(assembly: Assembly, title: str, description: str, width: int) -> str:
+    """Everything that can be said about a problem before it is solved.
+
+    Args:
+        title: how the user called it.
+        description: of its file; may be empty.
+        width: columns of a line.
+    """
+    sections = [
+        [title, "=" * min(len(title), width), *_wrapped(description, width, "")],
+        _mechanism(assembly.problem, width),
+        ["Recordings", *_table(_recordings(assembly), width)],
+        ["Parameters", *_table(_parameters(assembly.problem), width)],
+        _settings(assembly, width),
+        _size(assembly, width),
+        _identifiability(assembly, width),
+        _notices(assembly, width),
+    ]
+    return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+# --- sections, each a list of lines ---
+
+
+def _mechanism(problem: Problem, width: int) -> list[str]:
+    model = problem.model
+    free = [body.name for body in model.bodies if body.free]
+    joints = [f"{j.name} ({j.parent.body.name} to {j.child.body.name})" for j in model.joints]
+    motors = [f"{m.signal} on {m.hinge.name}" for m in model.motors]
+    sensors = [f"{o.signal}: {o.title} (sigma {_sigma(problem, o)})" for o in problem.observations]
+    labelled = [
+        ("Bodies", [body.name + (" (free)" if body.name in free else "") for body in model.bodies]),
+        ("Hinges", joints),
+        ("Motors", motors),
+        ("Sensors", sensors),
+    ]
+    return [
+        line for label, names in labelled if names for line in _wrapped(", ".join(names), width, _label(label, names))
+    ]
+
+
+def _sigma(problem: Problem, sensor: Sensor) -> str:
+    if sensor.sigma is None and problem.dynamics == "estimated":
+        return "estimated"
+    return quantity(1.0 if sensor.sigma is None else sensor.sigma, sensor.unit, 4)
+
+
+def _label(label: str, names: Sequence[str]) -> str:
+    return f"{label:<7}{len(names):>3}  "
+
+
+def _recordings(assembly: Assembly) -> list[Row]:
+    rows: list[Row] = [("name", "steps", "duration", "missing samples")]
+    for e in assembly.evidence:
+        duration = e.recording.t[-1] - e.recording.t[0]
+        rows.append((e.recording.name, f"{e.grid.count:,}", f"{number(duration, 6)} s", _missing(assembly.problem, e)))
+    return rows
+
+
+def _missing(problem: Problem, evidence: Evidence) -> str:
+    counts = np.count_nonzero(np.isnan(evidence.observed), axis=0)
+    gaps = [f"{o.signal} {n:,}" for o, n in zip(problem.observations, counts, strict=True) if n]
+    return ", ".join(gaps) or "none"
+
+
+def _parameters(problem: Problem) -> list[Row]:
+    if not problem.parameters:
+        return [("none",)]
+    rows: list[Row] = [("name", "guess", "bounds", "unit", "", "note")]
+    for p in problem.parameters:
+        fixed = "fixed" if p.name in problem.fixed else ""
+        rows.append((p.name, number(problem.guess[p.name], 6), bounds(p.lower, p.upper), p.unit, fixed, p.note))
+    return rows
+
+
+def _settings(assembly: Assembly, width: int) -> list[str]:
+    problem = assembly.problem
+    text = (
+        f"stepper {problem.stepper.name}, friction {problem.friction}, step h = {number(problem.step, 6)} s, "
+        f"{weight_words(problem.dynamics, problem.weight)}, cutoff of the initial guess {number(problem.cutoff)} Hz"
+    )
+    lines = _wrapped(text, width, "Settings    ")
+    rubbing = [
+        f"{joint.name} {number(slip, 3)} rad/s"
+        for joint, slip in zip(problem.model.joints, slip_widths(problem, assembly.evidence), strict=True)
+        if joint.rubs
+    ]
+    if rubbing:
+        origin = "" if problem.friction_width is not None else f" ({100 * WIDTH_SHARE:g} % of the rms slip rate)"
+        lines += _wrapped(f"friction width {', '.join(rubbing)}{origin}", width, " " * 12)
+    return lines
+
+
+def _size(assembly: Assembly, width: int) -> list[str]:
+    transcription = assembly.transcription
+    parameters = len(transcription.names)
+    states = transcription.unknowns - parameters
+    density = transcription.nonzeros / (transcription.rows * transcription.unknowns)
+    text = (
+        f"{transcription.unknowns:,} unknowns ({states:,} of states, {parameters:,} of parameters), "
+        f"{transcription.rows:,} residuals, {transcription.nonzeros:,} Jacobian nonzeros ({number(100 * density, 2)} %)"
+    )
+    return _wrapped(text, width, "Size        ")
+
+
+def _identifiability(assembly: Assembly, width: int) -> list[str]:
+    """What a fit will be able to tell, as far as the initial guess can say."""
+    if not assembly.transcription.names:
+        return []
+    head = "Identifiability, linearized at the initial guess"
+    knowledge = foresee(assembly).sensitivities
+    values = knowledge.singular_values
+    if not np.all(np.isfinite(values)):
+        reason = next(iter(knowledge.reasons.values()))
+        return [head, *_wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
+    spectrum = f"Directions are seen at {', '.join(number(value, 2) for value in values)} sigma for a change of 100 %."
+    lines = _wrapped(spectrum, width, "  ")
+    for weak in knowledge.weak:
+        lines += _wrapped(weak_words(weak), width, "  - ")
+    if not knowledge.weak:
+        lines += _wrapped(f"None is weak (below {number(WEAK)} sigma).", width, "  ")
+    return [head, *lines]
+
+
+def _notices(assembly: Assembly, width: int) -> list[str]:
+    notices = [*assembly.notices, *papers_weight(assembly.problem), *_silent_motors(assembly)]
+    lines = [line for notice in dict.fromkeys(notices) for line in _wrapped(notice, width, "  - ")]
+    return ["Notices", *lines] if lines else []
+
+
+def _silent_motors(assembly: Assembly) -> list[str]:
+    """Notices of gains that are sought in recordings without any input."""
+    problem = assembly.problem
+    loud = np.any(np.vstack([e.inputs for e in assembly.evidence]), axis=0)
+    silent = [signal for signal, seen in zip(problem.model.signals, loud, strict=True) if not seen]
+    free = {parameter.name for parameter in problem.free}
+    return [
+        f"The input {m.signal!r} is zero throughout: nothing can be learnt of its motor's gain on {m.hinge.name!r}."
+        for m in problem.model.motors
+        if m.signal in silent and free & {p.name for p in parameters_in([m.gain], m.place)}
+    ]
+
+
+# --- layout ---
+
+
+def _wrapped(text: str, width: int, label: str) -> list[str]:
+    """Lines of at most ``width`` columns, the first after ``label``, the others indented as far."""
+    return textwrap.wrap(text, width, initial_indent=label, subsequent_indent=" " * len(label))
+
+
+def _table(rows: Sequence[Row], width: int) -> list[str]:
+    """Aligned columns, the last one wrapped; columns empty below their heading are left out."""
+    used = [i for i in range(len(rows[0])) if len(rows) == 1 or any(row[i] for row in rows[1:])]
+    *first, last = used
+    widths = {i: max(len(row[i]) for row in rows) for i in first}
+    indent = 2 + sum(w + 2 for w in widths.values())
+    lines: list[str] = []
+    for row in rows:
+        start = "  " + "".join(row[i].ljust(widths[i]) + "  " for i in first)
+        lines += _ended(start, row[last], indent, max(width, indent + _NARROWEST))
+    return lines
+
+
+def _ended(start: str, text: str, indent: int, width: int) -> Iterable[str]:
+    return textwrap.wrap(text, width, initial_indent=start, subsequent_indent=" " * indent) or [start.rstrip()]

@@ -1,0 +1,206 @@
+"""From a recording's own time stamps to the equidistant steps t_k = t_0 + k h of the estimation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spookid.data.recording import FloatArray, Recording
+from spookid.errors import ProblemError
+
+_AT_STEP = 1e-6  # a sample is at a step if it is within this fraction of h
+_NEIGHBOUR = 1e-9  # relative slack of "farther than h", against rounding of the time stamps
+_MOST_POINTS = 2**20  # of the uniform grid that the initial guess is filtered on
+_PADDING = 2.0  # periods of the cutoff frequency that the filter is run in before each end
+
+_LOWEST = 1e-6  # cutoff in units of the sample rate below which the filter's coefficients lose their digits
+
+
+_MOST_STEPS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The times of one recording's states."""
+
+    start: float
+    """Time t_0 of the first state and of the recording's first sample [s]."""
+    step: float
+    """Step h [s]."""
+    count: int
+    """Number of states N."""
+
+    def times(self) -> FloatArray:
+        """Times t_k = t_0 + k h of the states [s], shape (N,)."""
+        return self.start + self.step * np.arange(self.count, dtype=np.float64)
+
+
+def grid(recording: Recording, step: float) -> Grid:
+    """The steps that fit into the recording: N = floor((t_end - t_0)/h + 1e-6) + 1.
+
+    Raises `ProblemError` if `step` [s] is not positive or the recording is shorter than two steps.
+    """
+    if not (math.isfinite(step) and step > 0):
+        raise ProblemError(f"step is {step!r}; give a positive number of seconds")
+    start, stop = float(recording.t[0]), float(recording.t[-1])
+    count = math.floor((stop - start + _slack(recording, step)) / step) + 1
+    if count < 3:
+        raise ProblemError(
+            f"recording {recording.name!r} lasts {stop - start:g} s, less than two steps of {step:g} s; "
+            "take a longer recording or a smaller step"
+        )
+    return limited(Grid(start=start, step=step, count=count))
+
+
+def limited(grid: Grid) -> Grid:
+    """The grid itself; raises `ProblemError` if no memory could hold its states."""
+    if grid.count > _MOST_STEPS:
+        raise ProblemError(f"{grid.count:.3g} steps of {grid.step:g} s are too many; take a larger step or less time")
+    return grid
+
+
+def observed(recording: Recording, signal: str, grid: Grid, *, period: float | None) -> FloatArray:
+    """Measured value at each step, shape (N,), in the signal's unit; NaN where it is missing.
+
+    A sample at t_k (within 1e-6 h) is taken as it is, and a NaN there is a missing value. Elsewhere the nearest
+    finite samples on both sides are interpolated linearly, unless one is farther than h. With `period`, 2 pi for an
+    angle, the interpolation goes the short way round, and its result may lie up to a period outside the samples'
+    range. Raises `ProblemError` if there is no such signal.
+    """
+    values = recording.signal(signal)
+    times, t = grid.times(), recording.t
+    slack = _slack(recording, grid.step)
+    finite = np.isfinite(values)
+    known_t, known = t[finite], values[finite]
+
+    stamped = np.searchsorted(t, times + slack, side="right") > np.searchsorted(t, times - slack, side="left")
+    after = np.searchsorted(known_t, times, side="left")
+    right = np.minimum(after, len(known) - 1)
+    left = np.maximum(after - 1, 0)
+    to_left, to_right = np.abs(times - known_t[left]), np.abs(known_t[right] - times)
+
+    reach = grid.step * (1 + _NEIGHBOUR) + _resolution(recording)
+    bracketed = (after > 0) & (after < len(known)) & (to_left <= reach) & (to_right <= reach)
+    between = _interpolated(known[left], known[right], to_left, to_right, period)
+    nearest = np.where(to_left <= to_right, left, right)
+    at_step = np.minimum(to_left, to_right) <= slack
+    return np.where(at_step, known[nearest], np.where(bracketed & ~stamped, between, np.nan))
+
+
+def held(recording: Recording, signal: str, grid: Grid) -> FloatArray:
+    """Last finite value at or before each step (within 1e-6 h), shape (N,): an input held between its samples.
+
+    Raises `ProblemError` if there is no such signal, or no finite value at or before the first step.
+    """
+    known_t, known = _finite(recording, signal)
+    last = np.searchsorted(known_t, grid.times() + _slack(recording, grid.step), side="right") - 1
+    if last[0] < 0:
+        raise ProblemError(
+            f"recording {recording.name!r}: input {signal!r} has no value at or before the first step at "
+            f"{grid.start:.12g} s, only from {known_t[0]:.12g} s on; give its first sample a value or start there"
+        )
+    return known[last]
+
+
+def moments(recording: Recording, signal: str, grid: Grid) -> tuple[FloatArray, FloatArray]:
+    """Of an input held between its own samples the mean over each step, and the mean with a weight that rises from 0
+    at the step's start to 1 at its end, both of shape (N - 1,).
+
+    The signal has a finite value at or before the first step: `held` refuses others.
+    """
+    known_t, known = _finite(recording, signal)
+    times, count = grid.times(), grid.count - 1
+    nearest = times[np.clip(np.rint((known_t - grid.start) / grid.step), 0, count).astype(np.intp)]
+    known_t = np.where(np.abs(nearest - known_t) <= _slack(recording, grid.step), nearest, known_t)  # as for `held`
+    edges = np.union1d(times, known_t[(known_t > times[0]) & (known_t < times[-1])])
+    values = known[np.searchsorted(known_t, edges[:-1], side="right") - 1]
+    starts = np.searchsorted(edges, times[:-1])
+    begun = np.repeat(times[:-1], np.diff(np.append(starts, len(edges) - 1)))
+    parts = values * np.diff(edges) / grid.step
+    rises = ((edges[1:] + edges[:-1]) / 2 - begun) / grid.step
+    mean: FloatArray = np.add.reduceat(parts, starts)
+    late: FloatArray = np.add.reduceat(parts * rises, starts)
+    return mean, late
+
+
+def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | None, cutoff: float) -> FloatArray:
+    """Low-passed signal at the steps, shape (N,), without gaps: for the initial guess of the states.
+
+    A second-order Butterworth filter with `cutoff` [Hz] runs forward and backward, so nothing lags (paper, section
+    4.4). It needs equidistant samples: the finite ones, unwrapped if there is a `period`, are interpolated linearly
+    onto a uniform grid, and held before the first and after the last of them. Every step is a point of that grid,
+    which has m points a step, where m is the smallest integer >= 2 that makes it at least as fine as the median
+    sample interval, so that the filter averages the noise of all the samples and not of those at the steps only;
+    m is lowered where the grid would exceed about a million points. A cutoff at or above its Nyquist frequency
+    (infinity included) filters nothing. Raises `ProblemError` for an unknown signal or a cutoff that is not positive.
+    """
+    if not cutoff > 0:
+        raise ProblemError(f"cutoff is {cutoff!r}; give a positive frequency in Hz")
+    known_t, known = _finite(recording, signal)
+    if period is not None:
+        known = np.unwrap(known, period=period)
+    per_step = _points_per_step(known_t, grid)
+    interval = grid.step / per_step
+    # Beyond the last step up to the last sample: the filter's end effect lies there rather than in the result.
+    points = max((grid.count - 1) * per_step, math.floor((recording.t[-1] - grid.start) / interval)) + 1
+    uniform = np.interp(grid.start + interval * np.arange(points), known_t, known)
+    return _low_passed(uniform, 1 / interval, cutoff)[: (grid.count - 1) * per_step + 1 : per_step]
+
+
+def wrap(x: ArrayLike, period: float) -> FloatArray:
+    """Each element of x, any shape, shifted by whole periods into [-period/2, period/2), exactly; NaN stays NaN."""
+    rest = np.fmod(np.asarray(x, dtype=np.float64), period)  # exact, and so are both shifts below
+    rest = np.where(rest >= period / 2, rest - period, rest)
+    return np.where(rest < -period / 2, rest + period, rest)
+
+
+def _resolution(recording: Recording) -> float:
+    """Rounding of the time stamps [s]: below 1e-12 s from zero on, but about 1e-6 s if they count from 1970."""
+    return 4 * float(np.spacing(np.abs(recording.t[[0, -1]]).max()))
+
+
+def _slack(recording: Recording, step: float) -> float:
+    """How far [s] a sample may be from a step to be at it."""
+    return max(_AT_STEP * step, _resolution(recording))
+
+
+def _finite(recording: Recording, signal: str) -> tuple[FloatArray, FloatArray]:
+    """Times and values of the finite samples, of which a recording's signal has at least one."""
+    values = recording.signal(signal)
+    finite = np.isfinite(values)
+    return recording.t[finite], values[finite]
+
+
+def _interpolated(
+    left: FloatArray, right: FloatArray, to_left: FloatArray, to_right: FloatArray, period: float | None
+) -> FloatArray:
+    """Value on the line from `left` to `right` at those distances from both, the short way round if periodic."""
+    difference = right - left if period is None else wrap(right - left, period)
+    distance = to_left + to_right
+    fraction = np.divide(to_left, distance, out=np.zeros_like(distance), where=distance > 0)
+    return left + fraction * difference
+
+
+def _points_per_step(known_t: FloatArray, grid: Grid) -> int:
+    """How many intervals of the uniform grid make one step."""
+    wanted = 2 if len(known_t) < 2 else math.ceil(grid.step / float(np.median(np.diff(known_t))) * (1 - _AT_STEP))
+    return max(2, min(wanted, _MOST_POINTS // grid.count))
+
+
+def _low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
+    """Zero-phase low-pass of equidistant values; `rate` and `cutoff` in Hz."""
+    if cutoff >= rate / 2:
+        return values
+    from scipy import signal as scipy_signal  # half a second to load, and only who makes an initial guess needs it
+
+    # SciPy pads by a few samples only; the filter remembers about a period of its cutoff frequency.
+    padding = math.ceil(min(_PADDING * rate / cutoff, len(values) - 1))
+    sections = scipy_signal.butter(2, max(cutoff, _LOWEST * rate), fs=rate, output="sos")
+    # A straight line passes unchanged; without it both ends are zero, and little is left to settle if the padding
+    # is shorter than the filter's memory.
+    line = np.linspace(values[0], values[-1], len(values))
+    filtered: FloatArray = line + scipy_signal.sosfiltfilt(sections, values - line, padlen=padding)
+    return filtered

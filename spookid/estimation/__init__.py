@@ -1,0 +1,1 @@
+"""The fits that make an answer, and what is to be told of it."""

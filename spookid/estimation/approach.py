@@ -1,0 +1,214 @@
+"""The way to dry friction that sticks, and to noise for those who do not estimate it.
+
+Noise in the data says little about who sticks when; the smooth motion much. So a fit of friction that sticks begins
+with a smooth one, which finds the noise too, and follows it while the width of the law shrinks, each fit starting where
+the last has ended, until what still creeps is a hundred-thousandth of the joint's speed. There it is plain who sticks.
+(Allgower and Georg, Numerical Continuation Methods, 1990; a smooth law that is sharp at once stalls.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spookid.estimation.fitting import Start, fit
+from spookid.problem import Problem
+from spookid.results.notices import ROUGH, SMOOTHER, ranked
+from spookid.results.solution import Solution
+from spookid.solvers.ipopt import Ipopt
+from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
+from spookid.solvers.status import Status
+from spookid.stepping.variational import Variational
+
+SHARPNESS = (1e-1, 1e-2, 1e-3)
+"""Shares of the friction widths, one fit after another."""
+_WORSE = 0.01
+"""Share of the smooth fit's cost by which one of friction that sticks is above it if it is worse."""
+_SOFT = 100.0
+"""State weight of fits that lead to hard dynamics."""
+_SHARPENING = 15
+"""Iterations of a fit on the way at the most: it only has to lead on."""
+
+
+@dataclass(eq=False)
+class _Way:
+    """The fits so far."""
+
+    problem: Problem
+    solver: LevenbergMarquardt | Ipopt
+    callback: Callback | None
+    found: Solution | None
+    """Where the next fit starts."""
+    noise: Solution | None
+    """Whose noise they keep."""
+    done: Solution | None = None
+    """The last fit, with the history and the times of all."""
+
+    def go(
+        self, problem: Problem, solver: LevenbergMarquardt | Ipopt, sharpness: float = 1.0, turns: bool = True
+    ) -> bool:
+        """One fit from the last one; False if it is interrupted, or finds no noise that others could keep."""
+        start = Start(self.found, {} if self.done else problem.initial, self.noise, sharpness, turns)
+        before = self.done.iterations if self.done else 0
+        if isinstance(solver, Ipopt):
+            sticks = self.found is not None and self.found.friction != "smooth"
+            solver = replace(solver, told=solver.told or sticks or sharpness < 1)
+        self.found = fit(problem, solver, counting(self.callback, before), start).told()
+        self.done = self.found if self.done is None else joined(self.done, self.found)
+        if problem.dynamics == "estimated" and self.noise is None:
+            self.noise = self.found
+            if self.found.normaliser is None:
+                return False
+        return self.found.status is not Status.INTERRUPTED
+
+    def smoothly(self, problem: Problem, sharpness: float = 1.0) -> bool:
+        """A smooth fit on the way: a sharp one only has to lead on."""
+        most, sharp = self.solver.max_iterations, sharpness < 1
+        return self.go(problem, self.own(min(most, _SHARPENING) if sharp else most, newton=not sharp), sharpness)
+
+    def begin(self, problem: Problem) -> bool:
+        """The first fits. Joints are rigid at first: stiff ones, or multipliers that start from nothing, only make it
+        harder; but noise that is estimated is that of the stepper."""
+        rigid = problem if problem.dynamics == "estimated" else problem.with_(stepper=Variational())
+        return self.smoothly(rigid) and (rigid.stepper == problem.stepper or self.smoothly(problem))
+
+    def own(self, most: int, newton: bool = True) -> LevenbergMarquardt:
+        """The solver of fits on the way."""
+        threads = self.solver.threads if isinstance(self.solver, LevenbergMarquardt) else 1
+        return LevenbergMarquardt(max_iterations=most, newton=newton, threads=threads)
+
+    @property
+    def answer(self) -> Solution:
+        """The last fit as one of the problem."""
+        assert self.done is not None
+        problem, told = self.problem, self.done.notices
+        if self.noise is not None and self.noise.status is not Status.CONVERGED:
+            told = ranked([*told, f"{ROUGH}: {self.noise.detail}. Raise max_iterations."])
+        done = replace(self.done, backend=self.solver.name, stepper=problem.stepper.name, friction=problem.friction)
+        return replace(done, notices=told)
+
+
+def is_staged(problem: Problem, backend: str) -> bool:
+    """True if a problem is approached in stages."""
+    stiff = not isinstance(problem.stepper, Variational)
+    return _sticks(problem) or (backend == "ipopt" and (problem.dynamics == "estimated" or stiff))
+
+
+def approached(
+    problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, known: Solution | None
+) -> Solution:
+    """The solution by all stages, or by those that a solution which is known leaves."""
+    estimated = problem.dynamics == "estimated"
+    # What was left on the way, or has no noise that could be kept, is a start for the first fit only.
+    done = known is not None and known.status is Status.CONVERGED and (not estimated or known.normaliser is not None)
+    way = _Way(problem, solver, callback, known, known if estimated and done else None)
+    if _sticks(problem):
+        _approach(way, done)
+    elif done or way.begin(problem):
+        way.go(problem, solver)
+    return way.answer
+
+
+def _approach(way: _Way, done: bool) -> None:
+    """Fits of ever sharper friction, then those of friction that sticks; from where they start if that is ``done``.
+
+    Where the dynamics are to be hard a motion that sticks at the wrong time is far off at all later ones, so with exact
+    friction they are soft until the last.
+    """
+    problem, known = way.problem, way.found
+    soft = problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
+    width = None if problem.friction == "exact" else problem.friction_width
+    smooth = soft.with_(friction="smooth", friction_width=width)
+    if not done and not way.begin(smooth):
+        return
+    if done and known is not None and known.friction != "smooth":
+        way.go(problem, way.solver, SHARPNESS[-1])
+        return
+    sharpness = _sharpened(way, smooth)
+    if sharpness is None:
+        return
+    smoothed = way.found if soft is problem else None
+    stages = [(problem, way.solver, True)]
+    if soft is not problem and problem.friction == "exact":
+        stages.insert(0, (soft, way.own(way.solver.max_iterations), True))
+    if isinstance(problem.stepper, Variational) and (soft is problem or len(stages) > 1):
+        # Friction as at the end of a step, whether the hinge turned in it or not, has fewer minima. Spook has no other.
+        stages.insert(0, (*stages[0][:2], False))
+    for stage, solver, turns in stages:
+        if not way.go(stage, solver, sharpness, turns):
+            return
+    if smoothed is not None:
+        _compared(way, smoothed, sharpness)
+
+
+def _sharpened(way: _Way, smooth: Problem) -> float | None:
+    """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none. None if a
+    fit is interrupted."""
+    reached = 1.0
+    for sharpness in SHARPNESS:
+        before = way.found
+        if not way.smoothly(smooth, sharpness):
+            return None
+        assert before is not None
+        assert way.found is not None
+        if _excess(way.found, before) > _WORSE:
+            way.found = before
+            break
+        reached = sharpness
+    return reached
+
+
+def _compared(way: _Way, smoothed: Solution, sharpness: float) -> None:
+    """Other ways while friction that sticks fits worse than the smooth one does, and the best of all: a shorter one,
+    and to exact friction one by way of pairs."""
+    best, problem = way.answer, way.problem
+    pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=way.solver.max_iterations))
+    others = [[(problem, way.solver)], [pairs, (problem, way.solver)]]
+    for stages in others if problem.friction == "exact" else others[:1]:
+        if not _is_worse(best, smoothed):
+            break
+        way.found = smoothed
+        for stage, solver in stages:
+            if not way.go(stage, solver, sharpness):
+                detail = "while other ways than that of this fit were tried"
+                way.done = replace(best, status=Status.INTERRUPTED, detail=detail, times=way.answer.times)
+                return
+        best = min(best, way.answer, key=lambda s: (s.status is not Status.CONVERGED, s.cost.total))
+    told = _worse(best, smoothed) if _is_worse(best, smoothed) else []
+    way.done = replace(best, times=way.answer.times, notices=ranked([*best.notices, *told]))
+
+
+def _is_worse(solution: Solution, smoothed: Solution) -> bool:
+    return solution.status is not Status.CONVERGED or _excess(solution, smoothed) > _WORSE
+
+
+def _excess(solution: Solution, smoothed: Solution) -> float:
+    """By how much of the smooth fit's cost the other one is above it."""
+    return (solution.cost.total - smoothed.cost.total) / abs(smoothed.cost.total)
+
+
+def _worse(solution: Solution, smoothed: Solution) -> list[str]:
+    """Where a better answer lies, if it does."""
+    cost, smooth = solution.cost.total, smoothed.cost.total
+    if cost <= smooth or smoothed.status is not Status.CONVERGED:
+        return []
+    return [
+        f"{SMOOTHER}: the cost of a sharp smooth fit is {smooth:.4g}, that of this one {cost:.4g}. What sticks "
+        "has several minima, and a step resolves it less; take a smaller step, or friction 'smooth'."
+    ]
+
+
+def _sticks(problem: Problem) -> bool:
+    return problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
+
+
+def counting(callback: Callback | None, done: int) -> Callback | None:
+    """A callback that goes on counting iterations."""
+    return None if callback is None else lambda i: callback(replace(i, iteration=i.iteration + done))
+
+
+def joined(first: Solution, second: Solution) -> Solution:
+    """The second of two solves with the history and the times of both."""
+    later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
+    return replace(second, history=(*first.history, *later), times=first.times + second.times)

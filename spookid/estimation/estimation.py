@@ -1,0 +1,101 @@
+"""Solve a declared problem: which fits it takes, and which of them is the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+from spookid.assembly.assembly import check_stepper
+from spookid.errors import ProblemError, shown
+from spookid.estimation import approach, extrapolation
+from spookid.estimation.estimators import Fit, decided, fresh
+from spookid.estimation.fitting import Start, fit
+from spookid.problem import BACKENDS, Problem
+from spookid.results import notices
+from spookid.results.solution import Solution
+from spookid.solvers.ipopt import Ipopt
+from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
+from spookid.solvers.status import Status
+
+SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
+
+
+def solve(
+    problem: Problem,
+    backend: str,
+    options: Mapping[str, Any],
+    callback: Callback | None,
+    warm_start: Solution | None = None,
+    hold: bool = False,
+) -> Solution:
+    """Estimate states and parameters of ``problem``; see ``Problem.solve``.
+
+    Friction that sticks is approached in stages (``approach``). Together they count as one solve, and as iterations of
+    it.
+
+    Args:
+        hold: True to keep the noise of ``warm_start`` as it is.
+    """
+    if warm_start is not None and not isinstance(warm_start, Solution):
+        raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
+    solver = _solver(problem, backend, options)
+    _check_law(problem, backend)
+    problem, warm_start = fresh(problem, warm_start)
+    if approach.is_staged(problem, backend):
+        check_stepper(problem)
+        return approach.approached(problem, solver, callback, warm_start)
+    first = fit(problem, solver, callback, Start(warm_start, problem.initial, hold=hold))
+    decision = decided(problem, first, partial(_again, first.solution, solver, callback))
+    return decision.told(_corrected(decision.problem, solver, callback, decision.fit))
+
+
+def _again(found: Solution, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Problem) -> Fit:
+    """A fit that goes on from another one, with the history and the times of both."""
+    later = fit(problem, solver, approach.counting(callback, found.iterations), Start(found))
+    return replace(later, solution=approach.joined(found, later.solution))
+
+
+def _corrected(problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, first: Fit) -> Solution:
+    """With estimates of continuous time, where they are asked for and can be had."""
+    found = first.solution
+    if not problem.corrects or isinstance(solver, Ipopt) or found.status is not Status.CONVERGED:
+        return first.told()
+    counting = approach.counting(callback, found.iterations)
+    try:
+        fine = fit(extrapolation.finer(problem), solver, counting, Start(found))
+        coarse = fit(problem, solver, None, Start(fine.solution, hold=True))
+        interrupted = Status.INTERRUPTED in (fine.solution.status, coarse.solution.status)
+    except KeyboardInterrupt:
+        interrupted = True
+    if interrupted:
+        return replace(found, status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
+    if not fine.solution.status is coarse.solution.status is Status.CONVERGED:
+        told = first.told()
+        return replace(told, notices=notices.ranked([*told.notices, extrapolation.missed(problem.step)]))
+    answer = extrapolation.extrapolated(coarse.solution, fine.told(coarse.answers))
+    return approach.joined(found, replace(answer, times=answer.times + coarse.solution.times))
+
+
+def _check_law(problem: Problem, backend: str) -> None:
+    """Refuse a form of dry friction to a solver that does not know it."""
+    other = {("lm", "mpcc"): ("exact", "ipopt"), ("ipopt", "exact"): ("mpcc", "lm")}.get((backend, problem.friction))
+    if other is not None:
+        raise ProblemError(
+            f"{problem.place}: friction {problem.friction!r} is not for backend {backend!r}; use friction "
+            f"{other[0]!r} or backend {other[1]!r}"
+        )
+
+
+def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
+    if backend not in BACKENDS:
+        raise ProblemError(f"{problem.place}: backend {backend!r} is not known; choose from {', '.join(BACKENDS)}")
+    kind = SOLVERS[backend]
+    known = {f.name for f in fields(kind)}
+    for name in options:
+        if name not in known:
+            raise ProblemError(
+                f"{problem.place}: {name!r} is no option of backend {backend!r}; it has {', '.join(sorted(known))}"
+            )
+    return kind(**options)

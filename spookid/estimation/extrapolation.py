@@ -1,0 +1,95 @@
+"""Estimates of continuous time from fits with steps of h and h/2 (Richardson; Stoer and Bulirsch, chapter 7.2.14).
+
+The variational step is of second order: what a step of h adds to an estimate is a h² to leading order, so that fits
+with h and h/2 tell it, a h² = (θ_h − θ_{h/2}) 4/3, with dry friction too. Both take the samples at the steps of h, and
+the noise that the finer one finds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from spookid.problem import Problem
+from spookid.results.notices import EXTRAPOLATED, STEP, ranked
+from spookid.results.solution import Estimate, Noise, Solution, Trajectory
+from spookid.statistics.influence import Influence
+
+_SHARE = 1 / 3
+"""Of θ_{h/2} − θ_h that lies beyond θ_{h/2}."""
+_TOLD = 1.0
+"""Standard errors from which on what a step adds is told."""
+
+
+def finer(problem: Problem) -> Problem:
+    """The same with steps half as long, observed where the problem is."""
+    return problem.with_(step=problem.step / 2, every=2 * problem.every, step_correction=False)
+
+
+def extrapolated(coarse: Solution, fine: Solution) -> Solution:
+    """The finer fit, at the steps of the coarser one, with estimates of continuous time.
+
+    Args:
+        coarse: with the noise of the finer fit.
+    """
+    parameters = {name: _between(coarse[name].estimate, estimate) for name, estimate in fine.parameters.items()}
+    motion = tuple(_every_second(t, len(c.t)) for t, c in zip(fine.trajectories, coarse.trajectories, strict=True))
+    influence = _seen(fine.influence, motion)
+    return replace(
+        fine,
+        step=coarse.step,
+        size=coarse.size,
+        noise=tuple(_over(noise, coarse.step) for noise in fine.noise),
+        normaliser=None,  # it is that of steps of h/2
+        parameters=parameters,
+        trajectories=motion,
+        influence=influence,
+        notices=ranked([*fine.notices, *_notices(coarse.step, parameters)]),
+    )
+
+
+def _over(noise: Noise, step: float) -> Noise:
+    """A disturbance with its standard deviation over a step."""
+    return replace(noise, std=noise.density / math.sqrt(step)) if noise.kind == "disturbance" else noise
+
+
+def missed(step: float) -> str:
+    """A notice of estimates that still are those of the step."""
+    return (
+        f"{STEP} {step:g} s is still in the estimates: the fit with steps half as long, which would take it from them, "
+        "did not converge."
+    )
+
+
+def _between(coarse: float, fine: Estimate) -> Estimate:
+    """As it is where either fit holds it at a bound, or the data do not determine it."""
+    if fine.fixed or fine.at_bound or not (fine.lower < coarse < fine.upper and np.isfinite(fine.std_err)):
+        return fine
+    value = float(np.clip(fine.estimate + _SHARE * (fine.estimate - coarse), fine.lower, fine.upper))
+    return replace(fine, estimate=value, step_error=coarse - value)
+
+
+def _every_second(trajectory: Trajectory, count: int) -> Trajectory:
+    values: dict[str, Any] = {f.name: getattr(trajectory, f.name) for f in fields(Trajectory)}
+    arrays = {name: a[: 2 * count : 2][:count] for name, a in values.items() if isinstance(a, np.ndarray)}
+    return Trajectory(**{**values, **arrays})
+
+
+def _seen(influence: Influence, motion: tuple[Trajectory, ...]) -> Influence:
+    observations = tuple(o[: 2 * len(t.t) : 2][: len(t.t)] for o, t in zip(influence.observations, motion, strict=True))
+    return replace(influence, observations=observations)
+
+
+def _notices(step: float, parameters: dict[str, Estimate]) -> list[str]:
+    """What the step would have added, where that is more than a standard error."""
+    large = [e for e in parameters.values() if abs(e.step_error) > _TOLD * e.std_err]
+    if not large:
+        return []
+    amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)
+    return [
+        f"{EXTRAPOLATED}, extrapolated from steps of {step:g} and {step / 2:g} s; the longer one would have added "
+        f"{amounts}."
+    ]

@@ -1,0 +1,256 @@
+"""What a problem's data say about its parameters at a point, before a solve or after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.assembly.assembly import Assembly
+from spookid.assembly.noise import Size
+from spookid.estimation.advice import advise
+from spookid.kernels.kernel import Array
+from spookid.problem import Problem
+from spookid.results.notices import CONTRADICTED, UNDETERMINED, WEIGHED
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.statistics import jackknife as windows
+from spookid.statistics import variances
+from spookid.statistics.condensed import Contraction, linear, pseudo_inverse
+from spookid.statistics.covariance import (
+    AT_BOUND,
+    NOT_WHITE,
+    Analysis,
+    Evidence,
+    Sensitivities,
+    WeakDirection,
+    analyse,
+    doubted,
+    times,
+    unseen,
+)
+from spookid.statistics.student import Variances
+from spookid.transcription.transcription import Point, Transcription
+
+OBSERVATION = "observation of "
+"""How labels of observation rows begin."""
+_TOO_FAR = 3.0
+"""A prior gets a notice if the noise of a sensor is not within this factor of its sigma."""
+
+_PAPERS_WEIGHT = 100.0
+_FAR = 3.0
+"""Standard deviations between a prior and the data from which on they contradict each other."""
+_LEAST_SHARE, _LEADS = 1e-3, 0.5
+"""Shares of the data in an estimate without which they say nothing against its prior, and no number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """The linearized problem, and what follows for the parameters."""
+
+    analysis: Analysis
+    contraction: Contraction | None
+    """None if the states are not determined."""
+    edges: tuple[Array, ...]
+    """Per recording, the first steps of its stretches and the number of steps."""
+    notices: tuple[str, ...]
+    evidence: Evidence | None = None
+    """None likewise."""
+
+    @property
+    def sensitivities(self) -> Sensitivities:
+        """Errors and identifiability."""
+        return self.analysis.sensitivities
+
+
+def at_bounds(transcription: Transcription, point: Point) -> NDArray[np.bool_]:
+    """True for parameters at a bound, (n_p,)."""
+    return np.asarray((point.parameters <= transcription.lower) | (point.parameters >= transcription.upper))
+
+
+def learn(
+    assembly: Assembly,
+    point: Point,
+    held: NDArray[np.bool_],
+    covariance: tuple[Array, Array] | None = None,
+    noisy: bool = False,
+) -> Knowledge:
+    """Linearize at ``point`` with the parameters of ``held`` fixed.
+
+    Args:
+        covariance: of the parameters, as the noise of ``assembly`` has it, and with what is not known of that.
+        noisy: True if the noise of ``assembly`` is to be found out, as with given weights.
+    """
+    transcription = assembly.transcription
+    magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
+    try:
+        contraction = Contraction(linear(transcription, point), held)
+    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+        return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
+    given = not assembly.noise or noisy
+    if given:
+        evidence, edges = _evidence(contraction, held, assembly.noise)
+    else:
+        evidence, edges = _known(contraction, assembly.noise, covariance, held)
+    analysis = analyse(transcription.names, evidence, magnitudes, held)
+    result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
+    if not given:
+        steps = [chain.steps for chain in transcription.chains]
+        result = result.robust(sum(steps) / len(steps) / windows.WINDOWS)
+    notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
+    return Knowledge(replace(analysis, sensitivities=result), contraction, edges, notices, evidence)
+
+
+def foresee(assembly: Assembly) -> Knowledge:
+    """What a fit will be able to tell, linearized at the initial guess, its residuals less what a step would remove."""
+    transcription = assembly.transcription
+    start = Reduction(transcription, assembly.start).restore(assembly.start)
+    return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool), noisy=True)
+
+
+def _evidence(
+    contraction: Contraction, held: NDArray[np.bool_], sizes: Sequence[Size]
+) -> tuple[Evidence, tuple[Array, ...]]:
+    """What the residuals say if the given sizes of noise are to be estimated, and the edges of the stretches."""
+    noise = variances.estimate(contraction, held)
+    parts = windows.windows(contraction)
+    found = noise.variances if contraction.freedom > 0 else np.full_like(noise.variances, np.nan)
+    deviations = np.sqrt(noise.variances).tolist()
+    labels = [group.removeprefix(OBSERVATION) for group in noise.groups]
+    estimates = Variances(found, noise.doubt, noise.common)
+    moving = [size for size in sizes if size.kind == "disturbance"]
+    names = [name for size in moving for name in size.names]
+    information = contraction.information
+    if moving and all(size.given is None for size in moving):
+        information = information - variances.common_scale(contraction, names)
+    evidence = Evidence(
+        information,
+        noise.prior,
+        noise.shares,
+        estimates,
+        parts.scores,
+        parts.information,
+        parts.gradients,
+        parts.remaining,
+        dict(zip(labels, deviations, strict=True)),
+    )
+    return evidence, parts.edges
+
+
+def _known(
+    contraction: Contraction, noise: Sequence[Size], covariance: tuple[Array, Array] | None, held: NDArray[np.bool_]
+) -> tuple[Evidence, tuple[Array, ...]]:
+    """What residuals whitened by the noise that was estimated say, and the edges of the stretches.
+
+    A size s stands among the parameters: its column of the Jacobian in log s are its rows' residuals, and what
+    parameters could do as well as s, such as scaling all inertias, they do not determine.
+    """
+    parts, prior = windows.windows(contraction), variances.prior(contraction)
+    estimated = [size for size in noise if size.given is None and size.kind == "disturbance"]
+    whole, told = ([s.names for s in estimated if not (s.vague and known)] for known in (False, True))
+    information = contraction.information - variances.confounded(contraction, whole)
+    errors, _ = pseudo_inverse(contraction.information - variances.confounded(contraction, told), held)
+    if covariance is not None:
+        errors += covariance[1] - covariance[0]
+    scatter = information @ errors @ information
+    certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
+    known = parts.scores, parts.information, parts.gradients, parts.remaining
+    return Evidence(information, prior, (scatter - prior)[None], certain, *known), parts.edges
+
+
+def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDirection, ...]:
+    free = {p.name: p for p in assembly.problem.free}
+    model = assembly.problem.model
+    return tuple(replace(w, advice=advise(model, [free[name] for name in w.direction])) for w in weak)
+
+
+def _known_from_priors(assembly: Assembly, evidence: Evidence, result: Sensitivities, magnitudes: Array) -> list[str]:
+    """Notices of parameters that the data alone do not see."""
+    if not evidence.prior.any() or not np.all(np.isfinite(evidence.scatter)):
+        return []
+    free = [i for i, name in enumerate(result.names) if result.reasons.get(name) != AT_BOUND]
+    corner = np.ix_(free, free)
+    alone = (evidence.information - evidence.prior)[corner], (evidence.scatter - evidence.prior)[corner]
+    names = [result.names[i] for i in free]
+    hidden = [name for name in unseen(names, *alone, magnitudes[free]) if name not in result.reasons]
+    return [f"{UNDETERMINED} {', '.join(hidden)}: what is known comes from the prior."] if hidden else []
+
+
+def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
+    """Notices of priors that count too much or too little because the sensors' noise is not what was declared."""
+    if assembly.problem.dynamics == "estimated" or not any(p.prior for p in assembly.problem.free):
+        return []
+    sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.observations]
+    wrong = [
+        f"{o.signal} {sigma * ratio:.2g} {o.unit}".rstrip() + f", not {sigma:g}"
+        for o, sigma in sigmas
+        if (ratio := result.noise.get(o.signal, 1.0)) > 0 and not 1 / _TOO_FAR <= ratio <= _TOO_FAR
+    ]
+    if not wrong:
+        return []
+    return [
+        f"{WEIGHED}, and their noise is another: {'; '.join(wrong)}. "
+        "Give the observations these sigma, and the state weight in proportion, or leave both out to estimate the "
+        "noise; else the priors count wrongly."
+    ]
+
+
+def contradictions(assembly: Assembly, point: Point, knowledge: Knowledge) -> list[str]:
+    """Notices of priors that the data, with all that is known of the other parameters, put elsewhere.
+
+    An estimate is mean + k (data − mean) with k = 1 − s²/sigma² and s² its variance at the noise that is assumed; the
+    variance of the data is s²/k, or more where its errors are raised. Their distance over the root of both variances
+    is standard normal if the prior is right.
+    """
+    if _too_heavy(assembly, knowledge.sensitivities):
+        return []
+    found = []
+    variances, raised = np.diag(knowledge.analysis.gain), np.diag(knowledge.sensitivities.covariance)
+    for i, parameter in enumerate(assembly.problem.free):
+        if parameter.prior is None or not np.isfinite(raised[i]):
+            continue
+        mean, sigma = parameter.prior
+        share = 1 - float(variances[i]) / sigma**2
+        if share < _LEAST_SHARE:
+            continue
+        alone = mean + (float(point.parameters[i]) - mean) / share
+        error = float(np.sqrt(max(variances[i], raised[i]) / share))
+        far = abs(alone - mean) / float(np.hypot(sigma, error))
+        if far > _FAR:
+            unit, side = f" {parameter.unit}".rstrip(), "larger" if alone > mean else "smaller"
+            # Where the prior rules, noise has grown to make room for it, and the data's own value is far from linear.
+            said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > _LEADS else f"ask for a {side} one"
+            found.append(
+                f"{CONTRADICTED} {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}: they {said}, {far:.1f} standard "
+                "deviations off. Either the prior or the model is wrong."
+            )
+    return found
+
+
+def papers_weight(problem: Problem) -> list[str]:
+    """A notice to those who give the weight of the paper, which was the default once."""
+    if problem.dynamics != "weight" or problem.weight != _PAPERS_WEIGHT:
+        return []
+    return [
+        f"state_weight={_PAPERS_WEIGHT:g} is the paper's weight; estimates and errors hang on it. Leave it out to "
+        "estimate the noise."
+    ]
+
+
+def disagreement(assembly: Assembly, result: Sensitivities) -> list[str]:
+    """A notice of standard errors that are not those of the jackknife."""
+    steps = [chain.steps for chain in assembly.transcription.chains]
+    if not doubted(result.agreement, sum(steps) / len(steps) / windows.WINDOWS):
+        return []
+    units = {p.name: p.unit for p in assembly.problem.free}
+    errors = np.sqrt(np.diag(result.covariance_sandwich)).tolist()
+    pairs = [(name, error) for name, error in zip(result.names, errors, strict=True) if np.isfinite(error)]
+    amounts = ", ".join(f"{name} {error:.2g} {units[name]}".rstrip() for name, error in pairs)
+    return [
+        f"{NOT_WHITE}, as where the model lacks something: over "
+        f"stretches of the recordings the estimates scatter {times(result.agreement, 'less', 'more')} than they say. "
+        "The errors of the jackknife, which presumes no more than that each stretch errs by itself, are "
+        f"{amounts}. Further recordings tell which to believe (`spookid crossvalidate`)."
+    ]

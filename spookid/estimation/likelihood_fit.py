@@ -1,0 +1,287 @@
+"""Fits whose noise is estimated: from an assembled problem to a maximum of its likelihood, and what it tells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spookid.assembly.assembly import Assembly
+from spookid.assembly.noise import Size
+from spookid.kernels.kernel import Array
+from spookid.results.solution import Noise
+from spookid.solvers.ipopt import Ipopt
+from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
+from spookid.solvers.reduction import Reduction
+from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.statistics import spread
+from spookid.statistics.likelihood import States
+from spookid.statistics.search import Search, starting_logs
+from spookid.transcription.factor import Group
+from spookid.transcription.transcription import Point, Transcription
+
+_SHARE = 0.01
+"""Of the impulses that the initial guess lacks, for a disturbance to begin with."""
+_ROUGH = 0.1
+"""Promise of a step, of −log L, from which on sizes are told apart that one had in common."""
+_STRAIGHT = 1e12
+"""Factor of the normaliser's weight c with which its square is a straight line."""
+_SEEN = 1.0
+"""Information in the logarithm of a size from which on it is seen: a standard error below one."""
+_STATES = LevenbergMarquardt(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
+"""How well states are fitted for a likelihood."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stiff:
+    """The problem with disturbances at their floors: its dynamics are as hard as digits allow."""
+
+    problem: Transcription
+    sizes: Mapping[str, float]
+    """Of the noise that was found over that of ``problem``, by the names in ``Factor.noise``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A fit with the noise it found."""
+
+    assembly: Assembly
+    """With the numbers of the noise."""
+    outcome: Outcome
+    covariance: tuple[Array, Array] | None
+    """Of the parameters, as the noise that was found has it, and with what is not known of that; None where noise is
+    taken from another fit."""
+    log_likelihood: float
+    noise: tuple[Noise, ...]
+    normaliser: Array | None = None
+    """See ``Solution.normaliser``."""
+    stiff: Stiff | None = None
+    """None where noise is taken from another fit."""
+    states: States | None = None
+    """Linearized where they were found; None where noise is taken from another fit."""
+
+
+def maximum(
+    assembly: Assembly,
+    start: Point,
+    known: Sequence[Noise],
+    solver: LevenbergMarquardt,
+    callback: Callback | None,
+    hold: bool = False,
+) -> Found:
+    """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit.
+
+    Sizes that the other fit told apart are apart from the beginning, and no others will be, so that likelihoods of
+    both compare.
+
+    Args:
+        hold: True to keep the known noise as it is, and leave out what is not known of it.
+    """
+    problem, inner = assembly.transcription, replace(_STATES, threads=solver.threads)
+    alike = _as_known(assembly.noise, known)
+    if alike and hold:
+        alike = tuple(replace(size, given=math.inf) for size in alike)
+    search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
+    logs = _logs(search.sizes, known, assembly.problem.step)
+    signals = [[e.observed[:, i] for e in assembly.evidence] for i in range(len(assembly.problem.observations))]
+    if logs is None:
+        logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
+    outcome = search.run(start, logs, _ROUGH)
+    if outcome.status is Status.DIVERGED:
+        return Found(assembly, outcome, None, math.nan, ())
+    if outcome.status is Status.CONVERGED:
+        sizes = search.sizes if alike else _apart(search)
+        last = _with_sizes(search, sizes)
+        try:
+            again = last.run(search.best.states.moved(), _inherited(search, sizes))
+            if again.status is not Status.DIVERGED:
+                outcome, search = _joined(outcome, again), last
+        except KeyboardInterrupt:
+            outcome = replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart")
+    numbered = problem.with_numbers(search.numbers(search.best.logs))
+    noise = _noise(assembly, search)
+    value = float(-search.best.value - _constant(numbered, search.best.states.reduction) / 2)
+    errors = None
+    try:
+        errors = None if hold or outcome.status is Status.INTERRUPTED else spread.covariance(search)
+    except KeyboardInterrupt:
+        outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
+    sizes = tuple(replace(s, vague=bool(v)) for s, v in zip(search.sizes, spread.vague(search), strict=True))
+    whole, best = _with(assembly, numbered, sizes), search.best
+    return Found(whole, outcome, errors, value, noise, best.marginal.volume, _stiff(search), best.states)
+
+
+def kept(
+    assembly: Assembly,
+    start: Point,
+    known: Sequence[Noise],
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+) -> Found:
+    """States and parameters by any solver, with noise that another fit has found and its normaliser.
+
+    The normaliser's weight c is the last of the constants.
+    """
+    by_name = _symbols(known, assembly.problem.step)
+    constants = assembly.transcription.constants.copy()
+    for size in assembly.noise:
+        # A size that several joints shared may have been told apart.
+        for name, place in zip(_spread(size), size.places, strict=True):
+            constants[place] = by_name[size.kind, name]
+    numbered = assembly.transcription.with_numbers(constants)
+    outcome = _without(solver.solve(numbered, start, callback), float(constants[-1]))
+    constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
+    numbered = numbered.with_numbers(constants)
+    return Found(_with(assembly, numbered, assembly.noise), outcome, None, math.nan, tuple(known))
+
+
+def _stiff(search: Search) -> Stiff:
+    moving = [size.kind == "disturbance" for size in search.sizes]
+    logs = np.where(moving, search.floors, search.best.logs)
+    pairs = zip(search.sizes, np.exp(search.best.logs - logs).tolist(), strict=True)
+    sizes = {key: ratio for size, ratio in pairs for key in size.keys}
+    return Stiff(search.problem.with_numbers(search.numbers(logs)), sizes)
+
+
+def _without(outcome: Outcome, weight: float) -> Outcome:
+    """The outcome with the normaliser's constant c taken from the cost."""
+
+    def less(iteration: Iteration) -> Iteration:
+        prior = iteration.costs[Group.PRIOR] - weight
+        return replace(iteration, costs={**iteration.costs, Group.PRIOR: prior})
+
+    return replace(outcome, history=tuple(map(less, outcome.history)))
+
+
+def _spread(size: Size) -> list[str]:
+    """The name of each of its symbols: a free body has one name for three."""
+    each = len(size.places) // len(size.names)
+    return [name for name in size.names for _ in range(each)] if each > 1 else list(size.names)
+
+
+def _rated(assembly: Assembly) -> tuple[Size, ...]:
+    """Sizes whose given values are those of their symbols: random impulses of a step."""
+    root = math.sqrt(assembly.problem.step)
+    return tuple(
+        replace(s, given=s.given * root) if s.given is not None and s.kind == "disturbance" else s
+        for s in assembly.noise
+    )
+
+
+def _symbols(known: Sequence[Noise], step: float) -> dict[tuple[str, str], float]:
+    """Numbers of the symbols of noise by its kind and name: of disturbances the random impulses of a step."""
+    root = math.sqrt(step)
+    return {(n.kind, name): n.density * root if n.kind == "disturbance" else n.std for n in known for name in n.names}
+
+
+def _logs(sizes: Sequence[Size], known: Sequence[Noise], step: float) -> Array | None:
+    """Logarithms of sizes as another fit has found them; None if it does not tell all."""
+    by_name = _symbols(known, step)
+    values = [by_name.get((size.kind, size.names[0]), 0.0) for size in sizes]
+    return np.log(values) if all(value > 0 for value in values) else None
+
+
+def _apart(search: Search) -> tuple[Size, ...]:
+    """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion.
+
+    The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
+    """
+    found, best = [], search.best
+    for size, information in zip(search.sizes, np.diag(best.fisher), strict=True):
+        parts = [size]
+        if information > _SEEN and size.kind == "disturbance" and len(size.names) > 1:
+            g = np.array([best.marginal.slopes.get(name, 0.0) for name in size.names])
+            F = np.array([[best.marginal.fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
+            gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2
+            if gain > len(size.names) - 1:
+                parts = _singles(size)
+        found += parts
+    return tuple(found)
+
+
+def _as_known(sizes: Sequence[Size], known: Sequence[Noise]) -> tuple[Size, ...] | None:
+    """The sizes, those apart that another fit told apart; None if it does not tell all."""
+    of = {(n.kind, name): n.names for n in known for name in n.names}
+    if not all((size.kind, name) in of for size in sizes for name in size.names):
+        return None
+    found: list[Size] = []
+    for size in sizes:
+        found += [size] if len({of[size.kind, name] for name in size.names}) == 1 else _singles(size)
+    return tuple(found)
+
+
+def _singles(size: Size) -> list[Size]:
+    """One size for each of its names."""
+    each = len(size.places) // len(size.names)
+    return [
+        replace(size, names=(name,), places=size.places[i * each : (i + 1) * each]) for i, name in enumerate(size.names)
+    ]
+
+
+def _with_sizes(search: Search, sizes: tuple[Size, ...]) -> Search:
+    """The same search with other sizes, its iterations counted on."""
+    done, callback = len(search.history) - 1, search.callback
+
+    def counting(iteration: Iteration) -> None:
+        callback(replace(iteration, iteration=iteration.iteration + done))
+
+    return Search(search.problem, sizes, search.inner, search.max_iterations, counting)
+
+
+def _inherited(search: Search, sizes: Sequence[Size]) -> Array:
+    """Logarithms of sizes told apart from those they shared."""
+    logs = {(s.kind, name): log for s, log in zip(search.sizes, search.best.logs, strict=True) for name in s.names}
+    return np.array([logs[size.kind, size.names[0]] for size in sizes])
+
+
+def _joined(first: Outcome, second: Outcome) -> Outcome:
+    later = (replace(i, iteration=i.iteration + len(first.history) - 1) for i in second.history[1:])
+    timing = replace(
+        second.timing,
+        **{
+            name: getattr(first.timing, name) + getattr(second.timing, name)
+            for name in ("solve", "evaluate", "factorize")
+        },
+    )
+    return replace(second, history=(*first.history, *later), timing=timing)
+
+
+def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
+    h, found, information = assembly.problem.step, [], np.diag(search.best.fisher)
+    seen = np.array([s.given is None for s in search.sizes]) & (information > _SEEN)
+    errors = np.where(seen, 1 / np.sqrt(np.where(seen, information, 1.0)), np.nan)
+    for size, log, error in zip(search.sizes, search.best.logs, errors, strict=True):
+        value, moving = float(np.exp(log)), size.kind == "disturbance"
+        found.append(
+            Noise(
+                size.kind,
+                size.names,
+                value / h if moving else value,
+                size.unit,
+                value / math.sqrt(h) if moving else math.nan,
+                float(error),
+                float(size.floor * math.sqrt(12)),
+                size.given is not None,
+            )
+        )
+    return tuple(found)
+
+
+def _constant(problem: Transcription, reduction: Reduction) -> float:
+    """log 2π for each row of data, those of the first states, whose prior is flat, taken off; of the states those
+    count that hard rows leave free."""
+    rows = sum(
+        factor.count(chain.steps) * len(factor.rows) - int(np.sum(chain.missing.get(factor.name, 0)))
+        for chain in problem.chains
+        for factor in problem.factors
+        if factor.noise
+    )
+    held = sum(factor.count(chain.steps) * len(factor.rows) for chain in problem.chains for factor in reduction.coupled)
+    states = sum(chain.steps for chain in problem.chains) * reduction.tangent - held
+    return (rows - states) * math.log(2 * math.pi)
+
+
+def _with(assembly: Assembly, problem: Transcription, sizes: tuple[Size, ...]) -> Assembly:
+    return replace(assembly, transcription=problem, constants=problem.given, noise=sizes)

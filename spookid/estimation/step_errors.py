@@ -1,0 +1,161 @@
+"""What the time step adds to the estimates, to leading order and without another fit.
+
+The fitted motion is nearly one in steps of 2h, too: every other state of it, with 2h in the place of h. Where the exact
+motion misses the equations of a step of order p by d = O(h^(p+1)), it misses those of the double step by 2^(p+1) d and
+both of its halves together by 2 d; the difference tells d, as in deferred correction (Pereyra, Numerische Mathematik
+10, 1967). What a sensor makes of the velocities has an error of O(h^p), found in the same way. Inputs that are recorded
+between the steps, where the step holds them, add the impulses by which they differ.
+
+To the fit d is a disturbance like any other, which moves the estimates by −(TᵀT)⁻¹ Tᵀ d, T as in (3.32).
+"""
+
+from __future__ import annotations
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import Assembly, Evidence
+from spookid.data.sampling import moments
+from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.results.notices import STEP
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.covariance import Sensitivities
+from spookid.transcription.factor import Constant, Factor, Group
+from spookid.transcription.transcription import Chain, Point
+
+_HALVES = {1: (0.5, 0.5), 2: (0.25, 0.5, 0.25)}
+"""Shares that the steps of h have in one of 2h, by the reach of its factor: weighted as an impulse weights what acts,
+alike over one interval or like a hat over two."""
+_DOUBLE = 6
+"""Steps from which on a recording has two double ones of either reach; shorter recordings say nothing."""
+_LEAST_STEPS = 20
+"""That recordings need on the average: the ends, which have no double step, are left out."""
+_ROUGH = 0.1
+"""Of errors that are a larger share of an estimate their leading order does not say enough."""
+
+
+def step_errors(assembly: Assembly, point: Point, contraction: Contraction, gain: Array) -> Array:
+    """How much larger the estimates are than those of a step of length zero, (n_p,), parameters at bounds held there.
+
+    NaN with lifted multipliers, which belong to the step, with dry friction, whose jumps have no order, and if
+    recordings have fewer than 20 steps on the average.
+
+    Args:
+        gain: (TᵀT)⁻¹, (n_p, n_p).
+    """
+    problem, chains = assembly.problem, assembly.transcription.chains
+    steps = [chain.steps for chain in chains]
+    if any(joint.rubs for joint in problem.model.joints) or sum(steps) < _LEAST_STEPS * len(steps):
+        return np.full(len(gain), np.nan)
+    total = np.zeros(len(gain))
+    factors = [strip.factor for strip in contraction.linear.chains[0]]
+    residuals = [None if f.first_only or f.group is Group.PRIOR else _Residuals(assembly, point, f) for f in factors]
+    for c in (c for c, count in enumerate(steps) if count >= _DOUBLE):
+        coarse = problem.scheme.doubled(problem.model, point.states[c], problem.step)
+        if coarse is None:
+            return np.full(len(gain), np.nan)
+        for strip, T, of_factor in zip(contraction.linear.chains[c], contraction.T[c], residuals, strict=True):
+            if of_factor is None:
+                continue
+            missed = of_factor.missed(chains[c], assembly.evidence[c], point.states[c], contiguous(coarse))[:, None]
+            if strip.rows.complement is not None:
+                missed = np.matmul(missed, strip.rows.complement)
+            total += strip.scale * np.einsum("kr,kir->i", strip.alive * missed[:, 0], T)
+    return np.asarray(-gain @ total)
+
+
+def notices(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[str]:
+    """A sentence on estimates that the time step puts farther off than their standard errors say.
+
+    Args:
+        errors: as of ``step_errors``, (n_p,).
+    """
+    notable = np.flatnonzero(np.abs(errors) > known.standard_errors)
+    units, order = {p.name: p.unit for p in assembly.problem.free}, assembly.problem.scheme.order
+    sides = []
+    for word, some in (("small", notable[errors[notable] < 0]), ("large", notable[errors[notable] > 0])):
+        pairs = [(known.names[i], abs(float(errors[i])), float(known.standard_errors[i])) for i in some]
+        amounts = [f"{name} {off:.2g} {units[name]}".rstrip() + f" ({off / error:.2g})" for name, off, error in pairs]
+        if amounts:
+            sides.append(f"{', '.join(amounts)} too {word}")
+    if not sides:
+        return []
+    rough = order == 1 or bool(np.any(np.abs(errors[notable]) > _ROUGH * np.abs(point.parameters[notable])))
+    finer = "a smaller one" if order > 1 else "a smaller one or the stepper Variational()"
+    return [
+        f"{STEP} {assembly.problem.step:g} s makes {' and '.join(sides)} against continuous time, to leading "
+        f"order{', a rough guide here' if rough else ''}; in brackets how many standard errors that is, which do not "
+        f"include it. Take {finer}; `spookid audit` compares three."
+    ]
+
+
+class _Residuals:
+    """Those of one factor at the solution, with steps of h and of 2h."""
+
+    def __init__(self, assembly: Assembly, point: Point, factor: Factor) -> None:
+        free = zip(assembly.problem.free, point.parameters.tolist(), strict=True)
+        constants = (*assembly.constants, *(Constant(p, value) for p, value in free))
+        self._single = contiguous([c.value for c in constants])
+        is_step = [ca.is_equal(ca.SX(c.symbol), assembly.settings.step) for c in constants]
+        self._double = contiguous(np.where(is_step, 2, 1) * self._single)
+        self._factor, self._problem = factor, assembly.problem
+        symbols = [*factor.variables.values(), factor.data]
+        every = ca.vertcat(*(c.symbol for c in constants))
+        function = ca.Function("residual", [*symbols, every], [ca.densify(factor.residual)])
+        self._kernel = Kernel(function, len(symbols))
+
+    def missed(self, chain: Chain, evidence: Evidence, fine: Array, coarse: Array) -> Array:
+        """d at every step, (count, rows).
+
+        Args:
+            fine: unknowns at every step, (N, ambient).
+            coarse: those of which every other one belongs to the motion in steps of 2h.
+        """
+        count = self._factor.count(chain.steps)
+        data = chain.data.get(self._factor.name, np.zeros((count, 0)))
+        states = [fine[o : o + count] for o in self._factor.variables]
+        single = self._at(states, data, self._single)
+        nodes = [coarse[2 * o :][: count - self._factor.reach] for o in self._factor.variables]
+        share = 2**self._problem.scheme.order - 1
+        if self._factor.group is Group.OBSERVATION:
+            return np.asarray(self._mistaken(single, nodes, data) / share)
+        missed = np.asarray(self._truncated(single, nodes, data) / share)
+        if data.shape[1]:
+            missed += single - self._at(states, self._acting(evidence), self._single)
+        return missed
+
+    def _mistaken(self, single: Array, nodes: list[Array], data: Array) -> Array:
+        """By how much more an observation misses, on lines through the two rows next to them at the ends."""
+        margin = self._factor.reach // 2
+        middle = slice(margin, len(single) - margin)
+        rows = self._at(nodes, data[middle], self._double) - single[middle]
+        for _ in range(margin):
+            rows = np.vstack([2 * rows[:1] - rows[1:2], rows, 2 * rows[-1:] - rows[-2:-1]])
+        return rows
+
+    def _truncated(self, single: Array, nodes: list[Array], data: Array) -> Array:
+        """By how much more a double step misses than its halves, over two, at the row of its middle with reach 2, of
+        its first half with reach 1. Zero at the ends: a neighbour's would not point along the joints there."""
+        halves = self._averaged(single)
+        rows = np.zeros_like(single)
+        first = self._factor.reach // 2
+        rows[first : first + len(halves)] = self._at(nodes, self._averaged(data), self._double) / 2 - halves
+        return rows
+
+    def _averaged(self, rows: Array) -> Array:
+        """Over the halves of each double step, (count − reach, columns)."""
+        shares = _HALVES[self._factor.reach]
+        count = len(rows) + 1 - len(shares)
+        return np.asarray(sum((share * rows[i : i + count] for i, share in enumerate(shares)), np.zeros(1)))
+
+    def _acting(self, evidence: Evidence) -> Array:
+        """Data of the impulses with the inputs as they are between the steps, (count, n_u)."""
+        columns = []
+        for signal in self._problem.model.signals:
+            mean, late = moments(evidence.recording, signal, evidence.grid)
+            columns.append(mean if self._factor.reach == 1 else late[:-1] + (mean - late)[1:])
+        return np.column_stack(columns)
+
+    def _at(self, states: list[Array], data: Array, numbers: Array) -> Array:
+        arguments = [contiguous(a) for a in (*states, data)]
+        return self._kernel(arguments, [numbers], np.empty((len(arguments[0]), 1, self._factor.residual.numel())))[:, 0]

@@ -1,0 +1,119 @@
+"""Notices of what a model lacks, from the residuals of a fit whose noise was estimated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spookid.assembly.assembly import Assembly
+from spookid.estimation import variations
+from spookid.estimation.likelihood_fit import Found
+from spookid.estimation.variations import Speed
+from spookid.kernels.kernel import Array
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.kinematics import hinge_angles
+from spookid.parameter import substitute
+from spookid.problem import Problem
+from spookid.results.solution import Trajectory
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.covariance import MISFIT
+from spookid.statistics.misfit import Answers, Motion, Scene, Symptom, asked, symptoms
+
+
+def answers(
+    found: Found,
+    contraction: Contraction,
+    trajectories: tuple[Trajectory, ...],
+    values: dict[str, float],
+) -> Answers:
+    """What the residuals of a fit say to every test."""
+    assembly = found.assembly
+    speeds = _speeds(assembly.problem, trajectories, values)
+    declared = variations.causes(assembly, contraction, found.outcome.point, speeds, found.states)
+    known = [np.zeros(contraction.linear.parameters)] * len(trajectories)
+    volumes = np.array(known if found.states is None else [chain.sweep[0] for chain in found.states.chains])
+    return asked(contraction, _scene(assembly, trajectories, values), declared, volumes)
+
+
+def notices(of_fit: Answers | None, coarser: Answers | None = None) -> list[str]:
+    """One notice of all symptoms, strongest first; none if the residuals are what the noise makes them.
+
+    Args:
+        coarser: of a fit with steps twice as long and the same noise, to take off what the step does.
+    """
+    lacking = () if of_fit is None else symptoms(of_fit, coarser)
+    if not lacking:
+        return []
+    told = "; ".join(map(_told, lacking))
+    return [f"{MISFIT}: {told}. Estimates and standard errors mean little until the model has it, or it is ruled out."]
+
+
+def _speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
+    """Typical rates of hinges that move, by their names."""
+    angles = [_angles(problem, t, values)[:: problem.every] for t in trajectories]
+    interval = problem.step * problem.every
+    rates = [np.diff(a, axis=0) / interval for a in angles]
+    speeds, changes = (_typical(parts) for parts in (rates, [np.diff(r, axis=0) for r in rates]))
+    known = zip(problem.model.joints, speeds, changes, strict=True)
+    return {joint.name: Speed(speed, change) for joint, speed, change in known if speed > 0}
+
+
+def _typical(parts: list[Array]) -> list[float]:
+    """Root mean square of each column."""
+    found: list[float] = np.sqrt(np.mean(np.concatenate(parts) ** 2, axis=0)).tolist()
+    return found
+
+
+def _angles(problem: Problem, trajectory: Trajectory, values: dict[str, float]) -> Array:
+    """Of all hinges, continuous in time, (N, n_j)."""
+    poses = trajectory.q.reshape(len(trajectory.q), -1)
+    return np.unwrap(hinge_angles(problem.model, poses, values), axis=0)
+
+
+def _told(symptom: Symptom) -> str:
+    return f"{symptom.words} ({abs(symptom.z):.0f} standard errors)"
+
+
+def _scene(assembly: Assembly, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> Scene:
+    problem = assembly.problem
+    tree = JointCoordinates(problem.model).tree
+    columns = [problem.model.joints.index(joint) for joint in tree]
+    motions = []
+    for trajectory, evidence in zip(trajectories, assembly.evidence, strict=True):
+        angles = _angles(problem, trajectory, values)[:, columns]
+        motions.append(Motion(_continuous(trajectory), angles, evidence.inputs))
+    signals = [o.signal for o in problem.observations]
+    constants = assembly.transcription.constants
+    impulses = {
+        name: float(constants[place])
+        for size in assembly.noise
+        if size.kind == "disturbance"
+        for name, place in zip(size.names, size.places, strict=False)
+    }
+    return Scene(
+        problem.step,
+        tuple(motions),
+        tuple((o.signal, o.unit) for o in problem.observations),
+        tuple(joint.name for joint in tree),
+        dict(zip(signals, assembly.sigmas.tolist(), strict=True)),
+        impulses,
+        _motors(problem, values),
+    )
+
+
+def _continuous(trajectory: Trajectory) -> Array:
+    """What the sensors would show, continuous in time, (N, n_o)."""
+    columns = [
+        values if period is None else np.unwrap(values, period=period)
+        for values, period in zip(trajectory.predicted.T, trajectory.periods, strict=True)
+    ]
+    return np.column_stack(columns)
+
+
+def _motors(problem: Problem, values: dict[str, float]) -> tuple[tuple[str, str, int, float], ...]:
+    """Hinge, signal, its place among the inputs and gain of motors whose signal is known."""
+    signals = problem.model.signals
+    return tuple(
+        (m.hinge.name, m.signal, signals.index(m.signal), substitute(m.gain, values).item())
+        for m in problem.model.motors
+        if not m.measured
+    )

@@ -1,0 +1,223 @@
+"""What a declaration may have wrong, as variations of the model: how residuals would change with each, exactly.
+
+Bodies are made longer, heavier or more inert, and hinges get friction, by an amount that is a symbol; the factors of
+that model, differentiated at nothing, are what these would do to the residuals, in the stepper's own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import Assembly, factors
+from spookid.data.sensors import HingeAngle
+from spookid.kernels.kernel import Array, Call, Kernel, contiguous
+from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.joints import Hinge
+from spookid.mechanics.model import Model
+from spookid.parameter import is_constant
+from spookid.statistics.condensed import Columns, Contraction, Strip
+from spookid.statistics.likelihood import States
+from spookid.statistics.misfit import Cause
+from spookid.transcription.factor import Factor
+from spookid.transcription.transcription import Point
+
+_SLOW = (0.03, 0.1, 0.3)
+"""Rates up to which friction may be higher at low ones, as shares of the root mean square."""
+_SMALL = 1e-6
+"""Tangent step of a difference quotient [rad, m]."""
+_MISDECLARED = 0.3
+"""Share by which a length or a mass that someone has measured may be off; more of it would not be linear either."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Of a hinge, root mean squares."""
+
+    rate: float
+    """[rad/s]."""
+    change: float
+    """Of the rate from sample to sample: what friction does at smaller rates no sample tells [rad/s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Amount:
+    """By how much a model differs from what is declared."""
+
+    words: str
+    unit: str
+    place: int
+    """Of its symbol."""
+    share: float = 1.0
+    """Of a hinge's typical rate, up to which friction is higher."""
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """Between which it is believed."""
+        return (-_MISDECLARED, _MISDECLARED) if self.unit == "%" else (-np.inf, np.inf)
+
+
+def causes(
+    assembly: Assembly, contraction: Contraction, point: Point, speeds: Mapping[str, Speed], states: States | None
+) -> tuple[Cause, ...]:
+    """What each variation would do to the whitened residuals.
+
+    Args:
+        point: the estimates.
+        speeds: typical rate of each hinge by its name.
+        states: linearized there, if there is a likelihood.
+    """
+    problem = assembly.problem
+    # Where joints are rows, and not coordinates, a length moves what they leave free as well.
+    plain = states if states is not None and states.plain else None
+    if any(motor.measured for motor in problem.model.motors):
+        plain = None  # springs and bodies are not asked for: they raise false alarms there, why is not known
+    varied = _Varied(problem.model, speeds, plain is not None)
+    if not varied.amounts:
+        return ()
+    # An angle depends on nothing that is varied, and to write down its factor takes time.
+    angles = all(isinstance(sensor, HingeAngle) for sensor in problem.observations)
+    write = problem.scheme.factors if angles else partial(factors, problem)
+    kernels = {
+        factor.name: kernel
+        for factor in write(varied.model, assembly.settings)
+        if factor.box is None and not factor.pairs and (kernel := varied.kernel(factor, assembly))
+    }
+    count = len(varied.amounts)
+    chains = [
+        [_columns(kernels.get(s.factor.name), s, contraction, point, c, count) for s in strips]
+        for c, strips in enumerate(contraction.linear.chains)
+    ]
+    volumes = [None] * count if plain is None else _volumes(plain, kernels, contraction, chains).tolist()
+    return tuple(
+        Cause(amount.words, amount.unit, tuple([p[:, i : i + 1] for p in parts] for parts in chains), amount.sizes, v)
+        for i, (amount, v) in enumerate(zip(varied.amounts, volumes, strict=True))
+    )
+
+
+def _columns(
+    kernel: Kernel | None, strip: Strip, contraction: Contraction, point: Point, chain: int, count: int
+) -> Array:
+    """Columns in the rows that are left of one factor, (steps, count, rows)."""
+    steps, _, rows = strip.rows.shape
+    if kernel is None:
+        return np.zeros((steps, count, rows))
+    columns = contraction.linear.problem.call(kernel, strip.factor, point, chain, count)(slice(None))
+    if strip.rows.complement is not None:
+        columns = np.matmul(columns, strip.rows.complement)
+    return np.asarray(strip.scale * columns * strip.alive[:, None])
+
+
+def _volumes(
+    states: States, kernels: Mapping[str, Kernel], contraction: Contraction, chains: Sequence[Columns]
+) -> Array:
+    """What each variation does to the logarithms of the likelihood, halved, states following, (count,)."""
+    total = np.zeros(chains[0][0].shape[1])
+    for c, (chain, parts) in enumerate(zip(states.chains, chains, strict=True)):
+        for factor, weights in chain.weights:
+            if (kernel := kernels.get(factor.name)) is not None:
+                total += _along(contraction.linear.problem.call(kernel, factor, states.point, c, len(total)), weights)
+        steps = chain.sweep[1].reshape(chain.steps, chain.t, 1)
+        follow = [strip.image(steps) for strip in contraction.linear.chains[c]]
+        total -= contraction.inner([parts], [follow])[:, 0]
+    return total
+
+
+def _along(call: Call, weights: Array) -> Array:
+    """Σ ⟨A, dJ⟩ for the changes dJ of a factor's Jacobian, (count,): the derivative of each row's change along A."""
+    total = np.zeros(call.shape[0])
+    offsets = weights.shape[1] // (t := call.stepwise[0].shape[1])
+    for row in range(weights.shape[2]):
+        along = weights[:, :, row]
+        size = np.linalg.norm(along, axis=1)
+        steps = _SMALL / np.where(size > 0, size, 1.0)
+        sides = []
+        for step in (steps, -steps):
+            moved = [call.stepwise[o] + step[:, None] * along[:, o * t : (o + 1) * t] for o in range(offsets)]
+            room = np.empty((len(along), *call.shape))
+            sides.append(call.kernel([*map(contiguous, moved), *call.stepwise[offsets:]], call.shared, room)[:, :, row])
+        total += np.sum((sides[0] - sides[1]) / (2 * steps[:, None]), axis=0)
+    return total
+
+
+class _Varied:
+    """A model with amounts in it.
+
+    Args:
+        speeds: hinges that get friction, with their typical rates.
+        forces: True if bodies get longer, heavier and more inert and hinges get springs, too. What these do to the
+            volume of the states counts.
+    """
+
+    def __init__(self, model: Model, speeds: Mapping[str, Speed], forces: bool) -> None:
+        self._forces = forces
+        self.amounts: list[_Amount] = []
+        self._symbols: list[ca.SX] = []
+        self._sharpness = ca.SX.sym("sharpness")
+        """One over the square of the share of the typical rate up to which friction is higher."""
+        bodies: dict[Body, tuple[Body, ca.SX]] = {GROUND: (GROUND, ca.SX(0))}
+        for body in model.bodies:
+            bodies[body] = self._measured(body) if forces else (body, ca.SX(0))
+        joints = {joint: self._rubbing(self._moved(joint, bodies), speeds) for joint in model.joints}
+        motors = [replace(motor, hinge=joints[motor.hinge]) for motor in model.motors]
+        self.model = Model(
+            [bodies[body][0] for body in model.bodies], list(joints.values()), motors, gravity=model.gravity
+        )
+
+    def kernel(self, factor: Factor, assembly: Assembly) -> Kernel | None:
+        """The derivatives of a factor where all amounts are nothing, (count, rows); None if it has none of them."""
+        symbols = ca.vertcat(*self._symbols)
+        slopes = ca.jacobian(factor.residual, symbols)
+        if not slopes.nnz():
+            return None
+        slopes = ca.substitute(slopes, symbols, ca.SX.zeros(symbols.shape))
+        columns = [ca.substitute(slopes[:, amount.place], self._sharpness, amount.share**-2) for amount in self.amounts]
+        arguments = [*factor.variables.values(), factor.data, *assembly.transcription.shared]
+        result = ca.cse(ca.densify(ca.horzcat(*columns)))
+        return Kernel(ca.Function("variation", arguments, [result]), len(arguments) - 2)
+
+    def _amount(self, words: str, unit: str = "%", shares: Sequence[float] = (1.0,)) -> ca.SX:
+        self.amounts += [_Amount(words, unit, len(self._symbols), share) for share in shares]
+        self._symbols.append(ca.SX.sym("amount"))
+        return self._symbols[-1]
+
+    def _measured(self, body: Body) -> tuple[Body, ca.SX]:
+        """A body that is heavier and more inert, and by how much its joints are farther from its centre of mass."""
+        stretch = self._amount(f"the length of {body.name} is off by about {{}}?")
+        mass = body.mass * (1 + self._amount(f"the mass of {body.name} is off by about {{}}?"))
+        inertia = body.inertia * (1 + self._amount(f"the inertia of {body.name} is off by about {{}}?"))
+        return replace(body, mass=mass, inertia=inertia), stretch
+
+    @staticmethod
+    def _moved(joint: Hinge, bodies: Mapping[Body, tuple[Body, ca.SX]]) -> Hinge:
+        """A hinge between other bodies."""
+        sides = ((*bodies[side.body], side) for side in (joint.parent, joint.child))
+        parent, child = (Frame(body, side.at * (1 + stretch), side.axes) for body, stretch, side in sides)
+        return replace(joint, parent=parent, child=child)
+
+    def _rubbing(self, joint: Hinge, speeds: Mapping[str, Speed]) -> Hinge:
+        """A hinge with more friction."""
+        if joint.name not in speeds:
+            return joint
+
+        def amount(what: str, unit: str, cause: str = "", shares: Sequence[float] = (1.0,)) -> ca.SX:
+            return self._amount(f"{{}} of {what} in {joint.name} are missing or too much{cause}?", unit, shares)
+
+        changes = {
+            "viscous": joint.viscous + amount("viscous friction", "N m s"),
+            "drag": joint.drag + amount("drag", "N m s^2"),
+        }
+        if self._forces:
+            changes["stiffness"] = joint.stiffness + amount("stiffness", "N m", ": a spring, a cable")
+        if is_constant(joint.dry) and float(joint.dry) == 0:  # else the law of low rates is that of the load
+            changes["coulomb"] = joint.coulomb + amount("dry friction", "N m", ": Coulomb friction")
+            if joint.stribeck is None:
+                typical = speeds[joint.name]
+                shares = [share for share in _SLOW if share * typical.rate > typical.change]
+                extra = amount("friction at low rates", "N m", ": a Stribeck law", shares)
+                changes["stribeck"] = ca.vertcat(extra, self._sharpness / typical.rate**2)
+        return replace(joint, **changes)

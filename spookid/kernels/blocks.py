@@ -1,0 +1,248 @@
+"""Block-tridiagonal systems in compiled C, where a compiler is at hand.
+
+LAPACK factorizes a band of a few dozen diagonals column by column; here the rows of a step are factorized together,
+with the border in the same sweep, at a third of the time. Positive definite matrices take Cholesky's factors
+(``blocks.c``); those with the multipliers of hard rows, LU with row exchanges within a step (``saddle.c``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.kernels.compiled import load, wanted
+from spookid.kernels.compiler import CompilationError
+from spookid.kernels.kernel import Array
+from spookid.kernels.native import address, sources
+from spookid.kernels.workspace import Rooms
+
+Integers = NDArray[np.int64]
+
+_LANES, _ROWS = 8, 4
+"""Numbers in a vector, and rows that are factorized at once."""
+
+
+class Blocks:
+    """The functions of the C code."""
+
+    def __init__(self, loaded: ctypes.CDLL) -> None:
+        names = ("eliminate_along", "forward_blocks", "backward_blocks", "forward_columns", "backward_columns")
+        self._eliminate, self._forward, self._backward, *both = (getattr(loaded, name) for name in names)
+        self._forward_columns, self._backward_columns = both
+        self._eliminate.restype = ctypes.c_longlong
+
+    def eliminate(self, band: Array, diagonal: Array, damping: float, border: Array) -> tuple[Array, int]:
+        """Factorize in place: the factor L stands where the band was, L⁻¹ border where the border was.
+
+        Args:
+            band: lower band of H, transposed, (N, t, 2 t), C-contiguous.
+            diagonal: D, (N t,): H + damping D is factorized, with 1 in the place of a diagonal that has D = 0.
+            damping: α.
+            border: (m, N t), C-contiguous.
+
+        Returns:
+            Products through the inverse of the border with itself, (m, m).
+            0, or the number of the first pivot that is not positive.
+        """
+        n, t, _ = band.shape
+        m = len(border)
+        wide, high = -(-m // _LANES), -(-t // _LANES)
+        room = _aligned((2, -(-t // _ROWS) * _ROWS, (2 * high + wide) * _LANES))
+        corner = _aligned((wide * _LANES, wide * _LANES))
+        corner[:] = 0.0
+        failed = self._eliminate(
+            *_sizes(n, t, m),
+            *(address(band), address(diagonal), ctypes.c_double(damping), address(border)),
+            *(address(room), address(corner)),
+        )
+        return _symmetric(corner[:m, :m]), int(failed)
+
+    def forward(self, factor: Array, border: Array, right: Array) -> tuple[Array, Array]:
+        """y = L⁻¹ right, (N t,), and (L⁻¹ border)ᵀ y, (m,), for right (N t,), C-contiguous; with what ``eliminate``
+        left of band and border."""
+        n, t, _ = factor.shape
+        out, pulled = np.empty(n * t), np.empty(len(border))
+        self._forward(*_sizes(n, t, len(border)), *_addresses(factor, border, right, out, pulled))
+        return out, pulled
+
+    def backward(self, factor: Array, border: Array, half: Array | None, move: Array) -> Array:
+        """L⁻ᵀ of −(half + Y move), (N t,), with Y all columns of L⁻¹ border but the last, which is ``half`` if none is
+        given."""
+        n, t, _ = factor.shape
+        out = np.empty(n * t)
+        self._backward(*_sizes(n, t, len(border)), *_addresses(factor, border, half, move, out))
+        return out
+
+    def solve(self, factor: Array, right: Array) -> None:
+        """L⁻ᵀ L⁻¹ right in the place of right (N t, m), C-contiguous."""
+        self._substitute(self._forward_columns, factor, right)
+        self._substitute(self._backward_columns, factor, right)
+
+    def solve_transposed(self, factor: Array, right: Array) -> None:
+        """L⁻ᵀ right in the place of right (N t, m), C-contiguous."""
+        self._substitute(self._backward_columns, factor, right)
+
+    @staticmethod
+    def _substitute(function: Callable[..., object], factor: Array, right: Array) -> None:
+        n, t, _ = factor.shape
+        m = right.shape[1]
+        room = _aligned((2, t, -(-m // _LANES) * _LANES))
+        function(*_sizes(n, t, m), *_addresses(factor, right, room))
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the multipliers of hard rows stand: with the later step that a row sees, else with the earlier."""
+
+    later: Integers
+    """Of each row, (count, m): 0 its own step, 1 the next, −1 nowhere, for the row is empty."""
+    slot: Integers
+    """Place in that step's block, (count, m)."""
+    rows: Integers
+    """Sizes of the blocks, (N,)."""
+    most: int
+    """Room for one."""
+    linked: Integers
+    """Unknowns of a step that soft rows couple with the step before, ascending."""
+    sizes: Integers
+    """As the C code takes them: N, t, m, columns, borders, most, and how many unknowns are linked."""
+
+    @cached_property
+    def held(self) -> NDArray[np.bool_]:
+        """True for rows that have a multiplier, (count, m)."""
+        return self.later >= 0
+
+    @cached_property
+    def where(self) -> Integers:
+        """Places of the multipliers that stand anywhere, in arrays (N, most)."""
+        steps = np.arange(len(self.later))[:, None] + self.later
+        return np.asarray((steps * self.most + self.slot)[self.held])
+
+
+class SaddleBlocks:
+    """Symmetric indefinite systems K with hard rows; all arrays C-contiguous."""
+
+    def __init__(self, loaded: ctypes.CDLL) -> None:
+        names = ("place_rows", "factorize_saddle", "forward_saddle", "backward_saddle")
+        self._place, self._factorize, self._forward, self._backward = (getattr(loaded, name) for name in names)
+        self._factorize.restype = ctypes.c_longlong
+
+    def place(self, steps: int, tangent: int, hard: Array, linked: Integers) -> Places:
+        """Places for the rows of ``hard``, transposed Jacobians (count, 2 t + n_p + 1, m), where soft rows couple the
+        ``linked`` unknowns of a step with the step before."""
+        count, columns, m = hard.shape
+        later, slot = np.empty((2, count, m), dtype=np.int64)
+        rows = np.empty(steps, dtype=np.int64)
+        sizes = np.array([steps, tangent, m, columns, columns - 2 * tangent, 0, len(linked)], dtype=np.int64)
+        self._place(address(sizes), *_sizes(count), *_addresses(hard, later, slot, rows))
+        sizes[5] = -(-rows.max() // _ROWS) * _ROWS
+        return Places(later, slot, rows, int(sizes[5]), linked, sizes)
+
+    def factorize(
+        self, places: Places, band: Array, damping: Array, border: Array, hard: Array, rooms: Rooms
+    ) -> tuple[SaddleFactor, Array, int]:
+        """Factors, products through the inverse of the border with itself, and 0 or the first step without a pivot.
+
+        Args:
+            places: of the hard rows.
+            band: lower band of the soft rows' matrix, transposed, (N, t, 2 t).
+            damping: added to its diagonal, (N t,).
+            border: of the soft rows, (N t, m) in whole columns.
+            hard: transposed Jacobians and values of the hard rows, (count, 2 t + n_p + 1, m).
+            rooms: hold the factors until the next ones.
+        """
+        steps, _, m, _, borders, most, links = places.sizes.tolist()
+        behind, wide = links + m, -(-(links + m + borders) // _LANES)
+        panels = rooms.aligned("panels", (steps, most, (-(-most // _LANES) + wide) * _LANES))
+        order = np.empty((steps, most), dtype=np.intc)
+        corner = _aligned((-(-borders // _ROWS) * _ROWS, wide * _LANES))
+        corner[:] = 0.0
+        columns = np.ascontiguousarray(border.T)
+        failed = self._factorize(
+            *(address(places.sizes), *_sizes(len(hard))),
+            *_addresses(band, damping, columns, hard, places.later, places.slot, places.rows, places.linked),
+            *(address(panels), address(order), address(corner)),
+        )
+        if failed < 0:
+            raise MemoryError("factorize_saddle")
+        return SaddleFactor(places, panels, order), _symmetric(corner[:borders, behind : behind + borders]), int(failed)
+
+    def forward(self, factor: SaddleFactor, right: Array) -> tuple[Array, Array, float]:
+        """A right-hand side (N, most) as ``backward`` takes it, borderᵀK⁻¹right, (m,), and rightᵀK⁻¹right."""
+        places, borders = factor.places, int(factor.places.sizes[4])
+        out, pulled, square = np.zeros(right.shape), np.empty(borders), np.empty(1)
+        known = _addresses(places.sizes, places.rows, places.linked, factor.panels, factor.order)
+        self._forward(*known, *_addresses(right, out, pulled, square))
+        return out, pulled, float(square[0])
+
+    def backward(self, factor: SaddleFactor, half: Array | None, move: Array) -> Array:
+        """−K⁻¹(right + border move), (N, most), with all columns of the border but the last, which is the right-hand
+        side if ``half``, one that went ``forward``, is not given."""
+        places = factor.places
+        out = np.empty((len(factor.panels), places.most))
+        self._backward(*_addresses(places.sizes, places.rows, places.linked, factor.panels, half, move, out))
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class SaddleFactor:
+    """What ``SaddleBlocks.factorize`` makes."""
+
+    places: Places
+    panels: Array
+    """(N, most, columns)."""
+    order: NDArray[np.intc]
+    """Exchanges of rows, (N, most)."""
+
+
+def blocks(steps: int) -> Blocks | None:
+    """The functions, None if there is no compiler, or if that is not wanted for so few steps."""
+    loaded = _library("blocks.c", steps)
+    return None if loaded is None else Blocks(loaded)
+
+
+def saddle_blocks(steps: int) -> SaddleBlocks | None:
+    """Likewise; compiled apart, for few problems have hard rows."""
+    loaded = _library("saddle.c", steps)
+    return None if loaded is None else SaddleBlocks(loaded)
+
+
+def _library(name: str, steps: int) -> ctypes.CDLL | None:
+    return _loaded(name, os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted(steps) else None
+
+
+@lru_cache(maxsize=8)
+def _loaded(name: str, _command: str, _path: str) -> ctypes.CDLL | None:
+    try:
+        return load(sources(("flush.h", "vectors.h", name)))
+    except (CompilationError, OSError):
+        return None
+
+
+def _sizes(*sizes: int) -> tuple[ctypes.c_longlong, ...]:
+    return tuple(ctypes.c_longlong(size) for size in sizes)
+
+
+def _addresses(*arrays: NDArray[Any] | None) -> list[ctypes.c_void_p]:
+    return [address(array) for array in arrays]
+
+
+def _symmetric(taken: Array) -> Array:
+    """Products of which the upper triangle was subtracted."""
+    upper = -np.triu(taken)
+    return np.asarray(upper + np.triu(upper, 1).T)
+
+
+def _aligned(shape: tuple[int, ...]) -> Array:
+    """Room that begins where a vector may."""
+    count = int(np.prod(shape))
+    room = np.empty(count + _LANES)
+    start = -room.ctypes.data % (_LANES * room.itemsize) // room.itemsize
+    return room[start : start + count].reshape(shape)

@@ -1,0 +1,210 @@
+"""One-step functions as compiled C: one library for all functions of a problem, with the loop over steps inside."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.kernels import compiler
+from spookid.kernels.compiler import CompilationError, Compiler
+from spookid.kernels.kernel import Array, Evaluate, Kernel
+from spookid.kernels.libraries import library
+
+FEWEST_STEPS = 500
+"""On shorter horizons CasADi's virtual machine is done before a compiler would be."""
+_CHUNK = 65536
+"""Steps of one call, so that an interruption is not held up for long."""
+_LAYOUT = "2"
+"""Of the generated code below; part of the key."""
+
+_LOOP = """
+__attribute__((visibility("default")))
+int {name}_along(casadi_int n, const casadi_real** first, const casadi_int* stride,
+                 casadi_real* out, casadi_int size) {{
+  const casadi_real* arg[{sz_arg}];
+  casadi_real* res[{sz_res}];
+  casadi_int iw[{sz_iw}];
+  casadi_real w[{sz_w}];
+  casadi_int k, i;
+  for (k = 0; k < n; ++k) {{
+    for (i = 0; i < {n_in}; ++i) arg[i] = first[i] + k * stride[i];
+    res[0] = out + k * size;
+    if ({name}(arg, res, iw, w, 0)) return 1;
+  }}
+  return 0;
+}}
+"""
+
+
+Arguments = tuple[int, "ctypes.Array[ctypes.c_void_p]", "ctypes.Array[ctypes.c_longlong]"]
+"""How many a compiled function has, where each is at the first step, and how much further on at the next."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a compiled function takes from Python."""
+
+    name: str
+    sizes: tuple[int, ...]
+    """Length of each argument."""
+    repeated: int
+    """How many of the arguments change from step to step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kernels:
+    """The functions of a problem, ready to be evaluated."""
+
+    functions: Mapping[str, Evaluate]
+    how: str
+    """What evaluates them, in words."""
+    seconds: float
+    """Spent on compiling or loading [s]."""
+    ended: float
+    """When that was, by ``time.perf_counter``."""
+    notice: str = ""
+    """Why they are not compiled although that was wanted; empty if they are, or if it was not."""
+
+
+class CompiledKernel:
+    """Like ``Kernel``, by a function of a loaded library."""
+
+    def __init__(self, loaded: ctypes.CDLL, signature: Signature) -> None:
+        self._signature = signature
+        self._along = getattr(loaded, f"{signature.name}_along")
+        self._along.argtypes = [
+            ctypes.c_longlong,
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.POINTER(ctypes.c_longlong),
+            ctypes.c_void_p,
+            ctypes.c_longlong,
+        ]
+        sizes, repeated = signature.sizes, signature.repeated
+        strides = [size if i < repeated else 0 for i, size in enumerate(sizes)]
+        self._strides = (ctypes.c_longlong * len(sizes))(*strides)
+        self._pointers = ctypes.c_void_p * len(sizes)
+
+    @property
+    def function(self) -> ctypes.c_void_p:
+        """Its address, for other compiled code."""
+        return ctypes.cast(self._along, ctypes.c_void_p)
+
+    def arguments(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> Arguments:
+        """The function's first arguments, for other compiled code."""
+        self._check(stepwise, shared)
+        pointers = self._pointers(*(a.ctypes.data for a in (*stepwise, *shared)))
+        return len(pointers), pointers, self._strides
+
+    def __call__(self, stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> Array:
+        """Evaluate into ``out`` and return it; see ``Kernel``. Several threads may do so at once."""
+        n = out.shape[0]
+        self._check([*stepwise, out], shared)
+        for start in range(0, n, _CHUNK):
+            stop = min(start + _CHUNK, n)
+            arguments = [*(a[start:stop] for a in stepwise), *shared]
+            pointers = self._pointers(*(a.ctypes.data for a in arguments))
+            part = out[start:stop]
+            if self._along(stop - start, pointers, self._strides, part.ctypes.data, part[0].size):
+                raise FloatingPointError(f"evaluating {self._signature.name} failed")
+        return out
+
+    def _check(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> None:
+        """Compiled code believes everything it is told. A result may stand behind the stepwise arguments."""
+        sizes, repeated = self._signature.sizes, self._signature.repeated
+        given = [a.shape for a in (*stepwise[:repeated], *shared)]
+        shapes = [(len(stepwise[-1]), size) for size in sizes[:repeated]] + [(size,) for size in sizes[repeated:]]
+        if given != shapes:
+            raise ValueError(f"{self._signature.name} takes arrays of shapes {shapes}")
+        if not all(a.flags.c_contiguous and a.dtype == np.float64 for a in (*stepwise, *shared)):
+            raise ValueError(f"{self._signature.name} takes C-contiguous arrays of float64")
+
+
+def prepare(
+    signatures: Sequence[Signature], seed: bytes, define: Callable[[], Sequence[ca.Function]], steps: int
+) -> Kernels:
+    """Functions to evaluate along a horizon, compiled if that pays or is asked for.
+
+    ``SPOOKID_COMPILE`` is "auto" (from ``FEWEST_STEPS`` steps on), "on" or "off".
+
+    Args:
+        signatures: of the functions.
+        seed: all that the functions follow from; a library compiled from the same seed serves again.
+        define: makes the functions, one dense result each, in the same order; not called if a library is there.
+        steps: of all horizons together.
+    """
+    notice, began = "", time.perf_counter()
+    if wanted(steps):
+        try:
+            return _compiled(signatures, seed, define)
+        except (CompilationError, OSError) as error:
+            notice = f"Not compiled, so several times slower: {error}. CasADi's virtual machine evaluates the model."
+    seconds = time.perf_counter() - began if notice else 0.0
+    functions = {s.name: Kernel(f, s.repeated) for s, f in zip(signatures, define(), strict=True)}
+    return Kernels(functions, "CasADi's virtual machine", seconds, time.perf_counter(), notice)
+
+
+def wanted(steps: int) -> bool:
+    """True if functions of so many steps are to be compiled.
+
+    Raises:
+        ProblemError: if ``SPOOKID_COMPILE`` says nothing that is known.
+    """
+    setting = os.environ.get("SPOOKID_COMPILE", "").lower() or "auto"
+    choices = {"auto": steps >= FEWEST_STEPS, "on": True, "1": True, "off": False, "0": False}
+    if setting not in choices:
+        raise ProblemError(f"the environment variable SPOOKID_COMPILE is {setting!r}; it must be auto, on or off")
+    return choices[setting]
+
+
+def _compiled(signatures: Sequence[Signature], seed: bytes, define: Callable[[], Sequence[ca.Function]]) -> Kernels:
+    began, defining = time.perf_counter(), 0.0
+    tool = compiler.find()
+
+    def build(folder: Path) -> Path:
+        nonlocal defining
+        start = time.perf_counter()
+        functions = define()
+        defining = time.perf_counter() - start
+        return tool.build(source(functions), folder)
+
+    loaded, _ = library(_key(seed, tool), build)
+    functions = {s.name: CompiledKernel(loaded, s) for s in signatures}
+    ended = time.perf_counter()
+    return Kernels(functions, f"C by {tool.version}", ended - began - defining, ended)
+
+
+def load(code: str) -> ctypes.CDLL:
+    """The library of C code that no problem's functions are in.
+
+    Raises:
+        CompilationError, OSError: if it cannot be had.
+    """
+    tool = compiler.find()
+    return library(_key(code.encode(), tool), lambda folder: tool.build(code, folder))[0]
+
+
+def _key(seed: bytes, tool: Compiler) -> str:
+    digest = hashlib.sha256(seed)
+    for word in (_LAYOUT, ca.__version__, *tool.command, tool.version, *tool.flags(0), compiler.processor()):
+        digest.update(b"\0" + word.encode())
+    return digest.hexdigest()[:32]
+
+
+def source(functions: Sequence[ca.Function]) -> str:
+    """C code of functions, each with its loop over steps."""
+    generator = ca.CodeGenerator("kernels", {"with_header": False})
+    loops = []
+    for f in functions:
+        generator.add(f)
+        room = {name: max(1, getattr(f, name)()) for name in ("sz_arg", "sz_res", "sz_iw", "sz_w")}
+        loops.append(_LOOP.format(name=f.name(), n_in=f.n_in(), **room))
+    return "".join([generator.dump(), *loops])

@@ -1,0 +1,86 @@
+"""Small dense linear algebra along a horizon in compiled C, where a compiler is at hand; NumPy does the same elsewhere.
+
+The C code (``native.c``) works on eight steps at once. It is compiled when a horizon is long enough to gain by it, and
+kept with the compiled kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.kernels.compiled import load, wanted
+from spookid.kernels.compiler import CompilationError
+from spookid.kernels.kernel import Array
+
+Routine = Callable[..., None]
+
+_SOURCES = ("flush.h", "native.c")
+_NAMES = (
+    "split_along",
+    "solve_along",
+    "settle_along",
+    "fit_along",
+    "products_along",
+    "forward_along",
+    "neighbours_along",
+)
+
+
+class Routines:
+    """The functions of ``native.c``; arrays are given by their addresses, and nothing is checked."""
+
+    def __init__(self, loaded: ctypes.CDLL) -> None:
+        found = (_routine(loaded, name) for name in _NAMES)
+        self.split, self.solve, self.settle, self.fit, self.products, self.forward, self.neighbours = found
+
+
+def routines(steps: int) -> Routines | None:
+    """The routines, None if there is no compiler, or if that is not wanted for so few steps."""
+    return _loaded(os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted(steps) else None
+
+
+def sources(names: Sequence[str]) -> str:
+    """C code of this package, one file after another."""
+    return "\n".join(Path(__file__).with_name(name).read_text(encoding="ascii") for name in names)
+
+
+def address(array: NDArray[Any] | None) -> ctypes.c_void_p:
+    """Of an array's first number; null for None."""
+    return ctypes.c_void_p(None if array is None else array.ctypes.data)
+
+
+@lru_cache(maxsize=4)
+def _loaded(_command: str, _path: str) -> Routines | None:
+    try:
+        return Routines(load(sources(_SOURCES)))
+    except (CompilationError, OSError):
+        return None
+
+
+def _routine(loaded: ctypes.CDLL, name: str) -> Routine:
+    function = getattr(loaded, name)
+
+    def call(*arguments: Any) -> None:
+        wrapped = [ctypes.c_longlong(a) if isinstance(a, int) else a for a in arguments]
+        if function(*wrapped):
+            raise MemoryError(name)
+
+    return call
+
+
+def strides(array: Array) -> tuple[int, ...]:
+    """In numbers, not bytes."""
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
+def integers(values: object) -> NDArray[np.int64]:
+    """As the routines take lists of indices."""
+    return np.ascontiguousarray(values, dtype=np.int64)

@@ -1,0 +1,103 @@
+"""State spaces that are not flat: where a state lives, and the tangent space in which solvers move it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import casadi as ca
+
+from spookid.mechanics import rotations
+
+Kind = Literal["flat", "rotation"]
+
+
+@dataclass(frozen=True)
+class Manifold:
+    """A product of flat coordinates and unit quaternions."""
+
+    parts: tuple[tuple[Kind, int], ...]
+    """(kind, number of coordinates) in order; a rotation has 4 coordinates and 3 tangent directions."""
+
+    @property
+    def ambient(self) -> int:
+        """Number of coordinates of a point."""
+        return sum(size for _, size in self.parts)
+
+    @property
+    def tangent(self) -> int:
+        """Dimension of the tangent space."""
+        return sum(size - (kind == "rotation") for kind, size in self.parts)
+
+    def coordinate(self, column: int) -> int:
+        """The coordinate that a tangent column moves, one of a flat part.
+
+        Raises:
+            ValueError: if it is one of a rotation.
+        """
+        point = step = 0
+        for kind, size in self.parts:
+            if step <= column < step + size - (kind == "rotation"):
+                if kind == "rotation":
+                    break
+                return point + column - step
+            point, step = point + size, step + size - (kind == "rotation")
+        raise ValueError(f"tangent column {column} moves no single coordinate")
+
+    def retract(self, x: ca.SX, delta: ca.SX) -> ca.SX:
+        """x ⊞ δ: addition for flat parts, e ⋆ exp(ψ) for rotations; (ambient,), (tangent,) to (ambient,)."""
+        moved = []
+        for (kind, _), point, step in zip(self.parts, self._points(x), self._steps(delta), strict=True):
+            moved.append(rotations.plus(point, step) if kind == "rotation" else point + step)
+        return ca.vertcat(*moved)
+
+    def chart(self, x: ca.SX, delta: ca.SX) -> ca.SX:
+        """The point with coordinates δ around x, (ambient,), (tangent,) to (ambient,): as ``retract`` to second order,
+        but with Cayley's map, whose derivatives of any order have no branch."""
+        parts = zip(self.parts, self._points(x), self._steps(delta), strict=True)
+        return ca.vertcat(
+            *(rotations.multiply(e, rotations.cayley(d)) if kind == "rotation" else e + d for (kind, _), e, d in parts)
+        )
+
+    def chart_tangent(self, delta: ca.SX) -> ca.SX:
+        """T, sparse (tangent, tangent), with chart(x, δ + dδ) = chart(x, δ) ⊞ T dδ to first order."""
+        parts = zip(self.parts, self._steps(delta), strict=True)
+        return ca.diagcat(
+            *(rotations.cayley_tangent(d) if kind == "rotation" else ca.SX.eye(n) for (kind, n), d in parts)
+        )
+
+    def minus(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
+        """x₁ ⊟ x₀, (tangent,), rotations by the smooth small-angle formula (3.24)."""
+        parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
+        return ca.vertcat(*(rotations.minus(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts))
+
+    def difference(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
+        """x₁ ⊟ x₀, (tangent,), rotations by the exact logarithm."""
+        parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
+        return ca.vertcat(*(rotations.difference(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts))
+
+    def basis(self, x: ca.SX) -> ca.SX:
+        """∂(x ⊞ δ)/∂δ at δ = 0, sparse (ambient, tangent)."""
+        parts = zip(self.parts, self._points(x), strict=True)
+        return ca.diagcat(*(rotations.tangent(e) if kind == "rotation" else ca.SX.eye(n) for (kind, n), e in parts))
+
+    def _points(self, x: ca.SX) -> Sequence[ca.SX]:
+        return _cut(x, [size for _, size in self.parts])
+
+    def _steps(self, delta: ca.SX) -> Sequence[ca.SX]:
+        return _cut(delta, [size - (kind == "rotation") for kind, size in self.parts])
+
+
+def _cut(vector: ca.SX, sizes: list[int]) -> Sequence[ca.SX]:
+    return ca.vertsplit(vector, [sum(sizes[:i]) for i in range(len(sizes) + 1)])  # type: ignore[no-any-return]
+
+
+def jacobian(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
+    """∂expression(x ⊞ δ)/∂δ at δ = 0, sparse (rows, tangent), by forward mode along the tangent basis."""
+    return ca.sparsify(ca.jtimes(expression, x, ca.densify(manifold.basis(x))))
+
+
+def gradient(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
+    """The same of one scalar, (tangent,), by reverse mode."""
+    return manifold.basis(x).T @ ca.gradient(expression, x)

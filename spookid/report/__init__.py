@@ -1,0 +1,1 @@
+"""Words, tables, figures, pages and folders for people."""

@@ -1,0 +1,78 @@
+"""A figure of what each stretch of the recordings does to the estimates."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spookid.kernels.kernel import Array
+from spookid.report.wording import number
+from spookid.results.solution import Solution
+
+if TYPE_CHECKING:  # Matplotlib takes a while to load
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BLUE, _RED, _GREY = "#0072B2", "#D55E00", "#707070"  # of Okabe and Ito: colour-blind people tell them apart
+_MOST_COLUMNS = 4
+_MUCH = 1.0
+"""Changes of more standard errors than this are drawn in red."""
+
+
+def figure(solution: Solution) -> Figure:
+    """How many standard errors each estimate would move without each stretch: a row a parameter, a column a recording.
+
+    Parameters without a standard error are left out, and recordings after the first four.
+    """
+    from matplotlib.figure import Figure
+
+    knowledge, influence = solution.sensitivities, solution.influence
+    errors = knowledge.standard_errors
+    shown = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
+    columns = min(len(influence.edges), _MOST_COLUMNS)
+    picture = Figure(figsize=(3.5 + 4.0 * max(columns, 1), 1.6 + 1.05 * max(len(shown), 1)))
+    picture.set_layout_engine("constrained", w_pad=0.08, h_pad=0.05)
+    title = f"{solution.problem}: change of each estimate, in standard errors, if the samples of a stretch were missing"
+    picture.suptitle(textwrap.fill(title, int(10 * picture.get_figwidth())), fontsize=11, parse_math=False)
+    grid = picture.subplots(max(len(shown), 1), max(columns, 1), squeeze=False, sharex="col", sharey="row")
+    if not shown:
+        grid[0, 0].set_axis_off()
+        grid[0, 0].text(0.5, 0.5, "No parameter has a standard error.", ha="center", va="center")
+        return picture
+    for axes, i in zip(grid, shown, strict=True):
+        changes = [stretches[:, i] / errors[i] for stretches in influence.stretches[:columns]]
+        reach = 1.1 * max(float(np.max(np.abs(c[np.isfinite(c)]), initial=0.1)) for c in changes)
+        for panel, edges, change in zip(axes, influence.edges, changes, strict=False):
+            _bars(panel, edges, change, reach)
+    for j in range(columns):
+        grid[0, j].set_title(solution.trajectories[j].name, fontsize=10, loc="left", parse_math=False)
+        grid[-1, j].set_xlabel("time [s]")
+    for axes, i in zip(grid[:, 0], shown, strict=True):
+        axes.set_ylabel(knowledge.names[i], rotation=0, ha="right", va="center", parse_math=False)
+    return picture
+
+
+def _bars(axes: Axes, edges: Array, changes: Array, reach: float) -> None:
+    """One bar a stretch, red if large; a stretch on which all hangs is shaded. The axis shows ``reach`` both ways."""
+    colours = [_RED if abs(change) > _MUCH else _BLUE for change in changes]
+    known = np.where(np.isfinite(changes), changes, 0.0)
+    axes.bar(edges[:-1], known, np.diff(edges), align="edge", color=colours, edgecolor="white", linewidth=0.6)
+    for k in np.flatnonzero(~np.isfinite(changes)):
+        axes.axvspan(edges[k], edges[k + 1], color="#e4e4e4")
+    axes.axhline(0.0, color=_GREY, linewidth=0.8)
+    axes.spines[["right", "top"]].set_visible(False)
+    axes.grid(color="#e2e2e2", linewidth=0.6, axis="y")
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=9)
+    axes.set_ylim(-reach, reach)
+    axes.set_yticks([-_nice(reach), 0, _nice(reach)])
+    axes.yaxis.set_major_formatter(lambda value, _: number(value, 2))
+
+
+def _nice(value: float) -> float:
+    """Half of it or more, with one digit."""
+    exponent = math.floor(math.log10(0.8 * value))
+    return math.floor(0.8 * value / 10.0**exponent) * 10.0**exponent

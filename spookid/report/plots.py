@@ -1,0 +1,371 @@
+"""Three figures of a Solution: the fit to the data, the way of the solver, the parameters with their uncertainty.
+
+Figures are made with Matplotlib's objects, never through pyplot: nothing global is touched and no display is needed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from spookid.kernels.kernel import Array
+from spookid.report import pictures
+from spookid.report.summary import misfit, rms
+from spookid.report.wording import bounds, labelled, number, quantity, remark, status_words, superscripts, uncertain
+from spookid.results.solution import Estimate, Solution, Trajectory
+
+_BLUE, _ORANGE, _GREEN, _RED, _GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#707070"
+COLOURS = (_BLUE, _RED, _GREEN, "#CC79A7", _ORANGE, "#56B4E9", "#000000")
+"""Of Okabe and Ito: colour-blind people tell them apart."""
+_DASHES = ("-", "--", ":", "-.")
+_MOST_COLUMNS = 4
+_WIDTHS = (9.5, 13.0, 15.5, 17.5)
+"""Of the figure of the fit with one to four recordings [in]."""
+_MOST_POINTS = 3000
+"""Points drawn of one curve; a longer one is thinned to the extremes of short stretches."""
+_HALF_WIDTH = 1.96
+"""Of a 95 % interval of the normal distribution, in standard errors."""
+_NEAR = 1.0
+"""A bound is drawn if it is no farther from what its row shows than this share of the row's range."""
+_LINEAR = 1e-3
+"""Relative change of a parameter below which its axis is linear."""
+_LEGEND_ROWS = 20
+_ROW_GAP = 0.16
+"""Around each row of the figure of the parameters, for the numbers below it [in]."""
+_BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False, "fontsize": 9}
+_PREFIXES = {1.0: "", 1e-3: "m", 1e-6: "µ", 1e-9: "n"}
+_TAKES_PREFIX = re.compile(r"(rad|m|s|A|V|W|N|J|Hz|Pa|T)(?![^ /·])")
+"""Units that begin with a plain one: kg and mm have a prefix already, and that of m² would be squared."""
+
+
+# --- the fit ---
+
+
+def fit(solution: Solution) -> Figure:
+    """Measured and estimated signals over time with their residuals: a column a recording, at most the first four."""
+    shown = solution.trajectories[:_MOST_COLUMNS]
+    signals = shown[0].signals if shown else ()  # the same for all recordings
+    rows, columns = max(len(signals), 1), max(len(shown), 1)
+    figure = _figure(_WIDTHS[columns - 1], 1.3 + 2.8 * rows)
+    more = len(solution.trajectories) - len(shown)
+    _title(figure, solution, f"first {len(shown)} of {len(solution.trajectories)} recordings" if more else "")
+    # Three rows a signal: the fit, its residual, and air before the next.
+    grid = figure.add_gridspec(3 * rows - 1, columns, height_ratios=([3, 1, 0.4] * rows)[:-1])
+    units = shown[0].units if shown else ()
+    scales = [scale(np.concatenate([misfit(t, i) for t in shown]), unit) for i, unit in enumerate(units)]
+    for place, trajectory in enumerate(shown):
+        column = [figure.add_subplot(grid[3 * (i // 2) + i % 2, place]) for i in range(2 * len(signals))]
+        for i, size in enumerate(scales):
+            _signal((column[2 * i], column[2 * i + 1]), trajectory, i, size)
+        _column(column, trajectory)
+        if place == 0:
+            _label(column, shown[0], scales)
+            figure.align_ylabels(column)
+    _legend(figure, _FIT_LEGEND)
+    return figure
+
+
+_FIT_LEGEND = (
+    Line2D([], [], color=_ORANGE, marker=".", markersize=8, linestyle="", label="measured"),
+    Line2D([], [], color=_BLUE, linewidth=1.4, label="estimated"),
+    Line2D([], [], color=_GREY, marker=".", markersize=5, linestyle="", label="residual: measured less estimated"),
+)
+
+
+def _column(column: Sequence[Axes], trajectory: Trajectory) -> None:
+    """One recording's panels, which share its time axis."""
+    for axes in column:
+        _plain(axes)
+        axes.sharex(column[0])
+        axes.tick_params(labelbottom=axes is column[-1])
+    if column:
+        column[0].set_xlim(trajectory.t[0], trajectory.t[-1])
+        column[0].set_title(trajectory.name, fontsize=10, loc="left", parse_math=False)
+        column[-1].set_xlabel("time [s]")
+
+
+def _label(column: Sequence[Axes], trajectory: Trajectory, scales: Sequence[tuple[float, str]]) -> None:
+    """Names and units of the vertical axes; they hold for the other columns too."""
+    for i, (_, unit) in enumerate(scales):
+        column[2 * i].set_ylabel(labelled(trajectory.signals[i], trajectory.units[i]), parse_math=False)
+        column[2 * i + 1].set_ylabel(f"residual\n[{unit}]" if unit else "residual", fontsize=9, parse_math=False)
+
+
+def _signal(panels: tuple[Axes, Axes], trajectory: Trajectory, column: int, scale: tuple[float, str]) -> None:
+    """A signal and, on its own scale, its residual."""
+    upper, lower = panels
+    t, (measured, estimated) = trajectory.t, continuous(trajectory, column)
+    residual, (factor, unit) = misfit(trajectory, column), scale
+    dot = 2.6 if np.count_nonzero(np.isfinite(measured)) > 400 else 4.5
+    upper.plot(*thinned(t, measured), ".", color=_ORANGE, markersize=2 * dot, markeredgewidth=0)
+    upper.plot(*thinned(t, estimated), "-", color=_BLUE, linewidth=1.0)
+    when, error = thinned(t, residual / factor)
+    lower.axhline(0.0, color=_GREY, linewidth=0.6)
+    lower.vlines(when, 0.0, error, color=_GREY, linewidth=0.6, alpha=0.35)
+    lower.plot(when, error, ".", color=_GREY, markersize=dot, markeredgewidth=0)
+    lower.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
+    lower.margins(y=0.2)
+    size = rms(residual)
+    text = f"rms {quantity(size / factor, unit)}" if math.isfinite(size) else "no residuals"
+    lower.text(1.0, 1.02, text, transform=lower.transAxes, ha="right", va="bottom", fontsize=8, parse_math=False)
+
+
+def continuous(trajectory: Trajectory, column: int) -> tuple[Array, Array]:
+    """Measured and estimated signal without the jumps of a periodic one, on the branch of its first sample."""
+    measured, estimated = trajectory.observed[:, column], trajectory.predicted[:, column]
+    period = trajectory.periods[column]
+    if period is None or not np.all(np.isfinite(estimated)):
+        return measured, estimated
+    first = int(np.argmax(np.isfinite(measured)))
+    unwrapped = np.unwrap(estimated, period=period)
+    unwrapped += estimated[first] - unwrapped[first]
+    return unwrapped + misfit(trajectory, column), unwrapped
+
+
+def scale(values: Array, unit: str) -> tuple[float, str]:
+    """A power of a thousand and ``unit`` with its prefix that make the largest value a number between 0.5 and 500.
+
+    A unit that takes no prefix stays as it is.
+    """
+    largest = float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
+    prefixes = _PREFIXES if _TAKES_PREFIX.match(unit) else {}
+    factor, prefix = next(((f, prefix) for f, prefix in prefixes.items() if largest >= 0.5 * f), (1.0, ""))
+    return factor, prefix + superscripts(unit)
+
+
+def thinned(t: Array, y: Array) -> tuple[Array, Array]:
+    """Points of a curve that look like all of them: without missing ones, and at most ``_MOST_POINTS``.
+
+    Of every short stretch the two extremes stay, so that no spike is lost.
+    """
+    finite = np.isfinite(y)
+    t, y = t[finite], y[finite]
+    if len(y) <= _MOST_POINTS:
+        return t, y
+    length = -(-2 * len(y) // _MOST_POINTS)
+    stretches = np.minimum(np.arange(-(-len(y) // length))[:, None] * length + np.arange(length), len(y) - 1)
+    extremes = [np.argmin(y[stretches], axis=1), np.argmax(y[stretches], axis=1)]
+    keep = np.unique(np.take_along_axis(stretches, np.stack(extremes, axis=1), axis=1))
+    return t[keep], y[keep]
+
+
+# --- the way there ---
+
+
+def convergence(solution: Solution) -> Figure:
+    """Cost, parameters and damping against the iteration."""
+    names = list(solution.history[-1].parameters) if solution.history else []
+    columns = 1 + (len(names) - 1) // _LEGEND_ROWS
+    figure = _figure(8.5 + columns * (0.4 + 0.08 * max(map(len, names), default=0)), 9.0)
+    _title(figure, solution)
+    top, middle, bottom = figure.subplots(3, 1, sharex=True, gridspec_kw={"height_ratios": [3, 4, 1.4]})
+    k = np.array([step.iteration for step in solution.history])
+    marker = "." if len(k) <= 50 else ""
+    _costs(top, k, solution, marker)
+    _ways(middle, k, {name: np.array([s.parameters[name] for s in solution.history]) for name in names}, marker)
+    _damping(bottom, k, np.array([step.damping for step in solution.history]), marker)
+    bottom.set_xlabel("iteration")
+    bottom.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    bottom.set_xlim(-0.3, max(float(k[-1]) if len(k) else 0.0, 1.0) + 0.3)
+    figure.align_ylabels([top, middle, bottom])
+    return figure
+
+
+def _costs(axes: Axes, k: Array, solution: Solution, marker: str) -> None:
+    costs = [step.cost for step in solution.history]
+    curves = {
+        "total": ([c.total for c in costs], "#000000", 2.2),
+        "state": ([c.state for c in costs], _BLUE, 1.4),
+        "observation": ([c.observation for c in costs], _RED, 1.4),
+    }
+    if any(c.prior for c in costs):
+        curves["prior"] = ([c.prior for c in costs], _GREEN, 1.4)
+    _plain(axes)
+    axes.set_ylabel("cost, noise as found by then" if solution.dynamics == "estimated" else "cost")
+    if _logarithmic(axes, [np.array(values) for values, _, _ in curves.values()]):
+        for name, (values, colour, width) in curves.items():
+            axes.plot(k, _positive(np.array(values)), marker=marker, color=colour, linewidth=width, label=name)
+        axes.legend(**_BESIDE)
+
+
+def _ways(axes: Axes, k: Array, ways: Mapping[str, Array], marker: str) -> None:
+    """How far each parameter is from where it came to rest."""
+    _plain(axes)
+    axes.axhline(0.0, color=_GREY, linewidth=0.8)
+    for i, (name, values) in enumerate(ways.items()):
+        # Not relative to the final value: many end at zero.
+        with np.errstate(invalid="ignore"):
+            distance = (values - values[-1]) / (np.max(np.abs(values)) or 1.0)
+        colour, dash = COLOURS[i % len(COLOURS)], _DASHES[i // len(COLOURS) % len(_DASHES)]
+        # Matplotlib leaves labels that begin with _ out of the legend.
+        label = f" {name}" if name.startswith("_") else name
+        axes.plot(k, distance, dash, marker=marker, color=colour, linewidth=1.4, label=label)
+    axes.set_yscale("symlog", linthresh=_LINEAR, linscale=0.6)
+    axes.yaxis.set_major_formatter(FuncFormatter(_power_of_ten))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_ylabel("parameter less its final value,\nrelative to its largest")
+    if ways:
+        axes.legend(**_BESIDE, ncols=1 + (len(ways) - 1) // _LEGEND_ROWS)
+
+
+def _damping(axes: Axes, k: Array, damping: Array, marker: str) -> None:
+    _plain(axes)
+    axes.set_ylabel("damping")
+    if _logarithmic(axes, [damping]):
+        axes.plot(k, _positive(damping), marker=marker, color=_GREY, linewidth=1.4)
+
+
+def _logarithmic(axes: Axes, curves: Sequence[Array]) -> bool:
+    """Make the axis logarithmic if there is anything to show on it, else say that there is not."""
+    if not any(np.any(np.isfinite(_positive(values))) for values in curves):
+        axes.text(0.5, 0.5, "no positive finite value", transform=axes.transAxes, ha="center", va="center", color=_GREY)
+        axes.yaxis.set_major_locator(NullLocator())
+        return False
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(_power_of_ten))
+    axes.yaxis.set_minor_locator(NullLocator())
+    return True
+
+
+def _power_of_ten(value: float, _: int) -> str:
+    """A tick of a logarithmic axis; Matplotlib sets it as a formula, which takes longer than the rest of the axis."""
+    if value == 0:
+        return "0"
+    return ("−" if value < 0 else "") + superscripts(f"10^{round(math.log10(abs(value)))}")
+
+
+def _positive(values: Array) -> Array:
+    return np.where(np.isfinite(values) & (values > 0), values, np.nan)
+
+
+# --- the parameters ---
+
+
+def parameters(solution: Solution) -> Figure:
+    """Each parameter on a scale of its own: estimate with its 95 % interval, guess and bounds near by."""
+    estimates = list(solution.parameters.values())
+    figure = _figure(10.0, 1.0 + 0.74 * max(len(estimates), 1), _ROW_GAP)
+    _title(figure, solution)
+    rows = figure.subplots(max(len(estimates), 1), 1, squeeze=False)[:, 0]
+    if not estimates:
+        rows[0].set_axis_off()
+        rows[0].text(0.5, 0.5, "The problem has no parameters.", ha="center", va="center")
+    for axes, estimate in zip(rows, estimates, strict=False):
+        _row(axes, estimate)
+    _legend(figure, _PARAMETER_LEGEND)
+    return figure
+
+
+_PARAMETER_LEGEND = (
+    Line2D([], [], color=_BLUE, marker="o", markersize=6, linewidth=5, alpha=0.7, label="estimate, 95 % interval"),
+    Line2D([], [], color=_RED, marker="s", markersize=6, linestyle="", label="without standard error"),
+    Line2D([], [], color=_GREY, marker="s", markersize=6, linestyle="", label="fixed"),
+    Line2D([], [], color="black", marker="|", markersize=12, markeredgewidth=1.6, linestyle="", label="guess"),
+    Patch(facecolor="#e4e4e4", edgecolor="#a8a8a8", hatch="////", label="out of bounds"),
+)
+
+
+def _row(axes: Axes, estimate: Estimate) -> None:
+    known = math.isfinite(estimate.std_err)
+    reach = _HALF_WIDTH * estimate.std_err if known else 0.0
+    low, high = _range(estimate, reach)
+    _walls(axes, estimate, low, high)
+    axes.plot([estimate.initial], [0.0], marker="|", color="black", markersize=16, markeredgewidth=1.6)
+    if known:
+        axes.plot([estimate.estimate - reach, estimate.estimate + reach], [0, 0], color=_BLUE, linewidth=5, alpha=0.45)
+    marker, colour = ("o", _BLUE) if known else ("s", _GREY if estimate.fixed else _RED)
+    axes.plot([estimate.estimate], [0.0], marker=marker, color=colour, markersize=6, clip_on=False)
+    axes.set(xlim=(low, high), ylim=(-1.0, 1.0), yticks=[])
+    axes.spines[["left", "right", "top"]].set_visible(False)
+    axes.tick_params(axis="x", labelsize=8, colors=_GREY, length=3)
+    axes.xaxis.set_in_layout(False)  # its height is known, and measuring it is what takes long
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: number(x, _digits(low, high))))
+    axes.set_ylabel(estimate.name, rotation=0, ha="right", va="center", fontsize=10.5)
+    _words(axes, estimate)
+
+
+def _range(estimate: Estimate, reach: float) -> tuple[float, float]:
+    """What a row shows: estimate, interval, guess, and bounds near by, with a margin."""
+    shown = [estimate.estimate - reach, estimate.estimate + reach, estimate.initial]
+    finite = [value for value in shown if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        edges = [abs(edge) for edge in (estimate.lower, estimate.upper) if edge and math.isfinite(edge)]
+        widen = 0.25 * max(abs(low), abs(high)) or min(edges, default=1.0)
+        low, high = low - widen, high + widen
+    near = _NEAR * (high - low)
+    if low - near <= estimate.lower < low:
+        low = estimate.lower
+    if high < estimate.upper <= high + near:
+        high = estimate.upper
+    margin = 0.06 * (high - low)
+    return low - margin, high + margin
+
+
+def _walls(axes: Axes, estimate: Estimate, low: float, high: float) -> None:
+    """Hatch what the bounds exclude."""
+    for edge, beyond in ((estimate.lower, low), (estimate.upper, high)):
+        if low < edge < high:
+            axes.axvspan(edge, beyond, facecolor="#e4e4e4", edgecolor="#a8a8a8", hatch="////", linewidth=0, zorder=0)
+            axes.axvline(edge, color=_GREY, linewidth=1.2, zorder=0.5)
+
+
+def _digits(low: float, high: float) -> int:
+    """Significant digits that tell a row's ticks apart."""
+    return min(max(math.ceil(math.log10(max(abs(low), abs(high)) / (high - low))) + 2, 6), 12)
+
+
+def _words(axes: Axes, estimate: Estimate) -> None:
+    """The numbers to the right of a row, and what is special about them."""
+    unit = superscripts(estimate.unit)
+    limits = bounds(estimate.lower, estimate.upper)
+    facts = f"guess {number(estimate.initial, 6)}" + (f", bounds {limits}" if limits else "")
+    special = remark(estimate)
+    place: dict[str, Any] = {
+        "xycoords": "axes fraction",
+        "textcoords": "offset points",
+        "annotation_clip": False,
+        "parse_math": False,
+    }
+    value = f"{uncertain(estimate.estimate, estimate.std_err)} {unit}".rstrip()
+    axes.annotate(value, (1.0, 0.5), (14, 6), va="center", fontsize=10, **place)
+    axes.annotate(facts, (1.0, 0.5), (14, -6), va="center", fontsize=8, color=_GREY, **place)
+    if special:
+        colour = _GREY if estimate.fixed else _RED
+        axes.annotate(special, (1.0, 0.5), (14, -17), va="center", fontsize=8, color=colour, **place)
+
+
+# --- common ---
+
+
+def _figure(width: float, height: float, gap: float = 0.06) -> Figure:
+    figure = Figure(figsize=(width, height), dpi=pictures.DPI)
+    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=gap, wspace=0.0, hspace=0.0)
+    return figure
+
+
+def _title(figure: Figure, solution: Solution, note: str = "") -> None:
+    text = f"{solution.problem}: {status_words(solution)}" + (f" ({note})" if note else "")
+    figure.suptitle(textwrap.fill(text, int(10 * figure.get_figwidth())), fontsize=11, parse_math=False)
+
+
+def _legend(figure: Figure, handles: Sequence[Line2D | Patch]) -> None:
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["right", "top"]].set_visible(False)
+    axes.grid(color="#e2e2e2", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=9)

@@ -1,0 +1,205 @@
+"""Figures of the report: narrow, so that they can be read on a phone, and without what the page says in words."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.spatial.transform import Rotation
+
+from spookid.kernels.kernel import Array
+from spookid.report import plots
+from spookid.report.summary import misfit
+from spookid.results.sketch import HingeOutline, Mechanism
+from spookid.results.solution import Solution, Trajectory
+
+WIDTH = 5.6
+"""Of every figure [in]; a phone shows it at two thirds of its size."""
+
+_BLUE, _ORANGE, _GREY = "#0072B2", "#E69F00", "#707070"
+_COLOURS = (_BLUE, "#D55E00", "#009E73", "#CC79A7", _ORANGE, "#56B4E9", "#000000")
+_DPI = 180
+_MOST_LAGS = 40
+_GHOSTS = 12
+"""Earlier and later positions of a mechanism that are drawn pale."""
+_AZIMUTH, _ELEVATION = np.radians(35.0), np.radians(20.0)
+_GROUND = "GROUND"
+
+
+def embedded(figure: Figure, kind: str = "svg") -> str:
+    """The figure as an address that holds all of it; "png" for many points."""
+    file = io.BytesIO()
+    with rc_context({"svg.hashsalt": "spookid"}):  # the same figure gives the same text
+        figure.savefig(file, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
+    mime = "image/svg+xml" if kind == "svg" else "image/png"
+    return f"data:{mime};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
+
+
+def fit(solution: Solution, trajectory: Trajectory) -> Figure:
+    """Measured and estimated signals of one recording, with residuals."""
+    figure = plots.fit(replace(solution, trajectories=(trajectory,)))
+    return _narrowed(figure, 0.6 + 2.4 * max(len(trajectory.signals), 1))
+
+
+def convergence(solution: Solution) -> Figure:
+    """Cost, parameters and damping against the iteration."""
+    return _narrowed(plots.convergence(solution), 6.6)
+
+
+def _narrowed(figure: Figure, height: float) -> Figure:
+    figure.set_size_inches(WIDTH, height)
+    figure.suptitle("")
+    for legend in figure.legends:
+        legend.remove()
+    for panel in figure.axes:
+        panel.set_title("", loc="left")
+    return figure
+
+
+# --- residuals ---
+
+
+def residuals(trajectories: Sequence[Trajectory]) -> Figure:
+    """Each signal's residuals: their distribution beside a normal one, and their correlation with later ones."""
+    signals = trajectories[0].signals
+    figure = Figure(figsize=(WIDTH, 0.2 + 2.2 * len(signals)), layout="constrained")
+    panels = figure.subplots(len(signals), 2, squeeze=False)
+    for i, signal in enumerate(signals):
+        several = [misfit(trajectory, i) for trajectory in trajectories]
+        _histogram(panels[i, 0], np.concatenate(several))
+        _correlogram(panels[i, 1], several)
+        panels[i, 0].set_title(signal, fontsize=10, loc="left", parse_math=False)
+        for panel in panels[i]:
+            panel.tick_params(labelsize=8)
+            panel.spines[["right", "top"]].set_visible(False)
+    panels[-1, 0].set_xlabel("residual / its rms", fontsize=9)
+    panels[-1, 1].set_xlabel("lag [steps]", fontsize=9)
+    return figure
+
+
+def _histogram(panel: Axes, values: Array) -> None:
+    known = values[np.isfinite(values)]
+    size = float(np.sqrt(np.mean(known**2))) if known.size else 0.0
+    if not size > 0:
+        panel.text(0.5, 0.5, "no residuals", transform=panel.transAxes, ha="center", color=_GREY)
+        return
+    scaled = known / size
+    reach = float(np.clip(np.max(np.abs(scaled)), 3.0, 6.0))
+    panel.hist(np.clip(scaled, -reach, reach), bins=31, range=(-reach, reach), density=True, color=_BLUE, alpha=0.6)
+    x = np.linspace(-reach, reach, 200)
+    panel.plot(x, np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi), color="black", linewidth=1.0)
+    panel.set_yticks([])
+
+
+def _correlogram(panel: Axes, several: Sequence[Array]) -> None:
+    """Autocorrelation over all recordings, and the band in which white noise stays 95 % of the time."""
+    most = min(_MOST_LAGS, max(min(len(values) for values in several) - 2, 1))
+    lags = np.arange(1, most + 1)
+    values = [correlation(several, int(lag)) for lag in lags]
+    count = sum(np.count_nonzero(np.isfinite(values)) for values in several)
+    if count:
+        panel.axhspan(-1.96 / np.sqrt(count), 1.96 / np.sqrt(count), color=_GREY, alpha=0.25, linewidth=0)
+    panel.vlines(lags, 0.0, values, color=_BLUE, linewidth=1.4)
+    panel.axhline(0.0, color=_GREY, linewidth=0.8)
+    panel.set_ylim(-1.05, 1.05)
+
+
+def correlation(several: Sequence[Array], lag: int) -> float:
+    """Autocorrelation of series at a lag, missing samples left out; NaN if there is nothing to correlate."""
+    pairs = [values[lag:] * values[:-lag] for values in several if len(values) > lag]
+    products = np.concatenate([np.zeros(0), *(p[np.isfinite(p)] for p in pairs)])
+    squares = np.concatenate([values[np.isfinite(values)] ** 2 for values in several])
+    if not products.size or not np.any(squares):
+        return float("nan")
+    return float(np.mean(products) / np.mean(squares))
+
+
+# --- the mechanism ---
+
+
+def mechanism(parts: Mechanism, trajectory: Trajectory) -> Figure:
+    """Bodies as lines from their centres of mass to their hinges, seen from the side and a little from above.
+
+    Gravity points down. The first step is drawn in full, others of the recording pale.
+    """
+    figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
+    panel = figure.subplots()
+    upright = _upright(parts)
+    states = np.flatnonzero(np.isfinite(trajectory.q).all(axis=(1, 2)))
+    moments = states[np.unique(np.linspace(0, len(states) - 1, _GHOSTS + 1).astype(int))] if len(states) else []
+    for k in reversed(moments):
+        _skeleton(panel, parts, trajectory.q[k], upright, pale=k != moments[0])
+    panel.set_aspect("equal")
+    panel.set_axis_off()
+    panel.margins(0.12)
+    _scale(panel)
+    return figure
+
+
+def _skeleton(panel: Axes, parts: Mechanism, q: Array, upright: Rotation, pale: bool) -> None:
+    poses = {
+        body.name: (row[:3], Rotation.from_quat(np.roll(row[3:7], -1)))
+        for body, row in zip(parts.bodies, q, strict=True)
+    }
+    for i, body in enumerate(parts.bodies):
+        colour = _COLOURS[i % len(_COLOURS)]
+        centre = poses[body.name][0]
+        for hinge in parts.hinges:
+            for side in (end for end in _ends(hinge) if end[0] == body.name):
+                line = _seen(upright.apply(np.stack([centre, _place(poses, *side)])))
+                panel.plot(*line, color=colour, linewidth=1.0 if pale else 3.0, alpha=0.15 if pale else 1.0)
+        if not pale:
+            x, y = _seen(upright.apply(centre[None]))[:, 0]
+            panel.plot(x, y, "o", color=colour, markersize=8, zorder=4)
+            panel.annotate(body.name, (x, y), (7, 7), textcoords="offset points", color=colour, parse_math=False)
+    if not pale:
+        for hinge in parts.hinges:
+            _hinge(panel, hinge, _seen(upright.apply(_place(poses, *_ends(hinge)[0])[None]))[:, 0])
+
+
+def _upright(parts: Mechanism) -> Rotation:
+    """Turns the world so that gravity points down on paper."""
+    g = np.array(parts.gravity)
+    if not (np.isfinite(g).all() and np.any(g)):
+        return Rotation.identity()
+    return Rotation.align_vectors([[0.0, 0.0, -1.0]], [g / np.linalg.norm(g)])[0]
+
+
+def _ends(hinge: HingeOutline) -> list[tuple[str, tuple[float, float, float]]]:
+    return [(hinge.parent, hinge.parent_at), (hinge.child, hinge.child_at)]
+
+
+def _place(poses: dict[str, tuple[Array, Rotation]], body: str, at: tuple[float, float, float]) -> Array:
+    """A point of a body in the world, (3,)."""
+    if body == _GROUND:
+        return np.array(at)
+    origin, rotation = poses[body]
+    return np.asarray(origin + rotation.apply(at), dtype=np.float64)
+
+
+def _hinge(panel: Axes, hinge: HingeOutline, place: Array) -> None:
+    grounded = _GROUND in (hinge.parent, hinge.child)
+    panel.plot(*place, "^" if grounded else "o", color="black", mfc="white", markersize=9 if grounded else 6, zorder=5)
+    panel.annotate(hinge.name, tuple(place), (7, -13), textcoords="offset points", fontsize=9, parse_math=False)
+
+
+def _seen(points: Array) -> Array:
+    """Points of the world on paper, (n, 3) to (2, n): to the right, and up."""
+    x, y, z = points.T
+    right = -np.sin(_AZIMUTH) * x + np.cos(_AZIMUTH) * y
+    towards = np.cos(_AZIMUTH) * x + np.sin(_AZIMUTH) * y
+    return np.stack([right, np.cos(_ELEVATION) * z - np.sin(_ELEVATION) * towards])
+
+
+def _scale(panel: Axes) -> None:
+    """A bar of a round length at the foot."""
+    (left, right), (low, high) = panel.get_xlim(), panel.get_ylim()
+    length = 10.0 ** np.floor(np.log10(max(right - left, high - low) / 2))
+    panel.plot([left, left + length], [low, low], color=_GREY, linewidth=2, clip_on=False)
+    panel.annotate(f"{length:g} m", (left, low), (0, 5), textcoords="offset points", fontsize=8, color=_GREY)

@@ -1,0 +1,313 @@
+"""A Solution as one page of plain text for a terminal."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from spookid.kernels.kernel import Array
+from spookid.report.wording import (
+    bounds,
+    counted,
+    noise_words,
+    number,
+    quantity,
+    remark,
+    seconds,
+    status_words,
+    uncertain,
+    weight_words,
+)
+from spookid.results.solution import Cost, Estimate, Solution, Trajectory
+from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
+
+WIDTH = 100
+"""Columns of the page."""
+
+_ERRORS_FROM = (
+    "Standard errors are linearized, for noise as the residuals show it: one variance for the impulses, one for each "
+    "sensor. These are estimates too: ± 1.96 standard errors are Student's interval of 95 %."
+)
+_ERRORS_FROM_LIKELIHOOD = (
+    "Standard errors are linearized, from the marginal likelihood of parameters and noise: ± 1.96 of them is an "
+    "interval of 95 %."
+)
+_ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
+_WEAK_VERDICT = "Until then these estimates mean little."
+_WEAK_IF_WHITE = "How hardly the data see what they see is told for white noise, which a notice below doubts."
+_STATE_COST = {
+    "estimated": "squares of what disturbs the motion over its size",
+    "hard": "infinite weight: the motion obeys the mechanics",
+    "weight": "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics",
+}
+_DYNAMICS = {
+    "estimated": "estimated (noise of motion and sensors together with the parameters)",
+    "hard": "hard (the motion obeys the mechanics, all noise is the sensors')",
+    "weight": "weighted (impulses that the motion lacks against errors of the sensors, as given)",
+}
+
+_HARD = "hard (all noise is the sensors', errors are from stretches of the recordings)"
+
+
+def summarize(solution: Solution) -> str:
+    """The report of one page: lines of at most 100 columns without a newline at the end."""
+    sections = [
+        _headline(solution),
+        _first(solution.notices),
+        _parameters(solution),
+        _weak(solution.sensitivities, solution.notices),
+        _fit(solution.trajectories),
+        _cost(solution),
+        _friction(solution),
+        _work(solution),
+        _notices([notice for notice in solution.notices if not notice.startswith(MISFIT)]),
+    ]
+    return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+# --- misfit of a signal ---
+
+
+def rms(values: Array) -> float:
+    """Root mean square of the finite ones; NaN if there are none."""
+    finite = values[np.isfinite(values)]
+    return float(np.sqrt(np.mean(finite**2))) if finite.size else math.nan
+
+
+def misfit(trajectory: Trajectory, column: int) -> Array:
+    """Measured less estimated values of one signal, (N,), NaN where a sample is missing."""
+    return trajectory.observed[:, column] - trajectory.predicted[:, column]
+
+
+# --- sections, each a list of lines ---
+
+
+def _headline(solution: Solution) -> list[str]:
+    headline = _wrapped(f"{solution.problem}: {status_words(solution)}", "")
+    return [*headline, "=" * max(map(len, headline)), *_wrapped(solution.message, "")]
+
+
+def _parameters(solution: Solution) -> list[str]:
+    estimates = list(solution.parameters.values())
+    if not estimates:
+        return []
+    header = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
+    lines = ["Parameters", *_table([header, *map(_parameter, estimates)], right=(1,))]
+    if any(math.isfinite(estimate.std_err) for estimate in estimates):
+        origin = _ERRORS_FROM_LIKELIHOOD if solution.dynamics == "estimated" else _ERRORS_FROM
+        conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
+        lines += _wrapped(" ".join([origin, *conditional, *_raised(solution.sensitivities)]))
+    return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
+
+
+def _raised(known: Sensitivities) -> list[str]:
+    """Which errors are those of the jackknife."""
+    if not known.raised:
+        return []
+    largest = float(np.max(known.inflation))
+    return [
+        f"Those of {', '.join(known.raised)} are the scatter over stretches of the recordings, up to "
+        f"{number(largest, 2)} times what white noise would leave."
+    ]
+
+
+def _noise(solution: Solution) -> list[str]:
+    """The sizes of noise that were estimated."""
+    if not solution.noise:
+        return []
+    return _wrapped(f"Noise found: {'; '.join(noise_words(noise, solution.step) for noise in solution.noise)}.")
+
+
+def _residual_noise(noise: Mapping[str, float]) -> list[str]:
+    """What the residuals say of the noise, against what the weights say."""
+    if not noise:
+        return []
+    sizes = ", ".join(
+        f"impulses {number(size, 3)} /√κ" if name == IMPULSES else f"{name} {number(size, 3)} sigma"
+        for name, size in noise.items()
+    )
+    return _wrapped(f"Noise found: {sizes}.")
+
+
+def _parameter(estimate: Estimate) -> tuple[str, ...]:
+    value, _, error = uncertain(estimate.estimate, estimate.std_err).partition(" ± ")
+    return (
+        estimate.name,
+        value,
+        error and f"± {error}",
+        estimate.unit,
+        number(estimate.initial, 6),
+        bounds(estimate.lower, estimate.upper),
+        remark(estimate),
+    )
+
+
+def weak_words(weak: WeakDirection) -> str:
+    """A weak direction and what helps, in words."""
+    verb = "do not see" if weak.singular_value < UNSEEN else "hardly see"
+    size = "" if weak.singular_value < UNSEEN else f" ({number(weak.singular_value, 2)} sigma for 100 %)"
+    if len(weak.direction) == 1:
+        return f"The data {verb} {next(iter(weak.direction))}{size}. {weak.advice}".rstrip()
+    changes = ", ".join(f"{name} {100 * share:+.0f} %" for name, share in weak.direction.items())
+    return f"The data {verb} that these change together: {changes}{size}. {weak.advice}".rstrip()
+
+
+def _weak(known: Sensitivities, notices: Sequence[str]) -> list[str]:
+    if not known.weak:
+        return []
+    lines = [line for direction in known.weak for line in _wrapped(weak_words(direction), "  - ")]
+    hardly = sum(direction.singular_value >= UNSEEN for direction in known.weak)
+    doubtful = hardly > 0 and known.agreement > 1 and any(notice.startswith(NOT_WHITE) for notice in notices)
+    if not doubtful:
+        verdict = _WEAK_VERDICT
+    else:
+        verdict = _WEAK_IF_WHITE if hardly == len(known.weak) else f"{_WEAK_VERDICT} {_WEAK_IF_WHITE}"
+    return ["Weak directions", *lines, *_wrapped(verdict)]
+
+
+def _fit(trajectories: Sequence[Trajectory]) -> list[str]:
+    if not trajectories:
+        return []
+    header = ("signal", "rms", "largest", "samples", f"worst of {len(trajectories)} recordings")
+    rows = [_signal(trajectories, column) for column in range(len(trajectories[0].signals))]  # the same for all
+    return ["Fit: measured less estimated", *_table([header if len(trajectories) > 1 else (*header[:-1], ""), *rows])]
+
+
+def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
+    observed = np.concatenate([t.observed[:, column] for t in trajectories])
+    error = np.abs(np.concatenate([misfit(t, column) for t in trajectories]))
+    unit = trajectories[0].units[column]
+    largest = np.max(error, where=np.isfinite(error), initial=-math.inf)
+    return (
+        trajectories[0].signals[column],
+        quantity(rms(error), unit),
+        quantity(largest, unit) if largest >= 0 else "",
+        f"{np.count_nonzero(np.isfinite(observed)):,} of {len(observed):,}",
+        _worst(trajectories, column),
+    )
+
+
+def _worst(trajectories: Sequence[Trajectory], column: int) -> str:
+    """The recording among several that fits worst, and how badly."""
+    known = [(size, t.name) for t in trajectories if math.isfinite(size := rms(misfit(t, column)))]
+    size, name = max(known, default=(math.nan, ""))
+    return f"{name}: {quantity(size, trajectories[0].units[column])}" if len(known) > 1 else ""
+
+
+def _cost(solution: Solution) -> list[str]:
+    cost = solution.cost
+    terms = [("state", cost.state, _STATE_COST[solution.dynamics])]
+    terms.append(("observation", cost.observation, "Σ|Δy/σ|²"))
+    if cost.prior:
+        terms.append(("prior", cost.prior, "Σ|(θ − mean)/sigma|²"))
+    rows = [(name, number(value), _share(value, cost), meaning) for name, value, meaning in terms]
+    return ["Cost", *_table([*rows, *_totals(solution)], right=(1, 2))]
+
+
+def _totals(solution: Solution) -> list[tuple[str, ...]]:
+    """The total, and the likelihood where there is one; costs over other sizes of noise are no measure."""
+    total = number(solution.cost.total)
+    if solution.dynamics != "estimated":
+        first = solution.history[0].cost if solution.history else solution.cost
+        return [("total", total, "", f"{number(first.total)} at the initial guess")]
+    rows: list[tuple[str, ...]] = [("total", total, "", "")]
+    if math.isfinite(solution.log_likelihood):
+        whose = ", noise estimated" if solution.choice and solution.choice.estimator == "hard" else ""
+        words = f"of the data, states integrated out{whose}"
+        rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", words))
+    return rows
+
+
+def _share(value: float, cost: Cost) -> str:
+    return f"{100 * value / cost.total:.0f} %" if math.isfinite(cost.total) and cost.total > 0 else ""
+
+
+def _friction(solution: Solution) -> list[str]:
+    """Which hinges stick, and how exactly the law of dry friction holds."""
+    if not solution.sticking:
+        return []
+    rows = [(name, f"sticks for {100 * share:.0f} % of the time") for name, share in solution.sticking.items()]
+    law = f"Largest distance from the exact law: {number(solution.complementarity_residual, 2)} N m s."
+    return ["Dry friction", *_table(rows), *_wrapped(law)]
+
+
+def _work(solution: Solution) -> list[str]:
+    size, times = solution.size, solution.times
+    rest = max(times.solve - times.evaluate - times.factorize, 0.0)
+    sizes = (
+        f"{counted(size.recordings, 'recording')}, {counted(size.steps, 'step')}, "
+        f"{counted(size.states + size.parameters, 'unknown')} ({size.states:,} of states, {size.parameters:,} of "
+        f"parameters), {counted(size.residuals, 'residual')}, {counted(size.jacobian_nonzeros, 'Jacobian nonzero')}"
+    )
+    where = (
+        f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} "
+        f"(evaluate {seconds(times.evaluate)}, factorize {seconds(times.factorize)}, rest {seconds(rest)})"
+    )
+    settings = (
+        f"backend {solution.backend}, stepper {solution.stepper}, friction {solution.friction}, "
+        f"step h = {number(solution.step, 6)} s, {weight_words(solution.dynamics, solution.state_weight)}"
+    )
+    versions = ", ".join(f"{name} {version}" for name, version in solution.versions.items())
+    labelled = (
+        ("Size", sizes),
+        ("Time", where),
+        ("Settings", settings),
+        ("Dynamics", dynamics_words(solution)),
+        ("Versions", versions),
+    )
+    return [line for label, text in labelled for line in _wrapped(text, f"{label:<10}")]
+
+
+def dynamics_words(solution: Solution) -> str:
+    """Which estimator it is, and why."""
+    choice = solution.choice
+    kind = _HARD if choice and choice.estimator == "hard" else _DYNAMICS[solution.dynamics]
+    return f"{kind}: {choice.reason}" if choice else kind
+
+
+def _first(notices: Sequence[str]) -> list[str]:
+    """What makes estimates and errors meaningless stands before them."""
+    return [line for notice in notices if notice.startswith(MISFIT) for line in _wrapped(notice, "")]
+
+
+def _notices(notices: Sequence[str]) -> list[str]:
+    return ["Notices", *(line for notice in notices for line in _wrapped(notice, "  - "))] if notices else []
+
+
+# --- layout ---
+
+
+def _wrapped(text: str, label: str = "  ") -> list[str]:
+    """Text within the page, its first line after ``label``, the others indented as far; numbers keep their %."""
+    kept, indent = text.replace(" %", "\N{NO-BREAK SPACE}%"), " " * len(label)
+    lines = textwrap.wrap(kept, WIDTH, initial_indent=label, subsequent_indent=indent)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [label.rstrip()]
+
+
+def _table(rows: Sequence[tuple[str, ...]], right: Iterable[int] = ()) -> list[str]:
+    """Aligned columns, those in ``right`` to the right; columns empty throughout are left out."""
+    used = [i for i in range(len(rows[0])) if any(row[i] for row in rows)]
+    widths = {i: max(len(row[i]) for row in rows) for i in used}
+    lines = []
+    for row in rows:
+        lines += _row([row[i].rjust(widths[i]) if i in right else row[i].ljust(widths[i]) for i in used])
+    return lines
+
+
+def _row(cells: Sequence[str]) -> list[str]:
+    """One line, or more if the cells do not fit the page."""
+    lines, line = [], "  "
+    for cell in cells:
+        if len(line) + len(cell.rstrip()) > WIDTH:
+            lines.append(line.rstrip())
+            line = " " * 6
+        line += cell + "  "
+    return [piece for whole in (*lines, line.rstrip()) for piece in _clipped(whole)]
+
+
+def _clipped(line: str) -> list[str]:
+    """Pieces no wider than the page; only a name of a line's length needs more than one."""
+    return [line[i : i + WIDTH].rstrip() for i in range(0, len(line), WIDTH)]

@@ -1,0 +1,46 @@
+"""The order of notices: what changes the answer first, remarks on the set-up last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spookid.statistics.covariance import MISFIT, NOT_WHITE
+
+CONTRADICTED = "The data contradict the prior of"
+UNDETERMINED = "The data do not determine"
+WEIGHED = "Priors are weighed against the data by the sensors' sigma"
+STEP = "The time step of"
+EXTRAPOLATED = "Estimates are those of continuous time"
+DIFFER = "Fits with noise estimated and with hard dynamics differ on"
+ROUGH = "The noise is that of a smooth fit that did not converge"
+SMOOTHER = "Smooth friction fits better"
+UNPHYSICAL = "No mass distribution has"
+
+_ORDER = (
+    MISFIT,
+    UNDETERMINED,
+    DIFFER,
+    ROUGH,
+    SMOOTHER,
+    CONTRADICTED,
+    WEIGHED,
+    UNPHYSICAL,
+    NOT_WHITE,
+    STEP,
+    EXTRAPOLATED,
+)
+"""How notices begin; those that begin otherwise are remarks."""
+
+
+def ranked(notices: Iterable[str]) -> tuple[str, ...]:
+    """Each once and by rank, otherwise as they come.
+
+    Residuals that are not noise are not white either, so that one notice says it.
+    """
+    found = sorted(dict.fromkeys(notices), key=_rank)
+    told = any(notice.startswith(MISFIT) for notice in found)
+    return tuple(notice for notice in found if not (told and notice.startswith(NOT_WHITE)))
+
+
+def _rank(notice: str) -> int:
+    return next((i for i, opening in enumerate(_ORDER) if notice.startswith(opening)), len(_ORDER))

@@ -1,0 +1,289 @@
+"""The answer: frozen data about estimates, states and how they were found. Rendering and files are elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from os import PathLike
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.parameter import parameters_in, symbolic
+from spookid.results.sketch import Mechanism
+from spookid.solvers.status import Status, Timing
+from spookid.statistics.covariance import Sensitivities
+from spookid.statistics.influence import Influence
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One parameter's estimate."""
+
+    name: str
+    estimate: float
+    """In ``unit``."""
+    std_err: float
+    """Linearized standard error in ``unit``, for noise as the residuals show it: ± 1.96 of it is Student's interval of
+    95 %, longer where they leave open how large the noise is; NaN if unknown."""
+    reason: str
+    """Why ``std_err`` is NaN; empty if it is a number."""
+    initial: float
+    """The guess."""
+    lower: float
+    upper: float
+    unit: str
+    at_bound: bool
+    fixed: bool = False
+    """True if it kept its guess because the user fixed it."""
+    step_error: float = math.nan
+    """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
+    nearer to what a step of length zero would give; NaN if unknown."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression of parameters at the solution."""
+
+    estimate: float
+    std_err: float
+    """Linearized, as of a parameter; NaN if one in it has none."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """One size of noise that was estimated, or given, together with the parameters."""
+
+    kind: str
+    """"disturbance" of the motion, or "sensor"."""
+    names: tuple[str, ...]
+    """Hinges and free bodies whose disturbance it is, or the sensor's signal."""
+    std: float
+    """Standard deviation: of a disturbance the random force or torque, in root mean square over a step; of a sensor in
+    its signal's unit."""
+    unit: str
+    density: float
+    """Of a disturbance per √Hz, which no step changes; NaN for a sensor."""
+    error: float
+    """Standard error of its logarithm; NaN if it was given or is not seen."""
+    resolution: float = 0.0
+    """Least step between the values of a sensor, 0 if they come in no steps."""
+    given: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of two estimators an answer is, and why; see ``spookid.estimation.estimators``."""
+
+    estimator: str
+    """"noise": what disturbs the motion was estimated; "hard": it was taken for none, errors are from stretches."""
+    reason: str
+    """In a few words."""
+    differing: Mapping[str, float] = field(default_factory=dict)
+    """Parameters on which both differ by more than accident, and by how many sigma."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Weighted sums of squared residuals."""
+
+    state: float
+    """κ Σ|Δp|²; where the noise is estimated the squares of what disturbs the motion over its size."""
+    observation: float
+    """Σ|Δy/σ|²."""
+    prior: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Their sum."""
+        return self.state + self.observation + self.prior
+
+
+@dataclass(frozen=True)
+class Step:
+    """One accepted iterate of the solver; the first is the initial guess."""
+
+    iteration: int
+    cost: Cost
+    damping: float
+    step_norm: float
+    parameters: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of the transcribed problem."""
+
+    recordings: int
+    steps: int
+    """Over all recordings."""
+    states: int
+    """Tangent dimension of all states."""
+    parameters: int
+    residuals: int
+    """Rows that have data."""
+    jacobian_nonzeros: int
+
+
+@dataclass(frozen=True)
+class Times:
+    """Wall times [s]."""
+
+    build: float
+    """Symbols, functions, initial states."""
+    compile: float
+    """Compiling the model's functions, or loading those compiled before; 0 if they are not compiled."""
+    solve: float
+    """The solver's whole loop."""
+    evaluate: float
+    """Of the loop: residuals and Jacobians."""
+    factorize: float
+    """Of the loop: normal equations and their solution."""
+
+    @classmethod
+    def of(cls, timing: Timing, build: float, compile: float) -> Times:
+        """From a solver's timing."""
+        return cls(build, compile, timing.solve, timing.evaluate, timing.factorize)
+
+    def __add__(self, other: Times) -> Times:
+        return Times(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Times)})
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Estimated motion on one recording; N steps, n_b bodies, n_o observed signals."""
+
+    name: str
+    """The recording's."""
+    signals: tuple[str, ...]
+    """Observed signals."""
+    units: tuple[str, ...]
+    """Their units."""
+    periods: tuple[float | None, ...]
+    """Their periods, None where there is none."""
+    t: Array
+    """(N,) [s]."""
+    q: Array
+    """(N, n_b, 7)."""
+    v: Array
+    """(N, n_b, 6)."""
+    observed: Array
+    """(N, n_o), NaN where a sample is missing."""
+    predicted: Array
+    """(N, n_o), on the branch of the angle that is nearest to the observation."""
+    impulse_residual: Array
+    """(N, 12 n_b): (Δp_q, Δp_u) [N s, N m s] of the step that ends at t; the first row belongs to the initial state.
+    Where the noise is estimated (N, n): random impulses about the hinges and on the free bodies."""
+    multipliers: Array
+    """(N, rows): constraint impulses λ of the step that begins at t [N s, N m s]; the last row is NaN."""
+    friction: Array
+    """(N, n_j): impulse of dry friction about each hinge's axis [N m s] in that step; NaN where a step has none."""
+    sticks: Array
+    """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What ``problem.solve`` returns and ``spookid.load`` reads back."""
+
+    problem: str
+    backend: str
+    stepper: str
+    friction: str
+    step: float
+    """h [s]."""
+    state_weight: float
+    """κ; NaN where the noise is estimated."""
+    status: Status
+    detail: str
+    """Which test ended the solver."""
+    cost: Cost
+    history: tuple[Step, ...]
+    parameters: Mapping[str, Estimate]
+    sensitivities: Sensitivities
+    influence: Influence
+    complementarity_residual: float
+    """How far the friction impulses are from the exact law at the worst: |λ_t − clip(λ_t − L s/w, ±L)| [N m s] with the
+    bound L, the slip rate s and the width w of ``Problem.friction_width``; NaN without dry friction."""
+    sticking: Mapping[str, float]
+    """Share of the time for which each hinge with dry friction sticks, by its name."""
+    size: Size
+    times: Times
+    versions: Mapping[str, str]
+    trajectories: tuple[Trajectory, ...]
+    dynamics: str = "weight"
+    """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
+    log_likelihood: float = math.nan
+    """Logarithm of the marginal likelihood of the data, states integrated out, that of the noise estimated also where
+    hard dynamics were chosen: it compares models. NaN with a given state weight."""
+    noise: tuple[Noise, ...] = ()
+    """What is random in the motion and in the sensors; empty with a given state weight."""
+    choice: Choice | None = None
+    """None where there was none."""
+    notices: tuple[str, ...] = field(default=())
+    """What a user should know about how the problem was set up and what came out."""
+    mechanism: Mechanism | None = None
+    """None if it was read from a folder that does not hold it."""
+    normaliser: Array | None = field(default=None, repr=False)
+    """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
+    noise."""
+
+    @property
+    def message(self) -> str:
+        """How the solve ended and what to do about it."""
+        return f"{self.status.advice.removesuffix('.')} ({self.detail})."
+
+    @property
+    def iterations(self) -> int:
+        """Accepted steps."""
+        return max(len(self.history) - 1, 0)
+
+    def __getitem__(self, name: str) -> Estimate:
+        try:
+            return self.parameters[name]
+        except KeyError:
+            raise KeyError(f"no parameter {name!r}; there are {', '.join(self.parameters)}") from None
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Estimates by name."""
+        return {name: parameter.estimate for name, parameter in self.parameters.items()}
+
+    def __call__(self, expression: Any) -> Value:
+        """Value of an expression of parameters, with its linearized standard error.
+
+        Raises:
+            ProblemError: if it is no scalar expression, or holds a parameter that this solution does not know.
+        """
+        e = symbolic(expression, "the expression")
+        symbols = parameters_in([e], "the expression")
+        unknown = [p.name for p in symbols if p.name not in self.parameters]
+        if unknown:
+            raise ProblemError(f"the expression holds {unknown[0]!r}, which is no parameter of {self.problem!r}")
+        x = ca.vertcat(*symbols)
+        value, gradient = ca.Function("value", [x], [e, ca.densify(ca.jacobian(e, x))])(
+            ca.DM([self.parameters[p.name].estimate for p in symbols])
+        )
+        # Fixed parameters are certain; those without a standard error make the result unknown.
+        names = self.sensitivities.names
+        moving = [i for i, p in enumerate(symbols) if p.name in names and float(gradient[0, i]) != 0]
+        slope = np.array([float(gradient[0, i]) for i in moving])
+        rows = [names.index(symbols[i].name) for i in moving]
+        variance = slope @ self.sensitivities.covariance[np.ix_(rows, rows)] @ slope if moving else 0.0
+        return Value(float(value), float(np.sqrt(variance)))
+
+    def summary(self) -> str:
+        """A report of one page, as in ``summary.txt``."""
+        from spookid.report.summary import summarize  # rendering is apart from results
+
+        return summarize(self)
+
+    def save(self, directory: str | PathLike[str]) -> None:
+        """Write the result folder; see ``spookid.report.export.save``."""
+        from spookid.report.export import save
+
+        save(self, directory)

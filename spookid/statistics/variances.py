@@ -1,0 +1,287 @@
+"""Noise variances of the groups of residuals, from what the fit leaves of them: (3.26, 3.27) with degrees of freedom.
+
+With H the hat matrix of states and parameters, residuals are r̂ = (I − H) r. If the rows of group g have variance s_g²,
+
+    E |r̂_g|² = Σ_g' M_gg' s_g'²,        M_gg' = |(I − H)_gg'|²  (Frobenius),
+
+so the variances follow from the sums of squares. Where the states follow the measurements, as with a small state
+weight, most of the measurement noise ends up in the impulse residuals: M is far from diagonal, and dividing the sum of
+each group by its number of rows would call that process noise. M is estimated with random signs: |(I − H) z|² for
+z = ±1 in one group and 0 elsewhere. Where few signs are drawn, what they say of tr (I − H)_gg, which the first round
+knows exactly, tells how far off they are. The equations are solved again with rows weighted by the variances found,
+until the standard errors stand still: restricted maximum likelihood of normal noise, by Fisher scoring. Of rows so
+weighted, M/2 is the information about the variances, and D = 2 M⁻¹ the covariance of their errors in units of the
+variances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from spookid.kernels.kernel import Array
+from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.statistics.condensed import Columns, Contraction, Linear, Strip
+from spookid.transcription.factor import Group
+
+_PROBES = (8, 96)
+"""Random vectors for each group: at least and at most."""
+_SAMPLES = 10_000
+"""Steps that they cover together, if that takes no more than the most of them."""
+_ROUNDS = 6
+_SETTLED, _DOUBT_SETTLED = 0.02, 0.1
+"""Relative changes of standard errors, and of the errors of variances, that end the rounds."""
+_ALIKE = 2.0
+"""Ratio of standard deviations up to which weights are good enough to estimate them with."""
+_SHRINK, _FOR_ZERO = 100.0, 2
+"""A variance that comes out as 0 is weighted with its error, as weights may be far off; then with so many times less
+from round to round, this many times at least."""
+_LEAST = 1e-3
+"""Standard deviation of a group relative to the largest that weights assume at least."""
+_EXACTLY = 1e-6
+"""Share of a square below which a difference is rounding."""
+_APART = 1e-2
+"""Eigenvalue of M with a diagonal of ones below which random signs do not resolve it."""
+_TINY = float(np.finfo(float).tiny)
+
+Members: TypeAlias = Mapping[str, Mapping[str, Array]]
+"""Name of a group of rows to its factors' names and masks of their rows, (rows,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Variances of whitened residuals by group: 1 if the noise is what the weights say."""
+
+    groups: tuple[str, ...]
+    """"state", and the label of each row of observations."""
+    variances: Array
+    """(n_g,)."""
+    doubt: Array
+    """Covariance of the errors of these variances, (n_g, n_g)."""
+    common: float
+    """The variance of all groups if the weights had the right ratios."""
+    shares: Array
+    """T_gᵀT_g of each group, (n_g, n_p, n_p)."""
+    prior: Array
+    """The same of the priors, whose variance is 1, (n_p, n_p)."""
+
+    @property
+    def scatter(self) -> Array:
+        """Tᵀ Cov(r) T, (n_p, n_p)."""
+        return np.asarray(self.prior + np.tensordot(self.variances, self.shares, axes=1))
+
+
+def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
+    """The variances, and what each group says about the parameters."""
+    here = first.linear
+    members, prior = _members(here)
+    n = here.parameters
+    shares = np.array([_share(first, rows) for rows in members.values()]).reshape(len(members), n, n)
+    variances, scale, contraction, now = np.ones(len(members)), 1.0, first, np.full(n + len(members), np.inf)
+    settled = np.repeat([_SETTLED, _DOUBT_SETTLED], [n, len(members)])
+    for number in range(_ROUNDS):
+        traces = _traces(first, members) if contraction is first else None
+        ratios, common, doubt = _round(contraction, members, prior, traces)
+        scale = common if contraction is first else scale
+        doubt = doubt * np.outer(variances, variances)
+        variances = variances * ratios
+        noise = Noise(tuple(members), variances, doubt, scale, shares, _share(first, prior))
+        deviations = np.sqrt(np.diag(doubt))
+        last, now = now, np.append(np.sqrt(np.diag(first.inverse @ noise.scatter @ first.inverse)), deviations)
+        still = np.all(np.abs(now - last) <= settled * now) and (np.all(variances > 0) or number >= _FOR_ZERO)
+        if not variances.any() or still:
+            break
+        if contraction is first and variances.max() <= _ALIKE**2 * variances.min():
+            break
+        likely = np.maximum(variances, deviations / _SHRINK**number)
+        variances = np.maximum(likely, _LEAST**2 * likely.max())
+        variances = variances / variances[0]  # only ratios matter, and the first group's rows are the many
+        try:
+            contraction = Contraction(here.scaled(_scales(members, variances)), held, refined=False)
+        except NotPositiveDefiniteError:
+            break
+    return noise
+
+
+def confounded(c: Contraction, groups: Sequence[Sequence[str]]) -> Array:
+    """The part of the information in the parameters that is gone if sizes of noise are estimated with them, (n_p, n_p):
+    CᵀR⁻¹C for the products C of T and the products R of themselves of the groups' residuals, states projected out.
+
+    Args:
+        groups: names of the noise whose rows have one size.
+    """
+    n, columns = c.linear.parameters, [_rows_of(c, strips, groups) for strips in c.linear.chains]
+    if not groups:
+        return np.zeros((n, n))
+    left = [c.without_states(chain, part) for chain, part in enumerate(columns)]
+    C, R = c.inner(c.T, left), c.inner(left, left)
+    known = np.diag(R) > 1  # of squares that are next to nothing only rounding would be told
+    C, R = C[:, known], R[np.ix_(known, known)]
+    scale = np.sqrt(np.maximum(np.diag(R), _TINY))
+    values, vectors = np.linalg.eigh(R / np.outer(scale, scale))
+    half = C / scale @ vectors / np.sqrt(np.maximum(values, _APART))
+    return np.asarray(half @ half.T)
+
+
+def common_scale(c: Contraction, names: Sequence[str]) -> Array:
+    """The part of the information, (n_p, n_p), that lies in the one direction of the parameters which scales the
+    residuals of these rows alike and changes no others, as all masses, inertias and torques together do; zero if there
+    is none.
+
+    That holds to rounding, or not at all: noise and wrong parameters are in the residuals, too.
+
+    Args:
+        names: of the noise of the rows, whose size is estimated.
+    """
+    columns = [_rows_of(c, strips, [names]) for strips in c.linear.chains]
+    left = [c.without_states(chain, part) for chain, part in enumerate(columns)]
+    C, square = c.inner(c.T, left)[:, 0], c.inner(left, left).item()
+    scale = np.sqrt(np.maximum(np.diag(c.information), _TINY))
+    scaled = C / scale
+    inverse = np.linalg.pinv(c.information / np.outer(scale, scale), hermitian=True)
+    if square <= 0 or abs(scaled @ inverse @ scaled - square) > _EXACTLY * square:
+        return np.zeros_like(c.information)
+    return np.asarray(np.outer(C, C) / square)
+
+
+def _rows_of(c: Contraction, strips: Sequence[Strip], groups: Sequence[Sequence[str]]) -> Columns:
+    """Residuals of the rows of each group, 0 elsewhere, (count, groups, rows)."""
+    columns = []
+    for strip in strips:
+        r, noise = strip.rows.matrix[:, -1], strip.factor.noise
+        part = np.zeros((len(r), len(groups), r.shape[1]))
+        for i, names in enumerate(groups):
+            mask = np.array([name in names for name in noise]) if noise else np.zeros(r.shape[1], dtype=bool)
+            part[:, i] = r * mask if len(mask) == r.shape[1] else 0.0
+        columns.append(part)
+    return columns
+
+
+def prior(contraction: Contraction) -> Array:
+    """TᵀT of the priors, (n_p, n_p)."""
+    return _share(contraction, _members(contraction.linear)[1])
+
+
+def _members(here: Linear) -> tuple[Members, Mapping[str, Array]]:
+    """The groups of noisy rows, and the rows of the priors."""
+    found: dict[str, dict[str, Array]] = {}
+    prior: dict[str, Array] = {}
+    for strip in here.chains[0]:
+        factor, n = strip.factor, strip.alive.shape[1]
+        if factor.hard:
+            continue
+        if factor.group is Group.PRIOR:
+            prior[factor.name] = np.ones(n)
+            continue
+        labels = factor.rows if factor.group is Group.OBSERVATION else (factor.group.value,) * n
+        for label in dict.fromkeys(labels):
+            found.setdefault(label, {})[factor.name] = np.array([other == label for other in labels], dtype=np.float64)
+    return found, prior
+
+
+def _round(
+    c: Contraction, members: Members, prior: Mapping[str, Array], traces: Array | None
+) -> tuple[Array, float, Array]:
+    """Variances relative to those that the rows are weighted with, (n_g,): of each group, of all, and D.
+
+    Args:
+        traces: tr (I − H)_gg of each group, if they are known.
+    """
+    rng = np.random.default_rng(0)
+    probes = int(np.clip(_SAMPLES // sum(chain.steps for chain in c.linear.problem.chains), *_PROBES))
+    M = np.zeros((len(members), len(members)))
+    for j, rows in enumerate(members.values()):
+        signs = [[_signs(s, rows, probes, rng) for s in strips] for strips in c.linear.chains]
+        left = c.left(signs)
+        found = np.array([_squares(c, left, other) for other in members.values()])
+        M[:, j] = found.mean(axis=1) if traces is None else _controlled(found, _inner(signs, left), float(traces[j]))
+    M = (M + M.T) / 2
+    squares = np.array([_squares(c, c.residuals, rows)[0] for rows in members.values()])
+    if prior:  # their share of the residuals has variance 1 and cannot be told from the data
+        squares = np.maximum(squares - [_trace(c, rows, prior) for rows in members.values()], 0.0)
+    weights = 1 / np.sqrt(np.maximum(M.sum(axis=1), _TINY))
+    ratios = np.asarray(nnls(M * weights[:, None], squares * weights)[0])
+    common = float(squares.sum() / max(M.sum(), _TINY))
+    return ratios, common, common**2 * _doubt(M)
+
+
+def _doubt(M: Array) -> Array:
+    """2 M⁻¹, (n_g, n_g); 0 for a group that leaves no residuals and hence says nothing of the parameters."""
+    diagonal = np.diag(M)
+    scale = np.where(diagonal > 0, 1 / np.sqrt(np.maximum(diagonal, _TINY)), 0.0)
+    values, vectors = np.linalg.eigh(M * np.outer(scale, scale))
+    return np.asarray(2 * np.outer(scale, scale) * (vectors / np.maximum(values, _APART) @ vectors.T))
+
+
+def _signs(strip: Strip, rows: Mapping[str, Array], probes: int, rng: np.random.Generator) -> Array:
+    """Random signs in a group's rows, 0 elsewhere, (count, probes, rows)."""
+    count, n = strip.alive.shape
+    if strip.factor.name not in rows:
+        return np.zeros((count, probes, n))
+    signs = rng.integers(0, 2, (count, probes, n)) * 2.0 - 1.0
+    return np.asarray(signs * (strip.alive * rows[strip.factor.name])[:, None])
+
+
+def _controlled(values: Array, controls: Array, mean: float) -> Array:
+    """Means of ``values`` (n_g, probes), by their regression on ``controls`` (probes,) whose mean is known, (n_g,)."""
+    apart = controls - controls.mean()
+    slopes = values @ apart / max(float(apart @ apart), _TINY)
+    return np.asarray(np.maximum(values.mean(axis=1) - slopes * (controls.mean() - mean), 0.0))
+
+
+def _traces(c: Contraction, members: Members) -> Array | None:
+    """tr (I − H)_gg of each group, (n_g,); None if rounding or stiff rows are in the way."""
+    if c.spread is None or any(strip.factor.hard for strip in c.linear.chains[0]):
+        return None
+    traces = np.array([-np.trace(c.inverse @ _share(c, rows)) for rows in members.values()])
+    for strips, parts in zip(c.linear.chains, c.spread, strict=True):
+        for s, W in zip(strips, parts, strict=True):
+            free = np.sum(s.alive, axis=0) - np.einsum("kur,kur->r", s.states, W)
+            traces += [float(free @ rows.get(s.factor.name, np.zeros(len(free)))) for rows in members.values()]
+    return traces
+
+
+def _inner(signs: list[Columns], left: list[Columns]) -> Array:
+    """Of each column with another, (m,)."""
+    pairs = ((a, b) for some, others in zip(signs, left, strict=True) for a, b in zip(some, others, strict=True))
+    return np.asarray(sum(np.einsum("kmr,kmr->m", a, b) for a, b in pairs))
+
+
+def _squares(c: Contraction, columns: list[Columns], rows: Mapping[str, Array]) -> Array:
+    """Sums of squares of columns in a group's rows, (m,)."""
+    total = np.zeros(columns[0][0].shape[1])
+    for strips, parts in zip(c.linear.chains, columns, strict=True):
+        for s, part in zip(strips, parts, strict=True):
+            if s.factor.name in rows:
+                total += np.einsum("kmr,kmr->mr", part, part) @ rows[s.factor.name]
+    return total
+
+
+def _share(c: Contraction, rows: Mapping[str, Array]) -> Array:
+    """T_gᵀT_g of a group, (n_p, n_p)."""
+    n = c.linear.parameters
+    total = np.zeros((n, n))
+    for strips, parts in zip(c.linear.chains, c.T, strict=True):
+        for s, T in zip(strips, parts, strict=True):
+            if s.factor.name in rows:
+                total += np.tensordot(T * rows[s.factor.name], T, axes=((0, 2), (0, 2)))
+    return total
+
+
+def _trace(c: Contraction, rows: Mapping[str, Array], prior: Mapping[str, Array]) -> float:
+    """|(I − H)_gp|² of a group g and the priors p, whose rows see no states."""
+    return float(np.trace(c.inverse @ _share(c, rows) @ c.inverse @ _share(c, prior)))
+
+
+def _scales(members: Members, variances: Array) -> dict[str, Array]:
+    """Numbers to multiply each factor's rows by, so that they have one variance; 1 is left out."""
+    scales: dict[str, Array] = {}
+    for variance, rows in zip(variances, members.values(), strict=True):
+        for name, mask in rows.items():
+            scales[name] = scales.get(name, np.zeros(len(mask))) + mask / np.sqrt(variance)
+    return {name: scale for name, scale in scales.items() if np.any(scale != 1)}

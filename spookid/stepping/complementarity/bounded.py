@@ -1,0 +1,180 @@
+"""Reactions that obey the law of ``law``: Newton's method with a line search, and Lemke's method if it does not settle.
+
+The law may have several solutions where bounds depend on the reactions; see ``pieces`` for the one that is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from spookid.kernels.kernel import Array
+from spookid.stepping.complementarity import linear, pieces
+from spookid.stepping.complementarity.law import (
+    BACKWARD,
+    FORWARD,
+    OPEN,
+    STICKING,
+    Bounded,
+    BoundedSolution,
+    own_response,
+)
+from spookid.stepping.complementarity.status import Mask, Status
+
+_MOST_NEWTON = 30
+_SMALLEST_SHARE = 1e-4
+"""Of a Newton step."""
+_ACCURATE = 1e-11
+"""Largest error in the reactions, as a share of the largest bound or reaction."""
+_SAME = 1e-6
+"""Share of a distance in which two solutions do not differ."""
+_SINGULAR = 1e-11
+"""Singular values below this share of the largest are zero."""
+_dgesv = get_lapack_funcs("gesv", dtype=np.float64)
+
+
+def solve(problem: Bounded, guess: Array) -> BoundedSolution:
+    """The solution nearest ``guess``, (m,), as far as ``pieces`` says."""
+    found = follow(problem, guess)
+    if found.status is Status.SOLVED and (found.u is guess or problem.dependent or pieces.is_unique(problem)):
+        return found
+    near = pieces.nearest(problem, guess)
+    if near is None:
+        return found
+    other = _Newton(problem).solve(near)
+    if other.status is not Status.SOLVED:
+        return found
+    nearer = pieces.distance(problem, other.u, guess) < (1 - _SAME) * pieces.distance(problem, found.u, guess)
+    return other if nearer or found.status is not Status.SOLVED else found
+
+
+def follow(problem: Bounded, guess: Array) -> BoundedSolution:
+    """The solution that the methods reach from ``guess``, (m,), which is near the one that is sought."""
+    newton = _Newton(problem)
+    found = newton.solve(guess)
+    if found.status is Status.SOLVED or not np.isfinite(problem.rates).all():
+        return found
+    for start in (np.zeros_like(guess), _lemke(problem)):
+        if start is not None:
+            other = newton.solve(start)
+            if other.status is Status.SOLVED:
+                return other
+            found = min(found, other, key=lambda solution: solution.residual)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """The law at one u."""
+
+    u: Array
+    error: Array
+    """u − clip(u − ρ r, lower, upper), (m,)."""
+    limit: Array
+    """L, (m,)."""
+    low: Mask
+    """Mask of reactions at their lower bound."""
+    high: Mask
+    """Mask of reactions at their upper bound."""
+
+    def norm(self) -> float:
+        """Of the error."""
+        return math.sqrt(self.error @ self.error)
+
+
+class _Newton:
+    """Newton's method with a line search on the piecewise-linear equation u = clip(u − ρ r, lower, upper)."""
+
+    def __init__(self, problem: Bounded) -> None:
+        self._p = problem
+        own = own_response(problem.R)
+        self._slope, self._offset = problem.R / own[:, None], problem.rates / own
+        self._pushes = bool(problem.unilateral.any())
+
+    def solve(self, u: Array) -> BoundedSolution:
+        """The solution that the method reaches from u."""
+        here, worst, size = self._at(u), 0.0, 0.0
+        for _ in range(_MOST_NEWTON):
+            worst, size = float(np.abs(here.error).max()), self._size(here)
+            if not worst > _ACCURATE * size:
+                break
+            step = self._step(here)
+            if step is None:
+                break
+            here = self._search(here, step)
+        worst, size = float(np.abs(here.error).max()), self._size(here)
+        status = Status.SOLVED if worst <= 10 * _ACCURATE * size else Status.INACCURATE
+        at_lower = np.where(self._p.unilateral, OPEN, FORWARD) if self._pushes else FORWARD
+        modes = np.where(here.low, at_lower, np.where(here.high, BACKWARD, STICKING))
+        return BoundedSolution(status, here.u, worst, modes)
+
+    def _at(self, u: Array) -> _Point:
+        wanted = u - self._slope @ u - self._offset
+        limit = self._p.bound(u)
+        if self._pushes:
+            lower, upper = np.where(self._p.unilateral, 0.0, -limit), np.where(self._p.unilateral, np.inf, limit)
+        else:
+            lower, upper = -limit, limit
+        return _Point(u, u - np.minimum(np.maximum(wanted, lower), upper), limit, wanted < lower, wanted > upper)
+
+    def _size(self, here: _Point) -> float:
+        """The largest bound or reaction: what an error is small against."""
+        return float(max(here.limit.max(), np.abs(here.u).max()))
+
+    def _step(self, here: _Point) -> Array | None:
+        slope, held = self._slope, here.low | here.high
+        if held.any():
+            sign = 1.0 * here.low - here.high
+            if self._pushes:
+                sign[self._p.unilateral] = 0.0
+            at_bound = _identity(len(sign)) + (sign * (here.limit > 0))[:, None] * self._p.widening(here.u)
+            slope = np.where(held[:, None], at_bound, slope)
+        if self._p.dependent:
+            return np.asarray(np.linalg.lstsq(slope, -here.error, rcond=_SINGULAR)[0])
+        step, info = _dgesv(slope, -here.error)[2:]
+        return step if info == 0 and np.isfinite(step).all() else None
+
+    def _search(self, here: _Point, step: Array) -> _Point:
+        share, norm = 1.0, here.norm()
+        while True:
+            there = self._at(here.u + share * step)
+            if there.norm() <= (1 - 1e-4 * share) * norm or share < _SMALLEST_SHARE:
+                return there
+            share /= 2
+
+
+_identity = lru_cache(maxsize=16)(np.eye)
+
+
+def _lemke(p: Bounded) -> Array | None:
+    """A start from the linear complementarity problem of the same law; None if that has no solution either.
+
+    Its unknowns are u of unilateral constraints; both directions of friction and the multiplier σ that limits them
+    (2.24); and the positive part of each load, whose complement is the negative part.
+    """
+    pushes, rubs = np.flatnonzero(p.unilateral), np.flatnonzero(~p.unilateral)
+    a, f, k = len(pushes), len(rubs), len(p.loads)
+    expand = np.zeros((len(p.R), a + 3 * f + k))
+    expand[pushes, np.arange(a)] = 1.0
+    expand[rubs, a + np.arange(f)], expand[rubs, a + f + np.arange(f)] = 1.0, -1.0
+    slope, load = p.R @ expand, p.loads @ expand
+    both = np.hstack([np.zeros((f, a)), np.eye(f), np.eye(f), np.zeros((f, f + k))])
+    sigma = np.hstack([np.zeros((f, a + 2 * f)), np.eye(f), np.zeros((f, k))])
+    part = np.hstack([np.zeros((k, a + 3 * f)), np.eye(k)])
+    limit = (p.K @ expand + p.W @ (2 * part - load))[rubs]
+    M = np.vstack([slope[pushes], slope[rubs] + sigma, -slope[rubs] + sigma, limit - both, part - load])
+    q = np.concatenate(
+        [
+            p.rates[pushes],
+            p.rates[rubs],
+            -p.rates[rubs],
+            (p.constant - p.W @ p.loads_before)[rubs],
+            -p.loads_before,
+        ]
+    )
+    found = linear.solve(M, q)
+    return expand @ found.z if found.status is Status.SOLVED else None

@@ -1,0 +1,97 @@
+"""The law of impulses with bounds that depend on them: dry friction and unilateral constraints.
+
+Each reaction u_i acts along a rate r_i, and everything that it changes is affine in u (m reactions, l loads):
+
+    rates r = R u + r₀,      loads λ = Λ u + λ₀,      bounds L = max(0, K u + c + W|λ|), W ≥ 0.
+
+    friction:    −L_i ≤ u_i ≤ L_i,   u_i = −L_i where r_i > 0,   u_i = L_i where r_i < 0;
+    unilateral:  0 ≤ u_i ⟂ r_i ≥ 0.
+
+That is u = clip(u − ρ r, lower, upper) for any ρ > 0, one piecewise-linear equation a reaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.kernels.kernel import Array
+from spookid.stepping.complementarity.status import Mask, Status
+
+_SINGULAR = 1e-11
+"""Singular values below this share of the largest are zero."""
+_LOCKED = 1e-9
+"""Share of the largest R_ii that stands in for smaller ones: a reaction that cannot move its own rate."""
+
+STICKING = 0
+"""Mode of friction inside its bounds, at rate 0, and of a unilateral constraint that pushes."""
+FORWARD = 1
+"""Mode of friction that slips at a positive rate, at its lower bound −L."""
+BACKWARD = -1
+"""Mode of friction that slips at a negative rate, at its upper bound L."""
+OPEN = 2
+"""Mode of a unilateral constraint without reaction."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """The arrays of the problem."""
+
+    R: Array
+    """(m, m), positive diagonal: what a reaction does to its own rate."""
+    rates: Array
+    """r₀, (m,)."""
+    loads: Array
+    """Λ, (l, m)."""
+    loads_before: Array
+    """λ₀, (l,)."""
+    K: Array
+    """(m, m)."""
+    constant: Array
+    """c, (m,)."""
+    W: Array
+    """(m, l)."""
+    unilateral: Mask
+    """Mask of the reactions that only push, (m,)."""
+    dependent: bool = False
+    """True if R is singular, as when more joints rub than can move: the reactions then change as little as they can."""
+
+    def bound(self, u: Array) -> Array:
+        """L(u), (m,)."""
+        return np.maximum(self.K @ u + self.constant + self.W @ np.abs(self.loads @ u + self.loads_before), 0.0)
+
+    def widening(self, u: Array) -> Array:
+        """∂L/∂u where L > 0, (m, m)."""
+        load = self.loads @ u + self.loads_before
+        return self.K + (self.W * np.where(load < 0, -1.0, 1.0)) @ self.loads
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedSolution:
+    """What was found; only if ``status`` is SOLVED is it a solution."""
+
+    status: Status
+    u: Array
+    """(m,)."""
+    residual: float
+    """Largest error of u = clip(u − ρ r, lower, upper), ρ = 1/R_ii, in the unit of u."""
+    modes: NDArray[np.int_]
+    """STICKING, FORWARD, BACKWARD or OPEN for each reaction, (m,); at an edge that of sticking."""
+
+
+NOTHING = BoundedSolution(Status.SOLVED, np.zeros(0), 0.0, np.zeros(0, dtype=int))
+"""The solution of a problem without reactions."""
+
+
+def own_response(R: Array) -> Array:
+    """What each reaction does to its own rate, R_ii, (m,); never 0."""
+    own = np.abs(R.diagonal())
+    return np.asarray(np.maximum(own, _LOCKED * own.max() or 1.0))
+
+
+def is_dependent(R: Array) -> bool:
+    """True if R, scaled by its diagonal, is singular."""
+    own = np.sqrt(np.maximum(np.abs(R.diagonal()), np.finfo(float).tiny))
+    return bool(np.linalg.matrix_rank(R / own[:, None] / own, tol=_SINGULAR) < len(R))

@@ -1,0 +1,152 @@
+"""Dry friction in three forms of one law, for the inverse dynamics of any stepper.
+
+A hinge with bound L = μ Σ|λ_i| + h c feels the impulse Z L about its axis, |Z| ≤ 1. At the end of a step, with slip
+rate s₊, its ratio is z:
+
+    sticks, s₊ = 0, or slips, z = −sign s₊.
+
+With a width w that only sets the scale of slip, the law is the equation z = clip(z − s₊/w, −1, 1), or the two pairs
+0 ≤ σ ⟂ 1 + z ≥ 0 and 0 ≤ σ − s₊/w ⟂ 1 − z ≥ 0 with σ the slip's positive part over w (2.24, with D̄ = [Ḡ; −Ḡ] and no
+regularization: what sticks does not creep).
+
+In steps that know the slip s at their beginning, too, Z is that over the step: a hinge that turns rubs the other way
+until it does (``_over_step``), so that friction is of second order through every reversal. In others Z = z.
+
+- ``smooth``: Z is the mean of −tanh(s/w) from s to s₊ where both are known, and |λ| = √(λ² + δ²). A joint that should
+  stick creeps at a fraction of w.
+- ``exact``: z is unknown at every step, and the law holds as a hard row that is s = 0 or z = ∓1, or both at the corner
+  between them, whichever a solver finds to hold. (Eliminated instead, the clip stalls every descent method.)
+- ``mpcc``: z and σ are unknown at every step, and the pairs are left to a solver for complementarity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import casadi as ca
+import numpy as np
+
+from spookid.kernels.kernel import Array
+from spookid.mechanics.friction import coefficients, mean_sign, smooth_absolute, smooth_sign
+from spookid.mechanics.joints import ROWS, Hinge
+from spookid.mechanics.model import Model
+from spookid.stepping.impulses import Settings, Slips
+from spookid.transcription.factor import Box, Factor, Group
+
+_SWITCHING = 10.0
+"""Widths that weigh slips against ratios where a solver switches between sticking and slipping: too few take the noise
+of a slip that sticks for a slip."""
+
+Form = Literal["smooth", "exact", "mpcc"]
+
+
+@dataclass(frozen=True)
+class DryFriction:
+    """One of the forms; n_r hinges of the model have dry friction."""
+
+    form: Form = "smooth"
+
+    def unknowns(self, model: Model) -> int:
+        """Unknowns of each step: none, z, or (z, σ)."""
+        return {"smooth": 0, "exact": 1, "mpcc": 2}[self.form] * len(rubbing(model))
+
+    def start(self, model: Model, slips: Array, sharpness: float) -> Array:
+        """Unknowns (N, n) from relative slips s/w of all hinges, (N, n_j); below ``sharpness`` a hinge sticks."""
+        relative = slips[:, rubbing(model)]
+        parts = [-np.clip(relative / sharpness, -1.0, 1.0), np.maximum(relative, 0.0)]
+        return np.hstack(parts)[:, : self.unknowns(model)]
+
+    def bounds(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX) -> ca.SX:
+        """L = μ Σ|λ_i| + h c of every hinge, 0 where there is no dry friction, (n_j,) [N m s]."""
+        limits = ca.SX(len(model.joints), 1)
+        for j in rubbing(model):
+            load = multipliers[ROWS * j : ROWS * (j + 1)]
+            limits[j] = self._bound(model.joints[j], settings, slips.before[j], load)
+        return ca.densify(limits)
+
+    def ratios(self, model: Model, settings: Settings, slips: Slips, unknowns: ca.SX) -> ca.SX:
+        """Z of every hinge, 0 where there is no dry friction, (n_j,)."""
+        ratios = ca.SX(len(model.joints), 1)
+        for i, j in enumerate(rubbing(model)):
+            sides = [slip[j] for slip in slips.rubbing]
+            if self.form == "smooth":
+                ratios[j] = -_sign(sides, settings.slip_width[j])
+            else:
+                ratios[j] = _over_step(unknowns[i], sides, settings.turn_width[j])
+        return ca.densify(ratios)
+
+    def impulses(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
+        """Z L of every hinge, (n_j,) [N m s].
+
+        Args:
+            slips: slip rates of all hinges.
+            multipliers: constraint impulses λ, (5 n_j,), which load the friction.
+            unknowns: this step's unknowns of the law.
+        """
+        return self.ratios(model, settings, slips, unknowns) * self.bounds(model, settings, slips, multipliers)
+
+    def along(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
+        """The ratio over the step and that at its end, L and s₊/w of every hinge, (4 n_j,)."""
+        over = end = self.ratios(model, settings, slips, unknowns)
+        if self.form != "smooth":
+            end = ca.SX(len(model.joints), 1)
+            for i, j in enumerate(rubbing(model)):
+                end[j] = unknowns[i]
+        bounds = self.bounds(model, settings, slips, multipliers)
+        return ca.vertcat(over, ca.densify(end), bounds, slips.end / settings.slip_width)
+
+    def factors(
+        self, model: Model, settings: Settings, slips: Slips, unknowns: ca.SX, variables: dict[int, ca.SX]
+    ) -> list[Factor]:
+        """The law as hard rows or pairs between the slips and the unknowns of a step."""
+        hinges = rubbing(model)
+        if self.form == "smooth" or not hinges:
+            return []
+        names = tuple(model.joints[j].name for j in hinges)
+        scale = _SWITCHING if self.form == "exact" else 1.0
+        relative = ca.vertcat(*(slips.end[j] / (scale * settings.slip_width[j]) for j in hinges))
+        z, sigma = ca.vertsplit(unknowns, [0, len(hinges), unknowns.numel()])
+        data = ca.SX.sym("none", 0)
+        if self.form == "exact":
+            box = Box(ca.SX.sym("codes", len(hinges)), slack=-relative, value=z)
+            rows = tuple(f"{part} {name}" for part in ("stick", "slip") for name in names)
+            return [Factor("dry friction", Group.STATE, box.rows(), variables, data, rows, hard=True, box=box)]
+        pairs = ca.vertcat(sigma, sigma - relative, 1 + z, 1 - z)
+        parts = ("slip forwards", "slip backwards", "room below", "room above")
+        rows = tuple(f"{part} {name}" for part in parts for name in names)
+        return [Factor("dry friction", Group.STATE, pairs, variables, data, rows, hard=True, pairs=True)]
+
+    def _bound(self, joint: Hinge, settings: Settings, slip_before: ca.SX, multipliers: ca.SX) -> ca.SX:
+        """L of one hinge, with |λ| itself only where a solver can do with its edge."""
+        dry, coulomb = coefficients(joint, slip_before)
+        exact = self.form == "exact"
+        load = ca.sum1(ca.fabs(multipliers) if exact else smooth_absolute(multipliers, settings.impulse_width))
+        return dry * load + settings.step * coulomb
+
+
+def rubbing(model: Model) -> list[int]:
+    """Which hinges have dry friction."""
+    return [j for j, joint in enumerate(model.joints) if joint.rubs]
+
+
+def _over_step(end: ca.SX, slips: Sequence[ca.SX], width: ca.SX) -> ca.SX:
+    """Z of a step that ends with the ratio z: Z = z − (z + sign s) τ.
+
+    A hinge that turns from s to s₊ rubs the other way for the share τ = |s|/(|s| + |s₊|) of the step, which makes Z
+    the mean sign. What is slower than the width w stops where it is, Z = z: τ = s²/(s² + |s s₊| + w²), which is smooth
+    where s is zero. For any s the graph of Z over s₊ stays monotone, with its step at s₊ = 0.
+    """
+    if len(slips) == 1:
+        return end
+    (before, after), square = slips, width**2
+    forth, back = ca.fmax(before, 0), ca.fmax(-before, 0)
+    turned = forth**2 / (forth**2 + forth * ca.fmax(-after, 0) + square)
+    returned = back**2 / (back**2 + back * ca.fmax(after, 0) + square)
+    return end - (1 + end) * turned + (1 - end) * returned
+
+
+def _sign(slips: Sequence[ca.SX], width: ca.SX) -> ca.SX:
+    """Of one slip, or the mean between two."""
+    return smooth_sign(slips[0], width) if len(slips) == 1 else mean_sign(slips[0], slips[1], width)

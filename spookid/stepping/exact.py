@@ -1,0 +1,191 @@
+"""Forward simulation with friction that sticks: equations linearized, their reactions found as bounded impulses.
+
+At each iterate the equations F(y, u) = 0 of an ``ExactStep`` give y as an affine function of the reactions u; rates,
+bounds and loads follow, and ``complementarity.bounded`` finds u. SPOOK's equations are linear in (y, u), but for drag;
+the variational ones take a few rounds. Of several solutions the first round takes the one nearest the last reactions,
+and the others stay with it. The equations' matrix, the bilateral part of the mixed complementarity problem, is
+factorized as LDLᵀ with 1x1 and 2x2 pivots (Bunch and Kaufman) where it is symmetric, as in SPOOK, else as LU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
+
+from spookid.kernels.kernel import Array, contiguous
+from spookid.stepping.complementarity import bounded
+from spookid.stepping.complementarity.law import NOTHING, Bounded, BoundedSolution, is_dependent
+from spookid.stepping.complementarity.status import Status
+from spookid.stepping.reactions import ExactStep
+from spookid.stepping.redundancy import has_redundant_rows, smallest
+from spookid.transcription.factor import Constant
+
+_TOLERANCE = 1e-12
+"""A step is solved when a correction of the velocities is below this share of the largest."""
+_ROUNDING = 1e-3
+"""Corrections of up to a thousand times the tolerance may be rounding."""
+_MOST_ROUNDS = 60
+_dgesv, _dsysv = get_lapack_funcs(("gesv", "sysv"), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """One step that was solved."""
+
+    x_next: Array
+    """(ambient,)."""
+    unknowns: Array
+    """(y, u), (n + m,)."""
+    modes: NDArray[np.int_]
+    """Mode of each reaction, (m,), as in ``complementarity.bounded``."""
+    residual: float
+    """Largest error of a reaction against its law, in its unit [N m s or N s]."""
+
+
+class ExactStepper:
+    """Solves one step at a time, in buffers that are bound once.
+
+    Args:
+        step: the equations and laws.
+        constants: a number for every symbol in them.
+    """
+
+    def __init__(self, step: ExactStep, constants: Iterable[Constant]) -> None:
+        constants = list(constants)
+        self._n, self._m, self._l = step.unknowns.numel(), step.reactions.numel(), step.loads.numel()
+        self._velocities = step.x_next.numel() * 6 // 13
+        self._factorize = _dsysv if step.symmetric else _dgesv
+        self._unilateral = np.array(step.unilateral, dtype=bool)
+        both = ca.vertcat(step.unknowns, step.reactions)
+        rows = ca.vertcat(step.equations, step.rates, step.constant, step.loads)
+        outputs = [ca.densify(e) for e in (rows, ca.jacobian(rows, both), step.weights)]
+        symbols = ca.vertcat(*(c.symbol for c in constants))
+        function = ca.Function("exact_step", [step.x, step.u, both, symbols], outputs, {"cse": True})
+        self._inputs = [contiguous(np.zeros(s.numel())) for s in (step.x, step.u, both)]
+        self._constants = contiguous([c.value for c in constants])
+        self._outputs = [np.zeros(e.shape[::-1]) for e in outputs]
+        self._run = _bound(function, [*self._inputs, self._constants], self._outputs)
+        self._next = np.zeros(step.x_next.numel())
+        last = ca.Function("x_next", [step.x, step.u, both, symbols], [ca.densify(step.x_next)])
+        self._move = _bound(last, [*self._inputs, self._constants], [self._next])
+        self._redundant: bool | None = None
+        """True if the joints' rows depend on one another, found out at the first step."""
+        self._dependent: bool | None = None
+        """True if the reactions' rates depend on one another, found out at the first step."""
+
+    def guess(self, x: Array) -> Array:
+        """Unknowns to start from: the velocities of ``x``, no multipliers and no reactions."""
+        unknowns = np.zeros(self._n + self._m)
+        unknowns[: self._velocities] = x[len(x) - self._velocities :]
+        return unknowns
+
+    def with_constants(self, values: Array) -> None:
+        """Put other numbers in the place of the constants, in their order."""
+        self._constants[:] = values
+
+    def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
+        """Next state and the unknowns that belong to it, from a guess of the unknowns.
+
+        Raises:
+            ArithmeticError: if there is no solution or it is not found; its argument is the residual left.
+        """
+        solved = self.solve(x, u, unknowns)
+        return solved.x_next, solved.unknowns
+
+    def solve(self, x: Array, u: Array, unknowns: Array) -> Solved:
+        """The step from ``x`` with inputs ``u``, from a guess of (y, u); see ``step``."""
+        self._inputs[0][:], self._inputs[1][:] = x, u
+        last = residual = np.inf
+        for repeated in range(_MOST_ROUNDS):
+            self._inputs[2][:] = unknowns
+            self._run()
+            change, laws = self._change(unknowns[self._n :], bounded.follow if repeated else bounded.solve)
+            residual = laws.residual
+            if laws.status is not Status.SOLVED or not np.all(np.isfinite(change)):
+                break
+            length = float(np.max(np.abs(change), initial=0.0))
+            # Corrections that no longer shrink are rounding: positions have few digits left for h v.
+            done = self._small(change, unknowns)
+            done = done or (length > last / 2 and self._small(_ROUNDING * change, unknowns))
+            last, unknowns = length, unknowns + change
+            if done:
+                self._inputs[2][:] = unknowns
+                self._move()
+                return Solved(self._next.copy(), unknowns, laws.modes, residual)
+        raise ArithmeticError(residual if residual > 0 else float(np.max(np.abs(self._outputs[0][0, : self._n]))))
+
+    def _change(self, u: Array, solve: Callable[[Bounded, Array], BoundedSolution]) -> tuple[Array, BoundedSolution]:
+        """Change of (y, u) that solves the linearized equations and the laws."""
+        n, m = self._n, self._m
+        values, slopes, weights = self._outputs[0][0], self._outputs[1].T, self._outputs[2].T
+        # y changes by ``free`` and by ``follow`` times the change of u.
+        solution = self._eliminate(slopes[:n, :n], np.column_stack([values[:n], slopes[:n, n:]]))
+        free, follow = -solution[:, 0], -solution[:, 1:]
+        if not m:
+            return free, NOTHING
+        slope = slopes[n:, n:] + slopes[n:, :n] @ follow
+        start = values[n:] + slopes[n:, :n] @ free - slope @ u
+        if self._dependent is None:
+            self._dependent = is_dependent(slope[:m])
+        problem = Bounded(
+            R=slope[:m],
+            rates=start[:m],
+            K=slope[m : 2 * m],
+            constant=start[m : 2 * m],
+            loads=slope[2 * m :],
+            loads_before=start[2 * m :],
+            W=weights,
+            unilateral=self._unilateral,
+            dependent=self._dependent,
+        )
+        found = solve(problem, u)
+        moved = found.u - u
+        return np.concatenate([free + follow @ moved, moved]), found
+
+    def _eliminate(self, A: Array, right: Array) -> Array:
+        """A⁻¹ right; the smallest solution where redundant constraints leave their impulses undetermined.
+
+        Raises:
+            ArithmeticError: if anything is not finite.
+        """
+        if self._redundant is None:
+            self._redundant = has_redundant_rows(A, self._velocities)
+        found = smallest(A, right) if self._redundant else self._factorize(A, right)[2]
+        if not np.isfinite(found).all():
+            raise ArithmeticError(float("nan"))
+        return np.asarray(found)
+
+    def _small(self, change: Array, unknowns: Array) -> bool:
+        """True if a change is at the rounding of positions in velocities, and at a harmless size in impulses."""
+        n = self._velocities
+        speed, impulse = (np.max(np.abs(part), initial=0.0) for part in (unknowns[:n], unknowns[n:]))
+        steady = np.max(np.abs(change[:n]), initial=0.0) <= _TOLERANCE * (0.1 + speed)
+        return bool(steady and np.max(np.abs(change[n:]), initial=0.0) <= 100 * _TOLERANCE * (1e-3 + impulse))
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """Keeps the buffer alive as long as the call."""
+
+    buffer: ca.FunctionBuffer
+    run: Callable[[], None]
+
+    def __call__(self) -> None:
+        self.run()
+
+
+def _bound(function: ca.Function, inputs: list[Array], outputs: list[Array]) -> _Call:
+    """A call of ``function`` on these very buffers."""
+    buffer, run = function.buffer()
+    for i, array in enumerate(inputs):
+        if array.size:
+            buffer.set_arg(i, array.data)
+    for i, array in enumerate(outputs):
+        if array.size:
+            buffer.set_res(i, array.data)
+    return _Call(buffer, run)

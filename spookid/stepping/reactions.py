@@ -1,0 +1,131 @@
+"""A step with friction that sticks and constraints that only push, as equations and bounded reactions (2.21, 2.24).
+
+The reactions of a step are impulses u along rows B of the velocities: for each hinge with dry friction its slip row Ḡ,
+for each limit of a hinge ±Ḡ, for each contact the rows of its gap and of its two tangents. The equations of motion hold
+
+    F(x, y, u) = 0,      y = (v₊, λ),
+
+with the term −Bᵀu, and each reaction obeys a law of its rate r(x, y, u) and of its bound L = c + W|λ|:
+
+    friction     u = −L sign(r), |u| ≤ L where r = 0; r = B v₊: what sticks does not creep (Σ_t = 0);
+    push         0 ≤ u ⟂ r ≥ 0.
+
+Friction acts at the slip v₊ in every stepper, so that a joint that stops stands still from the next step on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi as ca
+
+from spookid.mechanics.contact import Contact
+from spookid.mechanics.friction import coefficients
+from spookid.mechanics.joints import ROWS, Hinge
+from spookid.mechanics.manifold import jacobian
+from spookid.mechanics.model import Mechanics, Model
+from spookid.parameter import is_constant
+from spookid.stepping.impulses import Settings
+
+
+@dataclass(frozen=True, eq=False)
+class ExactStep:
+    """One step with m reactions u beside its n unknowns y; then x_next(x, y); x = (q, v)."""
+
+    x: ca.SX
+    u: ca.SX
+    """Inputs of the step, as for ``ForwardStep``."""
+    unknowns: ca.SX
+    """y = (v₊, λ), (n,)."""
+    reactions: ca.SX
+    """(m,)."""
+    equations: ca.SX
+    """F, (n,)."""
+    rates: ca.SX
+    """r, (m,): slip rates of friction, and the rows that are not negative of what pushes."""
+    constant: ca.SX
+    """c, (m,) [N m s or N s]; 0 for what pushes."""
+    weights: ca.SX
+    """W, (m, l)."""
+    loads: ca.SX
+    """λ of hinges whose dry friction depends on it, (l,)."""
+    unilateral: tuple[bool, ...]
+    """True for each reaction that only pushes."""
+    x_next: ca.SX
+    symmetric: bool
+    """True if ∂F/∂y, the matrix of the bilateral part, is symmetric (and indefinite)."""
+
+
+class Reactions:
+    """The reactions of a model at one configuration.
+
+    Args:
+        at: mechanics at ``q``, the symbol of the configuration (7 n_b,).
+    """
+
+    def __init__(self, model: Model, settings: Settings, at: Mechanics, q: ca.SX) -> None:
+        self.model, self._settings, self._q = model, settings, q
+        self.rubbing = [joint for joint in model.joints if joint.rubs]
+        self._limited = [joint for joint in model.joints if joint.limits is not None]
+        slips = [at.slip[model.joints.index(joint), :] for joint in self.rubbing]
+        ends = [sign * at.slip[model.joints.index(joint), :] for joint in self._limited for sign in (1, -1)]
+        touching = [jacobian(model.contact(contact, q), q, model.configuration) for contact in model.contacts]
+        self.directions = ca.vertcat(ca.SX(0, 6 * len(model.bodies)), *slips, *ends, *touching)
+        """B, (m, 6 n_b)."""
+        self.symbol = ca.SX.sym("reaction", self.directions.shape[0])
+        self.unilateral = (
+            *(False for _ in slips),
+            *(True for _ in ends),
+            *(row == 0 for _ in touching for row in range(3)),
+        )
+        self._pushing = [i for i, pushes in enumerate(self.unilateral) if pushes]
+
+    def gaps(self, q: ca.SX) -> ca.SX:
+        """What must not be negative, at any expression of the configuration: both ends of limits, gaps of contacts."""
+        gaps = []
+        for joint in self._limited:
+            angle = self.model.hinge(joint, q, ca.SX(6 * len(self.model.bodies), 1)).angle
+            lower, upper = ca.vertsplit(joint.limits)
+            away = angle - (lower + upper) / 2
+            away = ca.atan2(ca.sin(away), ca.cos(away))
+            gaps += [(upper - lower) / 2 + away, (upper - lower) / 2 - away]
+        gaps += [self.model.contact(contact, q)[0] for contact in self.model.contacts]
+        return ca.vertcat(ca.SX(0, 1), *gaps)
+
+    def regularized(self, v: ca.SX, v_next: ca.SX) -> ca.SX:
+        """Rows of what pushes in SPOOK: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21)."""
+        h = self._settings.step
+        soft: list[Hinge | Contact] = [*(joint for joint in self._limited for _ in range(2)), *self.model.contacts]
+        relaxation = ca.vertcat(ca.SX(0, 1), *(1 / (1 + 4 * thing.damping / h) for thing in soft))
+        compliance = ca.vertcat(ca.SX(0, 1), *(thing.compliance[thing.compliance.numel() - 1] for thing in soft))
+        C = ca.vertcat(ca.SX(0, v.numel()), *(self.directions[i, :] for i in self._pushing))
+        pushes = ca.vertcat(ca.SX(0, 1), *(self.symbol[i] for i in self._pushing))
+        sigma = 4 / h**2 * compliance * relaxation
+        gap = 4 / h * relaxation * self.gaps(self._q)
+        return C @ v_next + sigma * pushes + gap - relaxation * (C @ v)
+
+    def rates(self, v_next: ca.SX, pushing: ca.SX) -> ca.SX:
+        """r, (m,): slip rates B v₊ of friction, ``pushing`` of what pushes."""
+        rates = ca.vertsplit(ca.densify(self.directions @ v_next))
+        for i, row in zip(self._pushing, ca.vertsplit(pushing), strict=True):
+            rates[i] = row
+        return ca.vertcat(ca.SX(0, 1), *rates)
+
+    def bounds(self, slip_before: ca.SX, multipliers: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
+        """c (m,), W (m, l) and the loads (l,) of L = c + W|λ|: μ Σ|λ_i| + h c of hinges, μ u_n of contacts."""
+        m = self.symbol.numel()
+        constant, rows, loads = ca.SX(m, 1), [], []
+        for i, joint in enumerate(self.rubbing):
+            j = self.model.joints.index(joint)
+            dry, coulomb = coefficients(joint, slip_before[j])
+            constant[i] = self._settings.step * coulomb
+            if not (is_constant(dry) and float(dry) == 0):
+                rows.append((i, dry))
+                loads.append(multipliers[ROWS * j : ROWS * (j + 1)])
+        for k, contact in enumerate(self.model.contacts):
+            normal = m - 3 * len(self.model.contacts) + 3 * k
+            constant[normal + 1 : normal + 3] = contact.friction * self.symbol[normal]
+        weights = ca.SX(m, ROWS * len(rows))
+        for k, (i, dry) in enumerate(rows):
+            weights[i, ROWS * k : ROWS * (k + 1)] = dry
+        return ca.densify(constant), weights, ca.vertcat(ca.SX(0, 1), *loads)

@@ -1,0 +1,173 @@
+"""Forward simulation: a stepper's equations solved step after step by a damped Newton method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import casadi as ca
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from spookid.kernels.kernel import Array, contiguous
+from spookid.stepping.impulses import ForwardStep
+from spookid.stepping.redundancy import has_redundant_rows, smallest
+from spookid.transcription.factor import Constant
+
+Progress = Callable[[Iterable[int]], Iterable[int]]
+"""Wraps the iteration over the steps, as a progress bar does."""
+
+_TOLERANCE = 1e-12
+"""A step is solved when a Newton correction of the velocities is below this share of the largest."""
+_ROUNDING = 1e-3
+"""Corrections of up to a thousand times the tolerance may be rounding."""
+_MAX_NEWTON = 60
+_SMALLEST_SHARE = 1e-10
+_dgesv = get_lapack_funcs("gesv", dtype=np.float64)
+
+
+class StepFailedError(ArithmeticError):
+    """A step has no solution that Newton's method finds; ``states`` holds the motion up to it."""
+
+    def __init__(self, step: int, residual: float, states: Array) -> None:
+        super().__init__(f"step {step} was not solved: the residual stands at {residual:.3g} N s")
+        self.step, self.residual, self.states = step, residual, states
+
+
+@dataclass(frozen=True, eq=False)
+class _Evaluation:
+    equations: Array
+    """(n,)."""
+    jacobian: Array
+    """(n, n)."""
+    x_next: Array
+    """(ambient,)."""
+
+
+class Stepper:
+    """Solves one step at a time, in buffers that are bound once.
+
+    Args:
+        step: the equations.
+        constants: a number for every symbol in them.
+    """
+
+    def __init__(self, step: ForwardStep, constants: Iterable[Constant]) -> None:
+        constants = list(constants)
+        symbols = ca.vertcat(*(c.symbol for c in constants))
+        jacobian = ca.jacobian(step.equations, step.unknowns)
+        outputs = [ca.densify(e) for e in (step.equations, jacobian, step.x_next)]
+        function = ca.Function("step", [step.x, step.u, step.unknowns, symbols], outputs, {"cse": True})
+        self._inputs = [contiguous(np.zeros(s.numel())) for s in (step.x, step.u, step.unknowns)]
+        self._constants = contiguous([c.value for c in constants])
+        self._outputs = [np.zeros(e.shape[::-1]) for e in outputs]
+        self._buffer, self._run = function.buffer()
+        for i, array in enumerate([*self._inputs, self._constants]):
+            if array.size:
+                self._buffer.set_arg(i, array.data)
+        for i, array in enumerate(self._outputs):
+            self._buffer.set_res(i, array.data)
+        self._redundant: bool | None = None
+        """True if the joints' rows depend on one another, found out at the first step."""
+        self._velocities = step.x_next.numel() * 6 // 13
+
+    def with_constants(self, values: Array) -> None:
+        """Go on with other numbers for the symbols, in the same order."""
+        self._constants[:] = values
+
+    def guess(self, x: Array) -> Array:
+        """Unknowns to start from: the velocities of ``x``, no multipliers."""
+        unknowns = np.zeros_like(self._inputs[2])
+        unknowns[: self._velocities] = x[len(x) - self._velocities :]
+        return unknowns
+
+    def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
+        """Next state and the unknowns that belong to it, from a guess of the unknowns.
+
+        Raises:
+            ArithmeticError: if Newton's method does not get there; its argument is the residual left.
+        """
+        self._inputs[0][:], self._inputs[1][:] = x, u
+        here, last = self._evaluate(unknowns), np.inf
+        for _ in range(_MAX_NEWTON):
+            delta = self._newton(here)
+            if delta is None:
+                break
+            length = float(np.max(np.abs(delta), initial=0.0))
+            # Corrections that no longer shrink are rounding: positions have few digits left for h v.
+            rounding = length > last / 2 and self._small(_ROUNDING * delta, unknowns)
+            last = length
+            if rounding or self._small(delta, unknowns):
+                unknowns = unknowns + delta
+                x_next = self._evaluate(unknowns).x_next
+                if np.all(np.isfinite(x_next)):
+                    return x_next, unknowns
+                break
+            found = self._search(here, unknowns, delta)
+            if found is None:
+                break
+            unknowns, here = found
+        raise ArithmeticError(float(np.max(np.abs(here.equations), initial=0.0)))
+
+    def _newton(self, here: _Evaluation) -> Array | None:
+        """The Newton step; the smallest one where redundant constraints leave their impulses undetermined."""
+        if not (np.all(np.isfinite(here.equations)) and np.all(np.isfinite(here.jacobian))):
+            return None
+        if self._redundant is None:
+            self._redundant = has_redundant_rows(here.jacobian, self._velocities)
+        if self._redundant:
+            return smallest(here.jacobian, -here.equations)
+        return np.asarray(_dgesv(here.jacobian, -here.equations)[2])
+
+    def _search(self, here: _Evaluation, unknowns: Array, delta: Array) -> tuple[Array, _Evaluation] | None:
+        """Backtracking on the norm of the equations: smooth friction turns sharply where a joint comes to rest."""
+        norm, share = np.linalg.norm(here.equations), 1.0
+        while share > _SMALLEST_SHARE:
+            there = self._evaluate(unknowns + share * delta)
+            small = self._small(_ROUNDING * share * delta, unknowns)
+            if small or np.linalg.norm(there.equations) <= (1 - 1e-4 * share) * norm:
+                return unknowns + share * delta, there
+            share /= 2
+        return None
+
+    def _small(self, delta: Array, unknowns: Array) -> bool:
+        """True if a correction is at the rounding of positions in velocities, and at a harmless size in impulses."""
+        n = self._velocities
+        speed, impulse = (np.max(np.abs(part), initial=0.0) for part in (unknowns[:n], unknowns[n:]))
+        steady = np.max(np.abs(delta[:n]), initial=0.0) <= _TOLERANCE * (0.1 + speed)
+        return bool(steady and np.max(np.abs(delta[n:]), initial=0.0) <= 100 * _TOLERANCE * (1e-3 + impulse))
+
+    def _evaluate(self, unknowns: Array) -> _Evaluation:
+        self._inputs[2][:] = unknowns
+        self._run()
+        equations, jacobian, x_next = self._outputs
+        return _Evaluation(equations[0].copy(), jacobian.T.copy(), x_next[0].copy())
+
+
+class Steps(Protocol):
+    """What advances a state by one step."""
+
+    def guess(self, x: Array) -> Array:
+        """Unknowns to start from."""
+
+    def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
+        """Next state and its unknowns from a guess of them; raises ArithmeticError with the residual left."""
+
+
+def march(stepper: Steps, start: Array, inputs: Array, progress: Progress | None = None) -> Array:
+    """States (N, ambient) from ``start`` (ambient,) with the inputs of each step, (N − 1, n_u).
+
+    Raises:
+        StepFailedError: naming the step that was not solved.
+    """
+    states = np.empty((len(inputs) + 1, len(start)))
+    states[0] = start
+    unknowns = stepper.guess(start)
+    steps = range(len(inputs))
+    for k in progress(steps) if progress is not None else steps:
+        try:
+            states[k + 1], unknowns = stepper.step(states[k], inputs[k], unknowns)
+        except ArithmeticError as error:
+            raise StepFailedError(k + 1, error.args[0], states[: k + 1]) from None
+    return states

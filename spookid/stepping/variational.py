@@ -1,0 +1,293 @@
+"""A variational step of second order in positions alone, with rigid joints.
+
+With v = (q_k ⊟ q_{k−1})/h and v₊ = (q_{k+1} ⊟ q_k)/h, by the exact logarithm, the step at t_k is
+
+    M (v₊ − v) = Gᵀλ + Ḡᵀτ + h (f + f_g)(q_k, (v + v₊)/2),        g(q_k) = 0 at every k.
+
+Derivation. The discrete Lagrangian L_d(q_k, q_{k+1}) = h T((q_{k+1} ⊟ q_k)/h) − (h/2)(U(q_k) + U(q_{k+1})) gives, with
+respect to translations, M(v₊ − v) = −h ∂U + Gᵀλ; for rotations the momentum Jω is carried from one body frame to the
+next, and the change of frame over a step of angle hω contributes −h ω × Jω up to terms of third order. Taken at the
+midpoint velocity v̄ = (v + v₊)/2, that term does no work on v̄: for a free body ½ω₊ᵀJω₊ − ½ωᵀJω = ω̄ᵀJ(ω₊ − ω) = 0,
+kinetic energy is kept exactly. Dissipation at v̄ makes the step symmetric in time, hence of second order; the small-
+angle difference (3.24) in the place of the logarithm would leave an error of (hω)²/6 in every velocity.
+
+Dry friction is the mean over all velocities between v and v₊, symmetric like the rest, so that the order is two through
+every reversal of a joint too, however sharp it is (``dry_friction``). A simulation with friction that sticks has it
+follow the velocity v₊ at the end of the step, an error of first order that its own substeps take away.
+
+Constraints hold at every step and not through a spring, so that the step has no constraint dynamics of its own: the row
+g + ελ/h = 0 would be an explicit spring, unstable for small ε. Compliance and damping of joints are ignored.
+
+A velocity of a state x_k = (q_k, v_k) is that at t_k. The first forward step has only the half interval from t_0: it
+adds half the impulse of a step around t_0 from 2 v_0 − v_½, M (v_½ − v_0) = Gᵀλ + Ḡᵀτ/2 + (h/2)(f + f_g)(q_0, v_0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import casadi as ca
+import numpy as np
+
+from spookid.kernels.kernel import Array
+from spookid.mechanics.joints import ROWS
+from spookid.mechanics.kinematics import central
+from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.model import Mechanics, Model, constraint_labels, row_labels
+from spookid.parameter import is_constant
+from spookid.stepping.dry_friction import DryFriction
+from spookid.stepping.impulses import (
+    ForwardStep,
+    Settings,
+    Slips,
+    StepFunction,
+    along_axes,
+    disturbance,
+    random_symbol,
+)
+from spookid.stepping.reactions import ExactStep, Reactions
+from spookid.transcription.factor import Factor, Group
+
+
+@dataclass(frozen=True)
+class Variational:
+    """Positions at each step and the multipliers of rigid joints as unknowns."""
+
+    name = "variational"
+    order: ClassVar[int] = 2
+    """Errors of a motion fall with this power of h."""
+
+    law: DryFriction = field(default=DryFriction(), repr=False)
+    """Form of dry friction; ``Problem.friction`` sets it."""
+
+    def check_weight(self, state_weight: float, what: str) -> None:
+        """Any state weight will do: an infinite one makes the dynamics hard rows."""
+
+    def check_model(self, model: Model) -> None:
+        """Any model will do."""
+
+    def notices(self, model: Model) -> list[str]:
+        """Which joints are not as compliant as declared."""
+        soft = [
+            joint.name
+            for joint in model.joints
+            if any(not is_constant(e) or float(e) != 0 for e in ca.vertsplit(joint.compliance))
+        ]
+        if not soft:
+            return []
+        return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]
+
+    def manifold(self, model: Model) -> Manifold:
+        """The unknowns of a step: q, λ and those of the friction law."""
+        flat = ROWS * len(model.joints) + self.law.unknowns(model)
+        return Manifold((*model.configuration.parts, *((("flat", flat),) if flat else ())))
+
+    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
+        """The unknowns that a state at one step is made of, by offset, and that state's q and v.
+
+        With ``rates`` v is the mean of both sides, over three steps; without, one step is enough and v is 0.
+        """
+        n, ambient = model.configuration.ambient, self.manifold(model).ambient
+        here = ca.SX.sym("x", ambient)
+        if not rates:
+            return {0: here}, here[:n], ca.SX(model.configuration.tangent, 1)
+        before, after = ca.SX.sym("x_before", ambient), ca.SX.sym("x_after", ambient)
+        sides = [model.configuration.difference(a[:n], b[:n]) for a, b in ((here, before), (after, here))]
+        return {0: before, 1: here, 2: after}, here[:n], (sides[0] + sides[1]) / (2 * settings.step)
+
+    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
+        """q (7 n_b,) of the unknowns of one step."""
+        return x[: model.configuration.ambient]
+
+    def start(self, model: Model, states: Array, angles: Array, friction: Array) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles of all hinges, (N, n_j), and the
+        unknowns of the friction law, (N, n)."""
+        multipliers = np.zeros((len(states), ROWS * len(model.joints)))
+        return np.hstack([states[:, : model.configuration.ambient], multipliers, friction])
+
+    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
+        """States x = (q, v), (N, 13 n_b), from poses q: v_k is the mean of both sides, extrapolated at the ends."""
+        return np.hstack([poses, central(poses, step)])
+
+    def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
+        """Unknowns (N, ambient) of which every other one belongs to the same motion in steps of 2h, but for
+        multipliers, which solvers fit at every point."""
+        return unknowns
+
+    def inputs(self, held: Array, mean: Array, late: Array) -> Array:
+        """Data of the impulse factor, (N − 2, n_u): the mean input over the interval around t_1 … t_{N−2}."""
+        return (held[:-2] + held[1:-1]) / 2
+
+    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
+        """The impulse residual at each inner step, hard if ``hard``, and the rows g(q_k) = 0 at every step."""
+        step = _Inner(model, settings, self.law, self.manifold(model))
+        impulse = _impulse(model, settings, step.at, step.sides, step.multipliers, step.friction, step.u)
+        weight, m = 1 if hard else ca.sqrt(settings.weight), model.configuration.tangent
+        factors = [
+            Factor(
+                "impulse",
+                Group.STATE,
+                weight * impulse,
+                step.variables,
+                step.u,
+                row_labels(model, "Δp"),
+                hard=hard,
+                private=(1, range(m, m + ROWS * len(model.joints))) if model.joints else None,
+            )
+        ]
+        if model.joints:
+            rows, none = constraint_labels(model), ca.SX.sym("none", 0)
+            factors.append(Factor("joints", Group.STATE, step.at.violation, {0: step.here}, none, rows, hard=True))
+        return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
+
+    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
+        """λ of the step at t_k, an unknown."""
+        x, n = ca.SX.sym("x", self.manifold(model).ambient), model.configuration.ambient
+        return StepFunction({0: x}, ca.SX.sym("none", 0), x[n : n + ROWS * len(model.joints)])
+
+    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
+        """What ``DryFriction.along`` gives of every hinge in the step around t_k, (4 n_j,)."""
+        step = _Inner(model, settings, self.law, self.manifold(model))
+        value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
+        return StepFunction(step.variables, ca.SX.sym("none", 0), value)
+
+    def forward(self, model: Model, settings: Settings, random: bool = False) -> ForwardStep:
+        """The step as equations in (v₊, λ) from x = (q, v), v of the interval before.
+
+        Behind the signals stands the share of the interval: 1, and ½ in the first step; then random impulses, if any.
+        """
+        impulses = random_symbol(model, random)
+        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
+        q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
+        v_next = ca.SX.sym("v_next", model.configuration.tangent)
+        multipliers = ca.SX.sym("lambda", ROWS * len(model.joints))
+        q_next = model.configuration.retract(q, settings.step * v_next)
+        share = replace(settings, step=u[-1] * settings.step)
+        at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
+        friction = DryFriction().impulses(model, share, _slips(at, sides), multipliers, ca.SX(0, 1))
+        impulse = _impulse(model, share, at, sides, multipliers, friction, u[:-1])
+        impulse -= disturbance(model, at, impulses)
+        return ForwardStep(
+            x=x,
+            u=ca.vertcat(u, impulses),
+            unknowns=ca.vertcat(v_next, multipliers),
+            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
+            x_next=ca.vertcat(q_next, v_next),
+        )
+
+    def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
+        """The step as equations in (v₊, λ) with reactions; inputs as for ``forward``.
+
+        What pushes is rigid like the joints: gaps are not negative at q_{k+1}. Friction acts at v₊, not at the
+        midpoint: a midpoint that sticks, v₊ = −v, would rattle on without end.
+        """
+        impulses = random_symbol(model, random)
+        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
+        q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
+        v_next = ca.SX.sym("v_next", model.configuration.tangent)
+        multipliers = ca.SX.sym("lambda", ROWS * len(model.joints))
+        q_next = model.configuration.retract(q, settings.step * v_next)
+        share = replace(settings, step=u[-1] * settings.step)
+        at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
+        reactions = Reactions(model, share, at, q)
+        impulse = _impulse(model, share, at, sides, multipliers, ca.SX(len(model.joints), 1), u[:-1])
+        impulse -= reactions.directions.T @ reactions.symbol + disturbance(model, at, impulses)
+        constant, weights, loads = reactions.bounds(_slips(at, sides).before, multipliers)
+        return ExactStep(
+            x=x,
+            u=ca.vertcat(u, impulses),
+            unknowns=ca.vertcat(v_next, multipliers),
+            reactions=reactions.symbol,
+            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
+            rates=reactions.rates(v_next, reactions.gaps(q_next) / settings.step),
+            constant=constant,
+            weights=weights,
+            loads=loads,
+            unilateral=reactions.unilateral,
+            x_next=ca.vertcat(q_next, v_next),
+            # Joints hold at q₊ and push at q, and the gyroscopic impulse follows the midpoint velocity.
+            symmetric=False,
+        )
+
+    def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
+        """Inputs of the forward steps, (N − 1, n_u + 1), weighted by a hat over [t_{k−1}, t_{k+1}].
+
+        Args:
+            mean, late: means over each step, and means with a weight that rises from 0 to 1 over it, (N − 1, n_u).
+        """
+        means = np.vstack([2 * (mean - late)[:1], late[:-1] + (mean - late)[1:]])
+        share = np.ones((len(means), 1))
+        share[0] = 0.5
+        return np.hstack([means, share])
+
+    def recorded(self, model: Model, marched: Array, step: float) -> Array:
+        """States at t_k from those of the march, whose velocities belong to the interval before."""
+        if len(marched) < 3:
+            return marched
+        states = marched.copy()
+        v = marched[:, model.configuration.ambient :]
+        states[1:-1, model.configuration.ambient :] = (v[1:-1] + v[2:]) / 2
+        states[-1, model.configuration.ambient :] = 1.5 * v[-1] - 0.5 * v[-2]
+        return states
+
+
+class _Inner:
+    """The symbols of one step around t_k, from the unknowns at three steps."""
+
+    def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
+        before, self.here, after = (ca.SX.sym(name, manifold.ambient) for name in ("x_before", "x", "x_after"))
+        self.variables = {0: before, 1: self.here, 2: after}
+        self.u = ca.SX.sym("u", len(model.signals))
+        n = model.configuration.ambient
+        q, self.multipliers, self.extra = ca.vertsplit(
+            self.here, [0, n, n + ROWS * len(model.joints), manifold.ambient]
+        )
+        self.v = model.configuration.difference(q, before[:n]) / settings.step
+        self.v_next = model.configuration.difference(after[:n], q) / settings.step
+        self.at = model.mechanics(q)
+        self.sides = _Sides(self.v, self.v_next, self.v_next - self.v)
+        self.slips = _slips(self.at, self.sides)
+        self.friction = law.impulses(model, settings, self.slips, self.multipliers, self.extra)
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Velocities on both sides of t_k, (6 n_b,)."""
+
+    before: ca.SX
+    after: ca.SX
+    change: ca.SX
+    """By which the impulse changes the velocity: half of their difference where the motion starts at t_k."""
+
+    @classmethod
+    def of(cls, v: ca.SX, v_next: ca.SX, share: ca.SX) -> _Sides:
+        """Of a forward step from v: the velocity before t_k or, with a share of ½, that at t_k, around which both sides
+        lie alike."""
+        return cls(v_next - (3 - 2 * share) * (v_next - v), v_next, v_next - v)
+
+    @property
+    def middle(self) -> ca.SX:
+        """The velocity at t_k."""
+        return (self.before + self.after) / 2
+
+
+def _slips(at: Mechanics, sides: _Sides) -> Slips:
+    """Slip rates at the midpoint velocity."""
+    middle, both = at.slip @ sides.middle, (at.slip @ sides.before, at.slip @ sides.after)
+    return Slips(now=middle, end=both[1], before=middle, change=at.slip @ sides.change, rubbing=both)
+
+
+def _impulse(
+    model: Model,
+    settings: Settings,
+    at: Mechanics,
+    sides: _Sides,
+    multipliers: ca.SX,
+    friction: ca.SX,
+    u: ca.SX,
+) -> ca.SX:
+    """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
+    along = along_axes(model, settings, at.angle, _slips(at, sides), friction, u)
+    force = at.force + at.gyroscopic(sides.middle)
+    return at.mass @ sides.change - at.constraint.T @ multipliers - at.slip.T @ along - settings.step * force

@@ -1,0 +1,1 @@
+"""What is asked of a declared problem beyond one fit: simulation, profiles, cross-validation, audits, sweeps."""

@@ -1,0 +1,197 @@
+"""Time-step audit: what the step adds to the estimates, apart from what the noise does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from spookid.estimation.estimation import solve
+from spookid.problem import Problem
+from spookid.results.solution import Solution
+from spookid.solvers.status import Status
+
+HALVINGS = 2
+_FINE = 0.01
+"""Where no standard error is known a step is fine if it adds less than 1 % of the value."""
+_ORDERS = (1, 2, 3, 4)
+_CONVERGED = 0.03
+"""Standard errors that two fits may differ by because each ends where its next step promises 1e-4 of −log L."""
+_ROUNDING = 1e-9
+"""Share of an estimate that is rounding."""
+_CLEAR = 5.0
+"""Times that, from which on differences may show another order than that of the stepper."""
+
+Fit = Callable[[Problem, Solution | None, bool], Solution]
+"""Solves a problem, near a solution if there is one, and holds the noise of that one if told to."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How one parameter moves when the step is halved twice and the samples stay the same."""
+
+    name: str
+    unit: str
+    estimates: tuple[float, ...]
+    """At h, h/2, h/4."""
+    std_err: float
+    """What noise leaves open, at h/4; NaN if unknown."""
+    order: float
+    """Power of the step that the differences follow; NaN if none is seen, or nothing moves."""
+    extrapolated: float
+    """By Richardson's formula to step 0 with that order; the last estimate if nothing moves; NaN if no order is
+    seen."""
+
+    @property
+    def off(self) -> float:
+        """What the step h adds to the estimate; NaN if no order is seen."""
+        return self.estimates[0] - self.extrapolated
+
+    @property
+    def fine(self) -> bool:
+        """True if that, or without an order all differences, are less than a standard error."""
+        moved = abs(self.off) if math.isfinite(self.off) else max(self.estimates) - min(self.estimates)
+        return moved <= (self.std_err if math.isfinite(self.std_err) else _FINE * abs(self.estimates[-1]))
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Estimates at three steps, compared."""
+
+    problem: str
+    steps: tuple[float, ...]
+    """h, h/2, h/4 [s]."""
+    statuses: tuple[Status, ...]
+    drifts: tuple[Drift, ...]
+    stepper: str = ""
+    """Name of the stepper."""
+
+    @property
+    def verdict(self) -> str:
+        """Whether the step is fine enough, in a sentence or two."""
+        failed = [f"{h:g} s" for h, s in zip(self.steps, self.statuses, strict=True) if s is not Status.CONVERGED]
+        if failed:
+            return f"No verdict: the fit at step {' and '.join(failed)} did not converge."
+        coarse = [d for d in self.drifts if not d.fine]
+        if not coarse:
+            return f"The step {self.steps[0]:g} s is fine enough: it adds less than a standard error to each parameter."
+        known = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse if math.isfinite(d.off))
+        other = "" if self.stepper == "variational" else ", the stepper Variational()"
+        told = f"The step {self.steps[0]:g} s is too coarse for {known}; take a smaller one{other} or the extrapolated "
+        rest = ", ".join(d.name for d in coarse if not math.isfinite(d.off))
+        unknown = f"No order is seen in {rest}: the differences are not the step's alone, and tell no value at step 0."
+        return " ".join([*([f"{told}values."] if known else []), *([unknown] if rest else [])])
+
+    def table(self) -> str:
+        """The comparison as text: what noise leaves open, and apart from it what the step adds."""
+        steps = [f"h = {h:g} s" for h in self.steps]
+        head = ["parameter", *steps, "std err", "order", "step adds", "at step 0"]
+        rows = [head, *(_cells(d) for d in self.drifts)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([f"Time-step audit of {self.problem}", "", *lines, "", self.verdict])
+
+
+def audit(problem: Problem, fit: Fit | None = None) -> Audit:
+    """Fit ``problem`` at its step h, at h/2 and at h/4, with the samples at the steps of h and one noise.
+
+    The noise is that of h/4: at h it makes up for the step. Parameters that the data do not determine are left out.
+
+    Args:
+        fit: by default ``spookid.estimation.estimation.solve`` with its own solver.
+    """
+    levels = [refined(problem, 2**i) for i in range(HALVINGS + 1)]
+    solutions = _fits(levels, fit or _solve)
+    last = solutions[-1]
+    seen = [e for e in last.parameters.values() if e.at_bound or not (e.fixed or math.isnan(e.std_err))]
+    drifts = tuple(
+        drift(e.name, e.unit, tuple(s[e.name].estimate for s in solutions), e.std_err, problem.scheme.order)
+        for e in seen
+    )
+    statuses = tuple(s.status for s in solutions)
+    return Audit(problem.name, tuple(level.step for level in levels), statuses, drifts, problem.stepper.name)
+
+
+def refined(problem: Problem, times: int) -> Problem:
+    """With steps that many times shorter, observed where the problem is, under the same random forces.
+
+    Impulses of more steps add up to the same motion if the variance of each, one over the weight, is as much smaller.
+    """
+    # One estimator at all steps: that of the noise, unless hard dynamics are asked for.
+    estimator = "noise" if problem.estimator == "auto" else problem.estimator
+    every = times * problem.every
+    finer = problem.with_(step=problem.step / times, every=every, step_correction=False, estimator=estimator)
+    return finer.with_(state_weight=times * problem.weight) if problem.dynamics == "weight" else finer
+
+
+def _fits(levels: list[Problem], fit: Fit) -> list[Solution]:
+    """A solution at each step, all from the states of the first; those but the last with the noise of the last."""
+    first = fit(levels[0], None, False)
+    last = fit(levels[-1], first, False)
+    if not first.noise:
+        return [first, *(fit(level, first, False) for level in levels[1:-1]), last]
+    near = replace(first, noise=last.noise)
+    return [*(fit(level, near, True) for level in levels[:-1]), last]
+
+
+def _solve(problem: Problem, near: Solution | None, hold: bool) -> Solution:
+    return solve(problem, "lm", {}, None, near, hold)
+
+
+def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float, expected: int) -> Drift:
+    """Order and extrapolation from estimates at h, h/2, h/4.
+
+    Args:
+        expected: order of the stepper; another one must show clearly.
+    """
+    coarse, middle, fine = estimates
+    error = std_err if math.isfinite(std_err) else 0.0
+    blur = _CONVERGED * error + _ROUNDING * max(map(abs, estimates))
+    if abs(coarse - middle) <= blur and abs(middle - fine) <= blur:
+        return Drift(name, unit, estimates, std_err, math.nan, fine)
+    order = _order(coarse - middle, middle - fine, blur, expected)
+    extrapolated = fine + (fine - middle) / (2**order - 1)  # NaN without an order
+    return Drift(name, unit, estimates, std_err, order, extrapolated)
+
+
+def _order(first: float, second: float, blur: float, expected: int) -> float:
+    """The power of the step whose differences over h to h/2 and h/2 to h/4 these are, to a blur; NaN if none."""
+    first, second = abs(first), second if first > 0 else -second
+
+    def follows(order: int, slack: float) -> bool:
+        low, high = (math.exp2(-order + side) for side in (-slack, slack))
+        return low * (first - blur) - blur <= second <= high * (first + blur) + blur
+
+    if follows(expected, 0.5):
+        return float(expected)
+    clear = min(first, second) > _CLEAR * blur
+    return next((float(order) for order in _ORDERS if clear and follows(order, 0.25)), math.nan)
+
+
+def _cells(drift: Drift) -> list[str]:
+    """A row of the table."""
+    known = math.isfinite(drift.off)
+    moves = math.isfinite(drift.order) or not known
+    return [
+        f"{drift.name} [{drift.unit}]" if drift.unit else drift.name,
+        *(f"{e:.5g}" for e in drift.estimates),
+        f"{drift.std_err:.1g}" if math.isfinite(drift.std_err) else "-",
+        (f"{drift.order:g}" if known else "none seen") if moves else "-",
+        _percent(drift) if known else "-",
+        f"{drift.extrapolated:.5g}" if known else "-",
+    ]
+
+
+def _amount(drift: Drift) -> str:
+    """What the step adds, and how many standard errors that is if there is one."""
+    if not drift.std_err > 0:
+        return _percent(drift)
+    errors = abs(drift.off) / drift.std_err
+    return f"{_percent(drift)}, {errors:.{0 if errors > 10 else 1}f} standard errors"
+
+
+def _percent(drift: Drift) -> str:
+    """What the step adds, in percent of the value, or as it is where the value is near zero."""
+    if abs(drift.off) > abs(drift.extrapolated):
+        return f"{drift.off:+.2g}"
+    return f"{drift.off / drift.extrapolated:+.2%}" if drift.extrapolated else f"{drift.off:+.2g}"

@@ -1,0 +1,261 @@
+"""Cross-validation as in sections 4.5 and 4.6 of the paper: a model tuned on one recording, judged on the others.
+
+The model is fitted to each recording by itself. With the parameters fixed at those estimates, the states of every other
+recording are estimated by the same method, and so is its noise unless the state weight is given. The score is −2 log L
+of that or, with a given state weight, the cost over the number of steps.
+
+Where there is a likelihood, models are ordered by Akaike's information criterion, −2 log L + 2k of the fit to all
+recordings together: k parameters, sizes of noise among them. The score tells the same with fewer presumptions and less
+power. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of freedom as
+the larger one has parameters more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.problem import Dynamics, Problem
+from spookid.results.solution import Solution
+from spookid.solvers.status import Status
+from spookid.studies.agreement import Agreement, agreement
+
+Fit = Callable[[Problem, Solution | None, str], Solution]
+"""Solves a problem, from a solution near by if there is one; the text says what it is for."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Estimates from one recording on the same or another."""
+
+    fitted: str
+    """Recording that the parameters come from."""
+    on: str
+    """Recording that is explained."""
+    cost: float
+    """−2 log L, or with a given state weight the cost of the estimated states over the number of steps."""
+    status: Status
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidation:
+    """One model on all recordings."""
+
+    name: str
+    """The model's."""
+    stepper: str
+    step: float
+    """h [s]."""
+    dynamics: Dynamics
+    """Where the weight of the equations of motion comes from; "estimated" if the scores are likelihoods."""
+    state_weight: float
+    """κ; NaN where the noise is estimated."""
+    sigmas: tuple[float | None, ...]
+    """Of the observations, as given."""
+    recordings: tuple[str, ...]
+    scores: tuple[Score, ...]
+    """Every pair of recordings."""
+    agreement: Agreement
+    log_likelihood: float = math.nan
+    """Of the fit to all recordings together; NaN where there is no likelihood."""
+    count: int = 0
+    """Parameters of that fit, sizes of noise among them."""
+    together: Status | None = None
+    """How that fit ended; None if there is none."""
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion, less is better; NaN where there is no likelihood."""
+        return 2 * self.count - 2 * self.log_likelihood
+
+    @property
+    def converged(self) -> bool:
+        """True if all fits did."""
+        return self.failures == 0
+
+    @property
+    def failures(self) -> int:
+        """Fits that did not converge."""
+        return sum(status is not Status.CONVERGED for status in self._statuses)
+
+    @property
+    def fits(self) -> int:
+        """How many there are."""
+        return len(self._statuses)
+
+    @property
+    def _statuses(self) -> list[Status]:
+        return [*(score.status for score in self.scores), *([self.together] if self.together else [])]
+
+    def own(self, recording: str) -> Score:
+        """On the recording that was fitted."""
+        return next(score for score in self.scores if score.fitted == score.on == recording)
+
+    def others(self, recording: str) -> list[Score]:
+        """On the recordings that were not."""
+        return [score for score in self.scores if score.fitted == recording != score.on]
+
+    @property
+    def held_out(self) -> list[Score]:
+        """All scores on recordings that were not fitted."""
+        return [score for score in self.scores if score.fitted != score.on]
+
+    @property
+    def cost(self) -> float:
+        """Mean of the fits' scores on the recordings that were fitted."""
+        return mean(score.cost for score in self.scores if score.fitted == score.on)
+
+    @property
+    def score(self) -> float:
+        """CV: mean score on recordings that were not fitted."""
+        return mean(score.cost for score in self.held_out)
+
+    def table(self) -> str:
+        """The scores as text."""
+        from spookid.report.crossvalidation_table import table  # rendering is apart from results
+
+        return table([self])
+
+
+def mean(values: Iterable[float]) -> float:
+    """Arithmetic mean of an iterable."""
+    return float(np.mean(list(values)))
+
+
+def crossvalidate(problem: Problem, fit: Fit, name: str | None = None) -> CrossValidation:
+    """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
+
+    Noise is estimated in all of them, without a state weight: likelihoods compare.
+
+    Args:
+        fit: solves; see `Fit`.
+        name: of the model, by default the problem's.
+
+    Raises:
+        ProblemError: if there are fewer than two recordings, or two of one name.
+    """
+    _check(problem)
+    problem = problem.with_(estimator="noise")
+    alone = [problem.with_(recordings=[recording]) for recording in problem.recordings]
+    names = [recording.name for recording in problem.recordings]
+    fits = [fit(one, None, recording) for one, recording in zip(alone, names, strict=True)]
+    scores = []
+    for i, source in enumerate(fits):
+        for j, one in enumerate(alone):
+            held = one.with_(initial=source.values, fixed=list(problem.guess))
+            found = source if i == j else fit(held, fits[j], f"{names[j]} with the estimates from {names[i]}")
+            scores.append(_score(found, names[i], names[j]))
+    known = all(math.isfinite(solution.log_likelihood) for solution in fits)
+    together = fit(problem, None, "all recordings") if known else None
+    return CrossValidation(
+        name=name or problem.name,
+        stepper=problem.stepper.name,
+        step=problem.step,
+        dynamics=problem.dynamics,
+        state_weight=fits[0].state_weight,
+        sigmas=tuple(o.sigma for o in problem.observations),
+        recordings=tuple(names),
+        scores=tuple(scores),
+        agreement=agreement(fits),
+        log_likelihood=together.log_likelihood if together else math.nan,
+        count=_count(together) if together else 0,
+        together=together.status if together else None,
+    )
+
+
+def _check(problem: Problem) -> None:
+    names = [recording.name for recording in problem.recordings]
+    if len(names) < 2:
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has {len(names)} recording{'s' if len(names) != 1 else ''}; "
+            "cross-validation needs two or more"
+        )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has several recordings named {twice!r}; give each its own name"
+        )
+
+
+def _score(solution: Solution, fitted: str, on: str) -> Score:
+    if solution.dynamics == "estimated":
+        return Score(fitted, on, -2 * solution.log_likelihood, solution.status)
+    return Score(fitted, on, solution.cost.total / len(solution.trajectories[0].t), solution.status)
+
+
+def _count(solution: Solution) -> int:
+    """Parameters and sizes of noise that were estimated."""
+    sizes = sum(not noise.given for noise in solution.noise)
+    return sum(not estimate.fixed for estimate in solution.parameters.values()) + sizes
+
+
+# --- several models ---
+
+
+def verdict(models: Sequence[CrossValidation]) -> str:
+    """The models in the order of their likelihoods or scores, and how clear it is."""
+    unknown = [
+        f"No verdict on {model.name}: {model.failures} of {model.fits} fits did not converge."
+        for model in models
+        if not model.converged
+    ]
+    settled = [model for model in models if model.converged]
+    likely = [model for model in settled if model.dynamics != "estimated" or math.isfinite(model.aic)]
+    unknown += [
+        f"No verdict on {model.name}: its likelihood is not known; take smooth friction and backend lm, or give a "
+        "state_weight."
+        for model in settled
+        if model not in likely
+    ]
+    return " ".join([*([_ordered(likely)] if likely else []), *unknown])
+
+
+def _ordered(models: Sequence[CrossValidation]) -> str:
+    if len(models) < 2:
+        return _alone(models[0])
+    if len({(m.dynamics, str(m.state_weight), m.step, m.sigmas, m.recordings) for m in models}) > 1:
+        return "No verdict: the models differ in state weight, step, sigma or recordings, so their scores do."
+    return _by_likelihood(models) if models[0].dynamics == "estimated" else _by_score(models)
+
+
+def _alone(model: CrossValidation) -> str:
+    if model.dynamics == "estimated":
+        parameters = len(model.agreement.parameters)
+        return (
+            f"On recordings it was not fitted to, −2 log L of {model.name} is {model.score - model.cost:.1f} higher "
+            f"than after fitting; about {2 * parameters} would be chance, twice the number of parameters."
+        )
+    ratio = model.score / model.cost if model.cost > 0 else float("nan")
+    return f"On recordings it was not fitted to, {model.name} costs {ratio:.2f} times as much as on its own."
+
+
+def _by_likelihood(models: Sequence[CrossValidation]) -> str:
+    order = sorted(models, key=lambda model: model.aic)
+    best = order[0]
+    parts = [f"By Akaike's criterion {best.name} is best (AIC {best.aic:.1f})"]
+    parts += [
+        f"{model.name} is {model.aic - best.aic:.1f} above it, and its −2 log L on recordings it was not fitted to is "
+        f"{abs(model.score - best.score):.1f} {'higher' if model.score > best.score else 'lower'}{_clear(best, model)}"
+        for model in order[1:]
+    ]
+    return "; ".join(parts) + "."
+
+
+def _by_score(models: Sequence[CrossValidation]) -> str:
+    order = sorted(models, key=lambda model: model.score)
+    parts = [f"By cross-validation {order[0].name} is best (CV {order[0].score:.3g})"]
+    for better, worse in pairwise(order):
+        ratio = worse.score / better.score
+        parts.append(f"{worse.name} scores {ratio:.2f} times as much as {better.name}{_clear(better, worse)}")
+    return "; ".join(parts) + "."
+
+
+def _clear(better: CrossValidation, worse: CrossValidation) -> str:
+    pairs = list(zip(better.held_out, worse.held_out, strict=True))
+    wins = sum(a.cost < b.cost for a, b in pairs)
+    return f" (worse in {wins} of {len(pairs)} pairs of recordings{'' if wins == len(pairs) else ', not clear'})"

@@ -1,0 +1,397 @@
+"""Simulate a declared problem: make twins, replay estimates."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import Evidence, gather, numbers, slip_widths
+from spookid.assembly.initialization import closing_rows
+from spookid.assembly.trajectories import predict, unwrapped
+from spookid.data.recording import Recording
+from spookid.data.sampling import Grid, held, limited, moments
+from spookid.data.sensors import HingeAngle
+from spookid.errors import ProblemError, shown
+from spookid.kernels.kernel import Array, contiguous
+from spookid.mechanics.kinematics import follow, place, rest_angles
+from spookid.problem import Problem
+from spookid.results.solution import Solution
+from spookid.stepping.exact import ExactStepper
+from spookid.stepping.impulses import Settings
+from spookid.stepping.refinement import MOST, TOLERANCE, Refined, Refinement
+from spookid.stepping.simulation import Progress, StepFailedError, Stepper, march
+from spookid.stepping.variational import Variational
+from spookid.transcription.factor import Constant, measured_noise
+
+Initial: TypeAlias = Mapping[str, Any] | Solution | tuple[Any, Any] | None
+Parameters: TypeAlias = Mapping[str, float] | Solution | None
+Noises: TypeAlias = Solution | Mapping[str, float] | None
+
+
+_CLOSED = 1e-6
+"""Largest violation, in metres and radians times the weight of ``closing_rows``, of a loop that closes."""
+
+
+def simulate(
+    problem: Problem,
+    parameters: Parameters = None,
+    duration: float | None = None,
+    initial: Initial = None,
+    *,
+    recording: int = 0,
+    inputs: Recording | None = None,
+    noise: Noises = None,
+    seed: int = 0,
+    substeps: int | None = None,
+    progress: Progress | None = None,
+) -> Recording:
+    """Step the mechanism of ``problem`` forward.
+
+    With ``Variational()`` and smooth friction the motion is that of continuous time: each step is divided until all
+    together stand still to 1e-6 m and rad (``stepping.refinement``). ``Spook()``, whose step is part of the model, and
+    friction that sticks, whose law holds step by step, take the steps as they are declared.
+
+    Args:
+        parameters: values by name, in the place of the problem's guesses; a Solution gives its estimates.
+        duration: [s]; by default that of the recording.
+        initial: where it starts: angle [rad], or (angle, rate), of each hinge by its name (those not named at their
+            rest angle); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a Solution, for its first estimated state.
+            By default the first state of ``parameters`` if that is a Solution, else the initial guess from the
+            recording, else all hinges at rest.
+        recording: which of the problem's recordings gives the inputs and the default start and duration.
+        inputs: a recording of the motors' signals to use instead; without any they are zero.
+        noise: what is random: a Solution, for the noise it found; or sizes by name, disturbances of hinges [N m/√Hz]
+            and standard deviations of signals, of both where a signal is called like a hinge. By default nothing is.
+        seed: of the random numbers.
+        substeps: equal parts that each step is taken in; by default as above. 1 gives the motion of the problem's own
+            steps, as fits without a correction for the step estimate its parameters.
+        progress: wraps the iteration over the steps, as a progress bar does.
+
+    Returns:
+        a Recording at the steps, with the observed signals (angles continuous in time), the inputs, and q and v.
+
+    Raises:
+        ProblemError: for unknown names, a shape that does not fit, or no duration.
+        StepFailedError: if a step has no solution.
+
+    Warns:
+        RuntimeWarning: if 256 substeps of each step leave more than that.
+    """
+    if initial is None and isinstance(parameters, Solution):
+        initial = parameters
+    values = _values(problem, parameters)
+    problem = problem.with_(initial={**problem.initial, **values}, fixed=[p.name for p in problem.parameters])
+    evidence, measured = _gathered(problem, recording)
+    steps = step_grid(problem, duration, measured.grid if measured else None)
+    source = inputs or (measured.recording if measured else None)
+    u = step_inputs(problem, source, steps)
+    start = measured.guess.states[0] if measured and initial is None else _start(problem, initial, recording)
+    sizes, rng = _sizes(problem, noise), np.random.default_rng(seed)
+    random = None if sizes is None else _impulses(problem, sizes, steps.count - 1, rng)
+    widths, settings = slip_widths(problem, evidence), Settings.of(problem.model)
+    march = _March(problem, settings, widths, start, source, steps, random, progress)
+    states = _motion(march, substeps)
+    name = measured.recording.name if measured else problem.name
+    return _recording(problem, steps, states, u, march.constants(), name, sizes or {}, rng)
+
+
+def _sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
+    """Sizes of noise by the names of hinges, and of signals by ``measured_noise``; None if nothing is random."""
+    if noise is None:
+        return None
+    if isinstance(noise, Solution):
+        moving = {name: n.density for n in noise.noise if n.kind == "disturbance" for name in n.names}
+        return moving | {measured_noise(name): n.std for n in noise.noise if n.kind == "sensor" for name in n.names}
+    known = {joint.name for joint in problem.model.joints} | {o.signal for o in problem.observations}
+    for name, size in noise.items():
+        if name not in known:
+            raise ProblemError(f"{problem.place}: noise names {name!r}; there are {', '.join(sorted(known))}")
+        if not (isinstance(size, Real) and math.isfinite(size) and size >= 0):
+            raise ProblemError(
+                f"{problem.place}: noise of {name!r} is {shown(size)}; give a number that is not negative"
+            )
+    return {key: float(size) for name, size in noise.items() for key in (name, measured_noise(name))}
+
+
+def _impulses(problem: Problem, sizes: Mapping[str, float], steps: int, rng: np.random.Generator) -> Array:
+    """Random impulses of each step, (N − 1, n_j + 6 n_free) [N m s, N s]."""
+    free = [f"{body.name} {what}" for body in problem.model.bodies if body.free for what in ("force", "torque")]
+    names = [joint.name for joint in problem.model.joints] + [name for name in free for _ in range(3)]
+    deviations = np.sqrt(problem.step) * np.array([sizes.get(name, 0.0) for name in names])
+    return np.asarray(deviations * rng.standard_normal((steps, len(names))))
+
+
+def _gathered(problem: Problem, recording: int) -> tuple[tuple[Evidence, ...], Evidence | None]:
+    """What is known of all recordings, and of the one with that number; None if there are none."""
+    if not (0 <= recording < max(len(problem.recordings), 1)):
+        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording number {recording}")
+    evidence = tuple(gather(problem, r) for r in problem.recordings)
+    return evidence, evidence[recording] if evidence else None
+
+
+def _motion(march: _March, substeps: int | None) -> Array:
+    """States at the steps, (N, 13 n_b), with each step divided as asked."""
+    problem = march.problem
+    if substeps is not None and (not isinstance(substeps, Integral) or isinstance(substeps, bool) or substeps < 1):
+        raise ProblemError(f"{problem.place}: substeps is {shown(substeps)}; give a whole number from 1 on")
+    if substeps is not None or not (isinstance(problem.stepper, Variational) and problem.friction == "smooth"):
+        return march.divided(substeps or 1)
+    refined = march.refined()
+    if refined.left > TOLERANCE:
+        warnings.warn(
+            f"simulation of {problem.name!r}: {MOST} substeps of a step leave an error of up to {refined.left:.1g} in "
+            "metres or radians and their rates; take a smaller step or a wider friction_width",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    return refined.states
+
+
+@dataclass(frozen=True, eq=False)
+class _March:
+    """The motion of a problem, each step in parts."""
+
+    problem: Problem
+    settings: Settings
+    widths: Array
+    """Slip rates over which smooth friction turns, (n_j,)."""
+    start: Array
+    source: Recording | None
+    """Of the motors' signals."""
+    steps: Grid
+    random: Array | None
+    """Impulses at the beginning of each step, (N − 1, n)."""
+    progress: Progress | None
+
+    def constants(self, substeps: int = 1) -> tuple[Constant, ...]:
+        """A number for every symbol of a substep."""
+        return numbers(self.problem.with_(step=self.problem.step / substeps), self.settings, self.widths)
+
+    def divided(self, substeps: int) -> Array:
+        """States at the steps with so many substeps of each, (N, 13 n_b).
+
+        Raises:
+            StepFailedError: with the states and the number of the step that failed.
+        """
+        problem = self.problem
+        h = problem.step / substeps
+        stepper = forward_stepper(problem, self.settings, self.constants(substeps), self.random is not None)
+        try:
+            marched = march(stepper, contiguous(self.start), self._inputs(substeps), self.progress)
+        except StepFailedError as error:
+            states = problem.stepper.recorded(problem.model, error.states, h)[::substeps]
+            raise StepFailedError(1 + (error.step - 1) // substeps, error.residual, states) from None
+        return problem.stepper.recorded(problem.model, marched, h)[::substeps]
+
+    def _inputs(self, substeps: int) -> Array:
+        """Inputs of all substeps, random impulses at the first of each step."""
+        count = (self.steps.count - 1) * substeps
+        fine = Grid(self.steps.start, self.steps.step / substeps, count + 1)
+        inputs = forward_inputs(self.problem, self.source, fine)
+        if self.random is None:
+            return contiguous(inputs)
+        random = np.zeros((count, self.random.shape[1]))
+        random[::substeps] = self.random
+        if isinstance(self.problem.stepper, Variational):
+            random[0] = 0.0  # no step ends where the motion starts, with a velocity that is given
+        return contiguous(np.hstack([inputs, random]))
+
+    def refined(self) -> Refined:
+        """States at the steps in continuous time, those of each as many as it takes.
+
+        Raises:
+            StepFailedError: if a step has no solution.
+        """
+        stepper = forward_stepper(self.problem, self.settings, self.constants(), self.random is not None)
+        assert isinstance(stepper, Stepper)
+        known: dict[int, Array] = {}
+
+        def constants(substeps: int) -> Array:
+            if substeps not in known:
+                known[substeps] = contiguous([c.value for c in self.constants(substeps)])
+            return known[substeps]
+
+        refinement = Refinement(self.problem.model, stepper, constants, self._within)
+        return refinement.march(contiguous(self.start), self.steps.count - 1, self.progress)
+
+    def _within(self, k: int, substeps: int) -> Array:
+        """Inputs of ``Refinement`` in step k: a kick that takes no time, substeps, and one more with what acts last."""
+        t, part = self.steps.start + k * self.steps.step, self.steps.step / substeps
+        mean, late = input_moments(self.problem, self.source, Grid(t, part, substeps + 1))
+        ends = 2 * (mean - late)[:1], 2 * late[-1:]
+        acting = np.vstack([np.zeros_like(ends[0]), ends[0], late[:-1] + (mean - late)[1:], ends[1]])
+        share = np.ones((len(acting), 1))
+        share[:2, 0] = 0.0, 0.5
+        random = np.zeros((len(acting), 0 if self.random is None else self.random.shape[1]))
+        if self.random is not None and k > 0:
+            random[0] = self.random[k]
+        return contiguous(np.hstack([acting, share, random]))
+
+
+def forward_stepper(
+    problem: Problem, settings: Settings, constants: tuple[Constant, ...], random: bool = False
+) -> Stepper | ExactStepper:
+    """What steps the mechanism: with smooth friction, or with friction that sticks; with random impulses if asked.
+
+    Raises:
+        ProblemError: for constraints that only push with smooth friction.
+    """
+    if problem.friction != "smooth":
+        return ExactStepper(problem.stepper.exact(problem.model, settings, random), constants)
+    if problem.model.is_unilateral:
+        raise ProblemError(
+            f'{problem.place}: Problem {problem.name!r} has limits or contacts, which need friction="exact"'
+        )
+    return Stepper(problem.stepper.forward(problem.model, settings, random), constants)
+
+
+def _values(problem: Problem, parameters: Parameters) -> dict[str, float]:
+    given = parameters.values if isinstance(parameters, Solution) else dict(parameters or {})
+    known = {p.name for p in problem.parameters}
+    for name in given:
+        if name not in known and not isinstance(parameters, Solution):
+            raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no parameter {name!r}")
+    for name, value in given.items():
+        if not isinstance(value, Real):
+            raise ProblemError(f"{problem.place}: parameter {name!r} is {shown(value)}; give a number")
+    return {name: float(value) for name, value in given.items() if name in known}
+
+
+def step_grid(problem: Problem, duration: float | None, measured: Grid | None) -> Grid:
+    """The steps of a simulation: those of the recording, or of ``duration`` [s] from its start.
+
+    Raises:
+        ProblemError: for no duration, or one that is too short.
+    """
+    if duration is None:
+        if measured is None:
+            raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording; give a duration")
+        return measured
+    if not (isinstance(duration, Real) and np.isfinite(duration) and duration >= 2 * problem.step):
+        raise ProblemError(
+            f"{problem.place}: duration is {shown(duration)} s; it must be at least two steps of {problem.step:g} s"
+        )
+    start = measured.start if measured else 0.0
+    return limited(Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1))
+
+
+def step_inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:
+    """Signals of the motors at the steps, (N, n_u); zero without a ``source``."""
+    signals = problem.model.signals
+    if source is None:
+        return np.zeros((steps.count, len(signals)))
+    columns = [held(source, signal, steps) for signal in signals]
+    return contiguous(np.column_stack(columns)) if columns else np.zeros((steps.count, 0))
+
+
+def forward_inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:
+    """Inputs of the forward steps as their stepper takes them, (N − 1, n)."""
+    return problem.stepper.forward_inputs(step_inputs(problem, source, steps), *input_moments(problem, source, steps))
+
+
+def input_moments(problem: Problem, source: Recording | None, steps: Grid) -> tuple[Array, Array]:
+    """``moments`` of the motors' signals, each (N − 1, n_u); zero without a ``source``."""
+    signals = problem.model.signals
+    if source is None or not signals:
+        none = np.zeros((steps.count - 1, len(signals)))
+        return none, none
+    pairs = [moments(source, signal, steps) for signal in signals]
+    mean, late = (np.column_stack(columns) for columns in zip(*pairs, strict=True))
+    return mean, late
+
+
+def _start(problem: Problem, initial: Initial, recording: int) -> Array:
+    bodies = len(problem.model.bodies)
+    if isinstance(initial, Solution):
+        motion = initial.trajectories[recording]
+        initial = (motion.q[0], motion.v[0])
+    if isinstance(initial, tuple):
+        q, v = (np.asarray(part, dtype=float) for part in initial)
+        if q.shape != (bodies, 7) or v.shape != (bodies, 6):
+            raise ProblemError(
+                f"initial has q of shape {q.shape} and v of {v.shape}; it needs ({bodies}, 7) and ({bodies}, 6)"
+            )
+        return np.concatenate([q.ravel(), v.ravel()])
+    return _from_angles(problem, dict(initial or {}))
+
+
+def _from_angles(problem: Problem, initial: dict[str, Any]) -> Array:
+    """The state on the constraint surface with the named hinges' angles and rates.
+
+    In a tree the others are at rest at their rest angle; in a loop they follow, from their rest angles, so that it
+    closes.
+    """
+    model, names = problem.model, [joint.name for joint in problem.model.joints]
+    for name in initial:
+        if name not in names:
+            raise ProblemError(f"{problem.place}: initial names the hinge {name!r}; the model has {', '.join(names)}")
+    given = {names.index(name): _angle_and_rate(name, value) for name, value in initial.items()}
+    angles = rest_angles(model, problem.guess)
+    for j, pair in given.items():
+        angles[j] = pair[0]
+    q = place(model, angles[None, :], problem.guess)[0]
+    moving = sorted(given) if model.has_loops else list(range(len(names)))
+    if model.has_loops:
+        sensors = [HingeAngle(model.joints[j], names[j]) for j in moving]
+        rows = closing_rows(model, sensors, problem.guess)
+        q = follow(rows, q, angles[None, moving])[0]
+        if np.max(np.abs(rows(q, angles[moving], np.zeros(6 * len(model.bodies)))[0].full())) > _CLOSED:
+            raise ProblemError(
+                f"{problem.place}: initial: no pose was found that closes the loop; name other hinges, or more"
+            )
+    rates = np.array([(*given.get(j, (0.0, 0.0)), 0.0)[1] for j in moving])
+    return np.concatenate([q, _velocities(problem, q, moving, rates)])
+
+
+def _angle_and_rate(name: str, value: Any) -> Array:
+    try:
+        pair = np.atleast_1d(np.asarray(value, dtype=float))
+    except (TypeError, ValueError):
+        pair = np.zeros(0)
+    if pair.shape not in ((1,), (2,)) or not np.all(np.isfinite(pair)):
+        raise ProblemError(f"initial: {name!r} is {shown(value)}; give its angle or (angle, rate)")
+    return pair
+
+
+def _velocities(problem: Problem, q: Array, moving: list[int], rates: Array) -> Array:
+    """Smallest v with G v = 0 and slip rates ``rates`` of the hinges ``moving``."""
+    symbol = ca.SX.sym("q", len(q))
+    at = problem.model.mechanics(symbol)
+    parameters = ca.vertcat(ca.SX(0, 1), *problem.parameters)
+    rows = ca.Function("rows", [symbol, parameters], [ca.densify(ca.vertcat(at.constraint, at.slip[moving, :]))])
+    matrix = rows(q, ca.DM([problem.guess[p.name] for p in problem.parameters])).full()
+    wanted = np.concatenate([np.zeros(len(matrix) - len(rates)), rates])
+    return np.asarray(np.linalg.lstsq(matrix, wanted, rcond=1e-10)[0])
+
+
+def _recording(
+    problem: Problem,
+    steps: Grid,
+    states: Array,
+    u: Array,
+    constants: tuple[Constant, ...],
+    name: str,
+    sizes: Mapping[str, float],
+    rng: np.random.Generator,
+) -> Recording:
+    shown = unwrapped(predict(problem, states, constants), [o.period for o in problem.observations])
+    bodies = len(problem.model.bodies)
+    signals = {
+        o.signal: shown[:, i] + sizes.get(measured_noise(o.signal), 0.0) * rng.standard_normal(len(shown))
+        for i, o in enumerate(problem.observations)
+    }
+    signals |= {signal: u[:, i] for i, signal in enumerate(problem.model.signals)}
+    return Recording(
+        t=steps.times(),
+        signals=signals,
+        name=name,
+        q=states[:, : 7 * bodies].reshape(-1, bodies, 7),
+        v=states[:, 7 * bodies :].reshape(-1, bodies, 6),
+    )

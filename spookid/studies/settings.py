@@ -1,0 +1,145 @@
+"""Settings and parameters of a problem by name, as the command line, sweeps and their files spell them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spookid.data.sensors import State
+from spookid.errors import ProblemError
+from spookid.problem import AUTO, BACKENDS, FRICTIONS, Problem
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.stepping.spook import Spook
+from spookid.stepping.variational import Variational
+from spookid.studies.axes import Choice
+
+STEPPERS = {"spook": Spook(), "spook-lifted": Spook(multipliers="lifted"), "variational": Variational()}
+"""Time steppers by name."""
+
+UNITS = {"step": "s", "friction_width": "rad/s", "cutoff": "Hz"}
+"""Of settings that have one."""
+
+_NUMBERS = ("step", "state_weight", "friction_width", "cutoff")
+_CHOICES = {"stepper": tuple(STEPPERS), "friction": FRICTIONS, "backend": BACKENDS}
+_OPTIONS = {f.name: isinstance(f.default, int) for f in fields(LevenbergMarquardt)}
+"""Options of the solver, and whether they are whole numbers."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is to be changed about a problem before it is solved; texts and numbers only, so that it can travel."""
+
+    settings: Mapping[str, Choice] = field(default_factory=dict)
+    """The problem's own settings by name, ``backend``, and options of the solver."""
+    held: Mapping[str, float] = field(default_factory=dict)
+    """Parameters that are held at a value."""
+    initial: Mapping[str, float] = field(default_factory=dict)
+    """Guesses of parameters."""
+    fixed: tuple[str, ...] = ()
+    """Parameters that keep their guess."""
+
+    def at(self, point: Mapping[str, Choice], problem: Problem) -> Variant:
+        """This variant at a point of a grid whose axes are settings and parameters of ``problem``.
+
+        A parameter's name goes before that of an option of the solver.
+
+        Raises:
+            ProblemError: for a name that is neither or both, or a value that does not fit it.
+        """
+        settings, held = dict(self.settings), dict(self.held)
+        known = {parameter.name for parameter in problem.parameters}
+        for name, value in point.items():
+            if name in self.settings:
+                raise ProblemError(f"{name} is given and swept; leave one of them out")
+            if name in known and name not in _NUMBERS and name not in _CHOICES:
+                held[name] = _held(name, value)
+            else:
+                settings[name] = _checked(name, value, known)
+        return Variant(settings, held, self.initial, self.fixed)
+
+    def posed(self, problem: Problem) -> tuple[Problem, str, dict[str, Any]]:
+        """The changed problem, the backend and the solver's options.
+
+        Raises:
+            ProblemError: for what the problem refuses.
+        """
+        known = problem.guess
+        initial = {name: value for name, value in {**self.initial, **self.held}.items() if name in known}
+        fixed = {name for name in (*self.fixed, *self.held) if name in known}
+        options: dict[str, Any] = dict(self.settings)
+        backend = str(options.pop("backend", BACKENDS[0]))
+        if "stepper" in options:
+            options["stepper"] = STEPPERS[options["stepper"]]
+        own = {name: options.pop(name) for name in list(options) if name not in _OPTIONS}
+        options = {name: int(value) if _OPTIONS[name] else value for name, value in options.items()}
+        changed = problem.with_(initial={**problem.initial, **initial}, fixed={*problem.fixed, *fixed}, **own)
+        return changed, backend, options
+
+
+def digest(problem: Problem) -> str:
+    """A number that changes with anything in the problem that can change its solution: model, data, settings."""
+    model = problem.model
+    q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
+    state = State(model, q, v)
+    values = [*model.expressions(), *(sensor.predicted(state) for sensor in problem.observations)]
+    symbols = [q, v, ca.vertcat(*problem.parameters)]
+    formulas = ca.Function("problem", symbols, [ca.densify(ca.vec(ca.SX(value))) for value in values])
+    result = hashlib.sha256(formulas.serialize().encode())
+    for part in _facts(problem):
+        result.update(repr(part).encode())
+    for recording in problem.recordings:
+        for name, samples in {"t": recording.t, **recording.signals}.items():
+            result.update(name.encode() + np.ascontiguousarray(samples).tobytes())
+    return result.hexdigest()
+
+
+def _facts(problem: Problem) -> list[object]:
+    """All but formulas and data, in types whose text is complete."""
+    model = problem.model
+    return [
+        problem.name,
+        [(body.name, body.free) for body in model.bodies],
+        [(joint.name, joint.parent.body.name, joint.child.body.name) for joint in model.joints],
+        [(motor.hinge.name, motor.signal, motor.measured) for motor in model.motors],
+        [(s.signal, s.sigma, s.unit, s.period, s.title) for s in problem.observations],
+        [(p.name, p.lower, p.upper, p.prior) for p in problem.parameters],
+        sorted(problem.guess.items()),
+        sorted(problem.fixed),
+        [problem.step, problem.dynamics, problem.weight, problem.friction_width, problem.cutoff, problem.friction],
+        [problem.estimator, *(recording.closed_loop for recording in problem.recordings)],
+        [joint.disturbance for joint in model.joints],
+        problem.stepper,
+    ]
+
+
+def _held(name: str, value: Choice) -> float:
+    if isinstance(value, str) or not math.isfinite(value):
+        raise ProblemError(f"the parameter {name!r} is given {value!r}; it takes finite numbers")
+    return value
+
+
+def _checked(name: str, value: Choice, parameters: set[str]) -> Choice:
+    """A setting's value, if it fits."""
+    if name not in (*_NUMBERS, *_CHOICES, *_OPTIONS):
+        raise ProblemError(
+            f"{name!r} is neither a setting ({', '.join((*_NUMBERS, *_CHOICES, *_OPTIONS))}) nor a parameter "
+            f"({', '.join(sorted(parameters)) or 'there are none'})"
+        )
+    if name in parameters:
+        raise ProblemError(f"{name!r} is a setting and a parameter of this problem; rename the parameter")
+    if name in _CHOICES:
+        if value not in _CHOICES[name]:
+            raise ProblemError(f"{name} is {value!r}; choose from {', '.join(_CHOICES[name])}")
+    elif isinstance(value, str):
+        if (name, value) != ("state_weight", AUTO):
+            other = " or auto" if name == "state_weight" else ""
+            raise ProblemError(f"{name} is {value!r}; it takes numbers{other}")
+    elif _OPTIONS.get(name) and not (value >= 0 and value == int(value)):
+        raise ProblemError(f"{name} is {value!r}; it takes 0, 1, 2 ...")
+    return value

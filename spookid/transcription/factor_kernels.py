@@ -1,0 +1,217 @@
+"""The kernels of a problem's factors: what is made of each residual, compiled or loaded when it is first needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+import casadi as ca
+
+from spookid.kernels.compiled import Kernels, prepare
+from spookid.kernels.kernel import Evaluate, Kernel
+from spookid.mechanics.manifold import Manifold, jacobian
+from spookid.transcription.derivatives import (
+    Directions,
+    Recipe,
+    Seeds,
+    augmented,
+    coefficients,
+    contracted,
+    projected,
+    pulled_back,
+    some,
+)
+from spookid.transcription.factor import Factor, Group
+
+_RESIDUAL, _JACOBIAN, _PROJECTED, _ADJOINT = "residual_{}", "jacobian_{}", "projected_{}", "adjoint_{}"
+_LOCAL, _PRIVATE, _CONTRACTED = "local_{}", "private_{}", "contracted_{}"
+"""Names of the kernels by the number of the factor."""
+_RETRACT = "retract"
+
+
+@dataclass(frozen=True, eq=False)
+class FactorKernels:
+    """Kernels in groups that are made together; their arguments are those of the factors, then ``shared``."""
+
+    manifold: Manifold
+    factors: tuple[Factor, ...]
+    shared: tuple[ca.SX, ca.SX]
+    """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants."""
+    local: tuple[Factor, ...]
+    """Those whose rows hold one step alone."""
+    visible: tuple[int, ...]
+    """Tangent columns of a step that are no factor's private unknowns."""
+    drags: bool
+    """True if the parameters move the surface of the local factors."""
+    steps: int
+    """Of all horizons together."""
+    _made: list[Kernels] = field(default_factory=list)
+    _directional: dict[Directions, Kernels] = field(default_factory=dict)
+    _boxes: dict[str, Kernel] = field(default_factory=dict)
+    _curvatures: dict[str, Kernel] = field(default_factory=dict)
+
+    @cached_property
+    def points(self) -> Kernels:
+        """Residuals, and all that moves points."""
+        recipes = [self._recipe(_RESIDUAL, i, partial(getattr, f, "residual")) for i, f in enumerate(self.factors)]
+        for i, factor in enumerate(self.factors):
+            if factor in self.local:
+                border = self.shared[0] if self.drags else None
+                recipes.append(self._recipe(_LOCAL, i, partial(some, factor, self.manifold, 0, self.visible, border)))
+            if factor.private is not None:
+                recipes.append(self._recipe(_PRIVATE, i, partial(some, factor, self.manifold, *factor.private)))
+        x, delta = self._move
+        move = Recipe(_RETRACT, (x, delta), (), partial(self.manifold.retract, x, delta))
+        return self._prepared([*recipes, move], "points")
+
+    @cached_property
+    def jacobians(self) -> Kernels:
+        """Residuals with their full Jacobians."""
+        recipes = [
+            self._recipe(_JACOBIAN, i, partial(augmented, f, self.manifold, self.shared[0]))
+            for i, f in enumerate(self.factors)
+        ]
+        return self._prepared(recipes, "jacobians")
+
+    @cached_property
+    def adjoints(self) -> Kernels:
+        """Gradients of weighted sums of soft residuals."""
+        recipes = []
+        for i, factor in enumerate(self.factors):
+            if not (factor.hard or factor.pairs):
+                weights = ca.SX.sym("w", len(factor.rows))
+                result = partial(pulled_back, factor, self.manifold, self.shared[0], weights)
+                recipes.append(self._recipe(_ADJOINT, i, result, [weights]))
+        return self._prepared(recipes, "adjoints")
+
+    @cached_property
+    def contractions(self) -> Kernels:
+        """Gradients of weighted sums of the states' Jacobians."""
+        recipes = []
+        for i, factor in enumerate(self.factors):
+            if factor.group is not Group.PRIOR and not factor.pairs:
+                weights = coefficients(factor, self.manifold)
+                result = partial(contracted, factor, self.manifold, self.shared[0], weights)
+                recipes.append(self._recipe(_CONTRACTED, i, result, [ca.vec(weights.T)]))
+        return self._prepared(recipes, "contractions")
+
+    def directional(self, directions: Directions) -> Kernels:
+        """Residuals with their Jacobians along ``directions`` of each step."""
+        if directions not in self._directional:
+            recipes = [self._projection(i, directions) for i, f in enumerate(self.factors) if f not in self.local]
+            self._directional[directions] = self._prepared(recipes, repr(directions))
+        return self._directional[directions]
+
+    @property
+    def seconds(self) -> float:
+        """Time spent so far on compiling or loading [s]; of several at once it counts once."""
+        total, last = 0.0, -math.inf
+        for began, ended in sorted((made.ended - made.seconds, made.ended) for made in self._made):
+            total, last = total + max(ended - max(began, last), 0.0), max(ended, last)
+        return total
+
+    @property
+    def mover(self) -> Evaluate:
+        """States (ambient,) moved by tangent steps."""
+        return self.points.functions[_RETRACT]
+
+    def residual(self, factor: Factor) -> Evaluate:
+        """Whitened residuals."""
+        return self.points.functions[self._named(_RESIDUAL, factor)]
+
+    def local_rows(self, factor: Factor) -> Evaluate:
+        """Transposed Jacobians of a local factor in the visible columns, and in the parameters if they move it; then
+        the residual."""
+        return self.points.functions[self._named(_LOCAL, factor)]
+
+    def private_rows(self, factor: Factor) -> Evaluate:
+        """Transposed Jacobians of a factor in its private unknowns, then the residual."""
+        return self.points.functions[self._named(_PRIVATE, factor)]
+
+    def jacobian(self, factor: Factor) -> Evaluate:
+        """Transposed Jacobians in the tangents of all its steps and the parameters, then the residual."""
+        return self.jacobians.functions[self._named(_JACOBIAN, factor)]
+
+    def adjoint(self, factor: Factor) -> Evaluate:
+        """Jᵀw of a soft factor; behind its own stepwise arguments the weights w."""
+        return self.adjoints.functions[self._named(_ADJOINT, factor)]
+
+    def contraction(self, factor: Factor) -> Evaluate:
+        """The gradient of Σ A_cr J_rc in the tangents of all its steps and the parameters, J the Jacobian in these
+        tangents; behind its own stepwise arguments A, (columns, rows)."""
+        return self.contractions.functions[self._named(_CONTRACTED, factor)]
+
+    def projection(self, factor: Factor, directions: Directions) -> Evaluate:
+        """Transposed Jacobians along ``directions``, then the residual; behind its own arguments those of ``Seeds``."""
+        return self.directional(directions).functions[self._named(_PROJECTED, factor)]
+
+    def box(self, factor: Factor) -> Kernel:
+        """Slacks and values of a factor with a box law."""
+        assert factor.box is not None
+        if factor.name not in self._boxes:
+            self._boxes[factor.name] = self._interpreted(factor, ca.vertcat(factor.box.slack, factor.box.value))
+        return self._boxes[factor.name]
+
+    def curvature(self, factor: Factor) -> Kernel:
+        """Second derivatives of wᵀr along x ⊞ δ; behind its own stepwise arguments the weights w."""
+        if factor.name not in self._curvatures:
+            w = ca.SX.sym("w", len(factor.rows))
+            slope = pulled_back(factor, self.manifold, self.shared[0], w)
+            steps = [jacobian(slope, x, self.manifold) for x in factor.variables.values()]
+            hessian = ca.horzcat(*steps, ca.jacobian(slope, self.shared[0]))
+            # Moving a basis of rotations along another leaves a commutator, which is antisymmetric.
+            self._curvatures[factor.name] = self._interpreted(factor, (hessian + hessian.T) / 2, w)
+        return self._curvatures[factor.name]
+
+    def _named(self, kind: str, factor: Factor) -> str:
+        return kind.format(self.factors.index(factor))
+
+    def _interpreted(self, factor: Factor, result: ca.SX, *extra: ca.SX) -> Kernel:
+        """On CasADi's virtual machine."""
+        stepwise = [*_stepwise(factor), *extra]
+        return Kernel(ca.Function("kernel", [*stepwise, *self.shared], [ca.cse(ca.densify(result))]), len(stepwise))
+
+    def _prepared(self, recipes: Sequence[Recipe], purpose: str) -> Kernels:
+        """Factors that stand at one step are not worth a compiler."""
+        often, once = [r for r in recipes if not r.once], [r for r in recipes if r.once]
+        seed = b"\0".join([*self._seed, purpose.encode()])
+        made = prepare([r.signature for r in often], seed, lambda: [r.function() for r in often], self.steps)
+        self._made.append(made)
+        alone = {r.name: Kernel(r.function(), len(r.stepwise)) for r in once}
+        return replace(made, functions={**made.functions, **alone})
+
+    def _recipe(self, kind: str, number: int, result: Callable[[], ca.SX], seeds: Sequence[ca.SX] = ()) -> Recipe:
+        factor = self.factors[number]
+        return Recipe(kind.format(number), (*_stepwise(factor), *seeds), self.shared, result, factor.first_only)
+
+    def _projection(self, number: int, directions: Directions) -> Recipe:
+        factor = self.factors[number]
+        seeds = Seeds(factor, directions, self.shared[0].numel())
+        result = partial(projected, factor, self.manifold, self.shared[0], directions, seeds)
+        return self._recipe(_PROJECTED, number, result, seeds.symbols)
+
+    @cached_property
+    def _seed(self) -> list[bytes]:
+        """All that kernels follow from, far quicker to have than the kernels themselves."""
+        undifferentiated = [
+            ca.Function(f"factor_{i}", [*_stepwise(f), *self.shared], [f.residual]) for i, f in enumerate(self.factors)
+        ]
+        x, delta = self._move
+        space = ca.Function("space", [x, delta], [self.manifold.retract(x, delta), self.manifold.basis(x)])
+        expressions = [f.serialize().encode() for f in (*undifferentiated, space)]
+        roles = repr([(f.hard, f.pairs, f.first_only, f.private) for f in self.factors]).encode()
+        files = (__file__, jacobian.__code__.co_filename, augmented.__code__.co_filename)
+        return [*expressions, roles, *(Path(file).read_bytes() for file in files)]
+
+    @property
+    def _move(self) -> tuple[ca.SX, ca.SX]:
+        """Symbols of a state and of its tangent step."""
+        return ca.SX.sym("x", self.manifold.ambient), ca.SX.sym("delta", self.manifold.tangent)
+
+
+def _stepwise(factor: Factor) -> list[ca.SX]:
+    codes = [] if factor.box is None else [factor.box.codes]
+    return [*factor.variables.values(), factor.data, *codes]

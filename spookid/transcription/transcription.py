@@ -1,0 +1,319 @@
+"""Factors over the horizon: variables, tangent spaces, bounds, and where each residual row comes from.
+
+This is the narrow waist of the package. It knows no mechanics; solvers see nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.kernels.kernel import Array, Call, Evaluate, contiguous
+from spookid.kernels.threads import ALONE, Team
+from spookid.mechanics.manifold import Manifold
+from spookid.transcription.derivatives import Directions, is_linear
+from spookid.transcription.factor import Constant, Factor, Group
+from spookid.transcription.factor_kernels import FactorKernels
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """One recording's horizon."""
+
+    name: str
+    steps: int
+    """Number of steps N, each with its own variables."""
+    data: Mapping[str, Array]
+    """Factor name to that factor's data, (count, n_d)."""
+    missing: Mapping[str, Array]
+    """Factor name to a mask (count, rows), True where a row has no data and is identically zero; absent: none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A value of all unknowns."""
+
+    states: tuple[Array, ...]
+    """Per chain the variables of each step, (N, ambient)."""
+    parameters: Array
+    """Free parameters, (n_p,)."""
+    codes: tuple[Mapping[str, Array], ...] = ()
+    """Per chain the codes of each factor with a box law, by its name, (count, m); absent: all 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One factor, linearized along one chain."""
+
+    factor: Factor
+    chain: int
+    matrix: Array
+    """(count, columns + 1, rows): per step the transposed Jacobian, steps in order of offset and parameters last, and
+    below it the residual."""
+
+    @property
+    def residual(self) -> Array:
+        """(count, rows)."""
+        return self.matrix[:, -1, :]
+
+
+class Transcription:
+    """A sparse nonlinear least-squares problem: factors repeated along chains that share the parameters.
+
+    Args:
+        manifold: where the variables of one step live.
+        factors: the one-step functions, each of the manifold's variables at a few neighbouring steps.
+        parameters: symbols of the free parameters, (n_p,).
+        constants: all other symbols of the factors, with their numbers.
+        names, lower, upper: of the free parameters.
+        magnitudes: typical size of each free parameter, positive; it sets the scale of a step that the data do not.
+        chains: the horizons.
+    """
+
+    def __init__(
+        self,
+        manifold: Manifold,
+        factors: Sequence[Factor],
+        parameters: ca.SX,
+        constants: Sequence[Constant],
+        names: Sequence[str],
+        lower: Array,
+        upper: Array,
+        magnitudes: Array,
+        chains: Sequence[Chain],
+    ) -> None:
+        self.manifold = manifold
+        self.factors = tuple(factors)
+        self.names = tuple(names)
+        self.lower, self.upper, self.magnitudes = lower, upper, magnitudes
+        self.chains = tuple(chains)
+        self.local = tuple(f for f in factors if f.hard and f.reach == 0 and not f.first_only)
+        """Hard factors of one step alone: a surface on which each step lies."""
+        hidden = {c for f in factors if f.private for c in f.private[1]}
+        self.visible = tuple(c for c in range(manifold.tangent) if c not in hidden)
+        """Tangent columns of a step that are no factor's private unknowns."""
+        self.drags = any(ca.jacobian_sparsity(f.residual, parameters).nnz() > 0 for f in self.local)
+        """True if the parameters move the surface of the local hard rows."""
+        self._given = tuple(constants)
+        self.constants = contiguous([constant.value for constant in constants])
+        """Numbers of the constants among the ``shared`` symbols."""
+        self.shared = parameters, ca.vertcat(*(constant.symbol for constant in constants))
+        """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants."""
+        structure = self.local, self.visible, self.drags
+        self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure, sum(c.steps for c in chains))
+
+    @cached_property
+    def linear(self) -> frozenset[str]:
+        """Names of the factors that are linear in their private unknowns."""
+        fixed = self.shared[1], self.constants.tolist()
+        return frozenset(f.name for f in self.factors if f.private and is_linear(f, self.manifold, *fixed))
+
+    def with_factors(self, factors: Sequence[Factor]) -> Transcription:
+        """The same with other factors; itself if they are the same."""
+        if all(a is b for a, b in zip(self.factors, factors, strict=True)):
+            return self
+        bounds = self.lower, self.upper, self.magnitudes
+        return Transcription(self.manifold, factors, self.shared[0], self._given, self.names, *bounds, self.chains)
+
+    def with_numbers(self, constants: Array) -> Transcription:
+        """The same with other numbers of the constants, in their order; nothing is built anew."""
+        other = copy(self)
+        other.constants = contiguous(constants)
+        pairs = zip(self._given, constants.tolist(), strict=True)
+        other._given = tuple(Constant(given.symbol, value) for given, value in pairs)
+        return other
+
+    @property
+    def given(self) -> tuple[Constant, ...]:
+        """The constants with their numbers."""
+        return self._given
+
+    def held_at(self, parameters: Array) -> Transcription:
+        """The same with the parameters held where they are."""
+        other = copy(self)
+        other.lower = other.upper = parameters
+        return other
+
+    def without_pairs(self) -> Transcription:
+        """The same with the smaller member of each complementarity pair held at zero."""
+        return self.with_factors([factor.without_pairs() for factor in self.factors])
+
+    def pattern(self, factor: Factor) -> NDArray[np.bool_]:
+        """True where ∂residual/∂(tangent of each step, parameters) can differ from zero, (rows, columns)."""
+        x = ca.SX.sym("x", self.manifold.ambient)
+        basis = _ones(self.manifold.basis(x).sparsity())
+        steps = [_ones(ca.jacobian_sparsity(factor.residual, x)) @ basis for x in factor.variables.values()]
+        parameters = _ones(ca.jacobian_sparsity(factor.residual, self.shared[0]))
+        return np.asarray(np.hstack([*steps, parameters]) > 0)
+
+    def residuals(
+        self, point: Point, known: Sequence[Mapping[str, Array]] = (), team: Team = ALONE
+    ) -> list[list[Array]]:
+        """Whitened residuals, per chain and factor, each (count, rows); ``known`` are those of some, by their names."""
+
+        def of(c: int) -> list[Array]:
+            there = known[c] if known else {}
+            return [there[f.name] if f.name in there else self._residual(f, c, point) for f in self.factors]
+
+        return team.each(of, range(len(self.chains)))
+
+    def _residual(self, factor: Factor, chain: int, point: Point) -> Array:
+        room = np.empty((factor.count(self.chains[chain].steps), len(factor.rows)))
+        return self.kernels.residual(factor)(*self._arguments(factor, chain, point), room)
+
+    def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array]:
+        """Slacks and values of a factor with a box law, each (count, m)."""
+        stepwise, shared = self._arguments(factor, chain, point)
+        both = self.kernels.box(factor)(stepwise, shared, np.empty((len(stepwise[0]), len(factor.rows))))
+        slack, value = np.hsplit(both, 2)
+        return slack, value
+
+    def linearize(self, point: Point, chain: int) -> list[Block]:
+        """Residuals and exact tangent-space Jacobians of one chain, one block a factor."""
+        return [self.linearize_factor(f, point, chain) for f in self.factors]
+
+    def linearize_factor(self, factor: Factor, point: Point, chain: int) -> Block:
+        """One factor's residuals and exact tangent-space Jacobians along one chain."""
+        return Block(factor, chain, self.jacobian(factor, point, chain)(slice(None)))
+
+    def jacobian(self, factor: Factor, point: Point, chain: int) -> Call:
+        """What gives ``Block.matrix``, at any steps."""
+        return self.call(self.kernels.jacobian(factor), factor, point, chain, self._columns(factor) + 1)
+
+    def pull_back(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
+        """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J; columns as in
+        ``Block.matrix``."""
+        stepwise, shared = self._arguments(factor, chain, point)
+        room = np.empty((len(weights), self._columns(factor)))
+        return self.kernels.adjoint(factor)([*stepwise, contiguous(weights)], shared, room)
+
+    def contract(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
+        """The gradient of Σ A_cr J_rc at each step in the tangents of its variables and the parameters,
+        (count, columns), for weights A (count, columns of the states, rows) of the Jacobian J in the states."""
+        stepwise, shared = self._arguments(factor, chain, point)
+        room = np.empty((len(weights), self._columns(factor)))
+        flat = contiguous(weights).reshape(len(weights), -1)
+        return self.kernels.contraction(factor)([*stepwise, flat], shared, room)
+
+    def _columns(self, factor: Factor) -> int:
+        """Tangent columns of all its steps, and the parameters."""
+        return len(factor.variables) * self.manifold.tangent + len(self.names)
+
+    def local_rows(self, factor: Factor, point: Point, chain: int) -> Call:
+        """Transposed Jacobians of a local factor, (columns + 1, rows) at each step: the visible columns, the parameters
+        if they move the surface, and the residual."""
+        columns = len(self.visible) + self.drags * len(self.names) + 1
+        return self.call(self.kernels.local_rows(factor), factor, point, chain, columns)
+
+    def private_rows(self, factor: Factor, point: Point, chain: int) -> Call:
+        """Transposed Jacobians of a factor in its private unknowns, and below them the residual, (columns + 1, rows) at
+        each step."""
+        columns = 0 if factor.private is None else len(factor.private[1])
+        return self.call(self.kernels.private_rows(factor), factor, point, chain, columns + 1)
+
+    def call(self, kernel: Evaluate, factor: Factor, point: Point, chain: int, columns: int) -> Call:
+        """A kernel of a factor with its arguments along a chain; its result has so many columns."""
+        return Call(kernel, *self._arguments(factor, chain, point), (columns, len(factor.rows)))
+
+    def linearize_along(
+        self,
+        factor: Factor,
+        point: Point,
+        chain: int,
+        directions: Directions,
+        basis: Array | None,
+        drag: Array | None,
+        complement: Array | None,
+    ) -> Array:
+        """One factor's residuals and Jacobians along given directions, (count, columns + 1, rows that are left): per
+        step the transposed Jacobian, unknowns of the steps in order of offset and parameters last, then the residual.
+
+        Args:
+            basis, drag: Z and D of every step of the chain, (N, visible, tangent) and (N, visible, n_p), or None.
+            complement: C at every step of the factor, (count, rows, rows that are left), or None.
+        """
+        stepwise, shared = self._arguments(factor, chain, point)
+        count, rows = len(stepwise[0]), len(factor.rows) if complement is None else complement.shape[2]
+        for given in (basis, drag):
+            if given is not None:
+                flat = given.reshape(len(given), -1)
+                stepwise += [flat[offset : offset + count] for offset in factor.variables]
+        if complement is not None:
+            stepwise.append(complement.reshape(count, -1))
+        columns = len(factor.variables) * directions.tangent + len(self.names) + 1
+        return self.kernels.projection(factor, directions)(stepwise, shared, np.empty((count, columns, rows)))
+
+    def curvature(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
+        """Exact second derivatives of wᵀr along x ⊞ δ, (count, columns, columns), for weights w (count, rows).
+
+        Columns as in ``Block.matrix``. The kernel is built when first asked for.
+        """
+        stepwise, shared = self._arguments(factor, chain, point)
+        columns = self._columns(factor)
+        room = np.empty((len(weights), columns, columns))
+        return self.kernels.curvature(factor)([*stepwise, contiguous(weights)], shared, room)
+
+    def _arguments(self, factor: Factor, chain: int, point: Point) -> tuple[list[Array], list[Array]]:
+        count = factor.count(self.chains[chain].steps)
+        states = [point.states[chain][offset : offset + count] for offset in factor.variables]
+        data = self.chains[chain].data.get(factor.name)
+        stepwise = [*states, np.zeros((count, 0)) if data is None else data]
+        if factor.box is not None:
+            zero = np.zeros((count, factor.box.codes.numel()))
+            stepwise.append(point.codes[chain][factor.name] if point.codes else zero)
+        return stepwise, [point.parameters, self.constants]
+
+    def costs(self, residuals: list[list[Array]]) -> dict[Group, float]:
+        """Sum of squares of each group of soft factors."""
+        totals = dict.fromkeys(Group, 0.0)
+        for chain in residuals:
+            for factor, values in zip(self.factors, chain, strict=True):
+                if not (factor.hard or factor.pairs):
+                    totals[factor.group] += float(np.vdot(values, values))
+        return totals
+
+    def retract(self, point: Point, steps: Sequence[Array], parameters: Array) -> Point:
+        """The point moved by tangent steps (N, tangent) and a step (n_p,) of the parameters, kept in their bounds."""
+        states = tuple(self.moved(x, delta) for x, delta in zip(point.states, steps, strict=True))
+        moved = np.clip(point.parameters + parameters, self.lower, self.upper)
+        return Point(states, moved, point.codes)
+
+    def moved(self, states: Array, steps: Array) -> Array:
+        """States (n, ambient) moved by tangent steps (n, tangent)."""
+        return self.kernels.mover([states, contiguous(steps)], [], np.empty_like(states))
+
+    @property
+    def unknowns(self) -> int:
+        """Tangent dimension of all states and parameters together."""
+        return sum(chain.steps for chain in self.chains) * self.manifold.tangent + len(self.names)
+
+    @property
+    def rows(self) -> int:
+        """Number of residual rows that have data."""
+        return sum(
+            factor.count(chain.steps) * len(factor.rows) - int(np.sum(chain.missing.get(factor.name, 0)))
+            for chain in self.chains
+            for factor in self.factors
+        )
+
+    @property
+    def nonzeros(self) -> int:
+        """Structural nonzeros of the whole Jacobian."""
+        per_step = {f.name: int(np.sum(self.pattern(f))) for f in self.factors}
+        return sum(f.count(chain.steps) * per_step[f.name] for chain in self.chains for f in self.factors)
+
+    def provenance(self, chain: int, factor: Factor, index: int) -> str:
+        """Where row ``index`` of a factor's raveled residual comes from: recording, step and constraint."""
+        step, row = divmod(index, len(factor.rows))
+        # A factor of two steps speaks of the one it ends at, one of three of the middle one.
+        return f"{self.chains[chain].name}, step {step + (factor.reach + 1) // 2}: {factor.rows[row]}"
+
+
+def _ones(sparsity: ca.Sparsity) -> Array:
+    return np.asarray(ca.DM(sparsity, 1.0).full())
