@@ -21,7 +21,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
+from spookid.solution import Solution
 from spookid.solvers.information import information
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.program import Program

@@ -23,7 +23,8 @@ from spookid.report.wording import (
     status_words,
     uncertain,
 )
-from spookid.results.solution import Cost, Noise, Solution
+from spookid.results.result import Cost, Noise
+from spookid.solution import Solution
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import NO_FACTOR, NOT_WHITE, WeakDirection
 

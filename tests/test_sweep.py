@@ -24,9 +24,10 @@ from matplotlib.figure import Figure
 from spookid import Problem, ProblemError, Recording, Sweep, load_problem, sweep
 from spookid.cli import progress
 from spookid.cli.main import main
+from spookid.estimation.estimation import solve
 from spookid.report import sweep_plot
 from spookid.report.sweep_table import comma_separated, table
-from spookid.results.solution import Cost, Estimate
+from spookid.results.result import Cost, Estimate
 from spookid.solvers.status import Status
 from spookid.studies import sweeping
 from spookid.studies.axes import Axis, axes_of, axis, grid
@@ -176,14 +177,12 @@ def test_points_that_the_problem_refuses_are_wrong_input(here: Path, over: dict[
 
 
 def test_what_goes_wrong_at_a_point_stays_there(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    solve = Problem.solve
-
-    def brittle(problem: Problem, *arguments: Any, **options: Any) -> Any:
+    def brittle(problem: Problem, *arguments: Any) -> Any:
         if problem.step == 0.02:
             raise MemoryError("too\nlarge")
-        return solve(problem, *arguments, **options)
+        return solve(problem, *arguments)
 
-    monkeypatch.setattr(Problem, "solve", brittle)
+    monkeypatch.setattr("spookid.studies.sweep_points.solve", brittle)
     found = sweep(load_problem("swing.py"), {"step": [0.02, 0.04]}, folder="out")
     assert [point.outcome for point in found.points] == ["failed", "converged"]
     assert found.points[0].message == "MemoryError: too large"
@@ -311,7 +310,7 @@ def test_a_point_of_other_settings_or_versions_or_a_damaged_one_is_solved_again(
         before = len(solves)
         assert again(cutoff=5.0) == before + 1
     before = len(solves)
-    monkeypatch.setattr(sweeping.spookid, "__version__", "0.0.0")
+    monkeypatch.setattr(sweeping, "__version__", "0.0.0")
     assert again(cutoff=5.0) == before + 1
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spookid.assembly.declaration import Declaration
 from spookid.estimation.fitting import Start, fit
-from spookid.problem import Problem
 from spookid.results.notices import ROUGH, SMOOTHER, ranked
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.status import Status
@@ -35,18 +35,18 @@ _SHARPENING = 15
 class _Way:
     """The fits so far."""
 
-    problem: Problem
+    problem: Declaration
     solver: LevenbergMarquardt | Ipopt
     callback: Callback | None
-    found: Solution | None
+    found: Result | None
     """Where the next fit starts."""
-    noise: Solution | None
+    noise: Result | None
     """Whose noise they keep."""
-    done: Solution | None = None
+    done: Result | None = None
     """The last fit, with the history and the times of all."""
 
     def go(
-        self, problem: Problem, solver: LevenbergMarquardt | Ipopt, sharpness: float = 1.0, turns: bool = True
+        self, problem: Declaration, solver: LevenbergMarquardt | Ipopt, sharpness: float = 1.0, turns: bool = True
     ) -> bool:
         """One fit from the last one; False if it is interrupted, or finds no noise that others could keep."""
         start = Start(self.found, {} if self.done else problem.initial, self.noise, sharpness, turns)
@@ -62,12 +62,12 @@ class _Way:
                 return False
         return self.found.status is not Status.INTERRUPTED
 
-    def smoothly(self, problem: Problem, sharpness: float = 1.0) -> bool:
+    def smoothly(self, problem: Declaration, sharpness: float = 1.0) -> bool:
         """A smooth fit on the way: a sharp one only has to lead on."""
         most, sharp = self.solver.max_iterations, sharpness < 1
         return self.go(problem, self.own(min(most, _SHARPENING) if sharp else most, newton=not sharp), sharpness)
 
-    def begin(self, problem: Problem) -> bool:
+    def begin(self, problem: Declaration) -> bool:
         """The first fits. Joints are rigid at first: stiff ones, or multipliers that start from nothing, only make it
         harder; but noise that is estimated is that of the stepper."""
         rigid = problem if problem.dynamics == "estimated" else problem.with_(stepper=Variational())
@@ -79,7 +79,7 @@ class _Way:
         return LevenbergMarquardt(max_iterations=most, newton=newton, threads=threads)
 
     @property
-    def answer(self) -> Solution:
+    def answer(self) -> Result:
         """The last fit as one of the problem."""
         assert self.done is not None
         problem, told = self.problem, self.done.notices
@@ -89,15 +89,15 @@ class _Way:
         return replace(done, notices=told)
 
 
-def is_staged(problem: Problem, backend: str) -> bool:
+def is_staged(problem: Declaration, backend: str) -> bool:
     """True if a problem is approached in stages."""
     stiff = not isinstance(problem.stepper, Variational)
     return _sticks(problem) or (backend == "ipopt" and (problem.dynamics == "estimated" or stiff))
 
 
 def approached(
-    problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, known: Solution | None
-) -> Solution:
+    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, known: Result | None
+) -> Result:
     """The solution by all stages, or by those that a solution which is known leaves."""
     estimated = problem.dynamics == "estimated"
     # What was left on the way, or has no noise that could be kept, is a start for the first fit only.
@@ -142,7 +142,7 @@ def _approach(way: _Way, done: bool) -> None:
         _compared(way, smoothed, sharpness)
 
 
-def _sharpened(way: _Way, smooth: Problem) -> float | None:
+def _sharpened(way: _Way, smooth: Declaration) -> float | None:
     """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none. None if a
     fit is interrupted."""
     reached = 1.0
@@ -159,7 +159,7 @@ def _sharpened(way: _Way, smooth: Problem) -> float | None:
     return reached
 
 
-def _compared(way: _Way, smoothed: Solution, sharpness: float) -> None:
+def _compared(way: _Way, smoothed: Result, sharpness: float) -> None:
     """Other ways while friction that sticks fits worse than the smooth one does, and the best of all: a shorter one,
     and to exact friction one by way of pairs."""
     best, problem = way.answer, way.problem
@@ -179,16 +179,16 @@ def _compared(way: _Way, smoothed: Solution, sharpness: float) -> None:
     way.done = replace(best, times=way.answer.times, notices=ranked([*best.notices, *told]))
 
 
-def _is_worse(solution: Solution, smoothed: Solution) -> bool:
+def _is_worse(solution: Result, smoothed: Result) -> bool:
     return solution.status is not Status.CONVERGED or _excess(solution, smoothed) > _WORSE
 
 
-def _excess(solution: Solution, smoothed: Solution) -> float:
+def _excess(solution: Result, smoothed: Result) -> float:
     """By how much of the smooth fit's cost the other one is above it."""
     return (solution.cost.total - smoothed.cost.total) / abs(smoothed.cost.total)
 
 
-def _worse(solution: Solution, smoothed: Solution) -> list[str]:
+def _worse(solution: Result, smoothed: Result) -> list[str]:
     """Where a better answer lies, if it does."""
     cost, smooth = solution.cost.total, smoothed.cost.total
     if cost <= smooth or smoothed.status is not Status.CONVERGED:
@@ -199,7 +199,7 @@ def _worse(solution: Solution, smoothed: Solution) -> list[str]:
     ]
 
 
-def _sticks(problem: Problem) -> bool:
+def _sticks(problem: Declaration) -> bool:
     return problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
 
 
@@ -208,7 +208,7 @@ def counting(callback: Callback | None, done: int) -> Callback | None:
     return None if callback is None else lambda i: callback(replace(i, iteration=i.iteration + done))
 
 
-def joined(first: Solution, second: Solution) -> Solution:
+def joined(first: Result, second: Result) -> Result:
     """The second of two solves with the history and the times of both."""
     later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
     return replace(second, history=(*first.history, *later), times=first.times + second.times)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from spookid.assembly.assembly import check_stepper
+from spookid.assembly.declaration import BACKENDS, Declaration
 from spookid.errors import ProblemError, shown
 from spookid.estimation import approach, extrapolation
 from spookid.estimation.estimators import Fit, decided, fresh
 from spookid.estimation.fitting import Start, fit
-from spookid.problem import BACKENDS, Problem
 from spookid.results import notices
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.status import Status
@@ -23,13 +24,13 @@ SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": Levenberg
 
 
 def solve(
-    problem: Problem,
-    backend: str,
-    options: Mapping[str, Any],
-    callback: Callback | None,
-    warm_start: Solution | None = None,
+    problem: Declaration,
+    backend: str = "lm",
+    options: Mapping[str, Any] = MappingProxyType({}),
+    callback: Callback | None = None,
+    warm_start: Result | None = None,
     hold: bool = False,
-) -> Solution:
+) -> Result:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``.
 
     Friction that sticks is approached in stages (``approach``). Together they count as one solve, and as iterations of
@@ -38,7 +39,7 @@ def solve(
     Args:
         hold: True to keep the noise of ``warm_start`` as it is.
     """
-    if warm_start is not None and not isinstance(warm_start, Solution):
+    if warm_start is not None and not isinstance(warm_start, Result):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
@@ -51,13 +52,15 @@ def solve(
     return decision.told(_corrected(decision.problem, solver, callback, decision.fit))
 
 
-def _again(found: Solution, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Problem) -> Fit:
+def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Declaration) -> Fit:
     """A fit that goes on from another one, with the history and the times of both."""
     later = fit(problem, solver, approach.counting(callback, found.iterations), Start(found))
     return replace(later, solution=approach.joined(found, later.solution))
 
 
-def _corrected(problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, first: Fit) -> Solution:
+def _corrected(
+    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, first: Fit
+) -> Result:
     """With estimates of continuous time, where they are asked for and can be had."""
     found = first.solution
     if not problem.corrects or isinstance(solver, Ipopt) or found.status is not Status.CONVERGED:
@@ -78,7 +81,7 @@ def _corrected(problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: C
     return approach.joined(found, replace(answer, times=answer.times + coarse.solution.times))
 
 
-def _check_law(problem: Problem, backend: str) -> None:
+def _check_law(problem: Declaration, backend: str) -> None:
     """Refuse a form of dry friction to a solver that does not know it."""
     other = {("lm", "mpcc"): ("exact", "ipopt"), ("ipopt", "exact"): ("mpcc", "lm")}.get((backend, problem.friction))
     if other is not None:
@@ -88,7 +91,7 @@ def _check_law(problem: Problem, backend: str) -> None:
         )
 
 
-def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
+def _solver(problem: Declaration, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
     if backend not in BACKENDS:
         raise ProblemError(f"{problem.place}: backend {backend!r} is not known; choose from {', '.join(BACKENDS)}")
     kind = SOLVERS[backend]

@@ -17,14 +17,14 @@ from functools import cached_property
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
+from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.estimation import symptoms
 from spookid.estimation.knowledge import Knowledge, at_bounds
 from spookid.estimation.likelihood_fit import Found
 from spookid.kernels.kernel import Array
-from spookid.problem import Problem
 from spookid.results.notices import DIFFER, ranked
-from spookid.results.solution import Choice, Noise, Solution, Trajectory
+from spookid.results.result import Choice, Noise, Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensed import Contraction, linear
@@ -41,7 +41,7 @@ from spookid.transcription.transcription import Point
 class Fit:
     """A fit and what it was made of."""
 
-    solution: Solution
+    solution: Result
     assembly: Assembly
     point: Point
     knowledge: Knowledge
@@ -57,7 +57,7 @@ class Fit:
             return None
         return symptoms.answers(found, contraction, self.solution.trajectories, self.solution.values)
 
-    def told(self, coarser: Answers | None = None) -> Solution:
+    def told(self, coarser: Answers | None = None) -> Result:
         """The solution with what its model lacks, the step's part taken off if a coarser fit tells it."""
         lacking = symptoms.notices(self.answers, coarser)
         return replace(self.solution, notices=ranked([*lacking, *self.solution.notices]))
@@ -67,7 +67,7 @@ class Fit:
 class Decision:
     """The estimator that was chosen."""
 
-    problem: Problem
+    problem: Declaration
     """As it is solved with this estimator from now on."""
     fit: Fit
     choice: Choice | None
@@ -75,7 +75,7 @@ class Decision:
     first: Fit
     """With noise estimated."""
 
-    def told(self, solution: Solution) -> Solution:
+    def told(self, solution: Result) -> Result:
         """A solution with this estimator, and what the decision says of it."""
         if self.choice is None:
             return solution
@@ -91,7 +91,7 @@ class Decision:
         return replace(solution, noise=noise, normaliser=None, log_likelihood=likelihood, notices=notices)
 
 
-def fresh(problem: Problem, known: Solution | None) -> tuple[Problem, Solution | None]:
+def fresh(problem: Declaration, known: Result | None) -> tuple[Declaration, Result | None]:
     """The problem and the solution to start from; of one with hard dynamics the estimates alone.
 
     Its motion lacks nothing to obey the mechanics, and no search for what disturbs it would find anything from there.
@@ -103,7 +103,7 @@ def fresh(problem: Problem, known: Solution | None) -> tuple[Problem, Solution |
     return problem.with_(initial={**values, **problem.initial}), None
 
 
-def decided(problem: Problem, first: Fit, again: Callable[[Problem], Fit]) -> Decision:
+def decided(problem: Declaration, first: Fit, again: Callable[[Declaration], Fit]) -> Decision:
     """Choose between the first fit and one with hard dynamics.
 
     Args:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from spookid.problem import Problem
+from spookid.assembly.declaration import Declaration
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
-from spookid.results.solution import Estimate, Noise, Solution, Trajectory
+from spookid.results.result import Estimate, Noise, Result, Trajectory
 from spookid.statistics.influence import Influence
 
 _SHARE = 1 / 3
@@ -24,12 +24,12 @@ _TOLD = 1.0
 """Standard errors from which on what a step adds is told."""
 
 
-def finer(problem: Problem) -> Problem:
+def finer(problem: Declaration) -> Declaration:
     """The same with steps half as long, observed where the problem is."""
     return problem.with_(step=problem.step / 2, every=2 * problem.every, step_correction=False)
 
 
-def extrapolated(coarse: Solution, fine: Solution) -> Solution:
+def extrapolated(coarse: Result, fine: Result) -> Result:
     """The finer fit, at the steps of the coarser one, with estimates of continuous time.
 
     Args:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import casadi as ca
 import numpy as np
 
-import spookid
 from spookid.assembly.assembly import Assembly, assemble, unknowns
+from spookid.assembly.declaration import Declaration
 from spookid.assembly.outlining import mechanism
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
 from spookid.errors import ProblemError
@@ -24,9 +24,8 @@ from spookid.estimation.responses import influence
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joints import ROWS
 from spookid.parameter import Parameter
-from spookid.problem import Problem
 from spookid.results import notices
-from spookid.results.solution import Cost, Estimate, Size, Solution, Step, Times, Trajectory
+from spookid.results.result import Cost, Estimate, Result, Size, Step, Times, Trajectory
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
@@ -35,19 +34,20 @@ from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
+from spookid.version import __version__
 
-_VERSIONS = {"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__}
+_VERSIONS = {"spookid": __version__, "casadi": ca.__version__, "numpy": np.__version__}
 
 
 @dataclass(frozen=True)
 class Start:
     """Where a solve begins, and what it keeps."""
 
-    solution: Solution | None = None
+    solution: Result | None = None
     """Whose states and estimates are the start; None: the initial guess."""
     own: Mapping[str, float] = field(default_factory=dict)
     """Guesses by the name of the parameter that go before those estimates."""
-    noise: Solution | None = None
+    noise: Result | None = None
     """Whose noise, and whose normaliser of the likelihood, are kept; None: the noise is estimated."""
     sharpness: float = 1.0
     """Share of the friction widths; see ``approach``."""
@@ -57,7 +57,9 @@ class Start:
     """True to keep the noise of ``solution`` where it is estimated otherwise."""
 
 
-def fit(problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start = Start()) -> Fit:
+def fit(
+    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start = Start()
+) -> Fit:
     """One solve."""
     began = time.perf_counter()
     known = start.solution
@@ -80,7 +82,7 @@ def fit(problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback
     return _answer(found.assembly, found.outcome, times, solver, found)
 
 
-def _normaliser(problem: Problem, known: Solution) -> Array:
+def _normaliser(problem: Declaration, known: Result) -> Array:
     """θ₀, v and c for ``assemble``: the normaliser around the estimates of a fit that has found the noise."""
     assert known.normaliser is not None
     names, values = known.sensitivities.names, known.values
@@ -101,7 +103,7 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
     )
 
 
-def _warm(assembly: Assembly, solution: Solution, own: Mapping[str, float]) -> Point:
+def _warm(assembly: Assembly, solution: Result, own: Mapping[str, float]) -> Point:
     """States and estimates of a solution where it has them, but for the guesses ``own``."""
     problem, known = assembly.problem, solution.values
     values = [
@@ -113,7 +115,7 @@ def _warm(assembly: Assembly, solution: Solution, own: Mapping[str, float]) -> P
     return replace(_states(assembly, solution), parameters=np.array(values))
 
 
-def _states(assembly: Assembly, solution: Solution) -> Point:
+def _states(assembly: Assembly, solution: Result) -> Point:
     """The start with the states of a solution."""
     problem = assembly.problem
     given = [(trajectory.name, trajectory.t, trajectory.q, trajectory.v) for trajectory in solution.trajectories]
@@ -139,7 +141,7 @@ def _states(assembly: Assembly, solution: Solution) -> Point:
     )
 
 
-def _halved(solution: Solution, wanted: Sequence[tuple[str, Array, int]]) -> bool:
+def _halved(solution: Result, wanted: Sequence[tuple[str, Array, int]]) -> bool:
     """True if the solution's states are at half the steps, as where they have been corrected for the step."""
     pairs = zip(solution.trajectories, wanted, strict=False)
     return all(len(motion.t) == 2 * len(times) - 1 for motion, (_, times, _) in pairs)
@@ -178,14 +180,14 @@ def _solution(
     times: Times,
     solver: LevenbergMarquardt | Ipopt,
     found: Found | None,
-) -> Solution:
+) -> Result:
     problem, transcription = assembly.problem, assembly.transcription
     values = problem.guess | dict(zip(transcription.names, outcome.point.parameters.tolist(), strict=True))
     motion, kernels = trajectories(assembly, outcome.point), transcription.kernels.points
     leans = influence(assembly, outcome.point, knowledge, motion)
     told = _notices(assembly, outcome, knowledge, motion, values, leans)
     known = [_estimate(p, problem, values[p.name], knowledge.sensitivities, leans) for p in problem.parameters]
-    return Solution(
+    return Result(
         problem=problem.name,
         backend=solver.name,
         stepper=problem.stepper.name,
@@ -246,7 +248,7 @@ def _cost(costs: Mapping[Group, float]) -> Cost:
 
 
 def _estimate(
-    parameter: Parameter, problem: Problem, value: float, knowledge: Sensitivities, leans: Influence
+    parameter: Parameter, problem: Declaration, value: float, knowledge: Sensitivities, leans: Influence
 ) -> Estimate:
     fixed = parameter.name in problem.fixed
     i = None if fixed else knowledge.names.index(parameter.name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from os import PathLike
 from typing import Any
 
 import casadi as ca
@@ -187,7 +186,7 @@ class Trajectory:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Result:
     """What ``problem.solve`` returns and ``spookid.load`` reads back."""
 
     problem: str
@@ -275,15 +274,3 @@ class Solution:
         rows = [names.index(symbols[i].name) for i in moving]
         variance = slope @ self.sensitivities.covariance[np.ix_(rows, rows)] @ slope if moving else 0.0
         return Value(float(value), float(np.sqrt(variance)))
-
-    def summary(self) -> str:
-        """A report of one page, as in ``summary.txt``."""
-        from spookid.report.summary import summarize  # rendering is apart from results
-
-        return summarize(self)
-
-    def save(self, directory: str | PathLike[str]) -> None:
-        """Write the result folder; see ``spookid.report.export.save``."""
-        from spookid.report.export import save
-
-        save(self, directory)
