@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from os import PathLike
 from typing import Self
 
 from spookid.results.result import Result
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Solution(Result):
     """What ``problem.solve`` returns and ``spookid.load`` reads back. Its data are those of ``Result``."""
 
     @classmethod
     def of(cls, result: Result) -> Self:
         """The same result."""
-        return cls(**{f.name: getattr(result, f.name) for f in fields(Result)})
+        return cls(**result.fields)
 
     def summary(self) -> str:
         """A report of one page, as in ``summary.txt``."""

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.estimation.fit import joined
 from spookid.estimation.fitting import Start, fit
+from spookid.results.lazy import Lazy
 from spookid.results.notices import ROUGH, SMOOTHER, ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
@@ -55,7 +57,7 @@ class _Way:
             sticks = self.found is not None and self.found.friction != "smooth"
             solver = replace(solver, told=solver.told or sticks or sharpness < 1)
         self.found = fit(problem, solver, counting(self.callback, before), start).told()
-        self.done = self.found if self.done is None else joined(self.done, self.found)
+        self.done = self.found if self.done is None else self.found.changed(**joined(self.done, self.found))
         if problem.dynamics == "estimated" and self.noise is None:
             self.noise = self.found
             if self.found.normaliser is None:
@@ -82,11 +84,11 @@ class _Way:
     def answer(self) -> Result:
         """The last fit as one of the problem."""
         assert self.done is not None
-        problem, told = self.problem, self.done.notices
-        if self.noise is not None and self.noise.status is not Status.CONVERGED:
-            told = ranked([*told, f"{ROUGH}: {self.noise.detail}. Raise max_iterations."])
-        done = replace(self.done, backend=self.solver.name, stepper=problem.stepper.name, friction=problem.friction)
-        return replace(done, notices=told)
+        problem, noise = self.problem, self.noise
+        named = {"backend": self.solver.name, "stepper": problem.stepper.name, "friction": problem.friction}
+        rough = noise is not None and noise.status is not Status.CONVERGED
+        told = [f"{ROUGH}: {noise.detail}. Raise max_iterations."] if noise and rough else []
+        return _telling(self.done, told).changed(**named)
 
 
 def is_staged(problem: Declaration, backend: str) -> bool:
@@ -172,11 +174,12 @@ def _compared(way: _Way, smoothed: Result, sharpness: float) -> None:
         for stage, solver in stages:
             if not way.go(stage, solver, sharpness):
                 detail = "while other ways than that of this fit were tried"
-                way.done = replace(best, status=Status.INTERRUPTED, detail=detail, times=way.answer.times)
+                interrupted = {"status": Status.INTERRUPTED, "detail": detail}
+                way.done = best.changed(**interrupted, times=way.answer.times, clocks=way.answer.clocks)
                 return
         best = min(best, way.answer, key=lambda s: (s.status is not Status.CONVERGED, s.cost.total))
     told = _worse(best, smoothed) if _is_worse(best, smoothed) else []
-    way.done = replace(best, times=way.answer.times, notices=ranked([*best.notices, *told]))
+    way.done = _telling(best, told).changed(times=way.answer.times, clocks=way.answer.clocks)
 
 
 def _is_worse(solution: Result, smoothed: Result) -> bool:
@@ -208,7 +211,7 @@ def counting(callback: Callback | None, done: int) -> Callback | None:
     return None if callback is None else lambda i: callback(replace(i, iteration=i.iteration + done))
 
 
-def joined(first: Result, second: Result) -> Result:
-    """The second of two solves with the history and the times of both."""
-    later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
-    return replace(second, history=(*first.history, *later), times=first.times + second.times)
+def _telling(result: Result, told: list[str]) -> Result:
+    """A result with further notices."""
+    later = Lazy(lambda: ranked([*result.notices, *told]), result.clocks[-1])
+    return result.changed(notices=later) if told else result

@@ -46,6 +46,7 @@ def save(solution: Result, directory: FilePath) -> None:
     Raises:
         ProblemError: if ``directory`` is something else, which is left as it is, or cannot be written.
     """
+    solution.settled()  # so that the times tell all of it
     with folders.replacing(Path(directory), MARKER) as folder:
         _write(solution, folder)
 

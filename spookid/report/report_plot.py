@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from matplotlib import rc_context
@@ -43,7 +42,7 @@ def embedded(figure: Figure, kind: str = "svg") -> str:
 
 def fit(solution: Result, trajectory: Trajectory) -> Figure:
     """Measured and estimated signals of one recording, with residuals."""
-    figure = plots.fit(replace(solution, trajectories=(trajectory,)))
+    figure = plots.fit(solution.changed(trajectories=(trajectory,)))
     return _narrowed(figure, 0.6 + 2.4 * max(len(trajectory.signals), 1))
 
 

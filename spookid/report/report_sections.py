@@ -329,7 +329,7 @@ def convergence(solution: Result) -> str:
 
 def provenance(solution: Result, key: str, date: str) -> list[tuple[str, str]]:
     """Settings, sizes, times and versions."""
-    size, times = solution.size, solution.times
+    size, times = solution.size, solution.timing
     facts = [
         ("Folder", f"{key}, written {date}"),
         ("Solver", f"{solution.backend}, {solution.iterations} accepted steps; {solution.detail}"),
@@ -345,7 +345,8 @@ def provenance(solution: Result, key: str, date: str) -> list[tuple[str, str]]:
         (
             "Time",
             f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} (evaluate "
-            f"{seconds(times.evaluate)}, factorize {seconds(times.factorize)})",
+            f"{seconds(times.evaluate)}, factorize {seconds(times.factorize)}), analysis {seconds(times.analysis)}, "
+            f"other {seconds(times.other)}",
         ),
         ("Versions", ", ".join(f"{name} {version}" for name, version in solution.versions.items())),
     ]

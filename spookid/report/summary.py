@@ -55,17 +55,17 @@ _HARD = "hard (all noise is the sensors', errors are from stretches of the recor
 def summarize(solution: Result) -> str:
     """The report of one page: lines of at most 100 columns without a newline at the end."""
     sections = [
-        _headline(solution),
         _first(solution.notices),
         _parameters(solution),
         _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
         _cost(solution),
         _friction(solution),
-        _work(solution),
-        _notices([notice for notice in solution.notices if not notice.startswith(MISFIT)]),
     ]
-    return "\n\n".join("\n".join(section) for section in sections if section)
+    notices = _notices([notice for notice in solution.notices if not notice.startswith(MISFIT)])
+    # Both tell how long all took, what is computed for this page included.
+    page = [_headline(solution), *sections, _work(solution), notices]
+    return "\n\n".join("\n".join(section) for section in page if section)
 
 
 # --- misfit of a signal ---
@@ -235,7 +235,7 @@ def _friction(solution: Result) -> list[str]:
 
 
 def _work(solution: Result) -> list[str]:
-    size, times = solution.size, solution.times
+    size, times = solution.size, solution.timing
     rest = max(times.solve - times.evaluate - times.factorize, 0.0)
     sizes = (
         f"{counted(size.recordings, 'recording')}, {counted(size.steps, 'step')}, "
@@ -244,7 +244,8 @@ def _work(solution: Result) -> list[str]:
     )
     where = (
         f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} "
-        f"(evaluate {seconds(times.evaluate)}, factorize {seconds(times.factorize)}, rest {seconds(rest)})"
+        f"(evaluate {seconds(times.evaluate)}, factorize {seconds(times.factorize)}, rest {seconds(rest)}), "
+        f"analysis {seconds(times.analysis)}, other {seconds(times.other)}"
     )
     settings = (
         f"backend {solution.backend}, stepper {solution.stepper}, friction {solution.friction}, "

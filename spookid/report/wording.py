@@ -89,11 +89,8 @@ def remark(estimate: Estimate) -> str:
 
 
 def status_words(solution: Result) -> str:
-    """How it ended, after how many iterations and how long."""
-    times = solution.times
-    return _STATUS[solution.status].format(
-        counted(solution.iterations, "iteration"), seconds(times.build + times.compile + times.solve)
-    )
+    """How it ended, after how many iterations and how long, what was asked of it up to now included."""
+    return _STATUS[solution.status].format(counted(solution.iterations, "iteration"), seconds(solution.timing.total))
 
 
 def seconds(time: float) -> str:

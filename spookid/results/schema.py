@@ -49,7 +49,7 @@ def document(solution: Result) -> Tree:
         "identifiability": _identifiability(solution.sensitivities),
         "complementarity": {"max_residual": solution.complementarity_residual, "sticking": dict(solution.sticking)},
         "size": asdict(solution.size),
-        "timing_s": asdict(solution.times),
+        "timing_s": asdict(solution.timing),
         "versions": dict(solution.versions),
         "recordings": [
             {"name": t.name, "signals": list(t.signals), "units": list(t.units), "periods": list(t.periods)}

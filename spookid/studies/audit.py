@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spookid.assembly.declaration import Declaration
 from spookid.estimation.estimation import solve
@@ -130,7 +130,7 @@ def _fits(levels: list[Declaration], fit: Fit) -> list[Result]:
     last = fit(levels[-1], first, False)
     if not first.noise:
         return [first, *(fit(level, first, False) for level in levels[1:-1]), last]
-    near = replace(first, noise=last.noise)
+    near = first.changed(noise=last.noise)
     return [*(fit(level, near, True) for level in levels[:-1]), last]
 
 

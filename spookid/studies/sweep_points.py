@@ -104,7 +104,7 @@ def solve_point(problem: Declaration, variant: Variant, values: Mapping[str, Cho
         solution.message,
         solution.iterations,
         solution.cost,
-        solution.parameters,
+        {name: e.changed(step_error=math.nan) for name, e in solution.parameters.items()},  # no table asks for it
         seconds,
         solution.log_likelihood,
     )
