@@ -526,7 +526,9 @@ def made(axes: tuple[Axis, ...], bad: int = 0) -> Sweep:
     """A sweep of made-up numbers, whose first points failed and the next did not converge."""
     points = []
     for i, values in enumerate(grid(axes)):
-        estimate = Estimate("J", 1.0 + 0.1 * i, 0.05 if i % 2 else math.nan, "", 1.0, 0.0, math.inf, "kg m^2", False)
+        error = 0.05 if i % 2 else math.nan
+        bounds = {"initial": 1.0, "lower": 0.0, "upper": math.inf, "at_bound": False}
+        estimate = Estimate(name="J", estimate=1.0 + 0.1 * i, std_err=error, reason="", unit="kg m^2", **bounds)
         status = Status.CONVERGED if i >= 2 * bad else Status.STALLED
         point = Point(values, status, "", i, Cost(1.0 + i, 2.0), {"J": estimate}, 0.1)
         points.append(failed(values, "broken") if i < bad else point)
