@@ -9,7 +9,7 @@ from typing import Self
 from spookid.results.result import Result
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Solution(Result):
     """What ``problem.solve`` returns and ``spookid.load`` reads back. Its data are those of ``Result``."""
 

@@ -196,7 +196,7 @@ class Trajectory:
     """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Result(LazyRecord):
     """What a fit found. What it tells beyond the estimates is computed when it is first asked for, once."""
 
@@ -250,6 +250,11 @@ class Result(LazyRecord):
     def timing(self) -> Times:
         """Where the time went, up to now [s]."""
         return replace(self.times, analysis=self.times.analysis + sum(clock.seconds for clock in self.clocks))
+
+    def __repr__(self) -> str:
+        # Short, and nothing lazy is computed for it.
+        values = ", ".join(f"{name}={value:.6g}" for name, value in self.values.items())
+        return f"<{type(self).__name__} of {self.problem!r}, {self.status.value}: {values}>"
 
     @property
     def message(self) -> str:

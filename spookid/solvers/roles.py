@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
-from spookid.transcription.factor import Factor
+from spookid.transcription.factor import Factor, Kind
 
 Mask = NDArray[np.bool_]
 
@@ -124,6 +124,15 @@ class Hard:
     def curvature(self, r: Array, J: Array, weight: float, given: Array) -> None:
         """None."""
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class Inequality(Hard):
+    """r ≥ 0."""
+
+    def bounds(self) -> tuple[Array, Array]:
+        """Above zero."""
+        return np.zeros(self.kept.shape), np.full(self.kept.shape, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +250,8 @@ def role_of(factor: Factor, r: Array, J: Array, t: float, sizes: Array | None, f
             return Relaxed(scales, len(r), t)
         a, b = np.hsplit(r / scales, 2)
         return Pairs(scales, np.asarray(a < b) if first is None else first)
+    if factor.kind is Kind.INEQUALITY:
+        return Inequality(len(factor.rows), np.ones(r.shape, dtype=bool))
     if factor.hard:
         return Hard(len(factor.rows), independent(J))
     return Soft(len(r))
