@@ -25,8 +25,10 @@ _HOME = {
     "PointPosition": "data.sensors",
     "ProblemError": "errors",
     "Recording": "data.recording",
+    "Residual": "data.residual",
     "Solution": "solution",
     "Spook": "stepping.spook",
+    "State": "data.sensors",
     "Status": "solvers.status",
     "Sweep": "studies.sweep_points",
     "Variational": "stepping.variational",
@@ -52,8 +54,10 @@ __all__ = [
     "Problem",
     "ProblemError",
     "Recording",
+    "Residual",
     "Solution",
     "Spook",
+    "State",
     "Status",
     "Sweep",
     "Variational",
@@ -66,7 +70,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from spookid.data.recording import Recording
-    from spookid.data.sensors import HingeAngle, Observation, PointPosition
+    from spookid.data.residual import Residual
+    from spookid.data.sensors import HingeAngle, Observation, PointPosition, State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
     from spookid.mechanics.contact import Contact

@@ -141,7 +141,7 @@ def _settings(model: Model, sensors: int) -> Settings:
 def factors(problem: Declaration, model: Model, settings: Settings) -> list[Factor]:
     """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers."""
     written = problem.scheme.factors(model, settings, np.isinf(problem.weight))
-    return written + observing.factors(problem, settings, model)
+    return written + observing.factors(problem, settings, model) + observing.residuals(problem, settings, model)
 
 
 def check_stepper(problem: Declaration) -> None:
@@ -232,7 +232,8 @@ def magnitude(parameter: Parameter, guess: float) -> float:
 
 
 def _chain(problem: Declaration, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
-    data, missing = {"impulse": contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means))}, {}
+    motion = next(factor for factor in factors if factor.motion)
+    data, missing = {motion.name: contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means))}, {}
     for name, sensors in observing.groups(problem).items():
         factor = next(f for f in factors if f.name == name)
         # A factor over several steps observes the middle one.
@@ -241,6 +242,9 @@ def _chain(problem: Declaration, evidence: Evidence, factors: list[Factor], lead
         samples = evidence.observed[first : first + count, columns]
         missing[name] = np.isnan(samples)
         data[name] = contiguous(np.hstack([np.where(missing[name], 0.0, samples), ~missing[name]]))
+    own = [factor for factor in factors if factor.group is Group.RESIDUAL]
+    for factor, residual in zip(own, problem.residuals, strict=True):
+        data[factor.name] = observing.residual_data(residual, factor, evidence.inputs)
     for prior in (f for f in factors if f.group is Group.PRIOR):
         data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
         missing[prior.name] = np.full((1, len(prior.rows)), not leads)

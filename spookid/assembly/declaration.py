@@ -12,6 +12,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.recording import Recording
+from spookid.data.residual import Residual
 from spookid.data.sampling import grid, held
 from spookid.data.sensors import Sensor, State
 from spookid.errors import ProblemError, collected, declared_at, shown
@@ -48,6 +49,8 @@ class Declaration:
     recordings: Sequence[Recording] = ()
     """Measured motion; each recording has its own states, all share the parameters. May be empty to simulate only."""
     observations: Sequence[Sensor] = ()
+    residuals: Sequence[Residual] = field(kw_only=True, default=())
+    """What else is known of the motion: see ``Residual``."""
     step: float = 0.01
     """h [s]."""
     state_weight: float | Literal["auto"] | None = None
@@ -84,7 +87,7 @@ class Declaration:
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("recordings", Recording), ("observations", Sensor)):
+        for name, kind in (("recordings", Recording), ("observations", Sensor), ("residuals", Residual)):
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self._what}: {name}"))
         if not isinstance(self.initial, Mapping):
             raise ProblemError(f"{self._what}: initial is {shown(self.initial)}; it must map names to guesses")
@@ -118,6 +121,8 @@ class Declaration:
         if not isinstance(self.model, Model):
             raise ProblemError(f"{self._what}: model is {shown(self.model)}, which is no Model")
         self.stepper.check_weight(self.weight, self._what)
+        for residual in self.residuals:
+            residual.check(self.model)
 
     def _check_names(self) -> None:
         known = {parameter.name: parameter for parameter in self.parameters}
@@ -174,8 +179,10 @@ class Declaration:
         # At a state of numbers, only Parameters are left as symbols of what a sensor shows.
         n, m = self.model.configuration.ambient, self.model.configuration.tangent
         q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, size))) for size in (n, m))
-        shown = [sensor.predicted(State(self.model, q, v)) for sensor in self.observations if sensor.is_free_form]
-        return parameters_in([*self.model.expressions(), *shown], self._what)
+        state = State(self.model, q, v, dict.fromkeys(self.model.signals, ca.SX(1)), ca.SX(1))
+        shown = [sensor.predicted(state) for sensor in self.observations if sensor.is_free_form]
+        own = [residual.rows(*[state] * residual.states) for residual in self.residuals]
+        return parameters_in([*self.model.expressions(), *shown, *own], self._what)
 
     @property
     def free(self) -> tuple[Parameter, ...]:

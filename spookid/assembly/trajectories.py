@@ -15,7 +15,7 @@ from spookid.data.sensors import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.results.result import Trajectory
 from spookid.stepping.impulses import StepFunction
-from spookid.transcription.factor import Constant
+from spookid.transcription.factor import Constant, Group
 from spookid.transcription.transcription import Point
 
 
@@ -90,17 +90,18 @@ def _states(problem: Declaration, unknowns: Array, constants: tuple[Constant, ..
 def _impulses(assembly: Assembly, residuals: dict[str, Array], steps: int) -> Array:
     """Δp of each step, NaN where a step has none, (N, rows)."""
     weight = np.sqrt(assembly.problem.weight) if np.isfinite(assembly.problem.weight) else 1.0
-    impulse = residuals["impulse"] * _sizes(assembly)
+    factors = assembly.transcription.factors
+    impulse = residuals[assembly.transcription.motion.name] * _sizes(assembly)
     rows = np.full((steps, impulse.shape[1]), np.nan)
     rows[1 : len(impulse) + 1] = impulse / weight
-    if "initial state" in residuals:
-        rows[0] = residuals["initial state"] / weight
+    for first in (f for f in factors if f.first_only and f.soft and f.group is Group.STATE):
+        rows[0] = residuals[first.name] / weight
     return rows
 
 
 def _sizes(assembly: Assembly) -> Array:
     """Of the noise that each row of the impulses is whitened with; one where none is estimated, (1,) or (rows,)."""
-    factor = next(factor for factor in assembly.transcription.factors if factor.name == "impulse")
+    factor = assembly.transcription.motion
     if not (assembly.noise and factor.noise):
         return np.ones(1)
     values, of = [constant.value for constant in assembly.constants], dict[str, float]()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Literal, Protocol, runtime_checkable
@@ -26,6 +26,16 @@ class State:
     """Poses (r, e) of all bodies, (7 n_b,)."""
     v: ca.SX
     """Velocities (ṙ in the world, ω in the body) of all bodies, (6 n_b,)."""
+    inputs: Mapping[str, ca.SX] = field(default_factory=dict)
+    """The model's input signals, held from this state on; residuals of one's own may use them."""
+    step: ca.SX = field(default_factory=lambda: ca.SX.sym("h"))
+    """h [s]."""
+
+    @classmethod
+    def symbols(cls, model: Model) -> State:
+        """A state of fresh symbols."""
+        q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
+        return cls(model, q, v, {signal: ca.SX.sym(signal) for signal in model.signals})
 
     def angle(self, hinge: Hinge) -> ca.SX:
         """Angle of a hinge in (−π, π] [rad]."""
@@ -212,7 +222,7 @@ class Observation:
 
     def check(self, model: Model) -> None:
         """Raise ProblemError if the expression is no scalar."""
-        shape = self.predicted(symbolic_state(model)).shape
+        shape = self.predicted(State.symbols(model)).shape
         if shape != (1, 1):
             raise ProblemError(f"{self.place}: Observation of {self.signal!r} gives shape {shape}; it must be a scalar")
 
@@ -232,11 +242,6 @@ def _check_sigma(sensor: Sensor) -> None:
         )
 
 
-def symbolic_state(model: Model) -> State:
-    """A state of fresh symbols."""
-    return State(model, ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent))
-
-
 def error(sensor: Sensor, state: State, measured: ca.SX) -> ca.SX:
     """Predicted less measured, the short way round for periodic signals."""
     difference = sensor.predicted(state) - measured
@@ -248,5 +253,5 @@ def error(sensor: Sensor, state: State, measured: ca.SX) -> ca.SX:
 
 def sees_velocities(sensor: Sensor, model: Model) -> bool:
     """True if what it shows depends on velocities."""
-    state = symbolic_state(model)
+    state = State.symbols(model)
     return int(ca.jacobian(sensor.predicted(state), state.v).nnz()) > 0

@@ -178,7 +178,7 @@ def _members(here: Linear) -> tuple[Members, Mapping[str, Array]]:
         if factor.group is Group.PRIOR:
             prior[factor.name] = np.ones(n)
             continue
-        labels = factor.rows if factor.group is Group.OBSERVATION else (factor.group.value,) * n
+        labels = (factor.group.value,) * n if factor.group is Group.STATE else factor.rows
         for label in dict.fromkeys(labels):
             found.setdefault(label, {})[factor.name] = np.array([other == label for other in labels], dtype=np.float64)
     return found, prior

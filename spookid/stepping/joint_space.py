@@ -117,6 +117,7 @@ class JointSpace:
                 step.variables,
                 step.u,
                 tuple(f"Δp {name}" for name in noise),
+                motion=True,
                 private=(1, range(first, first + _CUT * len(joints.cut))) if joints.cut else None,
                 noise=tuple(noise),
                 density=tuple(density),

@@ -289,6 +289,7 @@ def _impulse_factor(step: Step, multipliers: Callable[[ca.SX], ca.SX]) -> Factor
         step.variables,
         step.u,
         row_labels(step.model, "Δp_q") + row_labels(step.model, "Δp_u"),
+        motion=True,
     )
 
 

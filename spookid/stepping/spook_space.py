@@ -178,6 +178,7 @@ def _impulse_factor(step: _Step) -> Factor:
         step.variables,
         step.base.u,
         tuple(f"Δp {name}" for name in noise),
+        motion=True,
         noise=tuple(noise),
         density=tuple(density),
     )

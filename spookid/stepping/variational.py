@@ -132,6 +132,7 @@ class Variational:
                 step.variables,
                 step.u,
                 row_labels(model, "Δp"),
+                motion=True,
                 kind=Kind.HARD if hard else Kind.SOFT,
                 private=(1, range(m, m + ROWS * len(model.joints))) if model.joints else None,
             )
