@@ -22,7 +22,6 @@ from spookid.estimation.knowledge import Knowledge, at_bounds, contradictions, d
 from spookid.estimation.likelihood_fit import Found
 from spookid.estimation.responses import influence
 from spookid.kernels.kernel import Array
-from spookid.mechanics.joints import ROWS
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.results import notices
@@ -93,7 +92,7 @@ def _normaliser(problem: Problem, known: Solution) -> Array:
 def _check_freedom(assembly: Assembly, start: Point) -> None:
     """Refuse a mechanism that cannot move."""
     problem, model = assembly.problem, assembly.problem.model
-    if ROWS * len(model.joints) < model.configuration.tangent or Reduction(assembly.transcription, start).tangent:
+    if model.rows < model.configuration.tangent or Reduction(assembly.transcription, start).tangent:
         return
     raise ProblemError(
         f"{problem.place}: Problem {problem.name!r}: the joints {', '.join(joint.name for joint in model.joints)} are "
