@@ -13,21 +13,30 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Body": "mechanics.body",
+    "Bound": "mechanics.loads",
     "Contact": "mechanics.contact",
+    "Coordinate": "mechanics.joints",
+    "Equations": "stepping.one_step",
     "GROUND": "mechanics.body",
     "Hinge": "mechanics.joints",
     "HingeAngle": "data.sensors",
+    "Joint": "mechanics.joints",
+    "JointPosition": "data.sensors",
+    "Load": "mechanics.loads",
+    "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
     "Motor": "mechanics.joints",
     "Observation": "data.sensors",
+    "OneStep": "stepping.one_step",
     "Parameter": "parameter",
-    "Problem": "problem",
     "PointPosition": "data.sensors",
+    "Problem": "problem",
     "ProblemError": "errors",
     "Recording": "data.recording",
     "Solution": "results.solution",
     "Spook": "stepping.spook",
     "Status": "solvers.status",
+    "Stepper": "stepping.base",
     "Sweep": "studies.sweep_points",
     "Variational": "stepping.variational",
     "gravity": "mechanics.model",
@@ -41,12 +50,20 @@ _HOME = {
 __all__ = [
     "GROUND",
     "Body",
+    "Bound",
     "Contact",
+    "Coordinate",
+    "Equations",
     "Hinge",
     "HingeAngle",
+    "Joint",
+    "JointPosition",
+    "Load",
+    "Manifold",
     "Model",
     "Motor",
     "Observation",
+    "OneStep",
     "Parameter",
     "PointPosition",
     "Problem",
@@ -55,6 +72,7 @@ __all__ = [
     "Solution",
     "Spook",
     "Status",
+    "Stepper",
     "Sweep",
     "Variational",
     "gravity",
@@ -67,17 +85,21 @@ __all__ = [
 if TYPE_CHECKING:
     from spookid.assembly.loading import load_problem
     from spookid.data.recording import Recording
-    from spookid.data.sensors import HingeAngle, Observation, PointPosition
+    from spookid.data.sensors import HingeAngle, JointPosition, Observation, PointPosition
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
     from spookid.mechanics.contact import Contact
-    from spookid.mechanics.joints import Hinge, Motor
+    from spookid.mechanics.joints import Coordinate, Hinge, Joint, Motor
+    from spookid.mechanics.loads import Bound, Load
+    from spookid.mechanics.manifold import Manifold
     from spookid.mechanics.model import Model, gravity, tilted_gravity
     from spookid.parameter import Parameter
     from spookid.problem import Problem
     from spookid.report.export import load
     from spookid.results.solution import Solution
     from spookid.solvers.status import Status
+    from spookid.stepping.base import Stepper
+    from spookid.stepping.one_step import Equations, OneStep
     from spookid.stepping.spook import Spook
     from spookid.stepping.variational import Variational
     from spookid.studies.sweep_points import Sweep

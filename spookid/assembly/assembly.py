@@ -240,7 +240,8 @@ def _observe(problem: Problem, settings: Settings, name: str, sensors: list[Sens
 
 
 def _chain(problem: Problem, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
-    data, missing = {"impulse": contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means))}, {}
+    inputs, missing = contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means)), {}
+    data = {f.name: inputs for f in factors if f.group is Group.STATE and (f.data.numel() or f.name == "impulse")}
     for name, sensors in _sensors(problem).items():
         factor = next(f for f in factors if f.name == name)
         # A factor over several steps observes the middle one.

@@ -67,6 +67,12 @@ class JointCoordinates:
         return [*tree, *range(len(of_joints), len(of_joints) + 6 * len(self.roots))]
 
     @property
+    def cut_places(self) -> list[int]:
+        """The same of the coordinates of cut joints."""
+        of_joints = range(len(self.model.freedoms))
+        return [place for joint in self.cut for place in of_joints[self.model.freedoms_of(joint)]]
+
+    @property
     def names(self) -> tuple[str, ...]:
         """What each rate belongs to, (n,): a coordinate of a joint, or the force or torque on a free body."""
         return tuple(disturbance_names(self.model)[place] for place in self.places)

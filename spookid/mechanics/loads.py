@@ -44,11 +44,11 @@ class Bound:
 class Load:
     """What acts along a joint's n coordinates; a subclass has one of the two methods, and Parameters as it likes.
 
-        class Magnet(Load):
-            def effort(self, position, rate, inputs):
-                return -k * ca.sin(3 * position)
+    class Magnet(Load):
+        def effort(self, position, rate, inputs):
+            return -k * ca.sin(3 * position)
 
-        Hinge(..., loads=[Magnet()])
+    Hinge(..., loads=[Magnet()])
     """
 
     signals: Sequence[str] = ()

@@ -265,9 +265,7 @@ class Model:
         if not q.is_valid_input():
             symbol = ca.SX.sym("q", q.numel())
             at = self.mechanics(symbol)
-            parts = ca.substitute(
-                [at.violation, at.constraint, at.slip, at.displacement], [symbol], [ca.densify(q)]
-            )
+            parts = ca.substitute([at.violation, at.constraint, at.slip, at.displacement], [symbol], [ca.densify(q)])
             return replace(at, **dict(zip(("violation", "constraint", "slip", "displacement"), parts, strict=True)))
         v = ca.SX.sym("v", self.configuration.tangent)
         states = [self.joint(joint, q, v) for joint in self.joints]

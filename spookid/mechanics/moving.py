@@ -72,6 +72,10 @@ class MovingFrame:
         own = rotations.from_matrix(self.frame.axes)
         return own if self.is_fixed else rotations.multiply(self.attitude, own)
 
+    def orientation_in(self, other: MovingFrame) -> ca.SX:
+        """Unit quaternion that turns ``other`` into it, in the axes of ``other``, (4,)."""
+        return rotations.multiply(rotations.conjugate(other.orientation), self.orientation)
+
     @cached_property
     def velocity(self) -> ca.SX:
         """Velocity of the origin in the world, (3,) [m/s]."""

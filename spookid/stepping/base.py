@@ -16,6 +16,7 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
+from spookid.mechanics.loads import is_absent
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.stepping.dry_friction import DryFriction
@@ -99,7 +100,7 @@ class Scheme(ABC):
 class Stepper(Scheme):
     """A scheme that a problem can declare, and the forward step that goes with it.
 
-    ``Spook()``, ``Variational()`` and ``OneStep`` are steppers.
+    ``Spook()`` and ``Variational()`` are two; ``OneStep`` is the base of your own.
     """
 
     name: str
@@ -113,6 +114,10 @@ class Stepper(Scheme):
     """True if friction that sticks knows the slip at both ends of a step, so that a fit may begin without."""
     infinite_weight: ClassVar[bool] = True
     """True if its dynamics can be hard."""
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))
+        return f"{type(self).__name__}({settings})"
 
     @abstractmethod
     def likelihood(self, law: DryFriction) -> Scheme:
@@ -153,3 +158,11 @@ class Stepper(Scheme):
     def recorded(self, model: Model, marched: Array, step: float) -> Array:
         """States at t_k from those of the march, (N, 13 n_b)."""
         return marched
+
+
+def rigid_notices(model: Model) -> list[str]:
+    """Which joints are not as compliant as declared, in a stepper whose joints are rigid."""
+    soft = [joint.name for joint in model.joints if not all(map(is_absent, ca.vertsplit(joint.compliance)))]
+    if not soft:
+        return []
+    return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
+from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
 from spookid.transcription.factor import Factor, Group, measured_noise
 
@@ -139,25 +139,24 @@ def along_coordinates(
 def random_factor(
     model: Model,
     settings: Settings,
-    joints: JointCoordinates,
-    residual: ca.SX,
-    random: ca.SX,
+    places: Sequence[int],
+    impulses: ca.SX,
     variables: Mapping[int, ca.SX],
     data: ca.SX,
     private: tuple[int, range] | None = None,
+    known: int | None = None,
 ) -> Factor:
     """Random impulses over their standard deviations: where an effort is measured the noise is that measurement's.
 
     Args:
-        residual: along the rates of ``joints``, (n,).
-        random: along the coordinates of cut joints.
+        places: of each impulse among ``Settings.disturbance``.
+        known: how many, the first, may be measured; by default all.
     """
     names = disturbance_names(model)
     measured = {motor.label: motor.signal for motor in model.motors if motor.measured}
-    cut = [place for joint in joints.cut for place in range(len(names))[model.freedoms_of(joint)]]
-    impulses, rows, noise, density = ca.vertcat(residual, random), [], [], []
-    for row, place in enumerate([*joints.places, *cut]):
-        signal = measured.get(names[place]) if row < len(joints.places) else None
+    rows, noise, density = [], [], []
+    for row, place in enumerate(places):
+        signal = measured.get(names[place]) if known is None or row < known else None
         scale = settings.disturbance[place] if signal is None else settings.step * settings.torques[signal]
         rows.append(impulses[row] / scale)
         noise.append(names[place] if signal is None else measured_noise(signal))

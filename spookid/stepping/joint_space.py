@@ -97,9 +97,9 @@ class JointSpace(Scheme):
         joints = step.joints
         first = joints.manifold.tangent
         private = (1, range(first, first + _private(joints))) if joints.cut else None
-        factors = [
-            random_factor(model, settings, joints, step.residual, step.random, step.variables, step.u, private)
-        ]
+        impulses, tree = ca.vertcat(step.residual, step.random), len(joints.places)
+        places = [*joints.places, *joints.cut_places]
+        factors = [random_factor(model, settings, places, impulses, step.variables, step.u, private, known=tree)]
         if joints.cut:
             closed = ca.vertcat(*(model.joint(joint, step.q).violation for joint in joints.cut))
             rows, none = constraint_labels(joints.cut), ca.SX.sym("none", 0)

@@ -156,8 +156,9 @@ class _Step:
 
 def _impulse_factor(step: _Step) -> Factor:
     """w over its standard deviations, as in ``joint_space``."""
-    base = step.base
-    return random_factor(step.model, step.settings, step.joints, step.residual, step.random, step.variables, base.u)
+    impulses, tree = ca.vertcat(step.residual, step.random), len(step.joints.places)
+    places = [*step.joints.places, *step.joints.cut_places]
+    return random_factor(step.model, step.settings, places, impulses, step.variables, step.base.u, known=tree)
 
 
 def _hard_factor(step: _Step) -> Factor:

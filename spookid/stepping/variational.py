@@ -34,8 +34,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, constraint_labels, row_labels
-from spookid.parameter import is_constant
-from spookid.stepping.base import Stepper
+from spookid.stepping.base import Stepper, rigid_notices
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     ForwardStep,
@@ -70,14 +69,7 @@ class Variational(Stepper):
 
     def notices(self, model: Model) -> list[str]:
         """Which joints are not as compliant as declared."""
-        soft = [
-            joint.name
-            for joint in model.joints
-            if any(not is_constant(e) or float(e) != 0 for e in ca.vertsplit(joint.compliance))
-        ]
-        if not soft:
-            return []
-        return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]
+        return rigid_notices(model)
 
     def manifold(self, model: Model) -> Manifold:
         """The unknowns of a step: q, λ and those of the friction law."""
@@ -244,9 +236,7 @@ class _Inner:
         self.variables = {0: before, 1: self.here, 2: after}
         self.u = ca.SX.sym("u", len(model.signals))
         n = model.configuration.ambient
-        q, self.multipliers, self.extra = ca.vertsplit(
-            self.here, [0, n, n + model.rows, manifold.ambient]
-        )
+        q, self.multipliers, self.extra = ca.vertsplit(self.here, [0, n, n + model.rows, manifold.ambient])
         self.v = model.configuration.difference(q, before[:n]) / settings.step
         self.v_next = model.configuration.difference(after[:n], q) / settings.step
         self.at = model.mechanics(q)
