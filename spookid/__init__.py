@@ -13,16 +13,24 @@ from spookid.version import __version__ as __version__
 
 _HOME = {
     "Body": "mechanics.body",
+    "Bound": "mechanics.loads",
     "Contact": "mechanics.contact",
+    "Coordinate": "mechanics.joints",
+    "Equations": "stepping.one_step",
     "GROUND": "mechanics.body",
     "Hinge": "mechanics.joints",
     "HingeAngle": "data.sensors",
+    "Joint": "mechanics.joints",
+    "JointPosition": "data.sensors",
+    "Load": "mechanics.loads",
+    "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
     "Motor": "mechanics.joints",
     "Observation": "data.sensors",
+    "OneStep": "stepping.one_step",
     "Parameter": "parameter",
-    "Problem": "problem",
     "PointPosition": "data.sensors",
+    "Problem": "problem",
     "ProblemError": "errors",
     "Recording": "data.recording",
     "Residual": "data.residual",
@@ -30,6 +38,7 @@ _HOME = {
     "Spook": "stepping.spook",
     "State": "data.sensors",
     "Status": "solvers.status",
+    "Stepper": "stepping.base",
     "Sweep": "studies.sweep_points",
     "Variational": "stepping.variational",
     "gravity": "mechanics.model",
@@ -43,12 +52,20 @@ _HOME = {
 __all__ = [
     "GROUND",
     "Body",
+    "Bound",
     "Contact",
+    "Coordinate",
+    "Equations",
     "Hinge",
     "HingeAngle",
+    "Joint",
+    "JointPosition",
+    "Load",
+    "Manifold",
     "Model",
     "Motor",
     "Observation",
+    "OneStep",
     "Parameter",
     "PointPosition",
     "Problem",
@@ -59,6 +76,7 @@ __all__ = [
     "Spook",
     "State",
     "Status",
+    "Stepper",
     "Sweep",
     "Variational",
     "gravity",
@@ -71,16 +89,20 @@ __all__ = [
 if TYPE_CHECKING:
     from spookid.data.recording import Recording
     from spookid.data.residual import Residual
-    from spookid.data.sensors import HingeAngle, Observation, PointPosition, State
+    from spookid.data.sensors import HingeAngle, JointPosition, Observation, PointPosition, State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
     from spookid.mechanics.contact import Contact
-    from spookid.mechanics.joints import Hinge, Motor
+    from spookid.mechanics.joints import Coordinate, Hinge, Joint, Motor
+    from spookid.mechanics.loads import Bound, Load
+    from spookid.mechanics.manifold import Manifold
     from spookid.mechanics.model import Model, gravity, tilted_gravity
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
     from spookid.solution import Solution, load
     from spookid.solvers.status import Status
+    from spookid.stepping.base import Stepper
+    from spookid.stepping.one_step import Equations, OneStep
     from spookid.stepping.spook import Spook
     from spookid.stepping.variational import Variational
     from spookid.studies.sweep_points import Sweep

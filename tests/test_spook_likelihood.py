@@ -106,7 +106,7 @@ def test_impulses_balance_at_violated_hinges() -> None:
     q, p = ca.SX.sym("q", 14), ca.SX.sym("p", 12)
     at, joints = model.mechanics(q), JointCoordinates(model)
     found = joints.balanced(at, p)
-    loads = ca.vertcat(*(found.loads[joint.name] for joint in model.joints))
+    loads = ca.vertcat(*(found.loads[joint] for joint in model.joints))
     whole = at.constraint.T @ loads + at.slip.T @ found.along
     error = ca.Function("error", [q, p], [ca.densify(whole - p)])
     apart = joint_state(model, [0.4, 1.1], [0.0, 0.0])[0] + 0.05 * rng.standard_normal(14)

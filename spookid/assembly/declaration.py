@@ -18,10 +18,8 @@ from spookid.data.sensors import Sensor, State
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, parameters_in
+from spookid.stepping.base import Scheme, Stepper
 from spookid.stepping.dry_friction import DryFriction, Form
-from spookid.stepping.joint_space import JointSpace
-from spookid.stepping.spook import Spook
-from spookid.stepping.spook_space import SpookSpace
 from spookid.stepping.variational import Variational
 
 BACKENDS = ("lm", "ipopt")
@@ -57,14 +55,14 @@ class Declaration:
     """None (or "auto"): the sizes of what disturbs the motion and of the sensors' noise are estimated together with the
     parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
     [1/(N s)²] against the squared observation residuals; ``math.inf`` makes the dynamics hard."""
-    stepper: Spook | Variational = field(default_factory=Variational)
+    stepper: Stepper = field(default_factory=Variational)
     friction: str = "smooth"
     """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
     and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; a simulation solves each
     step's complementarity problem exactly, so that it is the same with ``"mpcc"`` as with ``"exact"``)."""
     friction_width: float | None = None
     """Slip rate [rad/s] over which smooth dry friction turns from one sign to the other: a joint that sticks creeps at
-    a fraction of it. By default each hinge has 1 % of the root mean square of its slip rate in the initial guess (and
+    a fraction of it. By default each joint has 1 % of the root mean square of its slip rate in the initial guess (and
     0.01 rad/s where there is no recording or no motion). The load-dependent law also smooths |λ| over a thousandth of
     the impulse of the mechanism's weight in one step. Of friction that sticks the width only says below which slip
     rate it is taken to stop at once; with ``"exact"`` it is always the default."""
@@ -116,7 +114,7 @@ class Declaration:
                 raise ProblemError(
                     f"{self._what}: {name} {getattr(self, name)!r} is not known; choose from {_list(choices)}"
                 )
-        if not isinstance(self.stepper, (Spook, Variational)):
+        if not isinstance(self.stepper, Stepper):
             raise ProblemError(f"{self._what}: stepper is {shown(self.stepper)}; use Spook() or Variational()")
         if not isinstance(self.model, Model):
             raise ProblemError(f"{self._what}: model is {shown(self.model)}, which is no Model")
@@ -163,10 +161,10 @@ class Declaration:
     def corrects(self) -> bool:
         """True if its estimates are to be those of continuous time."""
         sticks = self.friction != "smooth" and any(joint.rubs for joint in self.model.joints)
-        variational = self.dynamics == "estimated" and isinstance(self.stepper, Variational)
+        can = self.dynamics == "estimated" and self.stepper.corrects
         # The noise of a measured torque belongs to its samples: steps of h/2 would share it.
         measured = any(motor.measured for motor in self.model.motors)
-        return self.step_correction and variational and not (sticks or measured)
+        return self.step_correction and can and not (sticks or measured)
 
     @property
     def weight(self) -> float:
@@ -195,12 +193,12 @@ class Declaration:
         return {p.name: float(self.initial.get(p.name, p.guess)) for p in self.parameters}
 
     @property
-    def scheme(self) -> Spook | Variational | JointSpace | SpookSpace:
+    def scheme(self) -> Scheme:
         """The stepper with the form of dry friction and of what is random."""
         law = DryFriction(cast(Form, self.friction))
         if self.dynamics == "estimated":
-            return JointSpace(law) if isinstance(self.stepper, Variational) else SpookSpace(law)
-        return replace(self.stepper, law=law)
+            return self.stepper.likelihood(law)
+        return self.stepper.with_law(law)
 
     def with_(self, **changes: Any) -> Self:
         """A copy with any of the arguments changed.

@@ -40,9 +40,9 @@ def complementarity(assembly: Assembly, point: Point) -> float:
 
 
 def sticking(problem: Declaration, motion: Sequence[Trajectory]) -> dict[str, float]:
-    """Share of the steps of all recordings in which each hinge with dry friction sticks."""
+    """Share of the steps of all recordings in which each coordinate with dry friction sticks."""
     sticks = np.vstack([trajectory.sticks for trajectory in motion])
-    return {joint.name: float(np.nanmean(sticks[:, j])) for j, joint in enumerate(problem.model.joints) if joint.rubs}
+    return {f.label: float(np.nanmean(sticks[:, j])) for j, f in enumerate(problem.model.freedoms) if f.rubs}
 
 
 def _numbers(assembly: Assembly, point: Point) -> tuple[Constant, ...]:
@@ -151,12 +151,12 @@ def dry_friction(
     """Impulse of a step, 1 or 0 for stick or slip, and residual L |z − clip(z − s/w, −1, 1)| of the exact law at its
     end.
 
-    Each (N, n_j), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
+    Each (N, n_s), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
     """
     function = assembly.problem.scheme.friction_along(assembly.problem.model, assembly.settings)
     values = _along(function, assembly.problem, evidence, unknowns, constants)
     over, ratio, bound, slip = np.split(values, 4, axis=1)
-    rubs = np.array([joint.rubs for joint in assembly.problem.model.joints], dtype=bool)
+    rubs = np.array([freedom.rubs for freedom in assembly.problem.model.freedoms], dtype=bool)
     sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
     return over * bound, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
 

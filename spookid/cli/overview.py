@@ -50,11 +50,11 @@ def _mechanism(problem: Declaration, width: int) -> list[str]:
     model = problem.model
     free = [body.name for body in model.bodies if body.free]
     joints = [f"{j.name} ({j.parent.body.name} to {j.child.body.name})" for j in model.joints]
-    motors = [f"{m.signal} on {m.hinge.name}" for m in model.motors]
+    motors = [f"{m.signal} on {m.label}" for m in model.motors]
     sensors = [f"{o.signal}: {o.title} (sigma {_sigma(problem, o)})" for o in problem.observations]
     labelled = [
         ("Bodies", [body.name + (" (free)" if body.name in free else "") for body in model.bodies]),
-        ("Hinges", joints),
+        ("Joints", joints),
         ("Motors", motors),
         ("Sensors", sensors),
     ]
@@ -105,9 +105,9 @@ def _settings(assembly: Assembly, width: int) -> list[str]:
     )
     lines = _wrapped(text, width, "Settings    ")
     rubbing = [
-        f"{joint.name} {number(slip, 3)} rad/s"
-        for joint, slip in zip(problem.model.joints, slip_widths(problem, assembly.evidence), strict=True)
-        if joint.rubs
+        f"{freedom.label} {number(slip, 3)} {freedom.coordinate.unit}/s"
+        for freedom, slip in zip(problem.model.freedoms, slip_widths(problem, assembly.evidence), strict=True)
+        if freedom.rubs
     ]
     if rubbing:
         origin = "" if problem.friction_width is not None else f" ({100 * WIDTH_SHARE:g} % of the rms slip rate)"
@@ -159,7 +159,7 @@ def _silent_motors(assembly: Assembly) -> list[str]:
     silent = [signal for signal, seen in zip(problem.model.signals, loud, strict=True) if not seen]
     free = {parameter.name for parameter in problem.free}
     return [
-        f"The input {m.signal!r} is zero throughout: nothing can be learnt of its motor's gain on {m.hinge.name!r}."
+        f"The input {m.signal!r} is zero throughout: nothing can be learnt of its motor's gain on {m.label!r}."
         for m in problem.model.motors
         if m.signal in silent and free & {p.name for p in parameters_in([m.gain], m.place)}
     ]

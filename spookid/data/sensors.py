@@ -11,9 +11,8 @@ from typing import Literal, Protocol, runtime_checkable
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
-from spookid.mechanics.joints import Hinge
+from spookid.mechanics.joints import Coordinate, Hinge, Joint, check_coordinate
 from spookid.mechanics.model import Model
 
 
@@ -37,13 +36,13 @@ class State:
         q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
         return cls(model, q, v, {signal: ca.SX.sym(signal) for signal in model.signals})
 
-    def angle(self, hinge: Hinge) -> ca.SX:
-        """Angle of a hinge in (−π, π] [rad]."""
-        return self.model.hinge(hinge, self.q, self.v).angle
+    def angle(self, joint: Joint) -> ca.SX:
+        """Coordinates of a joint, (n,) [rad or m]; the angle of a hinge in (−π, π]."""
+        return self.model.joint(joint, self.q, self.v).displacement
 
-    def rate(self, hinge: Hinge) -> ca.SX:
-        """Slip rate of a hinge [rad/s]."""
-        return self.model.hinge(hinge, self.q, self.v).slip
+    def rate(self, joint: Joint) -> ca.SX:
+        """Rates of a joint's coordinates, (n,) [rad/s or m/s]."""
+        return self.model.joint(joint, self.q, self.v).rates
 
     def position(self, frame: Frame) -> ca.SX:
         """Origin of a frame in the world, (3,) [m]."""
@@ -55,17 +54,11 @@ class State:
 
     def velocity(self, frame: Frame) -> ca.SX:
         """Velocity of a frame's origin in the world, (3,) [m/s]."""
-        moving = self.model.moving(frame, self.q, self.v)
-        if frame.body not in self.model.bodies:
-            return ca.SX(3, 1)
-        i = self.model.bodies.index(frame.body)
-        rotation = rotations.matrix(self.q[7 * i + 3 : 7 * i + 7])
-        return self.v[6 * i : 6 * i + 3] + rotation @ ca.cross(moving.omega, frame.at)
+        return self.model.moving(frame, self.q, self.v).velocity
 
     def angular_velocity(self, body: Body) -> ca.SX:
         """ω of a body in its own frame, (3,) [rad/s]."""
-        i = self.model.bodies.index(body)
-        return self.v[6 * i + 3 : 6 * i + 6]
+        return self.model.twist(body, self.v)[1]
 
 
 @runtime_checkable
@@ -108,43 +101,70 @@ class Sensor(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class HingeAngle:
-    """The angle of a hinge [rad], measured by an encoder; wrapped or multi-turn, residuals are modulo 2π.
+class JointPosition:
+    """A coordinate of a joint [rad or m], as an encoder gives it; angles of hinges wrapped or multi-turn, for their
+    residuals are modulo 2π.
 
     Raises:
-        ProblemError: if ``hinge`` is no hinge or ``sigma`` is not positive.
+        ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.
     """
 
-    hinge: Hinge
+    joint: Joint
     signal: str
     """Name of the measured signal in the recordings."""
     sigma: float | None = None
-    """Standard deviation of its noise [rad]; None: it is estimated, or 1 with a given state weight."""
+    """Standard deviation of its noise [rad or m]; None: it is estimated, or 1 with a given state weight."""
+    coordinate: int = field(default=0, kw_only=True)
+    """Which of the joint's coordinates."""
     place: str = field(default_factory=declared_at, repr=False)
 
-    period = 2 * math.pi
-    """The signal's period [rad]."""
-    unit = "rad"
     is_free_form = False
+
+    @property
+    def _measured(self) -> Coordinate:
+        return self.joint.coordinates[self.coordinate]
+
+    @property
+    def period(self) -> float | None:
+        """The signal's period, None if it has none."""
+        return self._measured.period
+
+    @property
+    def unit(self) -> str:
+        """The signal's unit."""
+        return self._measured.unit
 
     @property
     def title(self) -> str:
         """What it measures."""
-        return f"angle of {self.hinge.name}"
+        return f"{'angle' if self.unit == 'rad' else 'position'} of {self.joint.labels[self.coordinate]}"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.hinge, Hinge):
-            raise ProblemError(f"{self.place}: HingeAngle observes {shown(self.hinge)}, which is no Hinge")
+        kind = type(self).__name__
+        if not isinstance(self.joint, Joint):
+            raise ProblemError(f"{self.place}: {kind} observes {shown(self.joint)}, which is no Hinge or other Joint")
+        check_coordinate(self.joint, self.coordinate, f"{self.place}: {kind} observes")
         _check_sigma(self)
 
     def check(self, model: Model) -> None:
-        """Raise ProblemError if the hinge is not in the model."""
-        if self.hinge not in model.joints:
-            raise ProblemError(f"{self.place}: HingeAngle observes {self.hinge.name!r}, which is not in the model")
+        """Raise ProblemError if the joint is not in the model."""
+        if self.joint not in model.joints:
+            kind = type(self).__name__
+            raise ProblemError(f"{self.place}: {kind} observes {self.joint.name!r}, which is not in the model")
 
     def predicted(self, state: State) -> ca.SX:
-        """The angle in (−π, π]."""
-        return state.angle(self.hinge)
+        """The coordinate; an angle of a hinge in (−π, π]."""
+        return state.angle(self.joint)[self.coordinate]
+
+
+@dataclass(frozen=True, eq=False)
+class HingeAngle(JointPosition):
+    """The angle of a hinge [rad], measured by an encoder: ``JointPosition`` of a hinge."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.joint, Hinge):
+            raise ProblemError(f"{self.place}: HingeAngle observes {shown(self.joint)}, which is no Hinge")
+        super().__post_init__()
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from spookid.stepping.complementarity.law import NOTHING, Bounded, BoundedSoluti
 from spookid.stepping.complementarity.status import Status
 from spookid.stepping.reactions import ExactStep
 from spookid.stepping.redundancy import has_redundant_rows, smallest
+from spookid.stepping.simulation import first_guess
 from spookid.transcription.factor import Constant
 
 _TOLERANCE = 1e-12
@@ -58,13 +59,14 @@ class ExactStepper:
     def __init__(self, step: ExactStep, constants: Iterable[Constant]) -> None:
         constants = list(constants)
         self._n, self._m, self._l = step.unknowns.numel(), step.reactions.numel(), step.loads.numel()
-        self._velocities = step.x_next.numel() * 6 // 13
+        self._velocities = step.velocities
         self._factorize = _dsysv if step.symmetric else _dgesv
         self._unilateral = np.array(step.unilateral, dtype=bool)
         both = ca.vertcat(step.unknowns, step.reactions)
         rows = ca.vertcat(step.equations, step.rates, step.constant, step.loads)
         outputs = [ca.densify(e) for e in (rows, ca.jacobian(rows, both), step.weights)]
         symbols = ca.vertcat(*(c.symbol for c in constants))
+        self._guess = first_guess(step)
         function = ca.Function("exact_step", [step.x, step.u, both, symbols], outputs, {"cse": True})
         self._inputs = [contiguous(np.zeros(s.numel())) for s in (step.x, step.u, both)]
         self._constants = contiguous([c.value for c in constants])
@@ -79,10 +81,8 @@ class ExactStepper:
         """True if the reactions' rates depend on one another, found out at the first step."""
 
     def guess(self, x: Array) -> Array:
-        """Unknowns to start from: the velocities of ``x``, no multipliers and no reactions."""
-        unknowns = np.zeros(self._n + self._m)
-        unknowns[: self._velocities] = x[len(x) - self._velocities :]
-        return unknowns
+        """Unknowns to start from at the state ``x``, and no reactions."""
+        return np.concatenate([self._guess(x), np.zeros(self._m)])
 
     def with_constants(self, values: Array) -> None:
         """Put other numbers in the place of the constants, in their order."""

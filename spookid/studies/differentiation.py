@@ -93,7 +93,7 @@ class _Steps:
             raise ProblemError(f'{problem.place}: Problem {problem.name!r} has smooth friction; use friction="exact"')
         settings, free = Settings.of(problem.model), problem.free
         problem = problem.with_(fixed=[p.name for p in problem.parameters])
-        listed = numbers(problem, settings, np.ones(len(problem.model.joints)))
+        listed = numbers(problem, settings, np.ones(len(problem.model.freedoms)))
         where = {constant.symbol.element_hash(): i for i, constant in enumerate(listed)}
         self._positions = [where[p.element_hash()] for p in free]
         self._values = contiguous([constant.value for constant in listed])
