@@ -23,15 +23,7 @@ from spookid.kernels.kernel import Array
 Routine = Callable[..., None]
 
 _SOURCES = ("flush.h", "native.c")
-_NAMES = (
-    "split_along",
-    "solve_along",
-    "settle_along",
-    "fit_along",
-    "products_along",
-    "forward_along",
-    "neighbours_along",
-)
+_NAMES = ("settle_along", "fit_along", "products_along", "forward_along", "neighbours_along")
 
 
 class Routines:
@@ -39,7 +31,7 @@ class Routines:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         found = (_routine(loaded, name) for name in _NAMES)
-        self.split, self.solve, self.settle, self.fit, self.products, self.forward, self.neighbours = found
+        self.settle, self.fit, self.products, self.forward, self.neighbours = found
 
 
 def routines(steps: int) -> Routines | None:
