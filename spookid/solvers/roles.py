@@ -6,7 +6,6 @@ Each role sees one factor's residuals r (count, rows) and transposed Jacobians J
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,36 +16,44 @@ from spookid.transcription.factor import Factor
 Mask = NDArray[np.bool_]
 
 
-class Role(Protocol):
-    """How a factor's residuals enter."""
+class Role:
+    """How a factor's residuals enter; rows of constraints, as far as nothing else is said."""
 
     def bounds(self) -> tuple[Array, Array]:
         """Lower and upper bounds of the constraint rows, each (count, k)."""
+        raise NotImplementedError
 
     def objective(self, r: Array) -> float:
         """o(r), summed."""
+        return 0.0
 
     def slope(self, r: Array) -> Array:
         """∂o/∂r, (count, rows)."""
+        return np.zeros_like(r)
 
     def constraints(self, r: Array) -> Array:
         """c(r), (count, k)."""
+        return r
 
     def constraint_slopes(self, r: Array, J: Array) -> Array:
         """∂c/∂columns, transposed, (count, columns, k)."""
+        return J
 
     def pattern(self, structure: Mask) -> Mask:
         """Where ∂c/∂columns can differ from zero, (k, columns), from that of r, (rows, columns)."""
+        return structure
 
     def multipliers(self, r: Array, weight: float, given: Array) -> Array:
         """∂(weight o + givenᵀc)/∂r, (count, rows), given of shape (count, k)."""
+        return given
 
     def curvature(self, r: Array, J: Array, weight: float, given: Array) -> Array | None:
         """J ∂²(weight o + givenᵀc)/∂r² Jᵀ, (count, columns, columns); None if it is zero."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
-class Soft:
+class Soft(Role):
     """|r|² in the objective."""
 
     count: int
@@ -85,10 +92,9 @@ class Soft:
 
 
 @dataclass(frozen=True, eq=False)
-class Hard:
+class Hard(Role):
     """r = 0, without the rows that others imply."""
 
-    rows: int
     kept: Mask
     """False for rows that others imply, (count, rows)."""
 
@@ -97,37 +103,9 @@ class Hard:
         free = np.where(self.kept, 0.0, np.inf)
         return -free, free
 
-    def objective(self, r: Array) -> float:
-        """None."""
-        return 0.0
-
-    def slope(self, r: Array) -> Array:
-        """None."""
-        return np.zeros_like(r)
-
-    def constraints(self, r: Array) -> Array:
-        """r."""
-        return r
-
-    def constraint_slopes(self, r: Array, J: Array) -> Array:
-        """J."""
-        return J
-
-    def pattern(self, structure: Mask) -> Mask:
-        """Its own."""
-        return structure
-
-    def multipliers(self, r: Array, weight: float, given: Array) -> Array:
-        """As given."""
-        return given
-
-    def curvature(self, r: Array, J: Array, weight: float, given: Array) -> None:
-        """None."""
-        return None
-
 
 @dataclass(frozen=True, eq=False)
-class Relaxed:
+class Relaxed(Role):
     """(a, b) = r with a + b − √(a² + b² + 2t) = 0, that is a, b > 0 and a b = t (Fischer 1992; Kanzow 1996)."""
 
     scales: Array
@@ -144,14 +122,6 @@ class Relaxed:
         """Zero."""
         zero = np.zeros((self.count, len(self.scales) // 2))
         return zero, zero
-
-    def objective(self, r: Array) -> float:
-        """None."""
-        return 0.0
-
-    def slope(self, r: Array) -> Array:
-        """None."""
-        return np.zeros_like(r)
 
     def constraints(self, r: Array) -> Array:
         """One of every pair."""
@@ -185,7 +155,7 @@ class Relaxed:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class Pairs(Role):
     """(a, b) = r with one member of each pair held at zero and the other not negative."""
 
     scales: Array
@@ -198,14 +168,6 @@ class Pairs:
         upper = np.where(np.hstack([self.first, ~self.first]), 0.0, np.inf)
         return np.zeros_like(upper), upper
 
-    def objective(self, r: Array) -> float:
-        """None."""
-        return 0.0
-
-    def slope(self, r: Array) -> Array:
-        """None."""
-        return np.zeros_like(r)
-
     def constraints(self, r: Array) -> Array:
         """a and b over their sizes."""
         return r / self.scales
@@ -214,17 +176,9 @@ class Pairs:
         """Those of a and b."""
         return J / self.scales
 
-    def pattern(self, structure: Mask) -> Mask:
-        """Its own."""
-        return structure
-
     def multipliers(self, r: Array, weight: float, given: Array) -> Array:
         """As given."""
         return given / self.scales
-
-    def curvature(self, r: Array, J: Array, weight: float, given: Array) -> None:
-        """None."""
-        return None
 
 
 def role_of(factor: Factor, r: Array, J: Array, t: float, sizes: Array | None, first: Mask | None) -> Role:
@@ -242,7 +196,7 @@ def role_of(factor: Factor, r: Array, J: Array, t: float, sizes: Array | None, f
         a, b = np.hsplit(r / scales, 2)
         return Pairs(scales, np.asarray(a < b) if first is None else first)
     if factor.hard:
-        return Hard(len(factor.rows), independent(J))
+        return Hard(independent(J))
     return Soft(len(r))
 
 
