@@ -22,7 +22,6 @@ from spookid.solvers.structured import (
     NormalEquations,
     NotPositiveDefiniteError,
     assemble,
-    diagonal,
     pull_back,
 )
 from spookid.transcription.factor import Factor, Group
@@ -89,7 +88,7 @@ def test_normal_equations_are_those_of_the_dense_jacobian(blocks, parameters):
     corner = np.block([[hessian[n:, n:], gradient[n:, None]], [gradient[None, n:], np.array([[r @ r]])]])
     np.testing.assert_allclose(equations.corner, corner, atol=1e-12)
     np.testing.assert_allclose(equations.gradient, gradient[:n], atol=1e-12)
-    np.testing.assert_allclose(diagonal(equations), np.diag(hessian)[:n], atol=1e-12)
+    np.testing.assert_allclose(equations.diagonal, np.diag(hessian)[:n], atol=1e-12)
 
 
 def test_products_with_the_hessian_and_with_other_residuals(blocks, parameters):

@@ -199,11 +199,6 @@ def pull_back(
     return states.ravel(), np.asarray(parameters)
 
 
-def diagonal(equations: NormalEquations) -> Array:
-    """Diagonal of JᵀWJ, 1 where an unknown moves nothing, (N t,)."""
-    return positive(equations.diagonal)
-
-
 def positive(values: Array) -> Array:
     """``values`` with 1 in the place of zeros."""
     return np.where(values > 0, values, 1.0)

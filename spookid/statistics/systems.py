@@ -24,7 +24,7 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import eliminate
-from spookid.solvers.neighbours import neighbours
+from spookid.solvers.neighbours import neighbours, spread
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
 from spookid.transcription.factor import Factor, Group
@@ -88,14 +88,8 @@ class SoftSystem:
         return 2 * float(np.sum(np.log(self._factor[0])))
 
     def spread(self, number: int) -> Array:
-        rows, t = self._rows[number], self._tangent
-        states = rows.matrix[:, : len(rows.offsets) * t]
-        seen = self._blocks[: len(rows.matrix)]
-        if max(rows.offsets) + 1 > len(rows.offsets):
-            places = np.concatenate([np.arange(o * t, (o + 1) * t) for o in rows.offsets])
-            seen = seen[:, places[:, None], places]
-        wide = states.shape[1]
-        return np.asarray(np.matmul(seen[:, :wide, :wide], states))
+        rows = self._rows[number]
+        return spread(self._blocks, rows.offsets, rows.matrix[:, : len(rows.offsets) * self._tangent])
 
 
 class HardSystem:
@@ -264,9 +258,10 @@ class _Held:
         return float(np.sum(np.log(np.where(self.variance > 0, random, sizes))))
 
 
-def independent(rows: Rows, tangent: int) -> Array:
-    """Orthonormal combinations of rows of the first step that do not depend on one another, (rows, combinations)."""
-    left, values, _ = np.linalg.svd(rows.matrix[0, :tangent].T, full_matrices=False)
+def independent(rows: Rows, states: int) -> Array:
+    """Orthonormal combinations of rows of the first step that do not depend on one another in so many unknowns of the
+    ``states``, (rows, combinations)."""
+    left, values, _ = np.linalg.svd(rows.matrix[0, :states].T, full_matrices=False)
     return np.asarray(left[:, values > _INDEPENDENT * values.max(initial=0.0)])
 
 
