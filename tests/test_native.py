@@ -14,7 +14,7 @@ from spookid.solvers.batched import null_space, smallest_solution, split
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.reduction import Rows
-from spookid.solvers.structured import assemble
+from spookid.solvers.structured import normal_equations
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def test_normal_equations_and_their_elimination(by, rng, monkeypatch):
     steps, tangent, parameters = 21, 3, 19
     blocks = [rows(rng, steps - 1, (0, 1), tangent, parameters, 5), rows(rng, steps, (0,), tangent, parameters, 4)]
     blocks.append(rows(rng, steps - 2, (0, 2), tangent, parameters, 4))
-    found = assemble(blocks, steps, tangent, parameters)
+    found = normal_equations(blocks, steps, tangent, parameters)
     monkeypatch.setattr(structured, "routines", lambda steps: None)
-    expected = assemble(blocks, steps, tangent, parameters)
+    expected = normal_equations(blocks, steps, tangent, parameters)
     for part in ("band", "border", "corner"):
         np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-13, atol=1e-13)
     monkeypatch.setattr(elimination, "routines", lambda steps: None)
@@ -96,10 +96,10 @@ def test_entries_that_are_zero_at_first_are_not_missed(by, rng, monkeypatch, mos
     sums = structured._Sums.of(steps, tangent, 1, parameters, Rooms())
     done, _ = products.add_products(by, block, sums.band, sums.border, sums.corner)
     assert done == (39 if most > 1000 else 16 if most else 0)
-    found = assemble([block], steps, tangent, parameters)
+    found = normal_equations([block], steps, tangent, parameters)
     products._plan.cache_clear()
     monkeypatch.setattr(structured, "routines", lambda steps: None)
-    expected = assemble([block], steps, tangent, parameters)
+    expected = normal_equations([block], steps, tangent, parameters)
     for part in ("band", "border", "corner"):
         np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-13, atol=1e-13)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 
-RANK = 1e-9
+_RANK = 1e-9
 """Singular values below this share of a step's largest are zero: the rows are redundant."""
 
 
@@ -34,7 +34,7 @@ def rank(matrices: Array) -> int:
 
 def _rank(matrices: Array) -> int:
     values = np.linalg.svd(matrices, compute_uv=False)
-    return int(np.max(np.sum(values > RANK * values[:, :1], axis=1)))
+    return int(np.max(np.sum(values > _RANK * values[:, :1], axis=1)))
 
 
 def null_space(matrices: Array, rank: int) -> Array:

@@ -16,7 +16,6 @@ the residual, as the cosine that Levenberg–Marquardt tests, too.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -24,19 +23,15 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.callbacks import Functions, Watch, observer
-from spookid.solvers.information import information, unknown, unseen
+from spookid.solvers.information import information, unknown, unseen_directions
 from spookid.solvers.program import Program
 from spookid.solvers.reduction import Reduction
-from spookid.solvers.roles import Mask
-from spookid.solvers.status import Iteration, Outcome, Status, Timing
+from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.transcription import Point, Transcription
-
-Callback = Callable[[Iteration], None]
-End = tuple[Status, str]
 
 HESSIANS = ("gauss-newton", "exact")
 _SMALL_COSINE = 1e-5
@@ -247,7 +242,7 @@ class _Run:
         point = self.program.point(self.last.z)
         if not t:
             if self.unseen is None:
-                self.unseen = unseen(self.problem, point, self.program.scales)
+                self.unseen = unseen_directions(self.problem, point, self.program.scales)
             pins = np.sqrt(_PINNED * self.history[-1].total) * self.unseen
         self._set(Program(self.problem, point, exact, t, self.program.sizes, held, pins))
         self.loose = t > 0

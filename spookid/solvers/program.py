@@ -14,14 +14,12 @@ from typing import Generic, TypeVar
 
 import casadi as ca
 import numpy as np
-from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array, Kernel, contiguous
-from spookid.solvers.roles import Mask, Pairs, Relaxed, Role, role_of
+from spookid.kernels.kernel import Array, Integers, Kernel, Mask, contiguous
+from spookid.solvers.roles import Pairs, Relaxed, Role, role_of
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
-Indices = NDArray[np.int64]
 V = TypeVar("V")
 
 
@@ -31,9 +29,9 @@ class Place:
 
     factor: Factor
     chain: int
-    columns: Indices
+    columns: Integers
     """Unknowns of each step's window, ascending, (count, columns)."""
-    rows: Indices
+    rows: Integers
     """Constraint rows of each step, (count, k); −1 for a row that others imply."""
     role: Role
     structure: Mask
@@ -45,7 +43,7 @@ _ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
-class Held:
+class PairActivity:
     """Pairs of which one member each is held at zero."""
 
     pairs: int
@@ -128,7 +126,7 @@ class Program:
         return np.concatenate([-free, lower]), np.concatenate([free, upper])
 
     @cached_property
-    def _used(self) -> NDArray[np.bool_]:
+    def _used(self) -> Mask:
         """True for unknowns that move some factor's residual at the start by more than rounding, (size,).
 
         Multipliers of a plane mechanism's joints that push out of the plane do not.
@@ -183,7 +181,7 @@ class Program:
         turned = pattern[:, :states].reshape(len(pattern), windows, self._width).astype(float) @ block > 0
         return np.hstack([turned.reshape(len(pattern), states), pattern[:, states:]])
 
-    def _columns(self, factor: Factor, chain: int, count: int) -> Indices:
+    def _columns(self, factor: Factor, chain: int, count: int) -> Integers:
         starts = self._firsts[chain] + self._width * np.arange(count)[:, None]
         windows = [starts + self._width * offset + np.arange(self._width) for offset in factor.variables]
         parameters = np.tile(self._firsts[-1] + np.arange(len(self.problem.names)), (count, 1))
@@ -310,7 +308,7 @@ class Program:
     # --- sparsity ---
 
     @cached_property
-    def _jacobian_order(self) -> tuple[ca.Sparsity, Indices]:
+    def _jacobian_order(self) -> tuple[ca.Sparsity, Integers]:
         """Sparsity of ∂c/∂z, and where in the places' nonzeros each of its nonzeros is."""
         rows, columns = [], []
         for place in self.places:
@@ -323,7 +321,7 @@ class Program:
         return _sparsity(len(self.bounds[0]), self.size, i[order], j[order]), order
 
     @cached_property
-    def _hessian_order(self) -> tuple[ca.Sparsity, Indices]:
+    def _hessian_order(self) -> tuple[ca.Sparsity, Integers]:
         """Sparsity of the upper triangle, and to which of its nonzeros each of the places' goes."""
         keys = []
         for place in self.places:
@@ -337,7 +335,7 @@ class Program:
         return _sparsity(self.size, self.size, unique % self.size, unique // self.size), places
 
     @property
-    def _corner(self) -> tuple[Indices, Indices]:
+    def _corner(self) -> tuple[Integers, Integers]:
         """Rows and columns of the pinned parameters' upper triangle; empty if there are none."""
         return np.triu_indices(len(self.problem.names) if len(self._pins) else 0)
 
@@ -359,7 +357,7 @@ class Program:
     # --- measures ---
 
     @property
-    def paired_rows(self) -> list[Indices]:
+    def paired_rows(self) -> list[Integers]:
         """Constraint rows of each factor of pairs."""
         return [place.rows for place in self.places if place.factor.pairs]
 
@@ -368,7 +366,9 @@ class Program:
         """Of the members of pairs, for each factor of pairs along each chain."""
         return [place.role.scales for place in self.places if isinstance(place.role, (Pairs, Relaxed))]
 
-    def held(self, z: Array, multipliers: Array, nothing: float, worth: float, cost: float) -> tuple[list[Mask], Held]:
+    def held(
+        self, z: Array, multipliers: Array, nothing: float, worth: float, cost: float
+    ) -> tuple[list[Mask], PairActivity]:
         """Which members to hold next where one of each pair is held, and what the pairs are like at z.
 
         Of a pair whose members are both zero the one that is held is let go if the objective falls by more than
@@ -389,7 +389,7 @@ class Program:
                 leaves = both & (push > worth)
                 next_held.append(role.first ^ leaves)
                 pairs, biactive, wrong = pairs + both.size, biactive + int(both.sum()), wrong + int(leaves.sum())
-        return next_held, Held(pairs, biactive, wrong)
+        return next_held, PairActivity(pairs, biactive, wrong)
 
     def costs(self, z: Array) -> dict[Group, float]:
         """Of the soft factors."""
@@ -451,11 +451,11 @@ def _curvature(problem: Transcription, factor: Factor, scales: Array) -> Kernel:
     return Kernel(ca.Function("curvature", inputs, [ca.cse(ca.densify(hessian))]), len(inputs) - 2)
 
 
-def _joined(parts: Sequence[Indices]) -> Indices:
+def _joined(parts: Sequence[Integers]) -> Integers:
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
-def _sparsity(rows: int, columns: int, i: Indices, j: Indices) -> ca.Sparsity:
+def _sparsity(rows: int, columns: int, i: Integers, j: Integers) -> ca.Sparsity:
     """From row and column of each nonzero, sorted by column, then row."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(j, minlength=columns))])
     return ca.Sparsity(rows, columns, starts.tolist(), i.tolist())

@@ -8,12 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Mask
 from spookid.transcription.factor import Factor
-
-Mask = NDArray[np.bool_]
 
 
 class Role:
@@ -196,7 +193,7 @@ def role_of(factor: Factor, r: Array, J: Array, t: float, sizes: Array | None, f
         a, b = np.hsplit(r / scales, 2)
         return Pairs(scales, np.asarray(a < b) if first is None else first)
     if factor.hard:
-        return Hard(independent(J))
+        return Hard(independent_rows(J))
     return Soft(len(r))
 
 
@@ -213,7 +210,7 @@ _REDUNDANT = 1e-8
 """A row whose part that is orthogonal to the others is below this share of the longest says nothing new."""
 
 
-def independent(J: Array) -> Mask:
+def independent_rows(J: Array) -> Mask:
     """A largest set of independent rows of every step, (count, rows), from transposed Jacobians (count, columns, rows).
 
     Gram–Schmidt with the longest remaining row first, all steps at once; a row that is zero at every step is kept.

@@ -17,12 +17,12 @@ from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import Elimination, eliminate
 from spookid.solvers.neighbours import neighbours, spread
 from spookid.solvers.reduction import Reduction, Rows
-from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
-from spookid.statistics.systems import independent
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
+from spookid.statistics.systems import independent_combinations
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
-RANK = 1e-10
+_RANK = 1e-10
 """Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
 _MOST = 125_000_000
 """Numbers in the covariances of neighbouring steps, 1 GB: those of 217,000 steps of a single pendulum with SPOOK."""
@@ -61,7 +61,7 @@ class Strip:
         """The part of its rows from ``first`` to before ``last``, of the steps that they reach from ``first`` on."""
         rows = replace(self.rows, matrix=self.rows.matrix[first:last])
         parameters = rows.matrix.shape[1] - len(rows.offsets) * self.tangent - 1
-        return assemble([rows], len(rows.matrix) + max(rows.offsets), self.tangent, parameters)
+        return normal_equations([rows], len(rows.matrix) + max(rows.offsets), self.tangent, parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def linear(problem: Transcription, point: Point) -> Linear:
 
 def _strip(reduction: Reduction, factor: Factor, rows: Rows, steps: int) -> Strip:
     if factor.first_only and factor.group is Group.STATE:
-        basis = independent(rows, len(rows.offsets) * reduction.tangent)  # noise lives in them only
+        basis = independent_combinations(rows, len(rows.offsets) * reduction.tangent)  # noise lives in them only
         complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
         rows = replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
     alive = np.any(rows.matrix[:, :-1] != 0, axis=1).astype(np.float64)
@@ -114,7 +114,7 @@ def added(strips: Sequence[Strip]) -> NormalEquations:
     """Normal equations of one chain."""
     first = strips[0]
     parameters = first.rows.matrix.shape[1] - len(first.rows.offsets) * first.tangent - 1
-    return assemble([strip.rows for strip in strips], first.steps, first.tangent, parameters)
+    return normal_equations([strip.rows for strip in strips], first.steps, first.tangent, parameters)
 
 
 class Contraction:
@@ -230,6 +230,6 @@ def pseudo_inverse(information: Array, held: NDArray[np.bool_]) -> tuple[Array, 
     scale = np.sqrt(np.diag(information))
     scale = np.where((scale > 0) & ~held, scale, np.inf)
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-    seen = values > RANK * values.max(initial=0.0)
+    seen = values > _RANK * values.max(initial=0.0)
     half = vectors[:, seen] / np.sqrt(values[seen]) / scale[:, None]
     return np.asarray(half @ half.T), int(np.sum(seen))

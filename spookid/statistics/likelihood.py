@@ -137,8 +137,8 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
     """
     chains, n = states.chains, len(states.reduction.problem.names)
     value = 0.0
-    volume, residual, freedom, following = np.zeros(n), _Sums(), _Sums(), _Sums()
-    fisher, strength = _Sums(), _Sums()
+    volume, residual, freedom, following = np.zeros(n), _Totals(), _Totals(), _Totals()
+    fisher, strength = _Totals(), _Totals()
     for chain in chains:
         value += chain.volume()
         gradient, pulled = chain.sweep
@@ -169,14 +169,14 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
 
 
 def _ahead(chains: Sequence[_Chain], step: Array) -> Mapping[str, float]:
-    sums = _Sums()
+    sums = _Totals()
     for chain in chains:
         for name, squares in chain.ahead(step):
             sums.add(name, squares)
     return sums
 
 
-class _Sums(dict[Any, float]):
+class _Totals(dict[Any, float]):
     def add(self, name: Any, value: float) -> None:
         """Add to what there is under a name."""
         self[name] = self.get(name, 0.0) + float(value)

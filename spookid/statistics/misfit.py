@@ -140,7 +140,7 @@ def _of_causes(contraction: Contraction, far: tuple[Symptom, ...], causes: Seque
     columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(contraction.linear.chains))]
     states = [contraction.without_states(chain, part) for chain, part in enumerate(columns)]
     left = contraction.left(columns)
-    own, apart = contraction.inner(left, left), recordings.tests(contraction, left, volumes)
+    own, apart = contraction.inner(left, left), recordings.disagreements(contraction, left, volumes)
     known = np.array([c.volume is not None for c in causes])
     # Volumes, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
     slopes = np.array([c.volume or 0.0 for c in causes])
@@ -228,7 +228,7 @@ class Answers:
 
 def _lasting(contraction: Contraction) -> tuple[Symptom, ...]:
     """Noise that is not white, the worst."""
-    found = whiteness.tests(contraction)
+    found = whiteness.correlations(contraction)
     if not found or abs((worst := max(found, key=lambda test: abs(test.z))).z) <= _limit(len(found)):
         return ()
     return (Symptom(worst.words, worst.z),)

@@ -54,7 +54,7 @@ Members: TypeAlias = Mapping[str, Mapping[str, Array]]
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class VarianceComponents:
     """Variances of whitened residuals by group: 1 if the noise is what the weights say."""
 
     groups: tuple[str, ...]
@@ -76,7 +76,7 @@ class Noise:
         return np.asarray(self.prior + np.tensordot(self.variances, self.shares, axes=1))
 
 
-def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
+def estimate(first: Contraction, held: NDArray[np.bool_]) -> VarianceComponents:
     """The variances, and what each group says about the parameters."""
     here = first.linear
     members, prior = _members(here)
@@ -90,7 +90,7 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
         scale = common if contraction is first else scale
         doubt = doubt * np.outer(variances, variances)
         variances = variances * ratios
-        noise = Noise(tuple(members), variances, doubt, scale, shares, _share(first, prior))
+        noise = VarianceComponents(tuple(members), variances, doubt, scale, shares, _share(first, prior))
         deviations = np.sqrt(np.diag(doubt))
         last, now = now, np.append(np.sqrt(np.diag(first.inverse @ noise.scatter @ first.inverse)), deviations)
         still = np.all(np.abs(now - last) <= settled * now) and (np.all(variances > 0) or number >= _FOR_ZERO)

@@ -47,7 +47,7 @@ class Lasting:
         )
 
 
-def tests(contraction: Contraction) -> list[Lasting]:
+def correlations(contraction: Contraction) -> list[Lasting]:
     """Of every noise that has rows enough."""
     names = list(dict.fromkeys(n for strips in contraction.linear.chains for s in strips for n in s.factor.noise))
     steps, rng = sum(strips[0].steps for strips in contraction.linear.chains), np.random.default_rng(0)

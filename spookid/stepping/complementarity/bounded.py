@@ -12,9 +12,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Mask
 from spookid.stepping.complementarity import linear, pieces
-from spookid.stepping.complementarity.law import Bounded, BoundedSolution, Mask, own_response
+from spookid.stepping.complementarity.law import Bounded, BoundedSolution, own_response
 
 _MOST_NEWTON = 30
 _SMALLEST_SHARE = 1e-4

@@ -15,11 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array
-
-Mask = NDArray[np.bool_]
+from spookid.kernels.kernel import Array, Mask
 
 _SINGULAR = 1e-11
 """Singular values below this share of the largest are zero."""

@@ -8,10 +8,8 @@ lexicographically, which excludes cycling, except that z₀ leaves first.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array
-from spookid.stepping.complementarity.law import Mask
+from spookid.kernels.kernel import Array, Integers, Mask
 
 _TIE = 1e-12
 """Ratios closer than this share of the largest entry of the scaled right-hand side are tied."""
@@ -49,7 +47,7 @@ def path(M: Array, q: Array, cover: Array, most_pivots: int) -> tuple[Array, Mas
     return None
 
 
-def _pivot(table: Array, basis: NDArray[np.intp], row: int, entering: int) -> None:
+def _pivot(table: Array, basis: Integers, row: int, entering: int) -> None:
     table[row] /= table[row, entering]
     column = table[:, entering].copy()
     column[row] = 0.0
@@ -57,7 +55,7 @@ def _pivot(table: Array, basis: NDArray[np.intp], row: int, entering: int) -> No
     basis[row] = entering
 
 
-def _leaving_row(table: Array, basis: NDArray[np.intp], entering: int) -> int | None:
+def _leaving_row(table: Array, basis: Integers, entering: int) -> int | None:
     """The row whose basic variable is first to reach zero; None if none does."""
     n = len(basis)
     column = table[:, entering]

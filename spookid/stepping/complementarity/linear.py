@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Mask
 from spookid.stepping.complementarity import lemke
-from spookid.stepping.complementarity.law import Mask
 
 ACCURATE = 1e-9
 """Largest residual of what is called solved."""
