@@ -7,10 +7,10 @@ Jacobians are the transcription's own; the chart's derivative T turns their tang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 
 import casadi as ca
 import numpy as np
@@ -53,21 +53,6 @@ class PairActivity:
     """Biactive pairs whose held member the objective would have let go: there the point is not strongly stationary."""
 
 
-class _Last(Generic[V]):
-    """The value at the last z only: a solver asks for several things at one point."""
-
-    def __init__(self) -> None:
-        self.z: Array | None = None
-        self.value: V | None = None
-
-    def get(self, z: Array) -> V | None:
-        return self.value if self.z is not None and np.array_equal(self.z, z) else None
-
-    def keep(self, z: Array, value: V) -> V:
-        self.z, self.value = z.copy(), value
-        return value
-
-
 class Program:
     """minimise o(z) subject to lower ≤ c(z) ≤ upper; gradients and Jacobian are exact, the Hessian as asked.
 
@@ -96,15 +81,24 @@ class Program:
         self._firsts = np.cumsum([0, *(chain.steps * self._width for chain in problem.chains)])
         self.scales = np.maximum(problem.magnitudes, np.abs(start.parameters))
         """Parameters are these times their unknowns, (n_p,)."""
-        self._residuals: _Last[list[list[Array]]] = _Last()
-        self._jacobians: _Last[list[Array]] = _Last()
-        self._points: _Last[Point] = _Last()
+        self._last: tuple[Array, dict[str, Any]] = np.zeros(0), {}
+        """z of the last point that was looked at, and what was found there."""
         x, d = ca.SX.sym("x", problem.manifold.ambient), ca.SX.sym("d", self._width)
         self._chart = Kernel(ca.Function("chart", [x, d], [problem.manifold.chart(x, d)]), 2)
         tangent = ca.densify(problem.manifold.chart_tangent(d))
         self._tangent = Kernel(ca.Function("chart_tangent", [d], [tangent]), 1)
         self._pins = np.zeros((0, len(problem.names))) if pins is None else pins
         self.places = self._placed(t, iter(sizes or ()), iter(held or ()))
+
+    def _once(self, name: str, z: Array, find: Callable[[Array], V]) -> V:
+        """What is found at z; a solver asks for several things at one point, several times."""
+        if not np.array_equal(self._last[0], z):
+            self._last = z.copy(), {}
+        known = self._last[1]
+        if name not in known:
+            known[name] = find(z)
+        found: V = known[name]
+        return found
 
     # --- unknowns ---
 
@@ -140,14 +134,15 @@ class Program:
 
     def point(self, z: Array) -> Point:
         """What z stands for."""
-        if (known := self._points.get(z)) is not None:
-            return known
+        return self._once("point", z, self._point)
+
+    def _point(self, z: Array) -> Point:
         states = tuple(
             self._chart([base, delta], [], np.empty_like(base))
             for base, delta in zip(self.start.states, self._deltas(z), strict=True)
         )
         parameters = np.clip(z[self._firsts[-1] :] * self.scales, self.problem.lower, self.problem.upper)
-        return self._points.keep(z, Point(states, parameters))
+        return Point(states, parameters)
 
     def _deltas(self, z: Array) -> list[Array]:
         return [
@@ -200,8 +195,7 @@ class Program:
 
     def residuals(self, z: Array) -> list[list[Array]]:
         """As the transcription's."""
-        known = self._residuals.get(z)
-        return known if known is not None else self._residuals.keep(z, self.problem.residuals(self.point(z)))
+        return self._once("residuals", z, lambda z: self.problem.residuals(self.point(z)))
 
     def _own(self, z: Array) -> list[Array]:
         """Residuals of each place."""
@@ -209,8 +203,9 @@ class Program:
 
     def jacobians(self, z: Array) -> list[Array]:
         """Transposed Jacobian of each place with respect to its columns of z, (count, columns, rows)."""
-        if (known := self._jacobians.get(z)) is not None:
-            return known
+        return self._once("jacobians", z, self._jacobians)
+
+    def _jacobians(self, z: Array) -> list[Array]:
         point, width = self.point(z), self._width
         turns = [self._tangent([delta], [], np.empty((len(delta), width, width))) for delta in self._deltas(z)]
         blocks = []
@@ -223,7 +218,7 @@ class Program:
             states = len(place.factor.variables) * width
             out[:, states:] = matrix[:, states:] * self.scales[:, None]
             blocks.append(out)
-        return self._jacobians.keep(z, blocks)
+        return blocks
 
     # --- the program ---
 

@@ -6,9 +6,10 @@ substitutions in the states' Cholesky factor, so all of this is linear in the nu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,13 +164,13 @@ class Contraction:
         if sum(width**2 * strips[0].steps for width, strips in zip(widths, self.linear.chains, strict=True)) > _MOST:
             return None
         found = [self._spread(c) for c in range(len(self._eliminations))]
-        pairs = (
-            (s, W)
-            for strips, Ws in zip(self.linear.chains, found, strict=True)
-            for s, W in zip(strips, Ws, strict=True)
-        )
-        trace = sum(float(np.vdot(strip.states, W)) for strip, W in pairs)
+        trace = sum(float(np.vdot(strip.states, W)) for strip, W in self.rows(found))
         return found if abs(trace - self._states) <= _SOUND * self._states else None
+
+    def rows(self, *columns: Sequence[Columns]) -> Iterator[tuple[Any, ...]]:
+        """The strip of each factor along each chain, with its parts of vectors of residuals."""
+        for strips, *parts in zip(self.linear.chains, *columns, strict=True):
+            yield from zip(strips, *parts, strict=True)
 
     def left(self, columns: Sequence[Columns]) -> list[Columns]:
         """(I − H) times vectors of residuals, per chain."""

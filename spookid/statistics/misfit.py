@@ -238,11 +238,10 @@ def _tails(contraction: Contraction, scene: Scene, i: int) -> Symptom:
     """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
     signal = scene.sensors[i][0]
     key, parts = measured_noise(signal), []
-    for strips, residuals in zip(contraction.linear.chains, contraction.residuals, strict=True):
-        for strip, r in zip(strips, residuals, strict=True):
-            if strip.factor.group is Group.OBSERVATION and key in strip.factor.noise:
-                row = strip.factor.noise.index(key)
-                parts.append(r[:, 0, row][strip.alive[:, row] > 0])
+    for strip, r in contraction.rows(contraction.residuals):
+        if strip.factor.group is Group.OBSERVATION and key in strip.factor.noise:
+            row = strip.factor.noise.index(key)
+            parts.append(r[:, 0, row][strip.alive[:, row] > 0])
     e = np.concatenate(parts)
     variance = float(np.mean(e**2)) or 1.0
     z = (float(np.mean(e**4)) / variance**2 - 3) / np.sqrt(24 / len(e))
