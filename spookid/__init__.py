@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from spookid.version import __version__ as __version__
 
 _HOME = {
     "Body": "mechanics.body",
@@ -25,14 +25,14 @@ _HOME = {
     "PointPosition": "data.sensors",
     "ProblemError": "errors",
     "Recording": "data.recording",
-    "Solution": "results.solution",
+    "Solution": "solution",
     "Spook": "stepping.spook",
     "Status": "solvers.status",
     "Sweep": "studies.sweep_points",
     "Variational": "stepping.variational",
     "gravity": "mechanics.model",
-    "load": "report.export",
-    "load_problem": "assembly.loading",
+    "load": "solution",
+    "load_problem": "problem",
     "sweep": "studies.sweeping",
     "tilted_gravity": "mechanics.model",
 }
@@ -65,7 +65,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from spookid.assembly.loading import load_problem
     from spookid.data.recording import Recording
     from spookid.data.sensors import HingeAngle, Observation, PointPosition
     from spookid.errors import ProblemError
@@ -74,9 +73,8 @@ if TYPE_CHECKING:
     from spookid.mechanics.joints import Hinge, Motor
     from spookid.mechanics.model import Model, gravity, tilted_gravity
     from spookid.parameter import Parameter
-    from spookid.problem import Problem
-    from spookid.report.export import load
-    from spookid.results.solution import Solution
+    from spookid.problem import Problem, load_problem
+    from spookid.solution import Solution, load
     from spookid.solvers.status import Status
     from spookid.stepping.spook import Spook
     from spookid.stepping.variational import Variational

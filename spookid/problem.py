@@ -1,220 +1,40 @@
-"""The declared problem: a mechanism, its recordings and how to fit them."""
+"""The problem that users declare, and what they ask of it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, cast
+from dataclasses import dataclass, fields
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
-import casadi as ca
-import numpy as np
+from spookid.assembly.declaration import Declaration
 
-from spookid.data.recording import Recording
-from spookid.data.sampling import grid, held
-from spookid.data.sensors import Sensor, State
-from spookid.errors import ProblemError, collected, declared_at, shown
-from spookid.mechanics.model import Model
-from spookid.parameter import Parameter, parameters_in
-from spookid.stepping.dry_friction import DryFriction, Form
-from spookid.stepping.joint_space import JointSpace
-from spookid.stepping.spook import Spook
-from spookid.stepping.spook_space import SpookSpace
-from spookid.stepping.variational import Variational
-
-if TYPE_CHECKING:
-    from spookid.results.solution import Solution
+if TYPE_CHECKING:  # each is loaded when it is first asked for
+    from spookid.data.recording import Recording
+    from spookid.results.result import Result
+    from spookid.solution import Solution
     from spookid.solvers.levenberg_marquardt import Callback
     from spookid.stepping.simulation import Progress
     from spookid.studies.crossvalidation import CrossValidation
     from spookid.studies.profile import Profile
     from spookid.studies.replay import Initial, Noises, Parameters
 
-BACKENDS = ("lm", "ipopt")
-FRICTIONS = ("smooth", "exact", "mpcc")
-ESTIMATORS = ("auto", "noise", "hard")
-AUTO: Literal["auto"] = "auto"
-"""The same as no state weight: the noise is estimated."""
-Dynamics = Literal["estimated", "hard", "weight"]
-"""Where the weight of the equations of motion comes from: noise that the data tell, none at all, or a given number."""
-
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """What is to be identified, from what, and how.
-
-    Its parameters are those that stand in the model; they are not listed again.
+class Problem(Declaration):
+    """A declared problem that can be solved, simulated and studied. Its arguments are those of ``Declaration``.
 
     Raises:
-        ProblemError: for settings out of range, a signal that a recording lacks, recordings too short for the step, or
-            an unknown name in ``initial`` or ``fixed``.
+        ProblemError: as ``Declaration``.
     """
 
-    name: str
-    model: Model
-    recordings: Sequence[Recording] = ()
-    """Measured motion; each recording has its own states, all share the parameters. May be empty to simulate only."""
-    observations: Sequence[Sensor] = ()
-    step: float = 0.01
-    """h [s]."""
-    state_weight: float | Literal["auto"] | None = None
-    """None (or "auto"): the sizes of what disturbs the motion and of the sensors' noise are estimated together with the
-    parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
-    [1/(N s)²] against the squared observation residuals; ``math.inf`` makes the dynamics hard."""
-    stepper: Spook | Variational = field(default_factory=Variational)
-    friction: str = "smooth"
-    """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
-    and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; a simulation solves each
-    step's complementarity problem exactly, so that it is the same with ``"mpcc"`` as with ``"exact"``)."""
-    friction_width: float | None = None
-    """Slip rate [rad/s] over which smooth dry friction turns from one sign to the other: a joint that sticks creeps at
-    a fraction of it. By default each hinge has 1 % of the root mean square of its slip rate in the initial guess (and
-    0.01 rad/s where there is no recording or no motion). The load-dependent law also smooths |λ| over a thousandth of
-    the impulse of the mechanism's weight in one step. Of friction that sticks the width only says below which slip
-    rate it is taken to stop at once; with ``"exact"`` it is always the default."""
-    cutoff: float = 10.0
-    """Cutoff of the low-pass filter that makes the initial guess [Hz]."""
-    initial: Mapping[str, float] = field(default_factory=dict)
-    """Guesses by parameter name, in the place of those declared."""
-    step_correction: bool = True
-    """True for the parameters of the mechanism in continuous time: with ``Variational()``, estimated noise and smooth
-    friction fits with steps of h and h/2 are extrapolated. False for those of the mechanism in steps of h, as of data
-    simulated so; what other settings, and measured torques, tell are always these."""
-    estimator: str = "auto"
-    """Of fits without a state weight: ``"noise"`` estimates what disturbs the motion, ``"hard"`` takes it for none,
-    with errors from stretches of the recordings; ``"auto"`` takes the second where the data say that it is the better
-    one (``Variational()`` with smooth friction, backend "lm"; see ``spookid.estimation.estimators``)."""
-    every: int = 1
-    """Every so many steps are observed, from the first on."""
-    fixed: Iterable[str] = ()
-    """Names of parameters that keep their guess; bounds are for estimates, so these may lie outside theirs."""
-    place: str = field(default_factory=declared_at, repr=False)
-
-    def __post_init__(self) -> None:
-        for name, kind in (("recordings", Recording), ("observations", Sensor)):
-            object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self._what}: {name}"))
-        if not isinstance(self.initial, Mapping):
-            raise ProblemError(f"{self._what}: initial is {shown(self.initial)}; it must map names to guesses")
-        object.__setattr__(self, "initial", dict(self.initial))
-        fixed = [self.fixed] if isinstance(self.fixed, str) else self.fixed
-        object.__setattr__(self, "fixed", frozenset(collected(fixed, str, f"{self._what}: fixed")))
-        self._check_settings()
-        self._check_names()
-        self._check_signals()
-
-    def _check_settings(self) -> None:
-        for name in ("step", "state_weight", "friction_width", "cutoff"):
-            value = getattr(self, name)
-            if name == "friction_width" and value is None:
-                continue
-            if name == "state_weight" and (value is None or value == AUTO):
-                continue
-            finite = isinstance(value, Real) and (math.isfinite(value) or name == "state_weight")
-            if not (finite and value > 0):
-                other = ", or left out to estimate the noise" if name == "state_weight" else ""
-                raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number{other}")
-        if not (isinstance(self.every, int) and self.every >= 1):
-            raise ProblemError(f"{self._what}: every is {self.every!r}; it must be a whole number from 1 on")
-        for name, choices in (("friction", FRICTIONS), ("estimator", ESTIMATORS)):
-            if getattr(self, name) not in choices:
-                raise ProblemError(
-                    f"{self._what}: {name} {getattr(self, name)!r} is not known; choose from {_list(choices)}"
-                )
-        if not isinstance(self.stepper, (Spook, Variational)):
-            raise ProblemError(f"{self._what}: stepper is {shown(self.stepper)}; use Spook() or Variational()")
-        if not isinstance(self.model, Model):
-            raise ProblemError(f"{self._what}: model is {shown(self.model)}, which is no Model")
-        self.stepper.check_weight(self.weight, self._what)
-
-    def _check_names(self) -> None:
-        known = {parameter.name: parameter for parameter in self.parameters}
-        for name in (*self.initial, *self.fixed):
-            if name not in known:
-                raise ProblemError(f"{self._what} has no parameter {name!r}; its parameters are {_list(known)}")
-        for name, value in self.initial.items():
-            p = known[name]
-            finite = isinstance(value, Real) and math.isfinite(value)
-            if not (finite and (name in self.fixed or p.lower <= value <= p.upper)):
-                raise ProblemError(f"{self._what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]")
-
-    def _check_signals(self) -> None:
-        for observation in self.observations:
-            observation.check(self.model)
-        for recording in self.recordings:
-            try:
-                steps = grid(recording, self.step)
-                for observation in self.observations:
-                    recording.signal(observation.signal)
-                for signal in self.model.signals:
-                    held(recording, signal, steps)
-            except ProblemError as error:
-                raise ProblemError(f"{self._what}: {error}") from None
-
-    @property
-    def _what(self) -> str:
-        return f"{self.place}: Problem {self.name!r}"
-
-    @property
-    def dynamics(self) -> Dynamics:
-        """Where the weight of the equations of motion comes from."""
-        if self.state_weight is None or self.state_weight == AUTO:
-            return "estimated"
-        return "weight" if math.isfinite(self.state_weight) else "hard"
-
-    @property
-    def corrects(self) -> bool:
-        """True if its estimates are to be those of continuous time."""
-        sticks = self.friction != "smooth" and any(joint.rubs for joint in self.model.joints)
-        variational = self.dynamics == "estimated" and isinstance(self.stepper, Variational)
-        # The noise of a measured torque belongs to its samples: steps of h/2 would share it.
-        measured = any(motor.measured for motor in self.model.motors)
-        return self.step_correction and variational and not (sticks or measured)
-
-    @property
-    def weight(self) -> float:
-        """κ as a number: 1 where residuals are whitened by the noise that is estimated."""
-        return 1.0 if self.dynamics == "estimated" else float(cast(float, self.state_weight))
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """All parameters of the model and its sensors, in the order of their declaration."""
-        # At a state of numbers, only Parameters are left as symbols of what a sensor shows.
-        n, m = self.model.configuration.ambient, self.model.configuration.tangent
-        q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, size))) for size in (n, m))
-        shown = [sensor.predicted(State(self.model, q, v)) for sensor in self.observations if sensor.is_free_form]
-        return parameters_in([*self.model.expressions(), *shown], self._what)
-
-    @property
-    def free(self) -> tuple[Parameter, ...]:
-        """Parameters to estimate."""
-        return tuple(parameter for parameter in self.parameters if parameter.name not in self.fixed)
-
-    @property
-    def guess(self) -> dict[str, float]:
-        """Guess of every parameter, by name."""
-        return {p.name: float(self.initial.get(p.name, p.guess)) for p in self.parameters}
-
-    @property
-    def scheme(self) -> Spook | Variational | JointSpace | SpookSpace:
-        """The stepper with the form of dry friction and of what is random."""
-        law = DryFriction(cast(Form, self.friction))
-        if self.dynamics == "estimated":
-            return JointSpace(law) if isinstance(self.stepper, Variational) else SpookSpace(law)
-        return replace(self.stepper, law=law)
-
-    def with_(self, **changes: Any) -> Problem:
-        """A copy with any of Problem's arguments changed.
-
-        Raises:
-            ProblemError: for a name that is no argument, or a value that is refused.
-        """
-        unknown = set(changes) - set(self.__dataclass_fields__)
-        if unknown:
-            raise ProblemError(
-                f"{self._what} has no setting {min(unknown)!r}; it has {_list(self.__dataclass_fields__)}"
-            )
-        return replace(self, **changes)
+    @classmethod
+    def of(cls, declared: Declaration) -> Problem:
+        """The same declaration as a problem."""
+        return (
+            declared
+            if isinstance(declared, Problem)
+            else cls(**{f.name: getattr(declared, f.name) for f in fields(declared)})
+        )
 
     def solve(
         self,
@@ -238,10 +58,11 @@ class Problem:
             ProblemError: for an unknown backend or option, a problem without recordings or observations, or a warm
                 start that does not fit.
         """
-        from spookid.estimation.estimation import solve  # studies build on problems, not the other way round
+        from spookid.estimation.estimation import solve
+        from spookid.solution import Solution
 
-        own = {name: options.pop(name) for name in list(options) if name in self.__dataclass_fields__}
-        return solve(self.with_(**own), backend, options, callback, warm_start)
+        problem, others = self._split(options)
+        return Solution.of(solve(problem, backend, others, callback, warm_start))
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
         """Refit along a parameter; see ``spookid.studies.profile``.
@@ -254,15 +75,15 @@ class Problem:
         Raises:
             ProblemError: for a parameter that is unknown or fixed, or as ``solve``.
         """
+        from spookid.estimation.estimation import solve
         from spookid.studies.profile import profile
 
-        own = {key: options.pop(key) for key in list(options) if key in self.__dataclass_fields__}
-        problem = self.with_(**own)
+        problem, others = self._split(options)
 
-        def fit(held: Problem, near: Solution | None) -> Solution:
-            return held.solve(backend, warm_start=near, **options)
+        def fit(held: Declaration, near: Result | None) -> Result:
+            return solve(held, backend, others, None, near)
 
-        return profile(problem, name, fit(problem, None) if solution is None else solution, fit)
+        return profile(problem, name, fit, solution)
 
     def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
         """Fit each recording by itself and judge the estimates on all others; see ``spookid.studies.crossvalidation``.
@@ -273,14 +94,15 @@ class Problem:
         Raises:
             ProblemError: if there are fewer than two recordings, or as ``solve``.
         """
+        from spookid.estimation.estimation import solve
         from spookid.studies.crossvalidation import crossvalidate
 
-        own = {key: options.pop(key) for key in list(options) if key in self.__dataclass_fields__}
+        problem, others = self._split(options)
 
-        def fit(problem: Problem, near: Solution | None, purpose: str) -> Solution:
-            return problem.solve(backend, warm_start=near, **options)
+        def fit(one: Declaration, near: Result | None, purpose: str) -> Result:
+            return solve(one, backend, others, None, near)
 
-        return crossvalidate(self.with_(**own), fit)
+        return crossvalidate(problem, fit)
 
     def simulate(
         self,
@@ -302,9 +124,8 @@ class Problem:
         """
         from spookid.studies.replay import simulate
 
-        problem = self.with_(**options)
         return simulate(
-            problem,
+            self.with_(**options),
             parameters,
             duration,
             initial,
@@ -316,6 +137,19 @@ class Problem:
             progress=progress,
         )
 
+    def _split(self, options: dict[str, Any]) -> tuple[Problem, dict[str, Any]]:
+        """The problem with its own settings among the options, and the others."""
+        own = {name: value for name, value in options.items() if name in self.__dataclass_fields__}
+        return self.with_(**own), {name: value for name, value in options.items() if name not in own}
 
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
+
+def load_problem(path: str | PathLike[str]) -> Problem:
+    """The problem of a file, ``PROBLEM.py`` or ``PROBLEM.py::key``.
+
+    Raises:
+        ProblemError: if the file cannot be read or does not run to its end, or holds no problem, none of that key, or
+            several and none is picked.
+    """
+    from spookid.assembly.loading import load_problem
+
+    return Problem.of(load_problem(path))

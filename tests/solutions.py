@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Spook, Variational, gravity
-from spookid.results.solution import Cost, Solution
+from spookid.results.result import Cost
+from spookid.solution import Solution
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import WeakDirection
 
@@ -92,7 +93,8 @@ def difference(a: Any, b: Any, path: str = "solution") -> str:
     if type(a) is not type(b):
         return f"{path}: {type(a).__name__} is not {type(b).__name__}"
     if is_dataclass(a):
-        parts = [(f".{f.name}", getattr(a, f.name), getattr(b, f.name)) for f in fields(a)]
+        names = ["timing" if f.name == "times" else f.name for f in fields(a) if f.name != "clocks"]
+        parts = [(f".{name}", getattr(a, name), getattr(b, name)) for name in names]
     elif isinstance(a, Mapping):
         if list(a) != list(b):
             return f"{path}: keys {list(a)} are not {list(b)}"

@@ -31,7 +31,7 @@ from spookid import (
 from spookid.cli.main import main
 from spookid.estimation.estimation import solve
 from spookid.report import audit_plot
-from spookid.results.solution import Solution
+from spookid.solution import Solution
 from spookid.solvers.status import Status
 from spookid.studies import audit as time_steps
 from spookid.studies.audit import Audit, Drift, drift

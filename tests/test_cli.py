@@ -17,7 +17,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import spookid
-from spookid import Recording, load, load_problem, problem
+from spookid import Recording, load, load_problem
+from spookid.assembly import declaration
 from spookid.cli import commands, progress, terminal
 from spookid.cli import main as cli
 from spookid.cli.main import main
@@ -202,8 +203,8 @@ def test_arguments_that_do_not_parse(capsys, arguments, message):
 
 
 def test_choices_are_those_of_the_package():
-    assert cli.BACKENDS == problem.BACKENDS
-    assert cli.FRICTIONS == problem.FRICTIONS
+    assert cli.BACKENDS == declaration.BACKENDS
+    assert cli.FRICTIONS == declaration.FRICTIONS
     assert set(cli.STEPPERS) == set(commands.STEPPERS)
     assert cli.INTERRUPTED, cli.WRONG_INPUT == (commands.Exit.INTERRUPTED, commands.Exit.WRONG_INPUT)
 
@@ -798,13 +799,13 @@ def test_interrupt_while_loading(here, capsys):
 
 def test_interrupt_after_the_end_loses_nothing(here, capsys, monkeypatch):
     """It comes while the summary is made: too late to shorten the solve, and no reason to drop it."""
-    summary = spookid.Solution.summary
+    summarize = commands.summarize
 
     def interrupt(solution):
         signal.raise_signal(signal.SIGINT)
-        return summary(solution)
+        return summarize(solution)
 
-    monkeypatch.setattr(spookid.Solution, "summary", interrupt)
+    monkeypatch.setattr(commands, "summarize", interrupt)
     assert main(["solve", write(TWO), "--out", "out"]) == 130
     assert "not started: b" in capsys.readouterr().err
     assert tree("out/a")["status"] == "converged"
@@ -815,7 +816,7 @@ def test_second_interrupt_does_not_wait(here, capsys, monkeypatch):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(spookid.Solution, "save", interrupt)
+    monkeypatch.setattr("spookid.report.export.save", interrupt)
     assert main(["solve", write(ONE), "--out", "out", "--quiet"]) == 130
     assert capsys.readouterr().err == "spookid: interrupted; nothing of swing was written\n"
     assert not Path("out").exists()

@@ -20,7 +20,7 @@ from spookid import Parameter, Problem, ProblemError, Recording, Spook, Status, 
 from spookid.cli.main import main
 from spookid.report import crossvalidation_folder
 from spookid.report.crossvalidation_table import table
-from spookid.results.solution import Solution
+from spookid.solution import Solution
 from spookid.studies.agreement import ParameterAgreement, _jointly, agreement
 from spookid.studies.agreement import Test as ChiSquare
 from spookid.studies.cases import cases, same_recordings

@@ -19,7 +19,7 @@ from spookid.solvers.status import Outcome, Status
 from spookid.solvers.steps import damped
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.stepping.variational import Variational
-from spookid.transcription.factor import Factor, Group
+from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 STEPS = 5
@@ -67,8 +67,8 @@ def bent(local: bool, coupled: bool, private: bool) -> Transcription:
     factors = [
         Factor("seen", Group.OBSERVATION, ca.vertcat(a - d, ca.exp(p[1] * b) - 2 * d), {0: here}, d, ("a", "b")),
         Factor("shove", Group.STATE, shove, both, none, tuple("1234"), private=(0, range(2, 3)) if private else None),
-        Factor("local", Group.STATE, a**2 + 2 * b**2 - 1, {0: here}, none, ("c",), hard=True),
-        Factor("coupled", Group.STATE, a_next - ca.cos(a * b) + p[0], both, none, ("c",), hard=True),
+        Factor("local", Group.STATE, a**2 + 2 * b**2 - 1, {0: here}, none, ("c",), kind=Kind.HARD),
+        Factor("coupled", Group.STATE, a_next - ca.cos(a * b) + p[0], both, none, ("c",), kind=Kind.HARD),
     ]
     factors = [f for f in factors if not f.hard or (f.name == "local" and local) or (f.name == "coupled" and coupled)]
     chain = Chain("run", STEPS, {"seen": np.linspace(0, 1, STEPS)[:, None]}, {})
@@ -149,7 +149,7 @@ def brown_dennis(**settings: object) -> Outcome:
     part = x[0] - (p[0] + t * p[1] - ca.exp(t))
     factors = [
         Factor("residual", Group.OBSERVATION, ca.vertcat(residual + 0.1 * x[1], x[1]), {0: x}, t, ("r", "x")),
-        Factor("part", Group.STATE, part, {0: x}, t, ("c",), hard=True),
+        Factor("part", Group.STATE, part, {0: x}, t, ("c",), kind=Kind.HARD),
     ]
     times = np.arange(1, 21)[:, None] / 5
     chain = Chain("run", len(times), {"residual": times, "part": times}, {})

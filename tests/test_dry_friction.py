@@ -23,7 +23,7 @@ from spookid.stepping.dry_friction import DryFriction, _over_step
 from spookid.stepping.impulses import Settings, Slips
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
-from spookid.transcription.factor import Box, Factor, Group
+from spookid.transcription.factor import Box, Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 NOISE = 1e-3
@@ -96,8 +96,7 @@ def test_the_forms_agree_where_the_hinge_slips():
 )
 def test_pairs_hold_exactly_where_the_law_does(slip, z, sigma):
     (factor,) = law("mpcc", slip, [z, sigma])[2]
-    assert factor.pairs
-    assert factor.hard
+    assert factor.kind is Kind.PAIRS
     assert len(factor.rows) == factor.residual.numel() == 4
     symbols = ca.vertcat(*ca.symvar(factor.residual))
     names = [s.name() for s in ca.symvar(factor.residual)]
@@ -220,8 +219,8 @@ def block(push: list[float], roughness: float) -> tuple[Array, Array, Status]:
     factors = [
         Factor("push", Group.STATE, s - p - roughness * z, {0: x}, p, ("push",)),
         # At the first of two steps, so that it counts among rows that link steps.
-        Factor("law", Group.STATE, codes.rows(), {0: x, 1: ca.SX.sym("after", 2)}, none, ("stick", "slip"), hard=True,
-               box=codes),
+        Factor("law", Group.STATE, codes.rows(), {0: x, 1: ca.SX.sym("after", 2)}, none, ("stick", "slip"),
+               kind=Kind.HARD, box=codes),
     ]  # fmt: skip
     empty = np.zeros(0)
     chain = Chain("run", len(push), {"push": np.array(push)[:, None]}, {})

@@ -17,8 +17,8 @@ from solutions import STEPS, awkward, difference, estimated, pendulum_problem, s
 import spookid
 from spookid import ProblemError
 from spookid.report import influence_plot, plots
-from spookid.report.export import check_target, load, save
-from spookid.results.solution import Solution
+from spookid.report.export import check_target, save
+from spookid.solution import Solution, load
 
 FILES = {
     "solution.json",

@@ -20,7 +20,7 @@ from spookid.estimation.knowledge import learn
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
+from spookid.solution import Solution
 from spookid.solvers import ipopt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status

@@ -12,7 +12,7 @@ from mechanisms import paper_twin, pendulum
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.report import influence_plot
-from spookid.results.solution import Solution
+from spookid.solution import Solution
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
 

@@ -19,7 +19,8 @@ from spookid.mechanics.joints import Hinge, Motor
 from spookid.mechanics.model import Model, gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution, Trajectory
+from spookid.results.result import Trajectory
+from spookid.solution import Solution
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
 from spookid.stepping.spook import Spook

@@ -22,7 +22,8 @@ from spookid.mechanics.joints import Hinge, Motor
 from spookid.mechanics.model import Model, gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Noise, Solution
+from spookid.results.result import Noise
+from spookid.solution import Solution
 from spookid.solvers.status import Status
 
 TRUTH = {"J": 0.005, "b": 0.01}

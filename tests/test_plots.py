@@ -18,7 +18,8 @@ from solutions import awkward, estimated, solution
 
 from spookid.report import plots
 from spookid.report.wording import uncertain
-from spookid.results.solution import Cost, Estimate, Solution, Step, Trajectory
+from spookid.results.result import Cost, Estimate, Step, Trajectory
+from spookid.solution import Solution
 
 
 def many(parameters: int = 13, recordings: int = 3) -> Solution:

@@ -13,7 +13,7 @@ from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
+from spookid.solution import Solution
 from spookid.solvers.status import Status
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational

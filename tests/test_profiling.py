@@ -17,9 +17,11 @@ from scipy.optimize import brentq
 
 from spookid import Parameter, Problem, ProblemError, Status, Variational
 from spookid.cli.main import main
+from spookid.estimation.estimation import solve
 from spookid.report import profile_folder
 from spookid.report.profile_table import interval, table
-from spookid.results.solution import Solution
+from spookid.results.result import Result
+from spookid.solution import Solution
 from spookid.studies.profile import CRITICAL, Profile, ProfilePoint
 
 TRUTH = {"J": 0.005, "b": 2e-3}
@@ -227,19 +229,19 @@ def test_wrong_input_and_fits_that_do_not_converge(here: Path, capsys: pytest.Ca
 def test_an_interrupt_writes_nothing(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solve, fits = Problem.solve, []
+    fits = []
 
-    def interrupted(self: Problem, *arguments: Any, callback: Any, **options: Any) -> Solution:
-        fits.append(self)
+    def interrupted(problem: Problem, backend: str, options: Any, callback: Any, *near: Any) -> Result:
+        fits.append(problem)
 
         def interrupt(iteration: Any) -> None:
             callback(iteration)
             if len(fits) == 2:
                 signal.raise_signal(signal.SIGINT)
 
-        return solve(self, *arguments, callback=interrupt, **options)
+        return solve(problem, backend, options, interrupt, *near)
 
-    monkeypatch.setattr(Problem, "solve", interrupted)
+    monkeypatch.setattr("spookid.cli.profile_command.solve", interrupted)
     assert main(["profile", "swing.py", "--parameter", "J", "--out", "out"]) == 130
     assert "interrupted; nothing of swing was written" in capsys.readouterr().err
     assert not Path("out").exists()

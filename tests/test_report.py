@@ -21,7 +21,7 @@ from spookid.cli.main import main
 from spookid.report import page as report
 from spookid.report import report_plot, report_sections, residual_plot
 from spookid.results.sketch import Mechanism
-from spookid.results.solution import Solution
+from spookid.solution import Solution
 from spookid.solvers.status import Status
 
 

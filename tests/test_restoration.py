@@ -20,7 +20,7 @@ from spookid.problem import Problem
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.stepping.variational import Variational
-from spookid.transcription.factor import Factor, Group
+from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Block, Chain, Point, Transcription
 
 Case = tuple[Transcription, Point]
@@ -78,7 +78,7 @@ def dragged(bend: float) -> Case:
     factors = [
         Factor("seen", Group.OBSERVATION, ca.vertcat(a - d, ca.exp(p[1] * b)), {0: here}, d, ("a", "b")),
         Factor("shove", Group.STATE, shove, {0: here, 1: there}, none, tuple("123"), private=(0, range(2, 3))),
-        Factor("ellipse", Group.STATE, a**2 + 2 * b**2 - p[0], {0: here}, none, ("g",), hard=True),
+        Factor("ellipse", Group.STATE, a**2 + 2 * b**2 - p[0], {0: here}, none, ("g",), kind=Kind.HARD),
         Factor("first", Group.PRIOR, ca.vertcat(p[0] - 1, a * b), {0: here}, none, ("p", "ab"), first_only=True),
     ]
     chain = Chain("run", 11, {"seen": np.linspace(0, 1, 11)[:, None]}, {})

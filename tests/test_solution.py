@@ -14,7 +14,8 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Cost, Solution
+from spookid.results.result import Cost
+from spookid.solution import Solution
 from spookid.solvers.status import Status
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational

@@ -30,7 +30,7 @@ from spookid import (
     load,
     load_problem,
 )
-from spookid.results.solution import Solution
+from spookid.solution import Solution
 from spookid.studies.audit import audit
 
 FINE, STEP = 2.5e-4, 0.01

@@ -23,7 +23,8 @@ from spookid.report.wording import (
     status_words,
     uncertain,
 )
-from spookid.results.solution import Cost, Noise, Solution
+from spookid.results.result import Cost, Noise, Times
+from spookid.solution import Solution
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import NO_FACTOR, NOT_WHITE, WeakDirection
 
@@ -100,9 +101,8 @@ def test_remarks_say_why_there_is_no_error() -> None:
 )
 def test_the_headline_says_how_it_ended(status: Status, words: str) -> None:
     s = solution()
-    ended = replace(
-        s, status=status, history=s.history[:1] * 6, times=replace(s.times, build=1.0, compile=0.5, solve=1.5)
-    )
+    times = Times(build=1.0, compile=0.5, solve=1.0, evaluate=0.5, factorize=0.5, analysis=0.4, other=0.1)
+    ended = replace(s, status=status, history=s.history[:1] * 6, times=times, clocks=())
     assert words.replace("3.0 s", "3 s") in status_words(ended)
     assert summarize(ended).startswith(f"pendulum: {status_words(ended)}\n====")
     assert " ".join(summarize(ended).split()).count(ended.message) == 1

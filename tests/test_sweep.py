@@ -24,9 +24,10 @@ from matplotlib.figure import Figure
 from spookid import Problem, ProblemError, Recording, Sweep, load_problem, sweep
 from spookid.cli import progress
 from spookid.cli.main import main
+from spookid.estimation.estimation import solve
 from spookid.report import sweep_plot
 from spookid.report.sweep_table import comma_separated, table
-from spookid.results.solution import Cost, Estimate
+from spookid.results.result import Cost, Estimate
 from spookid.solvers.status import Status
 from spookid.studies import sweeping
 from spookid.studies.axes import Axis, axes_of, axis, grid
@@ -143,7 +144,7 @@ def test_a_point_is_what_a_solve_with_its_settings_gives(here: Path) -> None:
     alone = problem.solve(stepper=variational(), state_weight=1e3, initial=initial, fixed=["b"])
     assert point.values == {"b": 0.02, "stepper": "variational"}
     assert (point.status, point.iterations, point.cost) == (alone.status, alone.iterations, alone.cost)
-    assert point.parameters["J"] == alone["J"]
+    assert point.parameters["J"] == alone["J"].changed(step_error=math.nan)
     assert point.parameters["b"].fixed
     assert point.parameters["b"].estimate == 0.02
     assert list(found.estimated.items()) == [("J", "kg m^2")]
@@ -176,14 +177,12 @@ def test_points_that_the_problem_refuses_are_wrong_input(here: Path, over: dict[
 
 
 def test_what_goes_wrong_at_a_point_stays_there(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    solve = Problem.solve
-
-    def brittle(problem: Problem, *arguments: Any, **options: Any) -> Any:
+    def brittle(problem: Problem, *arguments: Any) -> Any:
         if problem.step == 0.02:
             raise MemoryError("too\nlarge")
-        return solve(problem, *arguments, **options)
+        return solve(problem, *arguments)
 
-    monkeypatch.setattr(Problem, "solve", brittle)
+    monkeypatch.setattr("spookid.studies.sweep_points.solve", brittle)
     found = sweep(load_problem("swing.py"), {"step": [0.02, 0.04]}, folder="out")
     assert [point.outcome for point in found.points] == ["failed", "converged"]
     assert found.points[0].message == "MemoryError: too large"
@@ -311,7 +310,7 @@ def test_a_point_of_other_settings_or_versions_or_a_damaged_one_is_solved_again(
         before = len(solves)
         assert again(cutoff=5.0) == before + 1
     before = len(solves)
-    monkeypatch.setattr(sweeping.spookid, "__version__", "0.0.0")
+    monkeypatch.setattr(sweeping, "__version__", "0.0.0")
     assert again(cutoff=5.0) == before + 1
 
 
@@ -527,7 +526,9 @@ def made(axes: tuple[Axis, ...], bad: int = 0) -> Sweep:
     """A sweep of made-up numbers, whose first points failed and the next did not converge."""
     points = []
     for i, values in enumerate(grid(axes)):
-        estimate = Estimate("J", 1.0 + 0.1 * i, 0.05 if i % 2 else math.nan, "", 1.0, 0.0, math.inf, "kg m^2", False)
+        error = 0.05 if i % 2 else math.nan
+        bounds = {"initial": 1.0, "lower": 0.0, "upper": math.inf, "at_bound": False}
+        estimate = Estimate(name="J", estimate=1.0 + 0.1 * i, std_err=error, reason="", unit="kg m^2", **bounds)
         status = Status.CONVERGED if i >= 2 * bad else Status.STALLED
         point = Point(values, status, "", i, Cost(1.0 + i, 2.0), {"J": estimate}, 0.1)
         points.append(failed(values, "broken") if i < bad else point)

@@ -18,7 +18,7 @@ from spookid.solvers.information import information
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
 from spookid.statistics.condensed import Contraction, linear
-from spookid.transcription.factor import Constant, Factor, Group
+from spookid.transcription.factor import Constant, Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 TRUTH = {"J": 0.003, "m": 0.9, "b": 1e-3, "mu": 1e-3, "c": 2e-3, "delta": 1e-3, "zeta": 0.4, "K": 0.1, "tilt": 0.05}
@@ -231,8 +231,8 @@ def mixed(local: bool, coupled: bool, private: bool) -> Transcription:
     factors = [
         Factor("seen", Group.OBSERVATION, ca.vertcat(a - d, b + p - 2 * d**2), {0: here}, d, ("a", "b")),
         Factor("shove", Group.STATE, shove, both, none, ("1", "2", "3"), private=(0, range(2, 3)) if private else None),
-        Factor("local", Group.STATE, a + 2 * b - p - 1, {0: here}, none, ("c",), hard=True),
-        Factor("coupled", Group.STATE, a_next - 0.8 * a - 0.3 * b, both, none, ("c",), hard=True),
+        Factor("local", Group.STATE, a + 2 * b - p - 1, {0: here}, none, ("c",), kind=Kind.HARD),
+        Factor("coupled", Group.STATE, a_next - 0.8 * a - 0.3 * b, both, none, ("c",), kind=Kind.HARD),
     ]
     factors = [f for f in factors if not f.hard or (f.name == "local" and local) or (f.name == "coupled" and coupled)]
     chain = Chain("run", STEPS, {"seen": np.linspace(0, 1, STEPS)[:, None]}, {})

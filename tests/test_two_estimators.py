@@ -25,8 +25,11 @@ from spookid import (
     load_problem,
 )
 from spookid.estimation.estimators import Decision, judged
+from spookid.estimation.fitting import fit
 from spookid.results import schema, schema_reading
-from spookid.results.solution import Choice, Solution
+from spookid.results.result import Choice
+from spookid.solution import Solution
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.hard_dynamics import feedback
 from spookid.statistics.two_estimators import Answer, compared
 from spookid.studies.profile import profile
@@ -259,12 +262,12 @@ def test_an_unstable_motion_keeps_the_noise() -> None:
 def test_a_profile_is_that_of_the_likelihood() -> None:
     asked: list[tuple[str, Solution | None]] = []
 
-    def fit(problem: Problem, near: Solution | None) -> Solution:
+    def solve_again(problem: Problem, near: Solution | None) -> Solution:
         asked.append((problem.estimator, near))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        profile(rod(recordings=[lasting(0)]), "b", chosen(), fit)
+        profile(rod(recordings=[lasting(0)]), "b", solve_again, chosen())
     assert asked == [("noise", None)]
 
 
@@ -274,9 +277,9 @@ def test_estimators_are_known() -> None:
 
 
 def test_a_difference_is_a_notice() -> None:
-    solution = rod(recordings=[release(0, 1e-3)]).solve()
     choice = Choice("noise", "hard dynamics differ on J (4.1 sigma)", {"J": 4.1})
-    told = Decision(rod(), solution, choice, solution).told(solution)
+    first = fit(rod(recordings=[release(0, 1e-3)]), LevenbergMarquardt(), None)
+    told = Decision(rod(), first, choice, first).told(first.result)
     assert (
         "Fits with noise estimated and with hard dynamics differ on J (4.1 sigma): the model lacks something that is "
         "no white noise."

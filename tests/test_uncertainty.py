@@ -18,7 +18,7 @@ from spookid.estimation.knowledge import foresee, learn
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
+from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics import variances
 from spookid.statistics.condensed import Contraction, linear

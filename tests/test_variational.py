@@ -19,7 +19,7 @@ from spookid.mechanics.kinematics import velocities
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
+from spookid.solution import Solution
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
 from spookid.stepping.spook import Spook

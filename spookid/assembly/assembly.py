@@ -8,19 +8,20 @@ from functools import lru_cache
 import casadi as ca
 import numpy as np
 
-from spookid.assembly import initialization
+from spookid.assembly import initialization, observing
+from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess
-from spookid.assembly.noise import Size, sizes
+from spookid.assembly.noise import sizes
 from spookid.assembly.priors import normaliser_factor, prior_factor
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, grid, held, moments, observed
-from spookid.data.sensors import Sensor, State, observation_factor, sees_velocities
+from spookid.data.sensors import Sensor
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.kinematics import hinge_angles
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, substitute
-from spookid.problem import Problem
+from spookid.statistics.noise import Size
 from spookid.stepping.impulses import Settings
 from spookid.stepping.spook_space import SpookSpace
 from spookid.transcription.factor import Constant, Factor, Group
@@ -55,7 +56,7 @@ class Evidence:
 class Assembly:
     """A problem made ready for a solver."""
 
-    problem: Problem
+    problem: Declaration
     settings: Settings
     constants: tuple[Constant, ...]
     """Settings and fixed parameters, with their numbers."""
@@ -82,7 +83,9 @@ class Assembly:
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
 
 
-def assemble(problem: Problem, normaliser: Array | None = None, sharpness: float = 1.0, turns: bool = True) -> Assembly:
+def assemble(
+    problem: Declaration, normaliser: Array | None = None, sharpness: float = 1.0, turns: bool = True
+) -> Assembly:
     """Build the transcription of ``problem`` and its initial point.
 
     Args:
@@ -135,25 +138,25 @@ def _settings(model: Model, sensors: int) -> Settings:
     return Settings.of(model, sensors)
 
 
-def factors(problem: Problem, model: Model, settings: Settings) -> list[Factor]:
+def factors(problem: Declaration, model: Model, settings: Settings) -> list[Factor]:
     """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers."""
     written = problem.scheme.factors(model, settings, np.isinf(problem.weight))
-    return written + [_observe(problem, settings, name, sensors, model) for name, sensors in _sensors(problem).items()]
+    return written + observing.factors(problem, settings, model)
 
 
-def check_stepper(problem: Problem) -> None:
+def check_stepper(problem: Declaration) -> None:
     """Raise ProblemError for a model that the problem's stepper, in the form that the fit takes, cannot do."""
     scheme = problem.scheme
     (scheme if isinstance(scheme, SpookSpace) else problem.stepper).check_model(problem.model)
 
 
-def _refuse_what_is_only_simulated(problem: Problem) -> None:
+def _refuse_what_is_only_simulated(problem: Declaration) -> None:
     what = f"{problem.place}: Problem {problem.name!r}"
     if problem.model.is_unilateral:
         raise ProblemError(f"{what} has limits or contacts, which can be simulated only; leave them out to solve it")
 
 
-def gather(problem: Problem, recording: Recording) -> Evidence:
+def gather(problem: Declaration, recording: Recording) -> Evidence:
     """Sample a recording at the problem's steps and guess the states there."""
     steps = grid(recording, problem.step)
     guess = initialization.guess(problem.model, problem.observations, recording, steps, problem.guess, problem.cutoff)
@@ -173,7 +176,7 @@ def _seen(recording: Recording, sensor: Sensor, steps: Grid, every: int) -> Arra
     return values
 
 
-def unknowns(problem: Problem, evidence: Evidence, widths: Array, sharpness: float, states: Array) -> Array:
+def unknowns(problem: Declaration, evidence: Evidence, widths: Array, sharpness: float, states: Array) -> Array:
     """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b)."""
     poses = states[:, : problem.model.configuration.ambient]
     angles = np.unwrap(hinge_angles(problem.model, poses, problem.guess), axis=0)
@@ -183,7 +186,7 @@ def unknowns(problem: Problem, evidence: Evidence, widths: Array, sharpness: flo
     return contiguous(problem.scheme.start(problem.model, states, angles, friction))
 
 
-def slip_widths(problem: Problem, evidence: tuple[Evidence, ...]) -> Array:
+def slip_widths(problem: Declaration, evidence: tuple[Evidence, ...]) -> Array:
     """Friction width of each hinge, (n_j,) [rad/s]; see ``Problem.friction_width``."""
     n = len(problem.model.joints)
     if problem.friction_width is not None and problem.friction != "exact":
@@ -195,7 +198,9 @@ def slip_widths(problem: Problem, evidence: tuple[Evidence, ...]) -> Array:
     return np.where(share > 0, share, WIDTH_AT_REST)
 
 
-def numbers(problem: Problem, settings: Settings, widths: Array, turning: Array | None = None) -> tuple[Constant, ...]:
+def numbers(
+    problem: Declaration, settings: Settings, widths: Array, turning: Array | None = None
+) -> tuple[Constant, ...]:
     """Every symbol of the factors but the free parameters, with its number."""
     values = problem.guess
     masses = sum(substitute(body.mass, values).item() for body in problem.model.bodies)
@@ -226,24 +231,9 @@ def magnitude(parameter: Parameter, guess: float) -> float:
     return abs(guess) or (span if np.isfinite(span) else 1.0)
 
 
-def _sensors(problem: Problem) -> dict[str, list[Sensor]]:
-    """Name of an observation factor to its sensors: those that see velocities may reach over several steps."""
-    groups: dict[str, list[Sensor]] = {"observation": [], "rate observation": []}
-    for sensor in problem.observations:
-        groups["rate observation" if sees_velocities(sensor, problem.model) else "observation"].append(sensor)
-    return {name: sensors for name, sensors in groups.items() if sensors}
-
-
-def _observe(problem: Problem, settings: Settings, name: str, sensors: list[Sensor], model: Model) -> Factor:
-    rates = name == "rate observation"
-    variables, q, v = problem.scheme.window(model, settings, rates)
-    sigmas = ca.vertcat(*(settings.sensors[problem.observations.index(sensor)] for sensor in sensors))
-    return observation_factor(name, sensors, sigmas, variables, State(problem.model, q, v))
-
-
-def _chain(problem: Problem, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
+def _chain(problem: Declaration, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
     data, missing = {"impulse": contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means))}, {}
-    for name, sensors in _sensors(problem).items():
+    for name, sensors in observing.groups(problem).items():
         factor = next(f for f in factors if f.name == name)
         # A factor over several steps observes the middle one.
         first, count = factor.reach // 2, factor.count(evidence.grid.count)

@@ -18,9 +18,9 @@ from traceback import walk_tb
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
+from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.parameter import Parameter
-from spookid.problem import Problem
 
 _PICK = "::"
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -35,13 +35,13 @@ class ProblemFile:
     """The file, as it was named."""
     description: str
     """First line of its docstring; empty if it has none."""
-    problems: Mapping[str, Problem]
+    problems: Mapping[str, Declaration]
     """By key; a lone ``problem`` has its own name for a key."""
     several: bool
     """True if the file holds ``problems`` and none was picked: then results go into a folder for each key."""
 
 
-def load_problem(path: str | os.PathLike[str]) -> Problem:
+def load_problem(path: str | os.PathLike[str]) -> Declaration:
     """The problem of a file, ``PROBLEM.py`` or ``PROBLEM.py::key``.
 
     Raises:
@@ -56,7 +56,7 @@ def load_problem(path: str | os.PathLike[str]) -> Problem:
     return next(iter(file.problems.values()))
 
 
-def load_problems(path: str | os.PathLike[str]) -> dict[str, Problem]:
+def load_problems(path: str | os.PathLike[str]) -> dict[str, Declaration]:
     """The problems of a file by key, all of ``PROBLEM.py`` or the one of ``PROBLEM.py::key``; raises as `load_file`."""
     return dict(load_file(path).problems)
 
@@ -225,7 +225,7 @@ def _is_stdlib(path: Path) -> bool:
 # --- what it declares ---
 
 
-def _problems(path: Path, namespace: Mapping[str, Any]) -> tuple[dict[str, Problem], bool]:
+def _problems(path: Path, namespace: Mapping[str, Any]) -> tuple[dict[str, Declaration], bool]:
     """Problems by key, and whether the file holds a dict of them."""
     lone, table = namespace.get("problem"), namespace.get("problems")
     if table is None:
@@ -237,7 +237,7 @@ def _problems(path: Path, namespace: Mapping[str, Any]) -> tuple[dict[str, Probl
         raise ProblemError(f"{path}: problems is of type {type(table).__name__}; make it a dict of key to Problem")
     if not table:
         raise ProblemError(f"{path}: problems is empty; put a Problem into it")
-    if isinstance(lone, Problem) and not any(lone is problem for problem in table.values()):
+    if isinstance(lone, Declaration) and not any(lone is problem for problem in table.values()):
         raise ProblemError(f"{path} holds both problem and problems; put problem into problems or remove one")
     for key, problem in table.items():
         if not is_folder_name(key):
@@ -247,13 +247,13 @@ def _problems(path: Path, namespace: Mapping[str, Any]) -> tuple[dict[str, Probl
 
 
 def _check_problem(path: Path, what: str, problem: object) -> None:
-    if not isinstance(problem, Problem):
+    if not isinstance(problem, Declaration):
         raise ProblemError(f"{path}: {what} is of type {type(problem).__name__}; make it a Problem")
     if not (isinstance(problem.name, str) and problem.name):
         raise ProblemError(f"{path}: {what} has the name {problem.name!r}; give it a text")
 
 
-def _check_parameters(path: Path, namespace: Mapping[str, Any], problems: Mapping[str, Problem]) -> None:
+def _check_parameters(path: Path, namespace: Mapping[str, Any], problems: Mapping[str, Declaration]) -> None:
     """Refuse a Parameter that was declared here, has a name here, and stands in no problem."""
     used = {parameter.order for problem in problems.values() for parameter in problem.parameters}
     for value in namespace.values():
@@ -266,5 +266,5 @@ def _check_parameters(path: Path, namespace: Mapping[str, Any], problems: Mappin
             )
 
 
-def _listing(names: Mapping[str, Problem]) -> str:
+def _listing(names: Mapping[str, Declaration]) -> str:
     return ", ".join(map(repr, names))

@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.problem import Problem
+from spookid.statistics.noise import Size
 from spookid.stepping.impulses import Settings
-from spookid.transcription.factor import Constant, measured_noise
-
-Kind = Literal["disturbance", "sensor"]
+from spookid.transcription.factor import Constant
 
 
-@dataclass(frozen=True)
-class Size:
-    """One standard deviation that some rows have in common."""
-
-    kind: Kind
-    names: tuple[str, ...]
-    """What it is the noise of: hinges and free bodies, or one signal."""
-    unit: str
-    """Of a sensor its signal's; of a disturbance that of the force or torque."""
-    places: tuple[int, ...]
-    """Of its symbols among the constants."""
-    given: float | None = None
-    """Its value if it is not estimated: of a disturbance per √Hz."""
-    floor: float = 0.0
-    """It is not smaller: what a sensor resolves."""
-    vague: bool = False
-    """True if a fit has found it but hardly knows it, and errors are averaged over it."""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Its names in ``Factor.noise``, where a signal may be called like a hinge."""
-        return self.names if self.kind == "disturbance" else tuple(map(measured_noise, self.names))
-
-
-def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -> tuple[Size, ...]:
+def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant]) -> tuple[Size, ...]:
     """Of a problem whose noise is estimated: one disturbance a unit, but for what is declared, and each sensor's."""
     symbols = [c.symbol for c in constants]
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.declaration import Declaration
 from spookid.data.sensors import Sensor
 from spookid.mechanics.body import Body
 from spookid.mechanics.joints import Hinge, Motor
 from spookid.parameter import is_constant, substitute
-from spookid.problem import Problem
 from spookid.results.sketch import (
     BodyOutline,
     HingeOutline,
@@ -37,7 +37,7 @@ _AXES = "xyz"
 Values = Mapping[str, float]
 
 
-def mechanism(problem: Problem, values: Values) -> Mechanism:
+def mechanism(problem: Declaration, values: Values) -> Mechanism:
     """The mechanism of ``problem``, its parameters at ``values``."""
     model = problem.model
     return Mechanism(
@@ -88,7 +88,7 @@ def _motor(motor: Motor, values: Values) -> MotorOutline:
     return MotorOutline(motor.hinge.name, motor.signal, tuple(quantities))
 
 
-def _sensor(sensor: Sensor, problem: Problem) -> SensorOutline:
+def _sensor(sensor: Sensor, problem: Declaration) -> SensorOutline:
     own = math.nan if problem.dynamics == "estimated" else 1.0
     return SensorOutline(sensor.signal, sensor.title, own if sensor.sigma is None else float(sensor.sigma), sensor.unit)
 

@@ -8,12 +8,12 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly, Evidence
+from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
 from spookid.data.sampling import wrap
 from spookid.data.sensors import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
-from spookid.problem import Problem
-from spookid.results.solution import Trajectory
+from spookid.results.result import Trajectory
 from spookid.stepping.impulses import StepFunction
 from spookid.transcription.factor import Constant
 from spookid.transcription.transcription import Point
@@ -39,7 +39,7 @@ def complementarity(assembly: Assembly, point: Point) -> float:
     return max(float(np.nanmax(dry_friction(assembly, e, unknowns, constants)[2])) for e, unknowns in pairs)
 
 
-def sticking(problem: Problem, motion: Sequence[Trajectory]) -> dict[str, float]:
+def sticking(problem: Declaration, motion: Sequence[Trajectory]) -> dict[str, float]:
     """Share of the steps of all recordings in which each hinge with dry friction sticks."""
     sticks = np.vstack([trajectory.sticks for trajectory in motion])
     return {joint.name: float(np.nanmean(sticks[:, j])) for j, joint in enumerate(problem.model.joints) if joint.rubs}
@@ -80,7 +80,7 @@ def _trajectory(
     )
 
 
-def _states(problem: Problem, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
+def _states(problem: Declaration, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
     """x = (q, v) at every step, (N, 13 n_b)."""
     symbol = ca.SX.sym("x", unknowns.shape[1])
     poses = _map([symbol], problem.scheme.configuration(problem.model, symbol), [contiguous(unknowns)], constants)
@@ -129,7 +129,7 @@ def unwrapped(predicted: Array, periods: Sequence[float | None]) -> Array:
     return np.column_stack(columns) if columns else predicted
 
 
-def predict(problem: Problem, states: Array, constants: tuple[Constant, ...]) -> Array:
+def predict(problem: Declaration, states: Array, constants: tuple[Constant, ...]) -> Array:
     """What the sensors would show at states (N, 13 n_b): (N, n_o), angles in (−π, π]."""
     symbol = ca.SX.sym("x", problem.model.state.ambient)
     n = problem.model.configuration.ambient
@@ -161,7 +161,7 @@ def dry_friction(
 
 
 def _along(
-    function: StepFunction, problem: Problem, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]
+    function: StepFunction, problem: Declaration, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]
 ) -> Array:
     """A function of neighbouring steps along a recording, NaN where a step has none, (N, rows)."""
     reach = max(function.variables)

@@ -6,13 +6,13 @@ from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
+from spookid.assembly.declaration import Declaration
 from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.estimation.estimation import solve
-from spookid.problem import Problem
 from spookid.report import audit_plot
 from spookid.report.wording import number
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.studies.audit import audit
 
@@ -21,7 +21,7 @@ from spookid.studies.audit import audit
 class Job:
     """One problem's audit."""
 
-    problem: Problem
+    problem: Declaration
     folder: Path | None
     label: str
     """What messages call it."""
@@ -29,7 +29,7 @@ class Job:
     """What parts it from the next one on the screen."""
 
 
-def prepare(problem: Problem, folder: Path | None, label: str, several: bool) -> Job:
+def prepare(problem: Declaration, folder: Path | None, label: str, several: bool) -> Job:
     """The job, once its folder, if any, is known to be right.
 
     Raises:
@@ -45,7 +45,7 @@ def work(job: Job, arguments: Namespace, interruption: Interruption) -> bool:
     limits = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
     names = [parameter.name for parameter in job.problem.free]
 
-    def fit(problem: Problem, near: Solution | None, hold: bool) -> Solution:
+    def fit(problem: Declaration, near: Result | None, hold: bool) -> Result:
         label = f"{job.label}, step {number(problem.step, 6)} s"
         with progress.SolverLine(label, names, progress.wanted(arguments.quiet)) as line:
             solution = solve(problem, arguments.backend, limits, line.show, near, hold)

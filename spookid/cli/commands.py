@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spookid.assembly.assembly import assemble
+from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import ProblemFile, is_folder_name, load_file
 from spookid.cli import (
     audit_command,
@@ -23,8 +24,9 @@ from spookid.cli import (
 from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe
 from spookid.errors import ProblemError
-from spookid.problem import Problem
+from spookid.estimation.estimation import solve as fit
 from spookid.report import export
+from spookid.report.summary import summarize
 from spookid.solvers.status import Iteration, Status
 from spookid.studies import axes as grids
 from spookid.studies import sweeping
@@ -50,10 +52,10 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
     """Describe each problem on stdout."""
     file = _load(arguments)
 
-    def prepare(key: str) -> tuple[str, Problem]:
+    def prepare(key: str) -> tuple[str, Declaration]:
         return key, _changed(file.problems[key], arguments)
 
-    def work(job: tuple[str, Problem]) -> Exit:
+    def work(job: tuple[str, Declaration]) -> Exit:
         key, problem = job
         page = describe(assemble(problem), f"{problem.name} ({_name(file, key)})", file.description, terminal.columns())
         terminal.say(f"{page}\n" if file.several else page)
@@ -67,7 +69,7 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
 
 @dataclass(frozen=True, eq=False)
 class _Solve:
-    problem: Problem
+    problem: Declaration
     folder: Path
     label: str
     """What messages call it."""
@@ -99,12 +101,12 @@ def _solve(job: _Solve, arguments: Namespace, interruption: Interruption) -> Exi
                 line.show(iteration)
                 interruption.checkpoint()
 
-            solution = job.problem.solve(arguments.backend, callback=callback, **options)
-        solution.save(job.folder)
+            solution = fit(job.problem, arguments.backend, options, callback)
+        export.save(solution, job.folder)
     finally:
         interruption.kept()
     if not arguments.quiet:
-        terminal.say(f"{solution.summary()}\n\nWritten to {job.folder}{job.gap}")
+        terminal.say(f"{summarize(solution)}\n\nWritten to {job.folder}{job.gap}")
     if solution.status is Status.INTERRUPTED:
         terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.folder}")
         return Exit.INTERRUPTED
@@ -258,7 +260,7 @@ def _load(arguments: Namespace) -> ProblemFile:
     return file
 
 
-def _changed(problem: Problem, arguments: Namespace) -> Problem:
+def _changed(problem: Declaration, arguments: Namespace) -> Declaration:
     """The problem with the settings and, unless it is to be simulated, the guesses of the command line."""
     given = {name: getattr(arguments, name, None) for name in _SETTINGS}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from spookid.assembly.declaration import Declaration
 from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.errors import ProblemError
-from spookid.problem import Problem
+from spookid.estimation.estimation import solve
 from spookid.report import crossvalidation_folder
 from spookid.report.crossvalidation_table import table
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.studies.cases import Case, cases, same_recordings
 from spookid.studies.crossvalidation import CrossValidation, Fit, crossvalidate
 
@@ -27,7 +28,7 @@ class Job:
     folder: Path
 
 
-def prepare(title: str, problems: Mapping[str, Problem], folder: Path) -> Job:
+def prepare(title: str, problems: Mapping[str, Declaration], folder: Path) -> Job:
     """The job, once there is something to compare and a folder for it.
 
     Raises:
@@ -69,10 +70,10 @@ def _side_by_side(cases: tuple[Case, ...], arguments: Namespace, interruption: I
 def _fit(label: str, arguments: Namespace, interruption: Interruption) -> Fit:
     limits = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
 
-    def fit(problem: Problem, near: Solution | None, purpose: str) -> Solution:
+    def fit(problem: Declaration, near: Result | None, purpose: str) -> Result:
         names = [parameter.name for parameter in problem.free]
         with progress.SolverLine(f"{label}, {purpose}", names, progress.wanted(arguments.quiet)) as line:
-            solution = problem.solve(arguments.backend, callback=line.show, warm_start=near, **limits)
+            solution = solve(problem, arguments.backend, limits, line.show, near)
         if interruption.asked:  # the solver took it for the end of its fit
             raise KeyboardInterrupt
         return solution

@@ -6,14 +6,15 @@ from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
+from spookid.assembly.declaration import Declaration
 from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.errors import ProblemError
-from spookid.problem import Problem
+from spookid.estimation.estimation import solve
 from spookid.report import profile_folder
 from spookid.report.profile_table import table
 from spookid.report.wording import number
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.studies.profile import profile
 
 
@@ -21,7 +22,7 @@ from spookid.studies.profile import profile
 class Job:
     """One problem's profiles."""
 
-    problem: Problem
+    problem: Declaration
     names: tuple[str, ...]
     folder: Path
     label: str
@@ -30,7 +31,7 @@ class Job:
     """What parts it from the next one on the screen."""
 
 
-def prepare(problem: Problem, names: list[str], folder: Path, label: str, several: bool) -> Job:
+def prepare(problem: Declaration, names: list[str], folder: Path, label: str, several: bool) -> Job:
     """The job, once its names and its folder are known to be right.
 
     Raises:
@@ -50,18 +51,18 @@ def work(job: Job, arguments: Namespace, interruption: Interruption) -> bool:
     """Profile, write and show; True if all fits converged."""
     limits = {} if arguments.max_iterations is None else {"max_iterations": arguments.max_iterations}
 
-    def fit(problem: Problem, near: Solution | None) -> Solution:
+    def fit(problem: Declaration, near: Result | None) -> Result:
         free = [parameter.name for parameter in problem.free]
         held = [f"{name} = {number(problem.guess[name])}" for name in job.names if name not in free]
         label = ", ".join([job.label, *held])
         with progress.SolverLine(label, free, progress.wanted(arguments.quiet)) as line:
-            solution = problem.solve(arguments.backend, callback=line.show, warm_start=near, **limits)
+            solution = solve(problem, arguments.backend, limits, line.show, near)
         if interruption.asked:  # the solver took it for the end of its fit
             raise KeyboardInterrupt
         return solution
 
     solution = fit(job.problem, None)
-    profiles = [profile(job.problem, name, solution, fit) for name in job.names]
+    profiles = [profile(job.problem, name, fit, solution) for name in job.names]
     profile_folder.save(job.folder, profiles)
     if not arguments.quiet:
         terminal.say(f"{table(profiles)}\n\nWritten to {job.folder}{job.gap}")

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spookid.assembly.declaration import Declaration
 from spookid.cli import progress, terminal
 from spookid.errors import ProblemError
-from spookid.problem import Problem
 from spookid.report import export, simulation_folder
 from spookid.report.wording import number, quantity
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.studies.comparison import Comparison, compare
 from spookid.studies.replay import Initial
 
@@ -23,19 +23,19 @@ from spookid.studies.replay import Initial
 class Job:
     """One problem's simulations."""
 
-    problem: Problem
+    problem: Declaration
     values: Mapping[str, float]
     """Of every parameter."""
     source: Path | None
     """Result folder that they come from, if any."""
-    solution: Solution | None
+    solution: Result | None
     """What is in it."""
     folder: Path
     label: str
     """What messages call it."""
 
 
-def prepare(problem: Problem, arguments: Namespace, source: Path | None, folder: Path, label: str) -> Job:
+def prepare(problem: Declaration, arguments: Namespace, source: Path | None, folder: Path, label: str) -> Job:
     """The job, once its folder and the results it starts from are known to be right.
 
     Raises:
@@ -77,7 +77,7 @@ def work(job: Job, arguments: Namespace) -> bool:
 
 
 def _values(
-    problem: Problem, solution: Solution | None, source: Path | None, given: Mapping[str, float]
+    problem: Declaration, solution: Result | None, source: Path | None, given: Mapping[str, float]
 ) -> dict[str, float]:
     """Value of every parameter: as given, else as estimated, else its guess."""
     estimates = solution.values if solution is not None else {}

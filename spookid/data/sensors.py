@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Literal, Protocol, runtime_checkable
@@ -15,7 +15,6 @@ from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.joints import Hinge
 from spookid.mechanics.model import Model
-from spookid.transcription.factor import Factor, Group, measured_noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,22 +250,3 @@ def sees_velocities(sensor: Sensor, model: Model) -> bool:
     """True if what it shows depends on velocities."""
     state = symbolic_state(model)
     return int(ca.jacobian(sensor.predicted(state), state.v).nnz()) > 0
-
-
-def observation_factor(
-    name: str, sensors: Sequence[Sensor], sigmas: ca.SX, variables: Mapping[int, ca.SX], state: State
-) -> Factor:
-    """Observations of one step: (predicted − measured)/σ (Δy, equation 3.6).
-
-    The step's data are the measured values followed by a mask, 1 where there is a sample and 0 where it is missing.
-
-    Args:
-        sigmas: symbols of σ, one a sensor.
-        variables: unknowns of the steps that ``state`` is written in.
-    """
-    n = len(sensors)
-    data = ca.SX.sym("y", 2 * n)
-    rows = [data[n + i] * error(sensor, state, data[i]) / sigmas[i] for i, sensor in enumerate(sensors)]
-    labels = tuple(f"observation of {sensor.signal}" for sensor in sensors)
-    noise = tuple(measured_noise(sensor.signal) for sensor in sensors)
-    return Factor(name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels, noise=noise)

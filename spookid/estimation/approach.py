@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spookid.assembly.declaration import Declaration
+from spookid.estimation.fit import joined
 from spookid.estimation.fitting import Start, fit
-from spookid.problem import Problem
+from spookid.results.lazy import Lazy
 from spookid.results.notices import ROUGH, SMOOTHER, ranked
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.status import Status
@@ -35,18 +37,18 @@ _SHARPENING = 15
 class _Way:
     """The fits so far."""
 
-    problem: Problem
+    problem: Declaration
     solver: LevenbergMarquardt | Ipopt
     callback: Callback | None
-    found: Solution | None
+    found: Result | None
     """Where the next fit starts."""
-    noise: Solution | None
+    noise: Result | None
     """Whose noise they keep."""
-    done: Solution | None = None
+    done: Result | None = None
     """The last fit, with the history and the times of all."""
 
     def go(
-        self, problem: Problem, solver: LevenbergMarquardt | Ipopt, sharpness: float = 1.0, turns: bool = True
+        self, problem: Declaration, solver: LevenbergMarquardt | Ipopt, sharpness: float = 1.0, turns: bool = True
     ) -> bool:
         """One fit from the last one; False if it is interrupted, or finds no noise that others could keep."""
         start = Start(self.found, {} if self.done else problem.initial, self.noise, sharpness, turns)
@@ -55,19 +57,19 @@ class _Way:
             sticks = self.found is not None and self.found.friction != "smooth"
             solver = replace(solver, told=solver.told or sticks or sharpness < 1)
         self.found = fit(problem, solver, counting(self.callback, before), start).told()
-        self.done = self.found if self.done is None else joined(self.done, self.found)
+        self.done = self.found if self.done is None else self.found.changed(**joined(self.done, self.found))
         if problem.dynamics == "estimated" and self.noise is None:
             self.noise = self.found
             if self.found.normaliser is None:
                 return False
         return self.found.status is not Status.INTERRUPTED
 
-    def smoothly(self, problem: Problem, sharpness: float = 1.0) -> bool:
+    def smoothly(self, problem: Declaration, sharpness: float = 1.0) -> bool:
         """A smooth fit on the way: a sharp one only has to lead on."""
         most, sharp = self.solver.max_iterations, sharpness < 1
         return self.go(problem, self.own(min(most, _SHARPENING) if sharp else most, newton=not sharp), sharpness)
 
-    def begin(self, problem: Problem) -> bool:
+    def begin(self, problem: Declaration) -> bool:
         """The first fits. Joints are rigid at first: stiff ones, or multipliers that start from nothing, only make it
         harder; but noise that is estimated is that of the stepper."""
         rigid = problem if problem.dynamics == "estimated" else problem.with_(stepper=Variational())
@@ -79,25 +81,25 @@ class _Way:
         return LevenbergMarquardt(max_iterations=most, newton=newton, threads=threads)
 
     @property
-    def answer(self) -> Solution:
+    def answer(self) -> Result:
         """The last fit as one of the problem."""
         assert self.done is not None
-        problem, told = self.problem, self.done.notices
-        if self.noise is not None and self.noise.status is not Status.CONVERGED:
-            told = ranked([*told, f"{ROUGH}: {self.noise.detail}. Raise max_iterations."])
-        done = replace(self.done, backend=self.solver.name, stepper=problem.stepper.name, friction=problem.friction)
-        return replace(done, notices=told)
+        problem, noise = self.problem, self.noise
+        named = {"backend": self.solver.name, "stepper": problem.stepper.name, "friction": problem.friction}
+        rough = noise is not None and noise.status is not Status.CONVERGED
+        told = [f"{ROUGH}: {noise.detail}. Raise max_iterations."] if noise and rough else []
+        return _telling(self.done, told).changed(**named)
 
 
-def is_staged(problem: Problem, backend: str) -> bool:
+def is_staged(problem: Declaration, backend: str) -> bool:
     """True if a problem is approached in stages."""
     stiff = not isinstance(problem.stepper, Variational)
     return _sticks(problem) or (backend == "ipopt" and (problem.dynamics == "estimated" or stiff))
 
 
 def approached(
-    problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, known: Solution | None
-) -> Solution:
+    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, known: Result | None
+) -> Result:
     """The solution by all stages, or by those that a solution which is known leaves."""
     estimated = problem.dynamics == "estimated"
     # What was left on the way, or has no noise that could be kept, is a start for the first fit only.
@@ -142,7 +144,7 @@ def _approach(way: _Way, done: bool) -> None:
         _compared(way, smoothed, sharpness)
 
 
-def _sharpened(way: _Way, smooth: Problem) -> float | None:
+def _sharpened(way: _Way, smooth: Declaration) -> float | None:
     """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none. None if a
     fit is interrupted."""
     reached = 1.0
@@ -159,7 +161,7 @@ def _sharpened(way: _Way, smooth: Problem) -> float | None:
     return reached
 
 
-def _compared(way: _Way, smoothed: Solution, sharpness: float) -> None:
+def _compared(way: _Way, smoothed: Result, sharpness: float) -> None:
     """Other ways while friction that sticks fits worse than the smooth one does, and the best of all: a shorter one,
     and to exact friction one by way of pairs."""
     best, problem = way.answer, way.problem
@@ -172,23 +174,24 @@ def _compared(way: _Way, smoothed: Solution, sharpness: float) -> None:
         for stage, solver in stages:
             if not way.go(stage, solver, sharpness):
                 detail = "while other ways than that of this fit were tried"
-                way.done = replace(best, status=Status.INTERRUPTED, detail=detail, times=way.answer.times)
+                interrupted = {"status": Status.INTERRUPTED, "detail": detail}
+                way.done = best.changed(**interrupted, times=way.answer.times, clocks=way.answer.clocks)
                 return
         best = min(best, way.answer, key=lambda s: (s.status is not Status.CONVERGED, s.cost.total))
     told = _worse(best, smoothed) if _is_worse(best, smoothed) else []
-    way.done = replace(best, times=way.answer.times, notices=ranked([*best.notices, *told]))
+    way.done = _telling(best, told).changed(times=way.answer.times, clocks=way.answer.clocks)
 
 
-def _is_worse(solution: Solution, smoothed: Solution) -> bool:
+def _is_worse(solution: Result, smoothed: Result) -> bool:
     return solution.status is not Status.CONVERGED or _excess(solution, smoothed) > _WORSE
 
 
-def _excess(solution: Solution, smoothed: Solution) -> float:
+def _excess(solution: Result, smoothed: Result) -> float:
     """By how much of the smooth fit's cost the other one is above it."""
     return (solution.cost.total - smoothed.cost.total) / abs(smoothed.cost.total)
 
 
-def _worse(solution: Solution, smoothed: Solution) -> list[str]:
+def _worse(solution: Result, smoothed: Result) -> list[str]:
     """Where a better answer lies, if it does."""
     cost, smooth = solution.cost.total, smoothed.cost.total
     if cost <= smooth or smoothed.status is not Status.CONVERGED:
@@ -199,7 +202,7 @@ def _worse(solution: Solution, smoothed: Solution) -> list[str]:
     ]
 
 
-def _sticks(problem: Problem) -> bool:
+def _sticks(problem: Declaration) -> bool:
     return problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
 
 
@@ -208,7 +211,7 @@ def counting(callback: Callback | None, done: int) -> Callback | None:
     return None if callback is None else lambda i: callback(replace(i, iteration=i.iteration + done))
 
 
-def joined(first: Solution, second: Solution) -> Solution:
-    """The second of two solves with the history and the times of both."""
-    later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
-    return replace(second, history=(*first.history, *later), times=first.times + second.times)
+def _telling(result: Result, told: list[str]) -> Result:
+    """A result with further notices."""
+    later = Lazy(lambda: ranked([*result.notices, *told]), result.clocks[-1])
+    return result.changed(notices=later) if told else result

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from spookid.assembly.assembly import check_stepper
+from spookid.assembly.declaration import BACKENDS, Declaration
 from spookid.errors import ProblemError, shown
 from spookid.estimation import approach, extrapolation
-from spookid.estimation.estimators import Fit, decided, fresh
+from spookid.estimation.estimators import decided, fresh
+from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
-from spookid.problem import BACKENDS, Problem
-from spookid.results import notices
-from spookid.results.solution import Solution
+from spookid.results.notices import ranked
+from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.status import Status
@@ -23,13 +26,13 @@ SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": Levenberg
 
 
 def solve(
-    problem: Problem,
-    backend: str,
-    options: Mapping[str, Any],
-    callback: Callback | None,
-    warm_start: Solution | None = None,
+    problem: Declaration,
+    backend: str = "lm",
+    options: Mapping[str, Any] = MappingProxyType({}),
+    callback: Callback | None = None,
+    warm_start: Result | None = None,
     hold: bool = False,
-) -> Solution:
+) -> Result:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``.
 
     Friction that sticks is approached in stages (``approach``). Together they count as one solve, and as iterations of
@@ -38,7 +41,21 @@ def solve(
     Args:
         hold: True to keep the noise of ``warm_start`` as it is.
     """
-    if warm_start is not None and not isinstance(warm_start, Solution):
+    began = time.perf_counter()
+    result = _solved(problem, backend, options, callback, warm_start, hold)
+    other = time.perf_counter() - began - result.timing.total
+    return result.changed(times=replace(result.times, other=max(other, 0.0)))
+
+
+def _solved(
+    problem: Declaration,
+    backend: str,
+    options: Mapping[str, Any],
+    callback: Callback | None,
+    warm_start: Result | None,
+    hold: bool,
+) -> Result:
+    if warm_start is not None and not isinstance(warm_start, Result):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
@@ -47,38 +64,42 @@ def solve(
         check_stepper(problem)
         return approach.approached(problem, solver, callback, warm_start)
     first = fit(problem, solver, callback, Start(warm_start, problem.initial, hold=hold))
-    decision = decided(problem, first, partial(_again, first.solution, solver, callback))
+    decision = decided(problem, first, partial(_again, first.result, solver, callback))
     return decision.told(_corrected(decision.problem, solver, callback, decision.fit))
 
 
-def _again(found: Solution, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Problem) -> Fit:
+def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Declaration) -> Fit:
     """A fit that goes on from another one, with the history and the times of both."""
     later = fit(problem, solver, approach.counting(callback, found.iterations), Start(found))
-    return replace(later, solution=approach.joined(found, later.solution))
+    return later.with_(**joined(found, later.result))
 
 
-def _corrected(problem: Problem, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, first: Fit) -> Solution:
+def _corrected(
+    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, first: Fit
+) -> Result:
     """With estimates of continuous time, where they are asked for and can be had."""
-    found = first.solution
+    found = first.result
     if not problem.corrects or isinstance(solver, Ipopt) or found.status is not Status.CONVERGED:
         return first.told()
     counting = approach.counting(callback, found.iterations)
     try:
         fine = fit(extrapolation.finer(problem), solver, counting, Start(found))
-        coarse = fit(problem, solver, None, Start(fine.solution, hold=True))
-        interrupted = Status.INTERRUPTED in (fine.solution.status, coarse.solution.status)
+        coarse = fit(problem, solver, None, Start(fine.result, hold=True))
+        interrupted = Status.INTERRUPTED in (fine.result.status, coarse.result.status)
     except KeyboardInterrupt:
         interrupted = True
     if interrupted:
-        return replace(found, status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
-    if not fine.solution.status is coarse.solution.status is Status.CONVERGED:
+        return found.changed(status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
+    if not fine.result.status is coarse.result.status is Status.CONVERGED:
         told = first.told()
-        return replace(told, notices=notices.ranked([*told.notices, extrapolation.missed(problem.step)]))
-    answer = extrapolation.extrapolated(coarse.solution, fine.told(coarse.answers))
-    return approach.joined(found, replace(answer, times=answer.times + coarse.solution.times))
+        missed = first.later(lambda: ranked([*told.notices, extrapolation.missed(problem.step)]))
+        return told.changed(notices=missed)
+    answer = extrapolation.extrapolated(coarse, fine)
+    all_three = answer.changed(times=answer.times + coarse.result.times, clocks=(fine.clock, coarse.clock))
+    return all_three.changed(**joined(found, all_three))
 
 
-def _check_law(problem: Problem, backend: str) -> None:
+def _check_law(problem: Declaration, backend: str) -> None:
     """Refuse a form of dry friction to a solver that does not know it."""
     other = {("lm", "mpcc"): ("exact", "ipopt"), ("ipopt", "exact"): ("mpcc", "lm")}.get((backend, problem.friction))
     if other is not None:
@@ -88,7 +109,7 @@ def _check_law(problem: Problem, backend: str) -> None:
         )
 
 
-def _solver(problem: Problem, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
+def _solver(problem: Declaration, backend: str, options: Mapping[str, Any]) -> LevenbergMarquardt | Ipopt:
     if backend not in BACKENDS:
         raise ProblemError(f"{problem.place}: backend {backend!r} is not known; choose from {', '.join(BACKENDS)}")
     kind = SOLVERS[backend]

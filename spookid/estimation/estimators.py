@@ -12,62 +12,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 
 import numpy as np
 
-from spookid.assembly.assembly import Assembly
+from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.estimation import symptoms
-from spookid.estimation.knowledge import Knowledge, at_bounds
-from spookid.estimation.likelihood_fit import Found
+from spookid.estimation.fit import Fit
+from spookid.estimation.knowledge import at_bounds
 from spookid.kernels.kernel import Array
-from spookid.problem import Problem
 from spookid.results.notices import DIFFER, ranked
-from spookid.results.solution import Choice, Noise, Solution, Trajectory
+from spookid.results.result import Choice, Noise, Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensed import Contraction, linear
 from spookid.statistics.covariance import LEAST_STRETCH, without_stretches
 from spookid.statistics.hard_dynamics import denied, feedback, unstable
 from spookid.statistics.jackknife import WINDOWS
-from spookid.statistics.misfit import FALSE_ALARMS, Answers
+from spookid.statistics.misfit import FALSE_ALARMS
 from spookid.statistics.two_estimators import Answer, Verdict, compared
 from spookid.stepping.joint_space import JointSpace
-from spookid.transcription.transcription import Point
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A fit and what it was made of."""
-
-    solution: Solution
-    assembly: Assembly
-    point: Point
-    knowledge: Knowledge
-    found: Found | None
-    """None where no noise was estimated."""
-
-    @cached_property
-    def answers(self) -> Answers | None:
-        """What its residuals say of usual misfits; None if it is none whose residuals should be white."""
-        found, contraction = self.found, self.knowledge.contraction
-        white = self.solution.status is Status.CONVERGED and self.assembly.problem.estimator != "hard"
-        if found is None or contraction is None or not white:
-            return None
-        return symptoms.answers(found, contraction, self.solution.trajectories, self.solution.values)
-
-    def told(self, coarser: Answers | None = None) -> Solution:
-        """The solution with what its model lacks, the step's part taken off if a coarser fit tells it."""
-        lacking = symptoms.notices(self.answers, coarser)
-        return replace(self.solution, notices=ranked([*lacking, *self.solution.notices]))
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
     """The estimator that was chosen."""
 
-    problem: Problem
+    problem: Declaration
     """As it is solved with this estimator from now on."""
     fit: Fit
     choice: Choice | None
@@ -75,23 +47,25 @@ class Decision:
     first: Fit
     """With noise estimated."""
 
-    def told(self, solution: Solution) -> Solution:
+    def told(self, solution: Result) -> Result:
         """A solution with this estimator, and what the decision says of it."""
         if self.choice is None:
             return solution
-        notices = ranked([*solution.notices, *_lacking(self.choice)])
-        solution = replace(solution, choice=self.choice, notices=notices)
-        if self.choice.estimator != "hard":
+        choice, before = self.choice, solution
+
+        def notices() -> tuple[str, ...]:
+            hard = symptoms.notices(self.first.answers) if choice.estimator == "hard" else []
+            misfit = [f"{notice} This is from the fit with noise estimated." for notice in hard]
+            return ranked([*before.notices, *_lacking(choice), *misfit])
+
+        solution = solution.changed(choice=choice, notices=self.first.later(notices))
+        if choice.estimator != "hard":
             return solution
-        noise, likelihood = tuple(map(_none, solution.noise)), self.first.solution.log_likelihood
-        misfit = [
-            f"{notice} This is from the fit with noise estimated." for notice in symptoms.notices(self.first.answers)
-        ]
-        notices = ranked([*notices, *misfit])
-        return replace(solution, noise=noise, normaliser=None, log_likelihood=likelihood, notices=notices)
+        noise, likelihood = tuple(map(_none, solution.noise)), self.first.result.log_likelihood
+        return solution.changed(noise=noise, normaliser=None, log_likelihood=likelihood)
 
 
-def fresh(problem: Problem, known: Solution | None) -> tuple[Problem, Solution | None]:
+def fresh(problem: Declaration, known: Result | None) -> tuple[Declaration, Result | None]:
     """The problem and the solution to start from; of one with hard dynamics the estimates alone.
 
     Its motion lacks nothing to obey the mechanics, and no search for what disturbs it would find anything from there.
@@ -103,37 +77,36 @@ def fresh(problem: Problem, known: Solution | None) -> tuple[Problem, Solution |
     return problem.with_(initial={**values, **problem.initial}), None
 
 
-def decided(problem: Problem, first: Fit, again: Callable[[Problem], Fit]) -> Decision:
+def decided(problem: Declaration, first: Fit, again: Callable[[Declaration], Fit]) -> Decision:
     """Choose between the first fit and one with hard dynamics.
 
     Args:
         again: solves a problem, going on from the first fit.
     """
     stands = Decision(problem, first, None, first)
-    converged = first.solution.status is Status.CONVERGED
+    converged = first.result.status is Status.CONVERGED
     if first.found is None or not (converged and isinstance(problem.scheme, JointSpace) and problem.free):
         return stands
     if problem.estimator != "auto":
         return replace(stands, choice=Choice(problem.estimator, "as asked"))
-    disturbances = [noise for noise in first.solution.noise if noise.kind == "disturbance"]
+    disturbances = [noise for noise in first.result.noise if noise.kind == "disturbance"]
     if all(noise.given for noise in disturbances):
         return stands
-    if doubt := _doubt(first, disturbances):
+    if doubt := first.clock.time(partial(_doubt, first, disturbances)):
         return replace(stands, choice=Choice("noise", doubt))
     hard = problem.with_(estimator="hard")
     try:
         second = again(hard)
     except KeyboardInterrupt:
         second = None
-    if second is None or second.solution.status is Status.INTERRUPTED:
-        detail = "while hard dynamics were tried"
-        solution = replace(first.solution, status=Status.INTERRUPTED, detail=detail)
-        return replace(stands, fit=replace(first, solution=solution))
-    choice = _chosen(first, second)
+    if second is None or second.result.status is Status.INTERRUPTED:
+        interrupted = {"status": Status.INTERRUPTED, "detail": "while hard dynamics were tried"}
+        return replace(stands, fit=first.with_(**interrupted))
+    choice = first.clock.time(partial(_chosen, first, second))
     if choice.estimator == "hard":
         return Decision(hard, second, choice, first)
-    solution = replace(first.solution, times=second.solution.times)
-    return replace(stands, fit=replace(first, solution=solution), choice=choice)
+    both = {"times": second.result.times, "clocks": second.result.clocks}
+    return replace(stands, fit=first.with_(**both), choice=choice)
 
 
 # --- before the second fit ---
@@ -148,7 +121,7 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     steps = [chain.steps for chain in first.assembly.transcription.chains]
     if sum(steps) / len(steps) < LEAST_STRETCH * WINDOWS:
         return "the recordings are too short for errors from their stretches"
-    pairs = list(zip(first.assembly.evidence, first.solution.trajectories, strict=True))
+    pairs = list(zip(first.assembly.evidence, first.motion, strict=True))
     level = FALSE_ALARMS / len(pairs)
     for evidence, trajectory in pairs:
         if words := _closed(evidence.recording, evidence.inputs, trajectory, level):
@@ -183,9 +156,9 @@ def _denied(first: Fit) -> bool:
 
 def _chosen(first: Fit, second: Fit) -> Choice:
     answers = _answer(first), _answer(second)
-    if second.solution.status is not Status.CONVERGED or answers[0] is None or answers[1] is None:
+    if second.result.status is not Status.CONVERGED or answers[0] is None or answers[1] is None:
         return Choice("noise", "the fit with hard dynamics did not converge")
-    return judged(first.solution.sensitivities.names, compared(answers[0], answers[1]))
+    return judged(first.knowledge.sensitivities.names, compared(answers[0], answers[1]))
 
 
 def judged(names: tuple[str, ...], verdict: Verdict) -> Choice:
@@ -206,7 +179,7 @@ def _answer(fit: Fit) -> Answer | None:
         return None
     magnitudes = np.maximum(np.abs(point), fit.assembly.transcription.magnitudes)
     changes = without_stretches(evidence, magnitudes)
-    return Answer(point, fit.solution.sensitivities.standard_errors, changes)
+    return Answer(point, fit.knowledge.sensitivities.standard_errors, changes)
 
 
 def _lacking(choice: Choice) -> list[str]:

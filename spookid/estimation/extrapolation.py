@@ -8,14 +8,16 @@ the noise that the finer one finds.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
-from spookid.problem import Problem
+from spookid.assembly.declaration import Declaration
+from spookid.estimation.fit import Fit
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
-from spookid.results.solution import Estimate, Noise, Solution, Trajectory
+from spookid.results.result import Estimate, Noise, Result, Trajectory
 from spookid.statistics.influence import Influence
 
 _SHARE = 1 / 3
@@ -24,30 +26,39 @@ _TOLD = 1.0
 """Standard errors from which on what a step adds is told."""
 
 
-def finer(problem: Problem) -> Problem:
+def finer(problem: Declaration) -> Declaration:
     """The same with steps half as long, observed where the problem is."""
     return problem.with_(step=problem.step / 2, every=2 * problem.every, step_correction=False)
 
 
-def extrapolated(coarse: Solution, fine: Solution) -> Solution:
+def extrapolated(coarse: Fit, fine: Fit) -> Result:
     """The finer fit, at the steps of the coarser one, with estimates of continuous time.
 
     Args:
         coarse: with the noise of the finer fit.
     """
-    parameters = {name: _between(coarse[name].estimate, estimate) for name, estimate in fine.parameters.items()}
-    motion = tuple(_every_second(t, len(c.t)) for t, c in zip(fine.trajectories, coarse.trajectories, strict=True))
-    influence = _seen(fine.influence, motion)
-    return replace(
-        fine,
-        step=coarse.step,
-        size=coarse.size,
-        noise=tuple(_over(noise, coarse.step) for noise in fine.noise),
+    step, found = coarse.assembly.problem.step, fine.told(lambda: coarse.answers)
+    undetermined = fine.clock.time(lambda: fine.knowledge.sensitivities.reasons)
+    parameters = {
+        name: e if name in undetermined else _between(coarse.values[name], e) for name, e in found.parameters.items()
+    }
+
+    def motion() -> tuple[Trajectory, ...]:
+        pairs = zip(fine.motion, coarse.assembly.evidence, strict=True)
+        return tuple(_every_second(t, e.grid.count) for t, e in pairs)
+
+    def influence() -> Influence:
+        return _seen(fine.influence, [e.grid.count for e in coarse.assembly.evidence])
+
+    return found.changed(
+        step=step,
+        size=coarse.result.size,
+        noise=tuple(_over(noise, step) for noise in found.noise),
         normaliser=None,  # it is that of steps of h/2
         parameters=parameters,
-        trajectories=motion,
-        influence=influence,
-        notices=ranked([*fine.notices, *_notices(coarse.step, parameters)]),
+        trajectories=fine.later(motion),
+        influence=fine.later(influence),
+        notices=fine.later(lambda: ranked([*found.notices, *_notices(step, parameters)])),
     )
 
 
@@ -65,11 +76,11 @@ def missed(step: float) -> str:
 
 
 def _between(coarse: float, fine: Estimate) -> Estimate:
-    """As it is where either fit holds it at a bound, or the data do not determine it."""
-    if fine.fixed or fine.at_bound or not (fine.lower < coarse < fine.upper and np.isfinite(fine.std_err)):
+    """As it is where either fit holds it at a bound."""
+    if fine.fixed or fine.at_bound or not fine.lower < coarse < fine.upper:
         return fine
     value = float(np.clip(fine.estimate + _SHARE * (fine.estimate - coarse), fine.lower, fine.upper))
-    return replace(fine, estimate=value, step_error=coarse - value)
+    return fine.changed(estimate=value, step_error=coarse - value)
 
 
 def _every_second(trajectory: Trajectory, count: int) -> Trajectory:
@@ -78,8 +89,8 @@ def _every_second(trajectory: Trajectory, count: int) -> Trajectory:
     return Trajectory(**{**values, **arrays})
 
 
-def _seen(influence: Influence, motion: tuple[Trajectory, ...]) -> Influence:
-    observations = tuple(o[: 2 * len(t.t) : 2][: len(t.t)] for o, t in zip(influence.observations, motion, strict=True))
+def _seen(influence: Influence, counts: Sequence[int]) -> Influence:
+    observations = tuple(o[: 2 * n : 2][:n] for o, n in zip(influence.observations, counts, strict=True))
     return replace(influence, observations=observations)
 
 

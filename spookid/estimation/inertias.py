@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Body
 from spookid.parameter import parameters_in, substitute
-from spookid.problem import Problem
 from spookid.results.notices import UNPHYSICAL
-from spookid.results.solution import Trajectory
+from spookid.results.result import Trajectory
 from spookid.statistics.covariance import Sensitivities
 
 _SURE = 3.0
@@ -31,7 +31,7 @@ _PRODUCTS = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
 
 
 def notices(
-    problem: Problem, values: Mapping[str, float], known: Sensitivities, motion: Sequence[Trajectory]
+    problem: Declaration, values: Mapping[str, float], known: Sensitivities, motion: Sequence[Trajectory]
 ) -> Iterator[str]:
     """One for each body whose principal moments violate the triangle inequality, or are not positive."""
     suspects = [(b, found) for b in problem.model.bodies if (found := _violation(b, values)) is not None]

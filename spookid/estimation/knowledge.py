@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.noise import Size
+from spookid.assembly.declaration import Declaration
 from spookid.estimation.advice import advise
 from spookid.kernels.kernel import Array
-from spookid.problem import Problem
 from spookid.results.notices import CONTRADICTED, UNDETERMINED, WEIGHED
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -31,6 +30,7 @@ from spookid.statistics.covariance import (
     times,
     unseen,
 )
+from spookid.statistics.noise import Size
 from spookid.statistics.student import Variances
 from spookid.transcription.transcription import Point, Transcription
 
@@ -229,7 +229,7 @@ def contradictions(assembly: Assembly, point: Point, knowledge: Knowledge) -> li
     return found
 
 
-def papers_weight(problem: Problem) -> list[str]:
+def papers_weight(problem: Declaration) -> list[str]:
     """A notice to those who give the weight of the paper, which was the default once."""
     if problem.dynamics != "weight" or problem.weight != _PAPERS_WEIGHT:
         return []

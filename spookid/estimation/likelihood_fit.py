@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.assembly.noise import Size
 from spookid.kernels.kernel import Array
-from spookid.results.solution import Noise
+from spookid.results.result import Noise
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics import spread
 from spookid.statistics.likelihood import States
+from spookid.statistics.noise import Size
 from spookid.statistics.search import Search, starting_logs
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription

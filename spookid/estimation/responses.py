@@ -11,7 +11,7 @@ from spookid.assembly.assembly import Assembly
 from spookid.estimation.knowledge import OBSERVATION, Knowledge
 from spookid.estimation.step_errors import step_errors
 from spookid.kernels.kernel import Array, Kernel, contiguous
-from spookid.results.solution import Trajectory
+from spookid.results.result import Trajectory
 from spookid.statistics.condensed import Contraction
 from spookid.statistics.influence import Influence
 from spookid.transcription.factor import Constant, Group

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
+from spookid.assembly.declaration import Declaration
 from spookid.estimation import variations
 from spookid.estimation.likelihood_fit import Found
 from spookid.estimation.variations import Speed
@@ -12,8 +13,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import hinge_angles
 from spookid.parameter import substitute
-from spookid.problem import Problem
-from spookid.results.solution import Trajectory
+from spookid.results.result import Trajectory
 from spookid.statistics.condensed import Contraction
 from spookid.statistics.covariance import MISFIT
 from spookid.statistics.misfit import Answers, Motion, Scene, Symptom, asked, symptoms
@@ -47,7 +47,7 @@ def notices(of_fit: Answers | None, coarser: Answers | None = None) -> list[str]
     return [f"{MISFIT}: {told}. Estimates and standard errors mean little until the model has it, or it is ruled out."]
 
 
-def _speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
+def _speeds(problem: Declaration, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
     """Typical rates of hinges that move, by their names."""
     angles = [_angles(problem, t, values)[:: problem.every] for t in trajectories]
     interval = problem.step * problem.every
@@ -63,7 +63,7 @@ def _typical(parts: list[Array]) -> list[float]:
     return found
 
 
-def _angles(problem: Problem, trajectory: Trajectory, values: dict[str, float]) -> Array:
+def _angles(problem: Declaration, trajectory: Trajectory, values: dict[str, float]) -> Array:
     """Of all hinges, continuous in time, (N, n_j)."""
     poses = trajectory.q.reshape(len(trajectory.q), -1)
     return np.unwrap(hinge_angles(problem.model, poses, values), axis=0)
@@ -109,7 +109,7 @@ def _continuous(trajectory: Trajectory) -> Array:
     return np.column_stack(columns)
 
 
-def _motors(problem: Problem, values: dict[str, float]) -> tuple[tuple[str, str, int, float], ...]:
+def _motors(problem: Declaration, values: dict[str, float]) -> tuple[tuple[str, str, int, float], ...]:
     """Hinge, signal, its place among the inputs and gain of motors whose signal is known."""
     signals = problem.model.signals
     return tuple(

@@ -1,4 +1,4 @@
-"""Result folders: a Solution written whole or not at all, and read back without loss."""
+"""Result folders: a Result written whole or not at all, and read back without loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spookid.errors import ProblemError
 from spookid.report import pictures
 from spookid.report.summary import summarize
 from spookid.results import folders, schema, schema_reading
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 
 FilePath: TypeAlias = str | PathLike[str]
 
@@ -37,7 +37,7 @@ def check_target(directory: FilePath) -> None:
     folders.check_target(Path(directory), MARKER)
 
 
-def save(solution: Solution, directory: FilePath) -> None:
+def save(solution: Result, directory: FilePath) -> None:
     """Write the result folder: numbers, summary and figures.
 
     It is built beside ``directory`` and renamed, so that it appears whole or not at all; missing parents are made. An
@@ -46,12 +46,13 @@ def save(solution: Solution, directory: FilePath) -> None:
     Raises:
         ProblemError: if ``directory`` is something else, which is left as it is, or cannot be written.
     """
+    solution.settled()  # so that the times tell all of it
     with folders.replacing(Path(directory), MARKER) as folder:
         _write(solution, folder)
 
 
-def load(directory: FilePath) -> Solution:
-    """Read the Solution that `save` wrote into ``directory``.
+def load(directory: FilePath) -> Result:
+    """Read the Result that `save` wrote into ``directory``.
 
     Raises:
         ProblemError: naming the file that is missing, damaged or of another schema.
@@ -71,7 +72,7 @@ def load(directory: FilePath) -> Solution:
         return schema_reading.solution_of(tree, knowledge, influence, trajectories, normaliser)
 
 
-def _write(solution: Solution, folder: Path) -> None:
+def _write(solution: Result, folder: Path) -> None:
     from spookid.report import (
         influence_plot,  # Matplotlib takes a while to load, and reading needs none
         plots,  # Matplotlib takes a while to load, and reading needs none

@@ -1,4 +1,4 @@
-"""Three figures of a Solution: the fit to the data, the way of the solver, the parameters with their uncertainty.
+"""Three figures of a Result: the fit to the data, the way of the solver, the parameters with their uncertainty.
 
 Figures are made with Matplotlib's objects, never through pyplot: nothing global is touched and no display is needed.
 """
@@ -22,7 +22,7 @@ from spookid.kernels.kernel import Array
 from spookid.report import pictures
 from spookid.report.summary import misfit, rms
 from spookid.report.wording import bounds, labelled, number, quantity, remark, status_words, superscripts, uncertain
-from spookid.results.solution import Estimate, Solution, Trajectory
+from spookid.results.result import Estimate, Result, Trajectory
 
 _BLUE, _ORANGE, _GREEN, _RED, _GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#707070"
 COLOURS = (_BLUE, _RED, _GREEN, "#CC79A7", _ORANGE, "#56B4E9", "#000000")
@@ -51,7 +51,7 @@ _TAKES_PREFIX = re.compile(r"(rad|m|s|A|V|W|N|J|Hz|Pa|T)(?![^ /·])")
 # --- the fit ---
 
 
-def fit(solution: Solution) -> Figure:
+def fit(solution: Result) -> Figure:
     """Measured and estimated signals over time with their residuals: a column a recording, at most the first four."""
     shown = solution.trajectories[:_MOST_COLUMNS]
     signals = shown[0].signals if shown else ()  # the same for all recordings
@@ -162,7 +162,7 @@ def thinned(t: Array, y: Array) -> tuple[Array, Array]:
 # --- the way there ---
 
 
-def convergence(solution: Solution) -> Figure:
+def convergence(solution: Result) -> Figure:
     """Cost, parameters and damping against the iteration."""
     names = list(solution.history[-1].parameters) if solution.history else []
     columns = 1 + (len(names) - 1) // _LEGEND_ROWS
@@ -181,7 +181,7 @@ def convergence(solution: Solution) -> Figure:
     return figure
 
 
-def _costs(axes: Axes, k: Array, solution: Solution, marker: str) -> None:
+def _costs(axes: Axes, k: Array, solution: Result, marker: str) -> None:
     costs = [step.cost for step in solution.history]
     curves = {
         "total": ([c.total for c in costs], "#000000", 2.2),
@@ -251,7 +251,7 @@ def _positive(values: Array) -> Array:
 # --- the parameters ---
 
 
-def parameters(solution: Solution) -> Figure:
+def parameters(solution: Result) -> Figure:
     """Each parameter on a scale of its own: estimate with its 95 % interval, guess and bounds near by."""
     estimates = list(solution.parameters.values())
     figure = _figure(10.0, 1.0 + 0.74 * max(len(estimates), 1), _ROW_GAP)
@@ -355,7 +355,7 @@ def _figure(width: float, height: float, gap: float = 0.06) -> Figure:
     return figure
 
 
-def _title(figure: Figure, solution: Solution, note: str = "") -> None:
+def _title(figure: Figure, solution: Result, note: str = "") -> None:
     text = f"{solution.problem}: {status_words(solution)}" + (f" ({note})" if note else "")
     figure.suptitle(textwrap.fill(text, int(10 * figure.get_figwidth())), fontsize=11, parse_math=False)
 

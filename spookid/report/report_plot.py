@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from matplotlib import rc_context
@@ -16,8 +15,8 @@ from scipy.spatial.transform import Rotation
 from spookid.kernels.kernel import Array
 from spookid.report import plots
 from spookid.report.summary import misfit
+from spookid.results.result import Result, Trajectory
 from spookid.results.sketch import HingeOutline, Mechanism
-from spookid.results.solution import Solution, Trajectory
 
 WIDTH = 5.6
 """Of every figure [in]; a phone shows it at two thirds of its size."""
@@ -41,13 +40,13 @@ def embedded(figure: Figure, kind: str = "svg") -> str:
     return f"data:{mime};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
 
 
-def fit(solution: Solution, trajectory: Trajectory) -> Figure:
+def fit(solution: Result, trajectory: Trajectory) -> Figure:
     """Measured and estimated signals of one recording, with residuals."""
-    figure = plots.fit(replace(solution, trajectories=(trajectory,)))
+    figure = plots.fit(solution.changed(trajectories=(trajectory,)))
     return _narrowed(figure, 0.6 + 2.4 * max(len(trajectory.signals), 1))
 
 
-def convergence(solution: Solution) -> Figure:
+def convergence(solution: Result) -> Figure:
     """Cost, parameters and damping against the iteration."""
     return _narrowed(plots.convergence(solution), 6.6)
 

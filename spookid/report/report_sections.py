@@ -1,4 +1,4 @@
-"""Sections of the report: a Solution in words, tables and pictures, ready to be laid out."""
+"""Sections of the report: a Result in words, tables and pictures, ready to be laid out."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from spookid.report.wording import (
     uncertain,
     weight_words,
 )
+from spookid.results.result import Estimate, Result
 from spookid.results.sketch import Quantity, SensorOutline
-from spookid.results.solution import Estimate, Solution
 from spookid.statistics.covariance import WEAK
 
 _HALF_WIDTH = 1.96
@@ -100,7 +100,7 @@ def _bar(estimate: Estimate, ends: tuple[float, float]) -> dict[str, Any] | None
 # --- the mechanism and the data ---
 
 
-def mechanism(solution: Solution) -> dict[str, Any] | None:
+def mechanism(solution: Result) -> dict[str, Any] | None:
     """Tables of its parts, and a sketch if there is a motion to show it in; None if it is not known."""
     parts = solution.mechanism
     if parts is None:
@@ -133,7 +133,7 @@ def mechanism(solution: Solution) -> dict[str, Any] | None:
     }
 
 
-def _sigma(sensor: SensorOutline, solution: Solution) -> str:
+def _sigma(sensor: SensorOutline, solution: Result) -> str:
     """Its standard deviation as it was given, or as it was estimated."""
     if math.isfinite(sensor.sigma):
         return quantity(sensor.sigma, superscripts(sensor.unit))
@@ -141,7 +141,7 @@ def _sigma(sensor: SensorOutline, solution: Solution) -> str:
     return f"{deviation(known[0].std, superscripts(sensor.unit))}, estimated" if known else "estimated"
 
 
-def noise(solution: Solution) -> Table:
+def noise(solution: Result) -> Table:
     """A row for each size of noise that was estimated or given with the parameters."""
     rows = []
     for n in solution.noise:
@@ -171,7 +171,7 @@ def _coefficient(q: Quantity) -> str:
     return f"{q.name} = {formula} = {value}"
 
 
-def data(solution: Solution) -> Table:
+def data(solution: Result) -> Table:
     """A row for each recording."""
     rows = []
     for t in solution.trajectories:
@@ -186,7 +186,7 @@ def data(solution: Solution) -> Table:
 # --- fit and residuals ---
 
 
-def fits(solution: Solution) -> dict[str, Any]:
+def fits(solution: Result) -> dict[str, Any]:
     """A picture for each recording, and what is said if they are too many."""
     shown = solution.trajectories[:_MOST_FITS]
     more = len(solution.trajectories) - len(shown)
@@ -196,7 +196,7 @@ def fits(solution: Solution) -> dict[str, Any]:
     }
 
 
-def residuals(solution: Solution) -> Table:
+def residuals(solution: Result) -> Table:
     """A row for each signal of each recording."""
     rows = []
     for t in solution.trajectories:
@@ -219,14 +219,14 @@ def residuals(solution: Solution) -> Table:
     return Table(("signal", "rms", "largest", "mean", "correlation with the next", "samples"), rows)
 
 
-def residual_picture(solution: Solution) -> str:
+def residual_picture(solution: Result) -> str:
     """Distribution and autocorrelation; empty if there are no signals."""
     if not solution.trajectories or not solution.trajectories[0].signals:
         return ""
     return report_plot.embedded(report_plot.residuals(solution.trajectories))
 
 
-def residual_structure(solution: Solution) -> dict[str, str] | None:
+def residual_structure(solution: Result) -> dict[str, str] | None:
     """Residuals against time, rate and value of their signals, and what is said of signals that are too many."""
     picture = residual_plot.figure(solution)
     if picture is None:
@@ -236,7 +236,7 @@ def residual_structure(solution: Solution) -> dict[str, str] | None:
     return {"picture": report_plot.embedded(picture, "png"), "omitted": omitted}
 
 
-def impulses(solution: Solution) -> str:
+def impulses(solution: Result) -> str:
     """How far the motion is from the mechanics, in a sentence."""
     if solution.dynamics == "hard":
         return "The dynamics are hard: the motion obeys the mechanics."
@@ -250,7 +250,7 @@ def impulses(solution: Solution) -> str:
     )
 
 
-def cost(solution: Solution) -> Table:
+def cost(solution: Result) -> Table:
     """What the total is made of."""
     c, first = solution.cost, solution.history[0].cost if solution.history else solution.cost
     parts = [("state", c.state, first.state), ("observation", c.observation, first.observation)]
@@ -267,7 +267,7 @@ def cost(solution: Solution) -> Table:
 # --- what the data know ---
 
 
-def correlations(solution: Solution) -> dict[str, Any] | None:
+def correlations(solution: Result) -> dict[str, Any] | None:
     """Cells with their colours; None if there are fewer than two parameters with standard errors."""
     knowledge = solution.sensitivities
     some = [
@@ -298,7 +298,7 @@ def _colour(value: float) -> str:
     return "rgb({}, {}, {})".format(*(round(255 + share * (channel - 255)) for channel in (red, green, blue)))
 
 
-def directions(solution: Solution) -> list[dict[str, Any]]:
+def directions(solution: Result) -> list[dict[str, Any]]:
     """Singular values with bars on a logarithmic scale from 0.1 or the smallest."""
     values = [float(value) for value in solution.sensitivities.singular_values]
     known = [value for value in values if math.isfinite(value) and value > 0]
@@ -314,7 +314,7 @@ def directions(solution: Solution) -> list[dict[str, Any]]:
     return [{"value": number(v, 3), "percent": percent(v), "weak": not v > WEAK} for v in values]
 
 
-def weak(solution: Solution) -> list[str]:
+def weak(solution: Result) -> list[str]:
     """Sentences about what the data hardly see."""
     return [weak_words(direction) for direction in solution.sensitivities.weak]
 
@@ -322,14 +322,14 @@ def weak(solution: Solution) -> list[str]:
 # --- how it was found ---
 
 
-def convergence(solution: Solution) -> str:
+def convergence(solution: Result) -> str:
     """The picture."""
     return report_plot.embedded(report_plot.convergence(solution))
 
 
-def provenance(solution: Solution, key: str, date: str) -> list[tuple[str, str]]:
+def provenance(solution: Result, key: str, date: str) -> list[tuple[str, str]]:
     """Settings, sizes, times and versions."""
-    size, times = solution.size, solution.times
+    size, times = solution.size, solution.timing
     facts = [
         ("Folder", f"{key}, written {date}"),
         ("Solver", f"{solution.backend}, {solution.iterations} accepted steps; {solution.detail}"),
@@ -345,7 +345,8 @@ def provenance(solution: Solution, key: str, date: str) -> list[tuple[str, str]]
         (
             "Time",
             f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} (evaluate "
-            f"{seconds(times.evaluate)}, factorize {seconds(times.factorize)})",
+            f"{seconds(times.evaluate)}, factorize {seconds(times.factorize)}), analysis {seconds(times.analysis)}, "
+            f"other {seconds(times.other)}",
         ),
         ("Versions", ", ".join(f"{name} {version}" for name, version in solution.versions.items())),
     ]

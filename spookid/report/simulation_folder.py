@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 import spookid
-from spookid.problem import Problem
+from spookid.assembly.declaration import Declaration
 from spookid.report import pictures
 from spookid.results import folders
 from spookid.studies.comparison import Comparison
@@ -36,7 +36,7 @@ def check_target(directory: str | PathLike[str]) -> None:
 
 def save(
     directory: str | PathLike[str],
-    problem: Problem,
+    problem: Declaration,
     values: Mapping[str, float],
     source: str | None,
     comparisons: Sequence[Comparison],
@@ -70,7 +70,7 @@ def save(
 
 
 def _document(
-    problem: Problem,
+    problem: Declaration,
     values: Mapping[str, float],
     source: str | None,
     comparisons: Sequence[Comparison],

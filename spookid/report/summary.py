@@ -1,4 +1,4 @@
-"""A Solution as one page of plain text for a terminal."""
+"""A Result as one page of plain text for a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spookid.report.wording import (
     uncertain,
     weight_words,
 )
-from spookid.results.solution import Cost, Estimate, Solution, Trajectory
+from spookid.results.result import Cost, Estimate, Result, Trajectory
 from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
 
 WIDTH = 100
@@ -52,20 +52,20 @@ _DYNAMICS = {
 _HARD = "hard (all noise is the sensors', errors are from stretches of the recordings)"
 
 
-def summarize(solution: Solution) -> str:
+def summarize(solution: Result) -> str:
     """The report of one page: lines of at most 100 columns without a newline at the end."""
     sections = [
-        _headline(solution),
         _first(solution.notices),
         _parameters(solution),
         _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
         _cost(solution),
         _friction(solution),
-        _work(solution),
-        _notices([notice for notice in solution.notices if not notice.startswith(MISFIT)]),
     ]
-    return "\n\n".join("\n".join(section) for section in sections if section)
+    notices = _notices([notice for notice in solution.notices if not notice.startswith(MISFIT)])
+    # Both tell how long all took, what is computed for this page included.
+    page = [_headline(solution), *sections, _work(solution), notices]
+    return "\n\n".join("\n".join(section) for section in page if section)
 
 
 # --- misfit of a signal ---
@@ -85,12 +85,12 @@ def misfit(trajectory: Trajectory, column: int) -> Array:
 # --- sections, each a list of lines ---
 
 
-def _headline(solution: Solution) -> list[str]:
+def _headline(solution: Result) -> list[str]:
     headline = _wrapped(f"{solution.problem}: {status_words(solution)}", "")
     return [*headline, "=" * max(map(len, headline)), *_wrapped(solution.message, "")]
 
 
-def _parameters(solution: Solution) -> list[str]:
+def _parameters(solution: Result) -> list[str]:
     estimates = list(solution.parameters.values())
     if not estimates:
         return []
@@ -114,7 +114,7 @@ def _raised(known: Sensitivities) -> list[str]:
     ]
 
 
-def _noise(solution: Solution) -> list[str]:
+def _noise(solution: Result) -> list[str]:
     """The sizes of noise that were estimated."""
     if not solution.noise:
         return []
@@ -197,7 +197,7 @@ def _worst(trajectories: Sequence[Trajectory], column: int) -> str:
     return f"{name}: {quantity(size, trajectories[0].units[column])}" if len(known) > 1 else ""
 
 
-def _cost(solution: Solution) -> list[str]:
+def _cost(solution: Result) -> list[str]:
     cost = solution.cost
     terms = [("state", cost.state, _STATE_COST[solution.dynamics])]
     terms.append(("observation", cost.observation, "Σ|Δy/σ|²"))
@@ -207,7 +207,7 @@ def _cost(solution: Solution) -> list[str]:
     return ["Cost", *_table([*rows, *_totals(solution)], right=(1, 2))]
 
 
-def _totals(solution: Solution) -> list[tuple[str, ...]]:
+def _totals(solution: Result) -> list[tuple[str, ...]]:
     """The total, and the likelihood where there is one; costs over other sizes of noise are no measure."""
     total = number(solution.cost.total)
     if solution.dynamics != "estimated":
@@ -225,7 +225,7 @@ def _share(value: float, cost: Cost) -> str:
     return f"{100 * value / cost.total:.0f} %" if math.isfinite(cost.total) and cost.total > 0 else ""
 
 
-def _friction(solution: Solution) -> list[str]:
+def _friction(solution: Result) -> list[str]:
     """Which hinges stick, and how exactly the law of dry friction holds."""
     if not solution.sticking:
         return []
@@ -234,8 +234,8 @@ def _friction(solution: Solution) -> list[str]:
     return ["Dry friction", *_table(rows), *_wrapped(law)]
 
 
-def _work(solution: Solution) -> list[str]:
-    size, times = solution.size, solution.times
+def _work(solution: Result) -> list[str]:
+    size, times = solution.size, solution.timing
     rest = max(times.solve - times.evaluate - times.factorize, 0.0)
     sizes = (
         f"{counted(size.recordings, 'recording')}, {counted(size.steps, 'step')}, "
@@ -244,7 +244,8 @@ def _work(solution: Solution) -> list[str]:
     )
     where = (
         f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} "
-        f"(evaluate {seconds(times.evaluate)}, factorize {seconds(times.factorize)}, rest {seconds(rest)})"
+        f"(evaluate {seconds(times.evaluate)}, factorize {seconds(times.factorize)}, rest {seconds(rest)}), "
+        f"analysis {seconds(times.analysis)}, other {seconds(times.other)}"
     )
     settings = (
         f"backend {solution.backend}, stepper {solution.stepper}, friction {solution.friction}, "
@@ -261,7 +262,7 @@ def _work(solution: Solution) -> list[str]:
     return [line for label, text in labelled for line in _wrapped(text, f"{label:<10}")]
 
 
-def dynamics_words(solution: Solution) -> str:
+def dynamics_words(solution: Result) -> str:
     """Which estimator it is, and why."""
     choice = solution.choice
     kind = _HARD if choice and choice.estimator == "hard" else _DYNAMICS[solution.dynamics]

@@ -21,7 +21,7 @@ from spookid.errors import ProblemError
 from spookid.report import pictures
 from spookid.report.sweep_table import comma_separated, table, word
 from spookid.results import folders
-from spookid.results.solution import Cost, Estimate
+from spookid.results.result import Cost, Estimate
 from spookid.solvers.status import Status
 from spookid.studies.axes import Axis, Choice
 from spookid.studies.settings import Variant

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from spookid.results.solution import Estimate, Noise, Solution
+from spookid.results.result import Estimate, Noise, Result
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import AT_BOUND
 
@@ -88,12 +88,9 @@ def remark(estimate: Estimate) -> str:
     return ", ".join(filter(None, [side, reason]))
 
 
-def status_words(solution: Solution) -> str:
-    """How it ended, after how many iterations and how long."""
-    times = solution.times
-    return _STATUS[solution.status].format(
-        counted(solution.iterations, "iteration"), seconds(times.build + times.compile + times.solve)
-    )
+def status_words(solution: Result) -> str:
+    """How it ended, after how many iterations and how long, what was asked of it up to now included."""
+    return _STATUS[solution.status].format(counted(solution.iterations, "iteration"), seconds(solution.timing.total))
 
 
 def seconds(time: float) -> str:

@@ -1,4 +1,4 @@
-"""What stands in the files of a result folder: a Solution as a tree that JSON can hold and named arrays.
+"""What stands in the files of a result folder: a Result as a tree that JSON can hold and named arrays.
 
 JSON knows no NaN and no infinity: both are null. A null is read as NaN (``schema_reading``) unless its path stands
 under the key ``infinities``, whose value there is the sign; so nothing is lost, and under a number's key stands a
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spookid.results.solution import Cost, Estimate, Noise, Solution, Step
+from spookid.results.result import Cost, Estimate, Noise, Result, Step
 from spookid.statistics.covariance import Sensitivities
 
 SCHEMA = 1
@@ -25,7 +25,7 @@ ALONG = ("t", "q", "v", "observed", "predicted", "impulse_residual", "multiplier
 """Arrays of a Trajectory; the file has them as ``t_0`` for the first recording, and so on."""
 
 
-def document(solution: Solution) -> Tree:
+def document(solution: Result) -> Tree:
     """Content of ``solution.json``: all but the arrays; every number is finite or None."""
     tree = {
         "schema": SCHEMA,
@@ -49,7 +49,7 @@ def document(solution: Solution) -> Tree:
         "identifiability": _identifiability(solution.sensitivities),
         "complementarity": {"max_residual": solution.complementarity_residual, "sticking": dict(solution.sticking)},
         "size": asdict(solution.size),
-        "timing_s": asdict(solution.times),
+        "timing_s": asdict(solution.timing),
         "versions": dict(solution.versions),
         "recordings": [
             {"name": t.name, "signals": list(t.signals), "units": list(t.units), "periods": list(t.periods)}
@@ -62,12 +62,12 @@ def document(solution: Solution) -> Tree:
     return {**_plain(tree, "", infinities), "infinities": infinities}
 
 
-def trajectory_arrays(solution: Solution) -> dict[str, Any]:
+def trajectory_arrays(solution: Result) -> dict[str, Any]:
     """Content of ``trajectory.npz``."""
     return {f"{name}_{i}": getattr(t, name) for i, t in enumerate(solution.trajectories) for name in ALONG}
 
 
-def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
+def sensitivity_arrays(solution: Result) -> dict[str, Any]:
     """Content of ``sensitivities.npz``; ``T`` is the triangular factor of the contracted Jacobian.
 
     Names that begin with d are derivatives of the estimates, their last axis that of ``names``; see `Influence`.

@@ -1,4 +1,4 @@
-"""The content of a result folder's files, as ``schema`` describes it, back to a Solution.
+"""The content of a result folder's files, as ``schema`` describes it, back to a Result.
 
 All of it raises KeyError for what is missing, and TypeError or ValueError for what is wrong.
 """
@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
+from spookid.results.result import Choice, Cost, Estimate, Noise, Result, Size, Step, Times, Trajectory
 from spookid.results.schema import ALONG, Tree
 from spookid.results.sketch import Mechanism
-from spookid.results.solution import Choice, Cost, Estimate, Noise, Size, Solution, Step, Times, Trajectory
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import Sensitivities, WeakDirection
 from spookid.statistics.influence import Influence
@@ -36,9 +36,9 @@ def solution_of(
     influence: Influence,
     trajectories: tuple[Trajectory, ...],
     normaliser: Array | None = None,
-) -> Solution:
-    """The Solution that ``document`` described; ``tree`` is ``restored``."""
-    return Solution(
+) -> Result:
+    """The Result that ``document`` described; ``tree`` is ``restored``."""
+    return Result(
         problem=_text(tree["problem"]),
         backend=_text(tree["backend"]),
         stepper=_text(tree["stepper"]),

@@ -35,7 +35,7 @@ class Information:
 
 def information(problem: Transcription, point: Point) -> Information:
     """Information in the parameters at ``point``; of a complementarity pair the smaller member is held at zero."""
-    held = problem.without_pairs()
+    held = problem.at_solution()
     try:
         reduction = Reduction(held, point)
         chains = range(len(held.chains))

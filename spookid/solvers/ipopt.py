@@ -214,9 +214,9 @@ class _Run:
             functions = Functions(self.program, self.watch)
             watching = observer(self.program, self._see, self.watch)
             solver = ca.nlpsol("ipopt", "ipopt", functions.nlp, self._options(functions, watching, left))
+            (lower, upper), (below, above) = self.program.box, self.program.bounds
         except KeyboardInterrupt:
             return Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
-        (lower, upper), (below, above) = self.program.box, self.program.bounds
         given = {"x0": self.last.z, "lbx": lower, "ubx": upper, "lbg": below, "ubg": above}
         try:
             solver(**given)

@@ -395,7 +395,7 @@ class Program:
         total = np.zeros(self.size)
         total[self._firsts[-1] :] = np.sum(self._pins**2, axis=0) * (not hard)
         for place, J in zip(self.places, self.jacobians(z), strict=True):
-            if (place.factor.hard or place.factor.pairs) is hard:
+            if place.factor.soft is not hard:
                 total += np.bincount(place.columns.ravel(), np.einsum("kcr,kcr->kc", J, J).ravel(), self.size)
         return np.asarray(np.sqrt(total))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
-from spookid.transcription.factor import Factor
+from spookid.transcription.factor import Factor, Kind
 
 
 class Role:
@@ -99,6 +99,15 @@ class Hard(Role):
         """Zero; a row that others imply is unbounded, and no row of the program."""
         free = np.where(self.kept, 0.0, np.inf)
         return -free, free
+
+
+@dataclass(frozen=True, eq=False)
+class Inequality(Hard):
+    """r ≥ 0."""
+
+    def bounds(self) -> tuple[Array, Array]:
+        """Above zero."""
+        return np.zeros(self.kept.shape), np.full(self.kept.shape, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +201,8 @@ def role_of(factor: Factor, r: Array, J: Array, t: float, sizes: Array | None, f
             return Relaxed(scales, len(r), t)
         a, b = np.hsplit(r / scales, 2)
         return Pairs(scales, np.asarray(a < b) if first is None else first)
+    if factor.kind is Kind.INEQUALITY:
+        return Inequality(np.ones(r.shape, dtype=bool))
     if factor.hard:
         return Hard(independent_rows(J))
     return Soft(len(r))

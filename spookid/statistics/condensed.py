@@ -90,7 +90,7 @@ class Linear:
 
 def linear(problem: Transcription, point: Point) -> Linear:
     """The linearization at ``point``; hard rows that link steps become stiff ones, of a pair the smaller member's."""
-    problem = problem.without_pairs()
+    problem = problem.at_solution()
     reduction = Reduction(problem, point)
     reduction.stiffen()
     chains = []

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from spookid.assembly.noise import Size
 from spookid.kernels.kernel import Array
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -26,6 +25,7 @@ from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import Marginal, States, marginal
+from spookid.statistics.noise import Size
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
 

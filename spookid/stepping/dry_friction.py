@@ -33,7 +33,7 @@ from spookid.mechanics.friction import coefficients, mean_sign, smooth_absolute,
 from spookid.mechanics.joints import ROWS, Hinge
 from spookid.mechanics.model import Model
 from spookid.stepping.impulses import Settings, Slips
-from spookid.transcription.factor import Box, Factor, Group
+from spookid.transcription.factor import Box, Factor, Group, Kind
 
 _SWITCHING = 10.0
 """Widths that weigh slips against ratios where a solver switches between sticking and slipping: too few take the noise
@@ -112,11 +112,11 @@ class DryFriction:
         if self.form == "exact":
             box = Box(ca.SX.sym("codes", len(hinges)), slack=-relative, value=z)
             rows = tuple(f"{part} {name}" for part in ("stick", "slip") for name in names)
-            return [Factor("dry friction", Group.STATE, box.rows(), variables, data, rows, hard=True, box=box)]
+            return [Factor("dry friction", Group.STATE, box.rows(), variables, data, rows, kind=Kind.HARD, box=box)]
         pairs = ca.vertcat(sigma, sigma - relative, 1 + z, 1 - z)
         parts = ("slip forwards", "slip backwards", "room below", "room above")
         rows = tuple(f"{part} {name}" for part in parts for name in names)
-        return [Factor("dry friction", Group.STATE, pairs, variables, data, rows, hard=True, pairs=True)]
+        return [Factor("dry friction", Group.STATE, pairs, variables, data, rows, kind=Kind.PAIRS)]
 
     def _bound(self, joint: Hinge, settings: Settings, slip_before: ca.SX, multipliers: ca.SX) -> ca.SX:
         """L of one hinge, with |λ| itself only where a solver can do with its edge."""

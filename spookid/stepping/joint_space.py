@@ -30,7 +30,7 @@ from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips, StepFunction, along_axes
-from spookid.transcription.factor import Factor, Group, measured_noise
+from spookid.transcription.factor import Factor, Group, Kind, measured_noise
 
 _CUT = ROWS + 1
 """Private unknowns of a hinge that closes a loop: λ, and the random impulse along its axis."""
@@ -127,7 +127,7 @@ class JointSpace:
             relations = [model.hinge(joint, step.q, ca.SX(6 * len(model.bodies), 1)) for joint in joints.cut]
             closed = ca.vertcat(*(relation.violation for relation in relations))
             none = ca.SX.sym("none", 0)
-            factors.append(Factor("joints", Group.STATE, closed, {0: step.here}, none, rows, hard=True))
+            factors.append(Factor("joints", Group.STATE, closed, {0: step.here}, none, rows, kind=Kind.HARD))
         return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:

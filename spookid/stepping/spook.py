@@ -35,7 +35,7 @@ from spookid.stepping.impulses import (
     random_symbol,
 )
 from spookid.stepping.reactions import ExactStep, Reactions
-from spookid.transcription.factor import Factor, Group
+from spookid.transcription.factor import Factor, Group, Kind
 
 _SHIFT = 1e-10
 """Of the diagonal of GGᵀ, whose entries are of the order of 1."""
@@ -301,7 +301,7 @@ def _constraint_factor(step: Step) -> Factor:
         step.variables,
         ca.SX.sym("none", 0),
         constraint_labels(step.model),
-        hard=True,
+        kind=Kind.HARD,
     )
 
 

@@ -35,7 +35,7 @@ from spookid.parameter import is_constant
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, StepFunction, along_axes
 from spookid.stepping.spook import Spook, Step
-from spookid.transcription.factor import Factor, Group, measured_noise
+from spookid.transcription.factor import Factor, Group, Kind, measured_noise
 
 _CUT = ROWS + 1
 """Unknowns of a hinge that closes a loop: λ, and the random impulse about its axis."""
@@ -190,7 +190,7 @@ def _hard_factor(step: _Step) -> Factor:
     rows = ca.vertcat(moved - base.v_next, base.constraint(base.v_next, step.multipliers))
     labels = tuple(f"v {body.name}.{axis}" for body in model.bodies for axis in ("x", "y", "z", "rx", "ry", "rz"))
     none = ca.SX.sym("none", 0)
-    return Factor("step", Group.STATE, rows, step.variables, none, labels + constraint_labels(model), hard=True)
+    return Factor("step", Group.STATE, rows, step.variables, none, labels + constraint_labels(model), kind=Kind.HARD)
 
 
 def _first_factor(step: _Step) -> Factor:
@@ -199,4 +199,4 @@ def _first_factor(step: _Step) -> Factor:
     rows = ca.vertcat(at.violation, at.constraint @ step.base.v)
     names = tuple(f"{label} {what}" for what in ("apart", "parting") for label in labels)
     none = ca.SX.sym("none", 0)
-    return Factor("first state", Group.STATE, rows, {0: step.base.x}, none, names, first_only=True, hard=True)
+    return Factor("first state", Group.STATE, rows, {0: step.base.x}, none, names, first_only=True, kind=Kind.HARD)

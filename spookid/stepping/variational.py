@@ -47,7 +47,7 @@ from spookid.stepping.impulses import (
     random_symbol,
 )
 from spookid.stepping.reactions import ExactStep, Reactions
-from spookid.transcription.factor import Factor, Group
+from spookid.transcription.factor import Factor, Group, Kind
 
 
 @dataclass(frozen=True)
@@ -132,13 +132,13 @@ class Variational:
                 step.variables,
                 step.u,
                 row_labels(model, "Δp"),
-                hard=hard,
+                kind=Kind.HARD if hard else Kind.SOFT,
                 private=(1, range(m, m + ROWS * len(model.joints))) if model.joints else None,
             )
         ]
         if model.joints:
             rows, none = constraint_labels(model), ca.SX.sym("none", 0)
-            factors.append(Factor("joints", Group.STATE, step.at.violation, {0: step.here}, none, rows, hard=True))
+            factors.append(Factor("joints", Group.STATE, step.at.violation, {0: step.here}, none, rows, kind=Kind.HARD))
         return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:

@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
-from spookid.problem import Problem
-from spookid.results.solution import Cost, Estimate
+from spookid.estimation.estimation import solve
+from spookid.results.result import Cost, Estimate
 from spookid.solvers.status import Status
 from spookid.studies.axes import Axis, Choice
 from spookid.studies.settings import UNITS, Variant
@@ -86,12 +87,12 @@ class Sweep:
         return table(self, 100)
 
 
-def solve_point(problem: Problem, variant: Variant, values: Mapping[str, Choice]) -> Point:
+def solve_point(problem: Declaration, variant: Variant, values: Mapping[str, Choice]) -> Point:
     """Solve a variant of ``problem`` at a point of the grid; whatever goes wrong is in the answer."""
     began = time.perf_counter()
     try:
         changed, backend, options = variant.at(values, problem).posed(problem)
-        solution = changed.solve(backend, **options)
+        solution = solve(changed, backend, options)
     except ProblemError as error:
         return failed(values, str(error), time.perf_counter() - began)
     except Exception as error:  # one point must not cost the others
@@ -103,7 +104,7 @@ def solve_point(problem: Problem, variant: Variant, values: Mapping[str, Choice]
         solution.message,
         solution.iterations,
         solution.cost,
-        solution.parameters,
+        {name: e.changed(step_error=math.nan) for name, e in solution.parameters.items()},  # no table asks for it
         seconds,
         solution.log_likelihood,
     )

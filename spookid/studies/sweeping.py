@@ -13,16 +13,16 @@ from functools import lru_cache
 import casadi as ca
 import numpy as np
 
-import spookid
+from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_problem
 from spookid.errors import ProblemError
 from spookid.kernels.threads import processors
-from spookid.problem import Problem
 from spookid.report import sweep_folder
 from spookid.studies.axes import Axis, Choice, axes_of, grid
 from spookid.studies.settings import Variant, digest
 from spookid.studies.sweep_points import Point, Sweep, failed, solve_point
 from spookid.studies.workers import processes
+from spookid.version import __version__
 
 Over = Mapping[str, Iterable[Choice]] | Sequence[Axis]
 Seen = Callable[[Point, bool], None]
@@ -32,7 +32,7 @@ _alone = threading.Lock()
 
 
 def sweep(
-    problem: Problem | str | os.PathLike[str],
+    problem: Declaration | str | os.PathLike[str],
     over: Over,
     *,
     folder: str | os.PathLike[str] | None = None,
@@ -63,8 +63,8 @@ def sweep(
     Raises:
         ProblemError: for an axis that is none, a value that the problem refuses, or a folder of something else.
     """
-    path = None if isinstance(problem, Problem) else _absolute(problem)
-    loaded = problem if isinstance(problem, Problem) else load_problem(problem)
+    path = None if isinstance(problem, Declaration) else _absolute(problem)
+    loaded = problem if isinstance(problem, Declaration) else load_problem(problem)
     variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
     return run(plan(loaded, path, axes_of(over), variant), folder, jobs=jobs, executor=executor, seen=seen)
 
@@ -73,7 +73,7 @@ def sweep(
 class Plan:
     """A sweep that can be run."""
 
-    problem: Problem
+    problem: Declaration
     path: str | None
     """Where workers find it, ``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
     axes: tuple[Axis, ...]
@@ -83,7 +83,7 @@ class Plan:
     """Of the problem."""
 
 
-def plan(problem: Problem, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:
+def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:
     """A plan whose points the problem accepts.
 
     Raises:
@@ -112,7 +112,7 @@ def run(
         )
     if jobs is not None and jobs < 1:
         raise ProblemError(f"jobs is {jobs}; give 1, 2, 3 ...")
-    versions = {"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__}
+    versions = {"spookid": __version__, "casadi": ca.__version__, "numpy": np.__version__}
     store = None
     if folder is not None:
         store = sweep_folder.opened(folder, plan.problem.name, plan.axes, plan.variant, versions, plan.digest)
@@ -195,7 +195,7 @@ def _work(task: _Task) -> Point:
 
 
 @lru_cache(maxsize=1)
-def _problem(path: str, expected: str) -> Problem:
+def _problem(path: str, expected: str) -> Declaration:
     problem = load_problem(path)
     if digest(problem) != expected:
         raise ProblemError(f"{path} is not what it was when the sweep began; start the sweep again")

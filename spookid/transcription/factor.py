@@ -13,6 +13,9 @@ from enum import Enum
 
 import casadi as ca
 
+ACTIVE = 1e-6
+"""An inequality whose row is smaller, in the row's own unit, is met with equality."""
+
 
 class Group(Enum):
     """Which part of the cost a factor's rows belong to."""
@@ -21,8 +24,23 @@ class Group(Enum):
     """Impulse residuals, weighted by κ."""
     OBSERVATION = "observation"
     """Observation residuals, weighted by 1/σ²."""
+    RESIDUAL = "residual"
+    """Residuals of the user's own, weighted by 1/σ²."""
     PRIOR = "prior"
     """What is believed of parameters beforehand; it stands once per problem."""
+
+
+class Kind(Enum):
+    """What a solver does with a factor's rows."""
+
+    SOFT = "soft"
+    """Their squares are the cost."""
+    HARD = "hard"
+    """They vanish at the solution."""
+    INEQUALITY = "inequality"
+    """They are not negative at the solution."""
+    PAIRS = "pairs"
+    """The residual is (a, b), one below the other, with 0 ≤ a ⟂ b ≥ 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +80,10 @@ class Factor:
     """A name for each row."""
     first_only: bool = False
     """True if it stands at the first step only."""
-    hard: bool = False
-    """True if its rows must vanish at the solution; they are then no part of the cost."""
-    pairs: bool = False
-    """True if its rows are pairs: the residual is (a, b), one below the other, with 0 ≤ a ⟂ b ≥ 0; no part of the
-    cost."""
+    kind: Kind = Kind.SOFT
+    """Rows of other kinds are no part of the cost."""
+    motion: bool = False
+    """True if its rows are impulses that the motion lacks, and its data the inputs."""
     box: Box | None = None
     """The law if the rows are those of one; hard."""
     noise: tuple[str, ...] = ()
@@ -86,13 +103,32 @@ class Factor:
         """How often it stands on a horizon of ``steps`` steps."""
         return 1 if self.first_only else steps - self.reach
 
-    def without_pairs(self) -> Factor:
-        """With the smaller member of each pair as a hard row; itself if it has no pairs."""
+    @property
+    def soft(self) -> bool:
+        """True if its rows are part of the cost."""
+        return self.kind is Kind.SOFT
+
+    @property
+    def hard(self) -> bool:
+        """True if its rows vanish."""
+        return self.kind is Kind.HARD
+
+    @property
+    def pairs(self) -> bool:
+        """True if its rows are pairs."""
+        return self.kind is Kind.PAIRS
+
+    def at_solution(self) -> Factor:
+        """What it is at a solution: of each pair the smaller member as a hard row, and inequalities that are met with
+        equality; others are itself."""
+        if self.kind is Kind.INEQUALITY:
+            active = ca.if_else(self.residual <= ACTIVE, self.residual, 0)
+            return replace(self, residual=active, kind=Kind.HARD)
         if not self.pairs:
             return self
         m = len(self.rows) // 2
         smaller = ca.fmin(self.residual[:m], self.residual[m:])
-        return replace(self, residual=smaller, rows=self.rows[:m], hard=True, pairs=False)
+        return replace(self, residual=smaller, rows=self.rows[:m], kind=Kind.HARD)
 
 
 def measured_noise(signal: str) -> str:

@@ -81,7 +81,7 @@ class FactorKernels:
         """Gradients of weighted sums of soft residuals."""
         recipes = []
         for i, factor in enumerate(self.factors):
-            if not (factor.hard or factor.pairs):
+            if factor.soft:
                 weights = ca.SX.sym("w", len(factor.rows))
                 result = partial(pulled_back, factor, self.manifold, self.shared[0], weights)
                 recipes.append(self._recipe(_ADJOINT, i, result, [weights]))
@@ -202,7 +202,7 @@ class FactorKernels:
         x, delta = self._move
         space = ca.Function("space", [x, delta], [self.manifold.retract(x, delta), self.manifold.basis(x)])
         expressions = [f.serialize().encode() for f in (*undifferentiated, space)]
-        roles = repr([(f.hard, f.pairs, f.first_only, f.private) for f in self.factors]).encode()
+        roles = repr([(f.kind.value, f.first_only, f.private) for f in self.factors]).encode()
         files = (__file__, jacobian.__code__.co_filename, augmented.__code__.co_filename)
         return [*expressions, roles, *(Path(file).read_bytes() for file in files)]
 

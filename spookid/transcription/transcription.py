@@ -140,9 +140,9 @@ class Transcription:
         other.lower = other.upper = parameters
         return other
 
-    def without_pairs(self) -> Transcription:
+    def at_solution(self) -> Transcription:
         """The same with the smaller member of each complementarity pair held at zero."""
-        return self.with_factors([factor.without_pairs() for factor in self.factors])
+        return self.with_factors([factor.at_solution() for factor in self.factors])
 
     def pattern(self, factor: Factor) -> NDArray[np.bool_]:
         """True where ∂residual/∂(tangent of each step, parameters) can differ from zero, (rows, columns)."""
@@ -274,7 +274,7 @@ class Transcription:
         totals = dict.fromkeys(Group, 0.0)
         for chain in residuals:
             for factor, values in zip(self.factors, chain, strict=True):
-                if not (factor.hard or factor.pairs):
+                if factor.soft:
                     totals[factor.group] += float(np.vdot(values, values))
         return totals
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from os import PathLike
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import casadi as ca
@@ -14,23 +13,24 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
+from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.sketch import Mechanism
 from spookid.solvers.status import Status, Timing
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, kw_only=True)
+class Estimate(LazyRecord):
     """One parameter's estimate."""
 
     name: str
     estimate: float
     """In ``unit``."""
-    std_err: float
+    std_err: float = lazy()
     """Linearized standard error in ``unit``, for noise as the residuals show it: ± 1.96 of it is Student's interval of
     95 %, longer where they leave open how large the noise is; NaN if unknown."""
-    reason: str
+    reason: str = lazy()
     """Why ``std_err`` is NaN; empty if it is a number."""
     initial: float
     """The guess."""
@@ -40,7 +40,7 @@ class Estimate:
     at_bound: bool
     fixed: bool = False
     """True if it kept its guess because the user fixed it."""
-    step_error: float = math.nan
+    step_error: float = lazy(math.nan)
     """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
     nearer to what a step of length zero would give; NaN if unknown."""
 
@@ -143,11 +143,21 @@ class Times:
     """Of the loop: residuals and Jacobians."""
     factorize: float
     """Of the loop: normal equations and their solution."""
+    analysis: float = 0.0
+    """What was asked beyond the estimates, up to now: errors, influence, tests of the residuals, motion; what the
+    choice of an estimator needs of it, too."""
+    other: float = 0.0
+    """All the rest."""
 
     @classmethod
     def of(cls, timing: Timing, build: float, compile: float) -> Times:
         """From a solver's timing."""
         return cls(build, compile, timing.solve, timing.evaluate, timing.factorize)
+
+    @property
+    def total(self) -> float:
+        """What the user has waited, reading and writing of files left out."""
+        return self.build + self.compile + self.solve + self.analysis + self.other
 
     def __add__(self, other: Times) -> Times:
         return Times(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Times)})
@@ -186,9 +196,9 @@ class Trajectory:
     """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """What ``problem.solve`` returns and ``spookid.load`` reads back."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Result(LazyRecord):
+    """What a fit found. What it tells beyond the estimates is computed when it is first asked for, once."""
 
     problem: str
     backend: str
@@ -204,17 +214,18 @@ class Solution:
     cost: Cost
     history: tuple[Step, ...]
     parameters: Mapping[str, Estimate]
-    sensitivities: Sensitivities
-    influence: Influence
-    complementarity_residual: float
+    sensitivities: Sensitivities = lazy()
+    influence: Influence = lazy()
+    complementarity_residual: float = lazy()
     """How far the friction impulses are from the exact law at the worst: |λ_t − clip(λ_t − L s/w, ±L)| [N m s] with the
     bound L, the slip rate s and the width w of ``Problem.friction_width``; NaN without dry friction."""
-    sticking: Mapping[str, float]
+    sticking: Mapping[str, float] = lazy()
     """Share of the time for which each hinge with dry friction sticks, by its name."""
     size: Size
     times: Times
+    """Of the fits, without what was computed later; see ``timing``."""
     versions: Mapping[str, str]
-    trajectories: tuple[Trajectory, ...]
+    trajectories: tuple[Trajectory, ...] = lazy()
     dynamics: str = "weight"
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
     log_likelihood: float = math.nan
@@ -224,13 +235,26 @@ class Solution:
     """What is random in the motion and in the sensors; empty with a given state weight."""
     choice: Choice | None = None
     """None where there was none."""
-    notices: tuple[str, ...] = field(default=())
+    notices: tuple[str, ...] = lazy(())
     """What a user should know about how the problem was set up and what came out."""
-    mechanism: Mechanism | None = None
+    mechanism: Mechanism | None = lazy(None)
     """None if it was read from a folder that does not hold it."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
     noise."""
+
+    clocks: tuple[Clock, ...] = field(default=(), repr=False)
+    """Of what is lazy in this result and in the fits that led to it."""
+
+    @property
+    def timing(self) -> Times:
+        """Where the time went, up to now [s]."""
+        return replace(self.times, analysis=self.times.analysis + sum(clock.seconds for clock in self.clocks))
+
+    def __repr__(self) -> str:
+        # Short, and nothing lazy is computed for it.
+        values = ", ".join(f"{name}={value:.6g}" for name, value in self.values.items())
+        return f"<{type(self).__name__} of {self.problem!r}, {self.status.value}: {values}>"
 
     @property
     def message(self) -> str:
@@ -275,15 +299,3 @@ class Solution:
         rows = [names.index(symbols[i].name) for i in moving]
         variance = slope @ self.sensitivities.covariance[np.ix_(rows, rows)] @ slope if moving else 0.0
         return Value(float(value), float(np.sqrt(variance)))
-
-    def summary(self) -> str:
-        """A report of one page, as in ``summary.txt``."""
-        from spookid.report.summary import summarize  # rendering is apart from results
-
-        return summarize(self)
-
-    def save(self, directory: str | PathLike[str]) -> None:
-        """Write the result folder; see ``spookid.report.export.save``."""
-        from spookid.report.export import save
-
-        save(self, directory)

@@ -1,0 +1,219 @@
+"""One fit, and the result that it makes: estimates at once, all else when it is first asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import Assembly
+from spookid.assembly.outlining import mechanism
+from spookid.assembly.trajectories import complementarity, sticking, trajectories
+from spookid.estimation import inertias, responses, step_errors, symptoms
+from spookid.estimation.knowledge import Knowledge, at_bounds, contradictions, disagreement, learn, papers_weight
+from spookid.estimation.likelihood_fit import Found
+from spookid.parameter import Parameter
+from spookid.results.lazy import Clock, Lazy
+from spookid.results.notices import ranked
+from spookid.results.result import Cost, Estimate, Result, Size, Step, Times, Trajectory
+from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.statistics.covariance import Sensitivities
+from spookid.statistics.influence import Influence
+from spookid.statistics.misfit import Answers
+from spookid.transcription.factor import Group
+from spookid.transcription.transcription import Point, Transcription
+from spookid.version import __version__
+
+_VERSIONS = {"spookid": __version__, "casadi": ca.__version__, "numpy": np.__version__}
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fit and what it was made of."""
+
+    assembly: Assembly
+    outcome: Outcome
+    backend: str
+    times: Times
+    found: Found | None
+    """None where no noise was estimated."""
+    over: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the result that are others than those of this fit."""
+    clock: Clock = field(default_factory=Clock)
+    """Of what is computed after it."""
+
+    @property
+    def point(self) -> Point:
+        """Where it ended."""
+        return self.outcome.point
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """Number of every parameter."""
+        names = self.assembly.transcription.names
+        return self.assembly.problem.guess | dict(zip(names, self.point.parameters.tolist(), strict=True))
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """What the data say about the parameters."""
+        held = at_bounds(self.assembly.transcription, self.point)
+        return learn(self.assembly, self.point, held, self.found.covariance if self.found else None)
+
+    @cached_property
+    def motion(self) -> tuple[Trajectory, ...]:
+        """Estimated, on each recording."""
+        return trajectories(self.assembly, self.point)
+
+    @cached_property
+    def influence(self) -> Influence:
+        """How the estimates hang on data and settings."""
+        return responses.influence(self.assembly, self.point, self.knowledge, self.motion)
+
+    @cached_property
+    def answers(self) -> Answers | None:
+        """What its residuals say of usual misfits; None if it is none whose residuals should be white."""
+        contraction = self.knowledge.contraction
+        white = self.result.status is Status.CONVERGED and self.assembly.problem.estimator != "hard"
+        if self.found is None or contraction is None or not white:
+            return None
+        return symptoms.answers(self.found, contraction, self.motion, self.values)
+
+    def told(self, coarser: Callable[[], Answers | None] = lambda: None) -> Result:
+        """The result with what its model lacks, the step's part taken off if a coarser fit tells it."""
+
+        def notices() -> tuple[str, ...]:
+            return ranked([*symptoms.notices(self.answers, coarser()), *self.result.notices])
+
+        return self.result.changed(notices=self.later(notices))
+
+    def with_(self, **fields: Any) -> Fit:
+        """The same fit with other fields of its result."""
+        copy = replace(self, over={**self.over, **fields})
+        known = ("knowledge", "motion", "influence")
+        copy.__dict__.update({name: value for name, value in self.__dict__.items() if name in known})
+        return copy
+
+    def later(self, make: Callable[[], object]) -> Any:
+        """A lazy value of a field that counts as analysis of this fit."""
+        return Lazy(make, self.clock)
+
+    @cached_property
+    def result(self) -> Result:
+        """The answer."""
+        problem, transcription, found = self.assembly.problem, self.assembly.transcription, self.found
+        made = Result(
+            problem=problem.name,
+            backend=self.backend,
+            stepper=problem.stepper.name,
+            friction=problem.friction,
+            step=problem.step,
+            state_weight=math.nan if problem.dynamics == "estimated" else problem.weight,
+            dynamics=problem.dynamics,
+            log_likelihood=math.nan if found is None else found.log_likelihood,
+            noise=() if found is None else found.noise,
+            status=self.outcome.status,
+            detail=self.outcome.detail,
+            cost=_cost(self.outcome.history[-1].costs),
+            history=tuple(_step(iteration, transcription.names) for iteration in self.outcome.history),
+            parameters={p.name: self._estimate(p) for p in problem.parameters},
+            sensitivities=self.later(lambda: self.knowledge.sensitivities),
+            influence=self.later(lambda: self.influence),
+            complementarity_residual=self.later(lambda: complementarity(self.assembly, self.point)),
+            sticking=self.later(lambda: sticking(problem, self.motion)),
+            size=_size(transcription),
+            times=self.times,
+            versions={**_VERSIONS, "kernels": transcription.kernels.points.how},
+            trajectories=self.later(lambda: self.motion),
+            notices=self.later(self._notices),
+            mechanism=self.later(lambda: mechanism(problem, self.values)),
+            normaliser=None if found is None else found.normaliser,
+            clocks=(self.clock,),
+        )
+        return made.changed(**self.over)
+
+    def _estimate(self, parameter: Parameter) -> Estimate:
+        problem, name, value = self.assembly.problem, parameter.name, self.values[parameter.name]
+        fixed = name in problem.fixed
+        known = Estimate(
+            name=name,
+            estimate=value,
+            std_err=math.nan,
+            reason="fixed by the user",
+            initial=problem.guess[name],
+            lower=parameter.lower,
+            upper=parameter.upper,
+            unit=parameter.unit,
+            at_bound=not fixed and not parameter.lower < value < parameter.upper,
+            fixed=fixed,
+        )
+        if fixed:
+            return known
+        i = self.assembly.transcription.names.index(name)
+
+        def sensitivities() -> Sensitivities:
+            return self.knowledge.sensitivities
+
+        def step_error() -> float:
+            return math.nan if name in sensitivities().reasons else float(self.influence.step_error[i])
+
+        return known.changed(
+            std_err=self.later(lambda: float(sensitivities().standard_errors[i])),
+            reason=self.later(lambda: sensitivities().reasons.get(name, "")),
+            step_error=self.later(step_error),
+        )
+
+    def _notices(self) -> tuple[str, ...]:
+        """What a user should know, by rank; of what follows from the estimates nothing unless the fit has converged."""
+        assembly, knowledge = self.assembly, self.knowledge
+        problem, known, kernels = assembly.problem, knowledge.sensitivities, assembly.transcription.kernels
+        remarks = [*papers_weight(problem), *assembly.notices, *_redundant(self.outcome)]
+        remarks += filter(None, [kernels.points.notice])
+        if self.outcome.status is not Status.CONVERGED:
+            return ranked([*knowledge.notices, *remarks])
+        steps = []
+        if not (problem.corrects or problem.every > 1):
+            steps = step_errors.notices(assembly, self.point, known, self.influence.step_error)
+        follows = [*contradictions(assembly, self.point, knowledge), *disagreement(assembly, known)]
+        unphysical = inertias.notices(problem, self.values, known, self.motion)
+        return ranked([*knowledge.notices, *follows, *unphysical, *steps, *remarks])
+
+
+def _step(iteration: Iteration, names: Sequence[str]) -> Step:
+    parameters = dict(zip(names, iteration.parameters.tolist(), strict=True))
+    return Step(iteration.iteration, _cost(iteration.costs), iteration.damping, iteration.step_norm, parameters)
+
+
+def _cost(costs: Mapping[Group, float]) -> Cost:
+    return Cost(state=costs[Group.STATE], observation=costs[Group.OBSERVATION], prior=costs[Group.PRIOR])
+
+
+def _size(transcription: Transcription) -> Size:
+    steps = sum(chain.steps for chain in transcription.chains)
+    return Size(
+        recordings=len(transcription.chains),
+        steps=steps,
+        states=steps * transcription.manifold.tangent,
+        parameters=len(transcription.names),
+        residuals=transcription.rows,
+        jacobian_nonzeros=transcription.nonzeros,
+    )
+
+
+def _redundant(outcome: Outcome) -> list[str]:
+    words = f"{outcome.redundant} constraint rows of each step follow from the others, as in a closed loop."
+    return [words] if outcome.redundant else []
+
+
+def joined(first: Result, second: Result) -> dict[str, Any]:
+    """Fields of the second of two solves with the history and the times of both."""
+    later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
+    return {
+        "history": (*first.history, *later),
+        "times": first.times + second.times,
+        "clocks": tuple(dict.fromkeys((*first.clocks, *second.clocks))),
+    }

@@ -1,0 +1,94 @@
+"""Values that are computed when they are first asked for, once, and timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class Clock:
+    """Seconds spent on lazy values; what one needs of another counts once."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began: float | None = None
+
+    def time(self, make: Callable[[], T]) -> T:
+        """What ``make`` returns."""
+        if self._began is not None:
+            return make()
+        self._began = time.perf_counter()
+        try:
+            return make()
+        finally:
+            self.seconds += time.perf_counter() - self._began
+            self._began = None
+
+
+class Lazy(Generic[T]):
+    """A value that ``make`` computes when it is first asked for."""
+
+    def __init__(self, make: Callable[[], T], clock: Clock) -> None:
+        self._make: Callable[[], T] | None = make
+        self._clock = clock
+        self._value: T
+
+    def get(self) -> T:
+        """The value."""
+        if self._make is not None:
+            self._value = self._clock.time(self._make)
+            self._make = None  # and what it holds on to
+        return self._value
+
+
+class _Field:
+    """A field that holds a value or a ``Lazy`` one, and is always read as a value."""
+
+    def __init__(self, *default: Any) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        if instance is not None:
+            value = instance.__dict__[self._name]
+            return value.get() if isinstance(value, Lazy) else value
+        if not self._default:
+            raise AttributeError(self._name)  # a dataclass takes it for a field without a default
+        return self._default[0]
+
+    def __set__(self, instance: object, value: Any) -> None:
+        instance.__dict__[self._name] = value
+
+
+def lazy(*default: Any) -> Any:
+    """A field of a ``LazyRecord`` that may be given as a ``Lazy`` value, with a default or without."""
+    return _Field(*default)
+
+
+class LazyRecord:
+    """A dataclass some of whose fields may be lazy."""
+
+    def changed(self, **changes: Any) -> Self:
+        """A copy with other values of some fields. What is lazy stays so, and is computed once for all copies."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__ | changes)
+        return copy
+
+    def settled(self) -> Self:
+        """Itself, with nothing lazy left."""
+        for name in self.__dict__:
+            getattr(self, name)
+        return self
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its fields by name, lazy ones as they are: arguments of another record with the same fields."""
+        return dict(self.__dict__)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dict__}  # other processes get values

@@ -1,0 +1,34 @@
+"""Sizes of noise: standard deviations that rows have in common, to estimate or to keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spookid.transcription.factor import measured_noise
+
+Kind = Literal["disturbance", "sensor"]
+
+
+@dataclass(frozen=True)
+class Size:
+    """One standard deviation that some rows have in common."""
+
+    kind: Kind
+    names: tuple[str, ...]
+    """What it is the noise of: hinges and free bodies, or one signal."""
+    unit: str
+    """Of a sensor its signal's; of a disturbance that of the force or torque."""
+    places: tuple[int, ...]
+    """Of its symbols among the constants."""
+    given: float | None = None
+    """Its value if it is not estimated: of a disturbance per √Hz."""
+    floor: float = 0.0
+    """It is not smaller: what a sensor resolves."""
+    vague: bool = False
+    """True if a fit has found it but hardly knows it, and errors are averaged over it."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its names in ``Factor.noise``, where a signal may be called like a hinge."""
+        return self.names if self.kind == "disturbance" else tuple(map(measured_noise, self.names))
