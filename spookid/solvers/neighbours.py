@@ -7,6 +7,8 @@ With H = LLᵀ in blocks of t unknowns, and P = H⁻¹, the last step first (Tak
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from spookid.kernels.kernel import Array
@@ -38,6 +40,17 @@ def neighbours(factor: Array, tangent: int) -> Array:
         here[:tangent, :tangent] = (square + square.T) / 2  # what rounding leaves of the other part would grow
         next_one = here
     return result
+
+
+def spread(covariances: Array, offsets: Sequence[int], states: Array) -> Array:
+    """P Jᵀ for transposed Jacobians of the states (count, unknowns, rows), steps in order of offset; see ``neighbours``
+    for P."""
+    unknowns, seen = states.shape[1], covariances[: len(states)]
+    if max(offsets) + 1 > len(offsets):
+        t = unknowns // len(offsets)
+        places = np.concatenate([np.arange(offset * t, (offset + 1) * t) for offset in offsets])
+        seen = seen[:, places[:, None], places]
+    return np.asarray(np.matmul(seen[:, :unknowns, :unknowns], states))
 
 
 def _columns(factor: Array, tangent: int) -> Array:

@@ -6,25 +6,25 @@ substitutions in the states' Cholesky factor, so all of this is linear in the nu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import Elimination, eliminate
-from spookid.solvers.neighbours import neighbours
+from spookid.solvers.neighbours import neighbours, spread
 from spookid.solvers.reduction import Reduction, Rows
-from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
+from spookid.statistics.systems import independent_combinations
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
-RANK = 1e-10
+_RANK = 1e-10
 """Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
-_INDEPENDENT = 1e-9
-"""Singular values of the initial state's rows below this share of the largest are zero."""
 _MOST = 125_000_000
 """Numbers in the covariances of neighbouring steps, 1 GB: those of 217,000 steps of a single pendulum with SPOOK."""
 _SOUND = 1e-6
@@ -54,26 +54,15 @@ class Strip:
         """Transposed Jacobian of the states, steps in order of offset, (count, unknowns, rows)."""
         return self.rows.matrix[:, : len(self.rows.offsets) * self.tangent]
 
-    def products(self, left: Array) -> list[tuple[int, Array]]:
-        """Per offset Jᵀ left for columns (count, m, rows): the offset and (count, tangent, m)."""
-        across = left.transpose(0, 2, 1)
-        return [(offset, np.matmul(part, across)) for offset, part in self._parts()]
-
     def image(self, steps: Array) -> Array:
         """J times steps of the states (N, tangent, m): (count, m, rows)."""
-        count = len(self.rows.matrix)
-        parts = [np.matmul(steps[offset : offset + count].transpose(0, 2, 1), part) for offset, part in self._parts()]
-        return np.asarray(sum(parts[1:], parts[0]))
+        return self.rows.image(steps)
 
     def between(self, first: int, last: int) -> NormalEquations:
         """The part of its rows from ``first`` to before ``last``, of the steps that they reach from ``first`` on."""
         rows = replace(self.rows, matrix=self.rows.matrix[first:last])
         parameters = rows.matrix.shape[1] - len(rows.offsets) * self.tangent - 1
-        return assemble([rows], len(rows.matrix) + max(rows.offsets), self.tangent, parameters)
-
-    def _parts(self) -> list[tuple[int, Array]]:
-        matrix, t = self.rows.matrix, self.tangent
-        return [(offset, matrix[:, i * t : (i + 1) * t]) for i, offset in enumerate(self.rows.offsets)]
+        return normal_equations([rows], len(rows.matrix) + max(rows.offsets), self.tangent, parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,25 +103,19 @@ def linear(problem: Transcription, point: Point) -> Linear:
 
 def _strip(reduction: Reduction, factor: Factor, rows: Rows, steps: int) -> Strip:
     if factor.first_only and factor.group is Group.STATE:
-        rows = _independent(rows, len(rows.offsets) * reduction.tangent)
+        basis = independent_combinations(rows, len(rows.offsets) * reduction.tangent)  # noise lives in them only
+        complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
+        rows = replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
     alive = np.any(rows.matrix[:, :-1] != 0, axis=1).astype(np.float64)
     scale = float(np.sqrt(reduction.penalty)) if factor in reduction.coupled else 1.0
     return Strip(factor, rows, alive, steps, reduction.tangent, scale)
-
-
-def _independent(rows: Rows, states: int) -> Rows:
-    """Those of one step that do not depend on one another in its ``states``: noise lives in them only."""
-    left, values, _ = np.linalg.svd(rows.matrix[0, :states].T, full_matrices=False)
-    basis = left[:, values > _INDEPENDENT * values.max(initial=0.0)]
-    complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
-    return replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
 
 
 def added(strips: Sequence[Strip]) -> NormalEquations:
     """Normal equations of one chain."""
     first = strips[0]
     parameters = first.rows.matrix.shape[1] - len(first.rows.offsets) * first.tangent - 1
-    return assemble([strip.rows for strip in strips], first.steps, first.tangent, parameters)
+    return normal_equations([strip.rows for strip in strips], first.steps, first.tangent, parameters)
 
 
 class Contraction:
@@ -181,13 +164,13 @@ class Contraction:
         if sum(width**2 * strips[0].steps for width, strips in zip(widths, self.linear.chains, strict=True)) > _MOST:
             return None
         found = [self._spread(c) for c in range(len(self._eliminations))]
-        pairs = (
-            (s, W)
-            for strips, Ws in zip(self.linear.chains, found, strict=True)
-            for s, W in zip(strips, Ws, strict=True)
-        )
-        trace = sum(float(np.vdot(strip.states, W)) for strip, W in pairs)
+        trace = sum(float(np.vdot(strip.states, W)) for strip, W in self.rows(found))
         return found if abs(trace - self._states) <= _SOUND * self._states else None
+
+    def rows(self, *columns: Sequence[Columns]) -> Iterator[tuple[Any, ...]]:
+        """The strip of each factor along each chain, with its parts of vectors of residuals."""
+        for strips, *parts in zip(self.linear.chains, *columns, strict=True):
+            yield from zip(strips, *parts, strict=True)
 
     def left(self, columns: Sequence[Columns]) -> list[Columns]:
         """(I − H) times vectors of residuals, per chain."""
@@ -203,23 +186,14 @@ class Contraction:
         strips = self.linear.chains[chain]
         right = np.zeros((strips[0].steps, strips[0].tangent, columns[0].shape[1]))
         for strip, left in zip(strips, columns, strict=True):
-            for offset, product in strip.products(left):
-                right[offset : offset + len(product)] += product
+            strip.rows.pull(left, right)
         return self._eliminations[chain].solve(right.reshape(-1, right.shape[2]))
 
     def _spread(self, chain: int) -> Columns:
         """P J_xᵀ of one chain."""
         strips = self.linear.chains[chain]
-        t, found = strips[0].tangent, []
-        covariances = neighbours(self._eliminations[chain].factor, t)
-        for s in strips:
-            seen = covariances[: len(s.states)]
-            if max(s.rows.offsets) + 1 > len(s.rows.offsets):
-                places = np.concatenate([np.arange(offset * t, (offset + 1) * t) for offset in s.rows.offsets])
-                seen = seen[:, places[:, None], places]
-            unknowns = s.states.shape[1]
-            found.append(np.matmul(seen[:, :unknowns, :unknowns], s.states))
-        return found
+        covariances = neighbours(self._eliminations[chain].factor, strips[0].tangent)
+        return [spread(covariances, s.rows.offsets, s.states) for s in strips]
 
     def without_states(self, chain: int, columns: Columns) -> Columns:
         """(I − J_x J_x⁺) times vectors of residuals of one chain."""
@@ -257,6 +231,6 @@ def pseudo_inverse(information: Array, held: NDArray[np.bool_]) -> tuple[Array, 
     scale = np.sqrt(np.diag(information))
     scale = np.where((scale > 0) & ~held, scale, np.inf)
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-    seen = values > RANK * values.max(initial=0.0)
+    seen = values > _RANK * values.max(initial=0.0)
     half = vectors[:, seen] / np.sqrt(values[seen]) / scale[:, None]
     return np.asarray(half @ half.T), int(np.sum(seen))

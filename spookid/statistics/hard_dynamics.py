@@ -62,12 +62,8 @@ def _drawn(strip: Strip, sizes: Mapping[str, float], rng: np.random.Generator) -
 
 def _of_sensors(contraction: Contraction, columns: Sequence[Columns]) -> Array:
     """Sums of squares in the rows of sensors, (m,)."""
-    pairs = (
-        (s, c)
-        for strips, parts in zip(contraction.linear.chains, columns, strict=True)
-        for s, c in zip(strips, parts, strict=True)
-    )
-    return np.asarray(sum(np.einsum("kmr,kmr->m", c, c) for s, c in pairs if s.factor.group is Group.OBSERVATION))
+    parts = (part for strip, part in contraction.rows(columns) if strip.factor.group is Group.OBSERVATION)
+    return np.asarray(sum(np.einsum("kmr,kmr->m", part, part) for part in parts))
 
 
 def feedback(inputs: Array, noise: Array) -> float:

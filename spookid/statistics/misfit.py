@@ -138,7 +138,7 @@ def _of_causes(contraction: Contraction, far: tuple[Symptom, ...], causes: Seque
     columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(contraction.linear.chains))]
     states = [contraction.without_states(chain, part) for chain, part in enumerate(columns)]
     left = contraction.left(columns)
-    own, apart = contraction.inner(left, left), recordings.tests(contraction, left, volumes)
+    own, apart = contraction.inner(left, left), recordings.disagreements(contraction, left, volumes)
     known = np.array([c.volume is not None for c in causes])
     # Volumes, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
     slopes = np.array([c.volume or 0.0 for c in causes])
@@ -226,7 +226,7 @@ class Answers:
 
 def _lasting(contraction: Contraction) -> tuple[Symptom, ...]:
     """Noise that is not white, the worst."""
-    found = whiteness.tests(contraction)
+    found = whiteness.correlations(contraction)
     if not found or abs((worst := max(found, key=lambda test: abs(test.z))).z) <= _limit(len(found)):
         return ()
     return (Symptom(worst.words, worst.z),)
@@ -236,11 +236,10 @@ def _tails(contraction: Contraction, scene: Scene, i: int) -> Symptom:
     """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
     signal = scene.sensors[i][0]
     key, parts = measured_noise(signal), []
-    for strips, residuals in zip(contraction.linear.chains, contraction.residuals, strict=True):
-        for strip, r in zip(strips, residuals, strict=True):
-            if strip.factor.group is Group.OBSERVATION and key in strip.factor.noise:
-                row = strip.factor.noise.index(key)
-                parts.append(r[:, 0, row][strip.alive[:, row] > 0])
+    for strip, r in contraction.rows(contraction.residuals):
+        if strip.factor.group is Group.OBSERVATION and key in strip.factor.noise:
+            row = strip.factor.noise.index(key)
+            parts.append(r[:, 0, row][strip.alive[:, row] > 0])
     e = np.concatenate(parts)
     variance = float(np.mean(e**2)) or 1.0
     z = (float(np.mean(e**4)) / variance**2 - 3) / np.sqrt(24 / len(e))

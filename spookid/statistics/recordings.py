@@ -36,7 +36,7 @@ class Apart:
     """Less those with the residuals and slopes of volumes, (k,)."""
 
 
-def tests(contraction: Contraction, others: Sequence[Columns], volumes: Array) -> Apart:
+def disagreements(contraction: Contraction, others: Sequence[Columns], volumes: Array) -> Apart:
     """Of every parameter that moves in every recording, if there are several.
 
     Args:

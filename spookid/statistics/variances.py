@@ -54,7 +54,7 @@ Members: TypeAlias = Mapping[str, Mapping[str, Array]]
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class VarianceComponents:
     """Variances of whitened residuals by group: 1 if the noise is what the weights say."""
 
     groups: tuple[str, ...]
@@ -76,7 +76,7 @@ class Noise:
         return np.asarray(self.prior + np.tensordot(self.variances, self.shares, axes=1))
 
 
-def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
+def estimate(first: Contraction, held: NDArray[np.bool_]) -> VarianceComponents:
     """The variances, and what each group says about the parameters."""
     here = first.linear
     members, prior = _members(here)
@@ -90,7 +90,7 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
         scale = common if contraction is first else scale
         doubt = doubt * np.outer(variances, variances)
         variances = variances * ratios
-        noise = Noise(tuple(members), variances, doubt, scale, shares, _share(first, prior))
+        noise = VarianceComponents(tuple(members), variances, doubt, scale, shares, _share(first, prior))
         deviations = np.sqrt(np.diag(doubt))
         last, now = now, np.append(np.sqrt(np.diag(first.inverse @ noise.scatter @ first.inverse)), deviations)
         still = np.all(np.abs(now - last) <= settled * now) and (np.all(variances > 0) or number >= _FOR_ZERO)
@@ -199,7 +199,7 @@ def _round(
         signs = [[_signs(s, rows, probes, rng) for s in strips] for strips in c.linear.chains]
         left = c.left(signs)
         found = np.array([_squares(c, left, other) for other in members.values()])
-        M[:, j] = found.mean(axis=1) if traces is None else _controlled(found, _inner(signs, left), float(traces[j]))
+        M[:, j] = found.mean(axis=1) if traces is None else _controlled(found, _inner(c, signs, left), float(traces[j]))
     M = (M + M.T) / 2
     squares = np.array([_squares(c, c.residuals, rows)[0] for rows in members.values()])
     if prior:  # their share of the residuals has variance 1 and cannot be told from the data
@@ -239,26 +239,23 @@ def _traces(c: Contraction, members: Members) -> Array | None:
     if c.spread is None or any(strip.factor.hard for strip in c.linear.chains[0]):
         return None
     traces = np.array([-np.trace(c.inverse @ _share(c, rows)) for rows in members.values()])
-    for strips, parts in zip(c.linear.chains, c.spread, strict=True):
-        for s, W in zip(strips, parts, strict=True):
-            free = np.sum(s.alive, axis=0) - np.einsum("kur,kur->r", s.states, W)
-            traces += [float(free @ rows.get(s.factor.name, np.zeros(len(free)))) for rows in members.values()]
+    for s, W in c.rows(c.spread):
+        free = np.sum(s.alive, axis=0) - np.einsum("kur,kur->r", s.states, W)
+        traces += [float(free @ rows.get(s.factor.name, np.zeros(len(free)))) for rows in members.values()]
     return traces
 
 
-def _inner(signs: list[Columns], left: list[Columns]) -> Array:
+def _inner(c: Contraction, signs: list[Columns], left: list[Columns]) -> Array:
     """Of each column with another, (m,)."""
-    pairs = ((a, b) for some, others in zip(signs, left, strict=True) for a, b in zip(some, others, strict=True))
-    return np.asarray(sum(np.einsum("kmr,kmr->m", a, b) for a, b in pairs))
+    return np.asarray(sum(np.einsum("kmr,kmr->m", a, b) for _, a, b in c.rows(signs, left)))
 
 
 def _squares(c: Contraction, columns: list[Columns], rows: Mapping[str, Array]) -> Array:
     """Sums of squares of columns in a group's rows, (m,)."""
     total = np.zeros(columns[0][0].shape[1])
-    for strips, parts in zip(c.linear.chains, columns, strict=True):
-        for s, part in zip(strips, parts, strict=True):
-            if s.factor.name in rows:
-                total += np.einsum("kmr,kmr->mr", part, part) @ rows[s.factor.name]
+    for s, part in c.rows(columns):
+        if s.factor.name in rows:
+            total += np.einsum("kmr,kmr->mr", part, part) @ rows[s.factor.name]
     return total
 
 
@@ -266,10 +263,9 @@ def _share(c: Contraction, rows: Mapping[str, Array]) -> Array:
     """T_gᵀT_g of a group, (n_p, n_p)."""
     n = c.linear.parameters
     total = np.zeros((n, n))
-    for strips, parts in zip(c.linear.chains, c.T, strict=True):
-        for s, T in zip(strips, parts, strict=True):
-            if s.factor.name in rows:
-                total += np.tensordot(T * rows[s.factor.name], T, axes=((0, 2), (0, 2)))
+    for s, T in c.rows(c.T):
+        if s.factor.name in rows:
+            total += np.tensordot(T * rows[s.factor.name], T, axes=((0, 2), (0, 2)))
     return total
 
 
