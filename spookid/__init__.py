@@ -34,9 +34,10 @@ _HOME = {
     "ProblemError": "errors",
     "Recording": "data.recording",
     "Residual": "data.residual",
+    "Sensor": "data.sensors",
     "Solution": "solution",
     "Spook": "stepping.spook",
-    "State": "data.sensors",
+    "State": "data.state",
     "Status": "solvers.status",
     "Stepper": "stepping.base",
     "Sweep": "studies.sweep_points",
@@ -72,6 +73,7 @@ __all__ = [
     "ProblemError",
     "Recording",
     "Residual",
+    "Sensor",
     "Solution",
     "Spook",
     "State",
@@ -89,7 +91,8 @@ __all__ = [
 if TYPE_CHECKING:
     from spookid.data.recording import Recording
     from spookid.data.residual import Residual
-    from spookid.data.sensors import HingeAngle, JointPosition, Observation, PointPosition, State
+    from spookid.data.sensors import HingeAngle, JointPosition, Observation, PointPosition, Sensor
+    from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
     from spookid.mechanics.contact import Contact

@@ -15,7 +15,7 @@ from spookid.assembly.noise import sizes
 from spookid.assembly.priors import normaliser_factor, prior_factor
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, grid, held, moments, observed
-from spookid.data.sensors import Sensor
+from spookid.data.sensors import Channel
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
@@ -100,7 +100,7 @@ def assemble(
     _refuse_what_is_only_simulated(problem)
     check_stepper(problem)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
-    settings = _settings(problem.model, len(problem.observations))
+    settings = _settings(problem.model, len(problem.channels))
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
     constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER))
@@ -157,8 +157,8 @@ def _refuse_what_is_only_simulated(problem: Declaration) -> None:
 def gather(problem: Declaration, recording: Recording) -> Evidence:
     """Sample a recording at the problem's steps and guess the states there."""
     steps = grid(recording, problem.step)
-    guess = initialization.guess(problem.model, problem.observations, recording, steps, problem.guess, problem.cutoff)
-    measured = [_seen(recording, o, steps, problem.every) for o in problem.observations]
+    guess = initialization.guess(problem.model, problem.channels, recording, steps, problem.guess, problem.cutoff)
+    measured = [_seen(recording, o, steps, problem.every) for o in problem.channels]
     inputs = [held(recording, signal, steps) for signal in problem.model.signals]
     over = [moments(recording, signal, steps) for signal in problem.model.signals]
     means = tuple(_columns([pair[i] for pair in over], steps.count - 1) for i in range(2))
@@ -166,7 +166,7 @@ def gather(problem: Declaration, recording: Recording) -> Evidence:
     return Evidence(recording, steps, guess, *columns, (means[0], means[1]))
 
 
-def _seen(recording: Recording, sensor: Sensor, steps: Grid, every: int) -> Array:
+def _seen(recording: Recording, sensor: Channel, steps: Grid, every: int) -> Array:
     """What a sensor shows at every so many steps, sampled as if the others were not there, (N,)."""
     seen = Grid(steps.start, every * steps.step, -(-steps.count // every))
     values = np.full(steps.count, np.nan)
@@ -218,7 +218,7 @@ def numbers(
         *(Constant(s, 1.0) for s in settings.torques.values()),
         *(
             Constant(settings.sensors[i], o.sigma or 1.0)
-            for i, o in enumerate(problem.observations[: settings.sensors.numel()])
+            for i, o in enumerate(problem.channels[: settings.sensors.numel()])
         ),
     )
 
@@ -236,7 +236,7 @@ def _chain(problem: Declaration, evidence: Evidence, factors: list[Factor], lead
         factor = next(f for f in factors if f.name == name)
         # A factor over several steps observes the middle one.
         first, count = factor.reach // 2, factor.count(evidence.grid.count)
-        columns = [problem.observations.index(sensor) for sensor in sensors]
+        columns = [problem.channels.index(sensor) for sensor in sensors]
         samples = evidence.observed[first : first + count, columns]
         missing[name] = np.isnan(samples)
         data[name] = contiguous(np.hstack([np.where(missing[name], 0.0, samples), ~missing[name]]))

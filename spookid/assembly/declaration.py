@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any, Literal, Self, cast
 
@@ -14,7 +15,8 @@ import numpy as np
 from spookid.data.recording import Recording
 from spookid.data.residual import Residual
 from spookid.data.sampling import grid, held
-from spookid.data.sensors import Sensor, State
+from spookid.data.sensors import Channel, Sensor
+from spookid.data.state import State
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, parameters_in
@@ -134,13 +136,11 @@ class Declaration:
                 raise ProblemError(f"{self._what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]")
 
     def _check_signals(self) -> None:
-        for observation in self.observations:
-            observation.check(self.model)
         for recording in self.recordings:
             try:
                 steps = grid(recording, self.step)
-                for observation in self.observations:
-                    recording.signal(observation.signal)
+                for channel in self.channels:
+                    recording.signal(channel.signal)
                 for signal in self.model.signals:
                     held(recording, signal, steps)
             except ProblemError as error:
@@ -171,14 +171,19 @@ class Declaration:
         """κ as a number: 1 where residuals are whitened by the noise that is estimated."""
         return 1.0 if self.dynamics == "estimated" else float(cast(float, self.state_weight))
 
+    @cached_property
+    def channels(self) -> tuple[Channel, ...]:
+        """One for each signal of the sensors, in the order of their declaration."""
+        return tuple(channel for sensor in self.observations for channel in sensor.channels(self.model))
+
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """All parameters of the model and its sensors, in the order of their declaration."""
         # At a state of numbers, only Parameters are left as symbols of what a sensor shows.
         n, m = self.model.configuration.ambient, self.model.configuration.tangent
         q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, size))) for size in (n, m))
-        state = State(self.model, q, v, dict.fromkeys(self.model.signals, ca.SX(1)), ca.SX(1))
-        shown = [sensor.predicted(state) for sensor in self.observations if sensor.is_free_form]
+        state = State(self.model, q, v, v, dict.fromkeys(self.model.signals, ca.SX(1)), ca.SX(1))
+        shown = [channel.predicted(state) for channel in self.channels if channel.is_free_form]
         own = [residual.rows(*[state] * residual.states) for residual in self.residuals]
         return parameters_in([*self.model.expressions(), *shown, *own], self._what)
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, smoothed
-from spookid.data.sensors import JointPosition, Sensor, State, error, sees_velocities
+from spookid.data.sensors import Channel, JointPosition, error, order
+from spookid.data.state import State
 from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import Values, displacements, follow, place, rest_positions, unwrapped, velocities
 from spookid.mechanics.manifold import jacobian
@@ -37,7 +38,7 @@ class Guess:
 
 
 def guess(
-    model: Model, observations: Sequence[Sensor], recording: Recording, grid: Grid, values: Values, cutoff: float
+    model: Model, observations: Sequence[Channel], recording: Recording, grid: Grid, values: Values, cutoff: float
 ) -> Guess:
     """States that agree with the filtered observations at zero constraint violation.
 
@@ -48,13 +49,13 @@ def guess(
         values: number of every parameter.
         cutoff: of the second-order Butterworth filter, forward and back [Hz].
     """
-    sensors = [s for s in observations if not sees_velocities(s, model)]
+    sensors = [s for s in observations if order(s, model) == 0]
     targets = [smoothed(recording, s.signal, grid, period=s.period, cutoff=cutoff) for s in sensors]
     moved = np.tile(rest_positions(model, values), (grid.count, 1))
     seen: dict[int, Array] = {
-        model.freedoms_of(s.joint).start + s.coordinate: target
+        model.freedoms_of(s.sensor.joint).start + s.sensor.coordinate: target
         for s, target in zip(sensors, targets, strict=True)
-        if isinstance(s, JointPosition)
+        if isinstance(s.sensor, JointPosition)
     }
     for i, target in seen.items():
         moved[:, i] = target
@@ -79,7 +80,7 @@ def _what(freedom: Freedom) -> str:
     return "angle" if freedom.coordinate.unit == "rad" else "position"
 
 
-def closing_rows(model: Model, sensors: Sequence[Sensor], values: Values) -> ca.Function:
+def closing_rows(model: Model, sensors: Sequence[Channel], values: Values) -> ca.Function:
     """Function (q, measured, step) to violations and observation errors, their Jacobian along the tangent space, and
     q ⊞ step: what ``kinematics.follow`` makes vanish. Violations are weighted, so that observations yield to them."""
     q, measured = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("y", len(sensors))

@@ -39,7 +39,7 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
     for signal, symbol in settings.torques.items():
         unit = next(m.joint.coordinates[m.coordinate].effort for m in model.motors if m.signal == signal)
         found.append(Size("sensor", (signal,), unit, (place(symbol),)))
-    for i, sensor in enumerate(problem.observations):
+    for i, sensor in enumerate(problem.channels):
         floor = (
             0.0
             if sensor.sigma

@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.data.sensors import Sensor
+from spookid.data.sensors import Channel
 from spookid.mechanics.body import Body
 from spookid.mechanics.joints import Joint, Motor
 from spookid.parameter import is_constant, substitute
@@ -44,7 +44,7 @@ def mechanism(problem: Declaration, values: Values) -> Mechanism:
         bodies=tuple(_body(body, values) for body in model.bodies),
         hinges=tuple(_joint(joint, values) for joint in model.joints),
         motors=tuple(_motor(motor, values) for motor in model.motors),
-        sensors=tuple(_sensor(sensor, problem) for sensor in problem.observations),
+        sensors=tuple(_sensor(sensor, problem) for sensor in problem.channels),
         gravity=_vector(model.gravity, values),
     )
 
@@ -105,7 +105,7 @@ def _motor(motor: Motor, values: Values) -> MotorOutline:
     return MotorOutline(motor.label, motor.signal, tuple(quantities))
 
 
-def _sensor(sensor: Sensor, problem: Declaration) -> SensorOutline:
+def _sensor(sensor: Channel, problem: Declaration) -> SensorOutline:
     own = math.nan if problem.dynamics == "estimated" else 1.0
     return SensorOutline(sensor.signal, sensor.title, own if sensor.sigma is None else float(sensor.sigma), sensor.unit)
 

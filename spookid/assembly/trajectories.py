@@ -11,7 +11,7 @@ from spookid.assembly.assembly import Assembly, Evidence
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
 from spookid.data.sampling import wrap
-from spookid.data.sensors import State
+from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.results.result import Trajectory
 from spookid.stepping.impulses import StepFunction
@@ -65,14 +65,14 @@ def _trajectory(
     friction, sticks, _ = dry_friction(assembly, evidence, unknowns, constants)
     return Trajectory(
         name=evidence.recording.name,
-        signals=tuple(o.signal for o in problem.observations),
-        units=tuple(o.unit for o in problem.observations),
-        periods=tuple(o.period for o in problem.observations),
+        signals=tuple(o.signal for o in problem.channels),
+        units=tuple(o.unit for o in problem.channels),
+        periods=tuple(o.period for o in problem.channels),
         t=evidence.grid.times(),
         q=states[:, : 7 * bodies].reshape(steps, bodies, 7),
         v=states[:, 7 * bodies :].reshape(steps, bodies, 6),
         observed=evidence.observed,
-        predicted=beside(predicted, evidence.observed, [o.period for o in problem.observations]),
+        predicted=beside(predicted, evidence.observed, [o.period for o in problem.channels]),
         impulse_residual=_impulses(assembly, residuals, steps),
         multipliers=_multipliers(assembly, evidence, unknowns, constants),
         friction=friction,
@@ -132,11 +132,13 @@ def unwrapped(predicted: Array, periods: Sequence[float | None]) -> Array:
 
 def predict(problem: Declaration, states: Array, constants: tuple[Constant, ...]) -> Array:
     """What the sensors would show at states (N, 13 n_b): (N, n_o), angles in (−π, π]."""
-    symbol = ca.SX.sym("x", problem.model.state.ambient)
-    n = problem.model.configuration.ambient
-    state = State(problem.model, symbol[:n], symbol[n:])
-    rows = ca.vertcat(ca.SX(0, 1), *(o.predicted(state) for o in problem.observations))
-    return _map([symbol], rows, [contiguous(states)], constants)
+    model = problem.model
+    x, a = ca.SX.sym("x", model.state.ambient), ca.SX.sym("a", model.configuration.tangent)
+    n = model.configuration.ambient
+    state = State(model, x[:n], x[n:], a)
+    rows = ca.vertcat(ca.SX(0, 1), *(channel.predicted(state) for channel in problem.channels))
+    accelerations = np.gradient(states[:, n:], problem.step, axis=0) if state.order(rows) == 2 else 0 * states[:, n:]
+    return _map([x, a], rows, [contiguous(states), contiguous(accelerations)], constants)
 
 
 def _multipliers(assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.assembly.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widths
 from spookid.assembly.declaration import Declaration
-from spookid.data.sensors import Sensor
+from spookid.data.sensors import Channel
 from spookid.estimation.knowledge import foresee, papers_weight
 from spookid.parameter import parameters_in
 from spookid.report.summary import weak_words
@@ -51,7 +51,7 @@ def _mechanism(problem: Declaration, width: int) -> list[str]:
     free = [body.name for body in model.bodies if body.free]
     joints = [f"{j.name} ({j.parent.body.name} to {j.child.body.name})" for j in model.joints]
     motors = [f"{m.signal} on {m.label}" for m in model.motors]
-    sensors = [f"{o.signal}: {o.title} (sigma {_sigma(problem, o)})" for o in problem.observations]
+    sensors = [f"{o.signal}: {o.title} (sigma {_sigma(problem, o)})" for o in problem.channels]
     labelled = [
         ("Bodies", [body.name + (" (free)" if body.name in free else "") for body in model.bodies]),
         ("Joints", joints),
@@ -63,7 +63,7 @@ def _mechanism(problem: Declaration, width: int) -> list[str]:
     ]
 
 
-def _sigma(problem: Declaration, sensor: Sensor) -> str:
+def _sigma(problem: Declaration, sensor: Channel) -> str:
     if sensor.sigma is None and problem.dynamics == "estimated":
         return "estimated"
     return quantity(1.0 if sensor.sigma is None else sensor.sigma, sensor.unit, 4)
@@ -83,7 +83,7 @@ def _recordings(assembly: Assembly) -> list[Row]:
 
 def _missing(problem: Declaration, evidence: Evidence) -> str:
     counts = np.count_nonzero(np.isnan(evidence.observed), axis=0)
-    gaps = [f"{o.signal} {n:,}" for o, n in zip(problem.observations, counts, strict=True) if n]
+    gaps = [f"{o.signal} {n:,}" for o, n in zip(problem.channels, counts, strict=True) if n]
     return ", ".join(gaps) or "none"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 
-from spookid.data.sensors import State
+from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model
@@ -70,6 +70,12 @@ class Residual:
             return ca.densify(ca.vertcat(ca.SX(0, 1), *(ca.vec(ca.SX(part)) for part in parts)))
         except Exception as error:  # whatever the user's function raises
             raise ProblemError(f"{self._what} cannot be evaluated ({type(error).__name__}: {error})") from None
+
+    def order(self, model: Model) -> int:
+        """How many time derivatives of the configuration it sees: 0, 1 for velocities, 2 for accelerations."""
+        states = [State.symbols(model) for _ in range(self.states)]
+        rows = self.rows(*states)
+        return max(state.order(rows) for state in states)
 
     def whitening(self, rows: int) -> Array:
         """W with which W r has unit covariance, (rows, rows); the unit matrix for other kinds.

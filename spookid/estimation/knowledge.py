@@ -182,7 +182,7 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     """Notices of priors that count too much or too little because the sensors' noise is not what was declared."""
     if assembly.problem.dynamics == "estimated" or not any(p.prior for p in assembly.problem.free):
         return []
-    sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.observations]
+    sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.channels]
     wrong = [
         f"{o.signal} {sigma * ratio:.2g} {o.unit}".rstrip() + f", not {sigma:g}"
         for o, sigma in sigmas

@@ -80,7 +80,7 @@ def _scene(assembly: Assembly, trajectories: tuple[Trajectory, ...], values: dic
     motions = []
     for trajectory, evidence in zip(trajectories, assembly.evidence, strict=True):
         motions.append(Motion(_continuous(trajectory), evidence.inputs))
-    signals = [o.signal for o in problem.observations]
+    signals = [o.signal for o in problem.channels]
     constants = assembly.transcription.constants
     impulses = {
         name: float(constants[place])
@@ -91,7 +91,7 @@ def _scene(assembly: Assembly, trajectories: tuple[Trajectory, ...], values: dic
     return Scene(
         problem.step,
         tuple(motions),
-        tuple((o.signal, o.unit) for o in problem.observations),
+        tuple((o.signal, o.unit) for o in problem.channels),
         tuple((freedom.label, freedom.coordinate.effort) for freedom in tree),
         dict(zip(signals, assembly.sigmas.tolist(), strict=True)),
         impulses,

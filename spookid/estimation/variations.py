@@ -80,7 +80,7 @@ def causes(
     if not varied.amounts:
         return ()
     # A joint's coordinate depends on nothing that is varied, and to write down its factor takes time.
-    angles = all(isinstance(sensor, JointPosition) for sensor in problem.observations)
+    angles = all(isinstance(channel.sensor, JointPosition) for channel in problem.channels)
     write = problem.scheme.factors if angles else partial(factors, problem)
     kernels = {
         factor.name: kernel

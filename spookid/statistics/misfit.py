@@ -241,6 +241,8 @@ def _tails(contraction: Contraction, scene: Scene, i: int) -> Symptom:
             row = strip.factor.noise.index(key)
             parts.append(r[:, 0, row][strip.alive[:, row] > 0])
     e = np.concatenate(parts)
+    if not e.size:  # nothing that is estimated moves what it shows
+        return Symptom("", 0.0)
     variance = float(np.mean(e**2)) or 1.0
     z = (float(np.mean(e**4)) / variance**2 - 3) / np.sqrt(24 / len(e))
     width = float(np.median(np.abs(e))) / 0.6745 or 1.0

@@ -146,7 +146,8 @@ class Search:
         floors = []
         for size, log in zip(self.sizes, self.best.logs, strict=True):
             others = of_kind["sensor" if size.kind == "disturbance" else "disturbance"]
-            floor = log + np.log(strength[size] / (_CONDITION * others)) / 2 if others > 0 else -np.inf
+            known = others > 0 and strength[size] > 0
+            floor = log + np.log(strength[size] / (_CONDITION * others)) / 2 if known else -np.inf
             floors.append(max(floor, np.log(size.floor)) if size.floor > 0 else floor)
         return np.array(floors)
 

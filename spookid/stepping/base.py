@@ -20,7 +20,7 @@ from spookid.mechanics.loads import is_absent
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import ForwardStep, Settings, StepFunction
+from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window
 from spookid.stepping.reactions import ExactStep
 from spookid.transcription.factor import Factor
 
@@ -55,10 +55,11 @@ class Scheme(ABC):
         """q (7 n_b,) of the unknowns of one step."""
 
     @abstractmethod
-    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
-        """The unknowns that a state at one step is made of, by offset, and that state's q and v.
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """A state at one step from the unknowns.
 
-        Without ``rates`` v need not be one: no sensor sees it.
+        Args:
+            order: of the time derivatives that it needs: 0, 1 with velocities, 2 with accelerations.
         """
 
     @abstractmethod

@@ -62,6 +62,18 @@ class StepFunction:
 
 
 @dataclass(frozen=True)
+class Window:
+    """The unknowns that a state at one step is made of, and the state."""
+
+    variables: Mapping[int, ca.SX]
+    """Their symbols by offset; over several steps the state is that of the middle one, the earlier of two."""
+    q: ca.SX
+    v: ca.SX
+    a: ca.SX
+    """Of v and a what was asked for, else zeros."""
+
+
+@dataclass(frozen=True)
 class ForwardStep:
     """One step as equations to solve: equations(x, u, unknowns) = 0, then x_next(x, unknowns); x = (q, v)."""
 

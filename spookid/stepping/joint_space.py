@@ -16,7 +16,7 @@ unknowns of the step, so that the covariance of the rows that remain is Σ_j s_j
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import ClassVar
 
 import casadi as ca
@@ -30,7 +30,8 @@ from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, constraint_labels
 from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, Slips, StepFunction, along_coordinates, random_factor, split
+from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor, split
+from spookid.stepping.windows import of_positions
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -53,17 +54,9 @@ class JointSpace(Scheme):
         """q (7 n_b,) of the unknowns of one step."""
         return JointCoordinates(model).configuration(x)
 
-    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
-        """The unknowns that a state at one step is made of, by offset, and that state's q and v; as ``Variational``."""
-        ambient = self.manifold(model).ambient
-        here = ca.SX.sym("x", ambient)
-        q = self.configuration(model, here)
-        if not rates:
-            return {0: here}, q, ca.SX(model.configuration.tangent, 1)
-        before, after = ca.SX.sym("x_before", ambient), ca.SX.sym("x_after", ambient)
-        q_before, q_after = self.configuration(model, before), self.configuration(model, after)
-        sides = [model.configuration.difference(a, b) for a, b in ((q, q_before), (q_after, q))]
-        return {0: before, 1: here, 2: after}, q, (sides[0] + sides[1]) / (2 * settings.step)
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """Velocities and accelerations are differences, over three steps."""
+        return of_positions(model, settings, order, self.manifold(model).ambient, partial(self.configuration, model))
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
         """Joint coordinates, and nothing transmitted."""

@@ -28,12 +28,14 @@ from spookid.stepping.impulses import (
     Settings,
     Slips,
     StepFunction,
+    Window,
     along_coordinates,
     disturbance,
     random_factor,
     random_symbol,
 )
 from spookid.stepping.reactions import ExactStep, Reactions
+from spookid.stepping.windows import of_states
 from spookid.transcription.factor import Factor, Group, Kind
 
 T = TypeVar("T", bound="OneStep")
@@ -162,11 +164,9 @@ class OneStep(Stepper):
         """q of the unknowns of one step."""
         return x[: model.configuration.ambient]
 
-    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
-        """One step is enough."""
-        x = ca.SX.sym("x", self.manifold(model).ambient)
-        n, m = model.configuration.ambient, model.state.ambient
-        return {0: x}, x[:n], x[n:m]
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """Velocities are unknowns; accelerations are their differences."""
+        return of_states(model, settings, order, self.manifold(model).ambient, staggered=False)
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
         """The states, and no multipliers."""

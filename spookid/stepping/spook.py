@@ -24,11 +24,12 @@ from spookid.mechanics.model import Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
 from spookid.stepping.base import Stepper
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, disturbance, random_symbol
+from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window, disturbance, random_symbol
 from spookid.stepping.reactions import ExactStep, Reactions
 from spookid.stepping.spook_space import SpookSpace
 from spookid.stepping.spook_step import Step, doubled
 from spookid.stepping.variational import Variational
+from spookid.stepping.windows import of_states
 from spookid.transcription.factor import Factor, Group, Kind
 
 _SHIFT = 1e-10
@@ -94,11 +95,9 @@ class Spook(Stepper):
     def _multipliers(self, model: Model) -> int:
         return model.rows if self._lifted else 0
 
-    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
-        """The unknowns that a state at one step is made of, by offset, and that state's q and v."""
-        x = ca.SX.sym("x", self.manifold(model).ambient)
-        n, m = model.configuration.ambient, model.state.ambient
-        return {0: x}, x[:n], x[n:m]
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """Velocities are unknowns; accelerations are their differences."""
+        return of_states(model, settings, order, self.manifold(model).ambient, staggered=True)
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         """q (7 n_b,) of the unknowns of one step."""

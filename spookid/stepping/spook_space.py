@@ -34,8 +34,9 @@ from spookid.mechanics.model import Model, constraint_labels
 from spookid.parameter import is_constant
 from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, StepFunction, along_coordinates, random_factor, split
+from spookid.stepping.impulses import Settings, StepFunction, Window, along_coordinates, random_factor, split
 from spookid.stepping.spook_step import Step, doubled
+from spookid.stepping.windows import of_states
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -67,11 +68,9 @@ class SpookSpace(Scheme):
     def _cut(self, model: Model) -> int:
         return sum(joint.rows + len(joint.coordinates) for joint in JointCoordinates(model).cut)
 
-    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
-        """The unknowns that a state at one step is made of, by offset, and that state's q and v."""
-        x = ca.SX.sym("x", self.manifold(model).ambient)
-        n, m = model.configuration.ambient, model.state.ambient
-        return {0: x}, x[:n], x[n:m]
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """Velocities are unknowns; accelerations are their differences."""
+        return of_states(model, settings, order, self.manifold(model).ambient, staggered=True)
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         """q (7 n_b,) of the unknowns of one step."""

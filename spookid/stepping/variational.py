@@ -25,6 +25,7 @@ adds half the impulse of a step around t_0 from 2 v_0 − v_½, M (v_½ − v_0)
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import casadi as ca
@@ -41,12 +42,14 @@ from spookid.stepping.impulses import (
     Settings,
     Slips,
     StepFunction,
+    Window,
     along_coordinates,
     disturbance,
     random_symbol,
 )
 from spookid.stepping.joint_space import JointSpace
 from spookid.stepping.reactions import ExactStep, Reactions
+from spookid.stepping.windows import of_positions
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -76,18 +79,9 @@ class Variational(Stepper):
         flat = model.rows + self.law.unknowns(model)
         return Manifold((*model.configuration.parts, *((("flat", flat),) if flat else ())))
 
-    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
-        """The unknowns that a state at one step is made of, by offset, and that state's q and v.
-
-        With ``rates`` v is the mean of both sides, over three steps; without, one step is enough and v is 0.
-        """
-        n, ambient = model.configuration.ambient, self.manifold(model).ambient
-        here = ca.SX.sym("x", ambient)
-        if not rates:
-            return {0: here}, here[:n], ca.SX(model.configuration.tangent, 1)
-        before, after = ca.SX.sym("x_before", ambient), ca.SX.sym("x_after", ambient)
-        sides = [model.configuration.difference(a[:n], b[:n]) for a, b in ((here, before), (after, here))]
-        return {0: before, 1: here, 2: after}, here[:n], (sides[0] + sides[1]) / (2 * settings.step)
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """Velocities and accelerations are differences, over three steps."""
+        return of_positions(model, settings, order, self.manifold(model).ambient, partial(self.configuration, model))
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         """q (7 n_b,) of the unknowns of one step."""

@@ -18,7 +18,7 @@ from spookid.assembly.initialization import closing_rows
 from spookid.assembly.trajectories import predict, unwrapped
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, held, limited, moments
-from spookid.data.sensors import JointPosition
+from spookid.data.sensors import Channel, JointPosition
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.joint_coordinates import disturbance_names
@@ -111,7 +111,7 @@ def _sizes(problem: Declaration, noise: Noises) -> dict[str, float] | None:
     if isinstance(noise, Result):
         moving = {name: n.density for n in noise.noise if n.kind == "disturbance" for name in n.names}
         return moving | {measured_noise(name): n.std for n in noise.noise if n.kind == "sensor" for name in n.names}
-    known = {freedom.label for freedom in problem.model.freedoms} | {o.signal for o in problem.observations}
+    known = {freedom.label for freedom in problem.model.freedoms} | {o.signal for o in problem.channels}
     for name, size in noise.items():
         if name not in known:
             raise ProblemError(f"{problem.place}: noise names {name!r}; there are {', '.join(sorted(known))}")
@@ -340,7 +340,7 @@ def _from_joints(problem: Declaration, initial: dict[str, Any]) -> Array:
     moving = sorted(given) if model.has_loops else list(range(len(names)))
     if model.has_loops:
         chosen = [model.freedoms[j] for j in moving]
-        sensors = [JointPosition(f.joint, f.label, coordinate=f.index) for f in chosen]
+        sensors = [Channel(JointPosition(f.joint, f.label, coordinate=f.index), 0) for f in chosen]
         rows = closing_rows(model, sensors, problem.guess)
         q = follow(rows, q, moved[None, moving])[0]
         if np.max(np.abs(rows(q, moved[moving], np.zeros(model.configuration.tangent))[0].full())) > _CLOSED:
@@ -382,11 +382,11 @@ def _recording(
     sizes: Mapping[str, float],
     rng: np.random.Generator,
 ) -> Recording:
-    shown = unwrapped(predict(problem, states, constants), [o.period for o in problem.observations])
+    shown = unwrapped(predict(problem, states, constants), [o.period for o in problem.channels])
     bodies = len(problem.model.bodies)
     signals = {
         o.signal: shown[:, i] + sizes.get(measured_noise(o.signal), 0.0) * rng.standard_normal(len(shown))
-        for i, o in enumerate(problem.observations)
+        for i, o in enumerate(problem.channels)
     }
     signals |= {signal: u[:, i] for i, signal in enumerate(problem.model.signals)}
     return Recording(

@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import AUTO, BACKENDS, FRICTIONS, Declaration
-from spookid.data.sensors import State
+from spookid.data.state import State
 from spookid.errors import ProblemError
 from spookid.mechanics.joints import Joint
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -88,7 +88,7 @@ def digest(problem: Declaration) -> str:
     model = problem.model
     q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
     state = State(model, q, v)
-    values = [*model.expressions(), model.violation(q), *(s.predicted(state) for s in problem.observations)]
+    values = [*model.expressions(), model.violation(q), *(s.predicted(state) for s in problem.channels)]
     values += [_loads(joint, state) for joint in model.joints if joint.loads]
     symbols = [q, v, ca.vertcat(*problem.parameters)]
     formulas = ca.Function("problem", symbols, [ca.densify(ca.vec(ca.SX(value))) for value in values])
@@ -116,7 +116,7 @@ def _facts(problem: Declaration) -> list[object]:
         [(body.name, body.free) for body in model.bodies],
         [(joint.kind, joint.name, joint.parent.body.name, joint.child.body.name) for joint in model.joints],
         [(motor.label, motor.signal, motor.measured) for motor in model.motors],
-        [(s.signal, s.sigma, s.unit, s.period, s.title) for s in problem.observations],
+        [(s.signal, s.sigma, s.unit, s.period, s.title) for s in problem.channels],
         [(p.name, p.lower, p.upper, p.prior) for p in problem.parameters],
         sorted(problem.guess.items()),
         sorted(problem.fixed),
