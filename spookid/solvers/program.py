@@ -236,7 +236,8 @@ class Program:
         total = np.zeros(self.size)
         total[self._firsts[-1] :] = 2 * self._pins.T @ self._pinned(z)
         for place, r, J in zip(self.places, self._own(z), self.jacobians(z), strict=True):
-            share = np.matmul(J, place.role.slope(r)[:, :, None])[:, :, 0]
+            slopes = place.role.multipliers(r, 1.0, np.zeros(place.rows.shape))
+            share = np.matmul(J, slopes[:, :, None])[:, :, 0]
             total += np.bincount(place.columns.ravel(), share.ravel(), self.size)
         return total
 

@@ -24,10 +24,6 @@ class Role:
         """o(r), summed."""
         return 0.0
 
-    def slope(self, r: Array) -> Array:
-        """∂o/∂r, (count, rows)."""
-        return np.zeros_like(r)
-
     def constraints(self, r: Array) -> Array:
         """c(r), (count, k)."""
         return r
@@ -62,10 +58,6 @@ class Soft(Role):
     def objective(self, r: Array) -> float:
         """Sum of squares."""
         return float(np.vdot(r, r))
-
-    def slope(self, r: Array) -> Array:
-        """2 r."""
-        return 2 * r
 
     def constraints(self, r: Array) -> Array:
         """None."""
