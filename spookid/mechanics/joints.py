@@ -413,16 +413,16 @@ def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
 
 
 def solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
-    """matrix⁻¹ right for a small sparse matrix (n, n), block after block of its triangular form."""
+    """matrix⁻¹ right for a small sparse matrix (n, n), block after block of its lower triangular form."""
     matrix = ca.sparsify(matrix)
     count, rows, columns, row_cuts, column_cuts, *_ = matrix.sparsity().btf()
     found = [ca.SX(0)] * matrix.shape[0]
-    for block in reversed(range(count)):
+    for block in range(count):
         at = rows[row_cuts[block] : row_cuts[block + 1]]
         own = columns[column_cuts[block] : column_cuts[block + 1]]
-        later = columns[column_cuts[block + 1] :]
-        known = ca.vertcat(ca.SX(0, 1), *(found[i] for i in later))
-        part = ca.solve(matrix[at, own], right[at] - matrix[at, later] @ known)
+        before = columns[: column_cuts[block]]
+        known = ca.vertcat(ca.SX(0, 1), *(found[i] for i in before))
+        part = ca.solve(matrix[at, own], right[at] - matrix[at, before] @ known)
         for i, value in zip(own, ca.vertsplit(part), strict=True):
             found[i] = value
     return ca.vertcat(*found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import casadi as ca
@@ -74,15 +75,19 @@ def on_a_track(**settings: Any) -> Problem:
     body, track = cart(viscous=b, stiffness=k, **settings.pop("track", {}))
     t = np.arange(401) * 0.01
     u = np.sign(np.sin(1.3 * t * (1 + 0.2 * t)))
-    held = lambda now: u[min(int(now / 0.01 + 1e-9), 400)]  # noqa: E731
     states = [np.array([0.3, 0.0])]
-    for now in t[:-1]:
-        rate = lambda _, s, f=3 * held(now + 1e-6): [s[1], (-40 * s[0] - 0.8 * s[1] + f) / 2]  # noqa: E731
+    for force in 3 * u[:-1]:
+        rate = partial(_track, force=force)
         states.append(solve_ivp(rate, (0, 0.01), states[-1], rtol=1e-10, atol=1e-12).y[:, -1])
     x = np.array(states)[:, 0] + 1e-4 * np.random.default_rng(1).normal(size=len(t))
     model = Model([body], [track], motors=[Motor(track, signal="u", gain=3.0)], gravity=gravity(G))
     given = {"recordings": [Recording(t, {"x": x, "u": u})], "observations": [JointPosition(track, signal="x")]}
     return Problem("track", model=model, step=0.01, **{**given, **settings})
+
+
+def _track(_: float, state: np.ndarray, force: float) -> list[float]:
+    x, v = state
+    return [v, (-40 * x - 0.8 * v + force) / 2]
 
 
 def near(solution: Any, truth: dict[str, float], errors: float = 4.0, share: float = 0.0) -> None:
@@ -147,7 +152,7 @@ def test_a_pendulum_on_a_cart_swings_as_by_hand():
     run = problem.simulate({"m": M}, 1.5, {"track": (0.1, -0.5), "pin": (1.0, 0.3)})
 
     def rate(_, s):
-        x, a, v, w = s
+        _, a, v, w = s
         # x of the mass is x − l sin a, as a turns x towards −z about y.
         matrix = np.array([[M + m, -m * l * np.cos(a)], [-m * l * np.cos(a), m * l**2]])
         return [v, w, *np.linalg.solve(matrix, [-m * l * np.sin(a) * w**2, -m * G * l * np.sin(a)])]
