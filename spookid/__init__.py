@@ -33,7 +33,7 @@ _HOME = {
     "gravity": "mechanics.model",
     "load": "report.export",
     "load_problem": "assembly.loading",
-    "sweep": "studies.sweeping",
+    "sweep": "report.sweep",
     "tilted_gravity": "mechanics.model",
 }
 """Public names and the modules they live in. They are imported on first use: CasADi takes a while to load."""
@@ -76,12 +76,12 @@ if TYPE_CHECKING:
     from spookid.parameter import Parameter
     from spookid.problem import Problem
     from spookid.report.export import load
+    from spookid.report.sweep import sweep
     from spookid.results.solution import Solution
     from spookid.solvers.status import Status
     from spookid.stepping.spook import Spook
     from spookid.stepping.variational import Variational
     from spookid.studies.sweep_points import Sweep
-    from spookid.studies.sweeping import sweep
 
 
 def __getattr__(name: str) -> Any:

@@ -18,11 +18,11 @@ from matplotlib.figure import Figure
 
 import spookid
 from spookid import Recording, load, load_problem, problem
-from spookid.cli import commands, progress, terminal
+from spookid.cli import commands, progress, runner, terminal
 from spookid.cli import main as cli
 from spookid.cli.main import main
 from spookid.errors import ProblemError
-from spookid.report import simulation_plot
+from spookid.report import simulation as simulation_plot
 from spookid.results import folders
 from spookid.studies.comparison import compare
 
@@ -204,15 +204,15 @@ def test_arguments_that_do_not_parse(capsys, arguments, message):
 def test_choices_are_those_of_the_package():
     assert cli.BACKENDS == problem.BACKENDS
     assert cli.FRICTIONS == problem.FRICTIONS
-    assert set(cli.STEPPERS) == set(commands.STEPPERS)
-    assert cli.INTERRUPTED, cli.WRONG_INPUT == (commands.Exit.INTERRUPTED, commands.Exit.WRONG_INPUT)
+    assert set(cli.STEPPERS) == set(runner.STEPPERS)
+    assert cli.INTERRUPTED, cli.WRONG_INPUT == (runner.Exit.INTERRUPTED, runner.Exit.WRONG_INPUT)
 
 
 def test_worst_status():
-    order = [commands.Exit.INTERRUPTED, commands.Exit.WRONG_INPUT, commands.Exit.NOT_CONVERGED, commands.Exit.DONE]
+    order = [runner.Exit.INTERRUPTED, runner.Exit.WRONG_INPUT, runner.Exit.NOT_CONVERGED, runner.Exit.DONE]
     assert [int(end) for end in order] == [130, 2, 3, 0]
     for i, end in enumerate(order):
-        assert commands._worst(*reversed(order[i:])) is end
+        assert runner.worst(*reversed(order[i:])) is end
 
 
 # --- wrong input, common to all commands ---
@@ -486,7 +486,7 @@ def test_refused_folders_are_known_before_the_first_solve(here, capsys, monkeypa
     Path("out/b").mkdir(parents=True)
     Path("out/b/notes.txt").write_text("mine")
     complaints = []
-    monkeypatch.setattr(commands, "_solve", lambda *_: complaints.append(capsys.readouterr().err) or commands.Exit.DONE)
+    monkeypatch.setattr(commands, "_solve", lambda *_: complaints.append(capsys.readouterr().err) or runner.Exit.DONE)
     assert main(["solve", write(TWO), "--out", "out"]) == 2
     assert complaints == [
         "spookid: error: b: out/b is not empty and holds no earlier solution.json, so it is left alone; "
@@ -673,22 +673,22 @@ def test_first_step_without_a_solution(here, capsys, monkeypatch):
 # --- folders ---
 
 
+MARK = {"mark.json": {"schema": 1, "problem": "p", "new": True}}
+
+
 def test_folder_is_whole_or_absent(tmp_path):
     target = tmp_path / "deep" / "out"
-    with folders.replacing(target, "mark.json") as folder:
-        (folder / "mark.json").write_text('{"schema": 1, "problem": "p"}')
-        assert not target.exists()
+    folders.save(target, {**MARK, "late.txt": lambda path: path.write_text(str(target.exists()))})
     assert [path.name for path in target.parent.iterdir()] == ["out"]
+    assert (target / "late.txt").read_text() == "False"
 
-    def fail():
-        with folders.replacing(target, "mark.json") as folder:
-            (folder / "half").write_text("")
-            raise RuntimeError("halfway")
+    def fail(path):
+        raise RuntimeError("halfway")
 
     with pytest.raises(RuntimeError, match="halfway"):
-        fail()
+        folders.save(target, {"mark.json": {}, "half": fail})
     assert [path.name for path in target.parent.iterdir()] == ["out"]
-    assert [path.name for path in target.iterdir()] == ["mark.json"]
+    assert json.loads((target / "mark.json").read_text())["new"]
 
 
 def test_folder_is_put_back_if_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
@@ -703,11 +703,8 @@ def test_folder_is_put_back_if_the_new_one_cannot_take_its_place(tmp_path, monke
         return rename(self, to)
 
     monkeypatch.setattr(Path, "rename", fail)
-    with (
-        pytest.raises(ProblemError, match=r"out cannot be written \(No space left on device\)"),
-        folders.replacing(target, "mark.json"),
-    ):
-        pass
+    with pytest.raises(ProblemError, match=r"out cannot be written \(No space left on device\)"):
+        folders.save(target, MARK)
     assert json.loads((target / "mark.json").read_text())["old"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -715,21 +712,19 @@ def test_folder_is_put_back_if_the_new_one_cannot_take_its_place(tmp_path, monke
 def test_folder_that_filled_up_meanwhile_is_left_alone(tmp_path):
     target = tmp_path / "out"
 
-    def late():
-        with folders.replacing(target, "mark.json"):
-            target.mkdir()
-            (target / "notes.txt").write_text("mine")
+    def late(path):
+        target.mkdir()
+        (target / "notes.txt").write_text("mine")
 
     with pytest.raises(ProblemError, match="is not empty"):
-        late()
+        folders.save(target, {**MARK, "late": late})
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_folder_behind_a_link_is_replaced_and_the_link_stays(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    with folders.replacing(tmp_path / "link", "mark.json") as folder:
-        (folder / "mark.json").write_text("{}")
+    folders.save(tmp_path / "link", MARK)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real" / "mark.json").exists()
 

@@ -17,8 +17,8 @@ from matplotlib.transforms import Bbox
 from solutions import awkward, estimated, solution
 
 from spookid.report import plots
-from spookid.report.wording import uncertain
 from spookid.results.solution import Cost, Estimate, Solution, Step, Trajectory
+from spookid.results.wording import uncertain
 
 
 def many(parameters: int = 13, recordings: int = 3) -> Solution:

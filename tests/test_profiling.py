@@ -17,8 +17,8 @@ from scipy.optimize import brentq
 
 from spookid import Parameter, Problem, ProblemError, Status, Variational
 from spookid.cli.main import main
-from spookid.report import profile_folder
-from spookid.report.profile_table import interval, table
+from spookid.report import profile as profile_folder
+from spookid.report.profile import interval, table
 from spookid.results.solution import Solution
 from spookid.studies.profile import CRITICAL, Profile, ProfilePoint
 

@@ -11,7 +11,8 @@ import pytest
 from solutions import awkward, estimated, solution
 
 from spookid.report.summary import WIDTH, rms, summarize
-from spookid.report.wording import (
+from spookid.results.solution import Cost, Noise, Solution
+from spookid.results.wording import (
     bounds,
     deviation,
     labelled,
@@ -23,7 +24,6 @@ from spookid.report.wording import (
     status_words,
     uncertain,
 )
-from spookid.results.solution import Cost, Noise, Solution
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import NO_FACTOR, NOT_WHITE, WeakDirection
 

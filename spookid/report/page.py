@@ -14,10 +14,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 import spookid
 from spookid.errors import ProblemError
 from spookid.report import export, report_sections
-from spookid.report.report_sections import Table
-from spookid.report.wording import number, status_words
 from spookid.results import folders
 from spookid.results.solution import Solution
+from spookid.results.tables import Table
+from spookid.results.wording import number, status_words
 from spookid.solvers.status import Status
 
 PAGE = "report.html"
@@ -33,12 +33,7 @@ def write(directory: str | os.PathLike[str]) -> Path:
     folder = Path(directory)
     found = _results(folder)
     text = page({key: export.load(path) for key, path in found.items()}, {key: _date(p) for key, p in found.items()})
-    try:
-        folders.write(folder / PAGE, text)
-    except OSError as error:
-        raise ProblemError(
-            f"{folder / PAGE} cannot be written ({error.strerror or error}); copy the results to where you may write"
-        ) from error
+    folders.write(folder / PAGE, text)
     return folder / PAGE
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from spookid.report import report_plot, residual_plot
 from spookid.report.summary import misfit, rms, weak_words
-from spookid.report.wording import (
+from spookid.results.sketch import Quantity, SensorOutline
+from spookid.results.solution import Estimate, Solution
+from spookid.results.tables import Table
+from spookid.results.wording import (
+    HALF_WIDTH,
     bounds,
     deviation,
     is_seen,
@@ -23,12 +26,8 @@ from spookid.report.wording import (
     uncertain,
     weight_words,
 )
-from spookid.results.sketch import Quantity, SensorOutline
-from spookid.results.solution import Estimate, Solution
 from spookid.statistics.covariance import WEAK
 
-_HALF_WIDTH = 1.96
-"""Of a 95 % interval of the normal distribution, in standard errors."""
 _LEFT, _RIGHT = 8.0, 128.0
 """Ends of the picture of an interval."""
 _SAME = 1e-9
@@ -40,20 +39,12 @@ _LONGEST = 40
 _BLUE, _ORANGE = (0, 114, 178), (230, 140, 0)
 
 
-@dataclass(frozen=True)
-class Table:
-    """Cells of text; the first column names the rows."""
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
 # --- parameters ---
 
 
 def parameter(estimate: Estimate) -> dict[str, Any]:
     """A row of the table of parameters."""
-    reach = _HALF_WIDTH * estimate.std_err
+    reach = HALF_WIDTH * estimate.std_err
     ends = (estimate.estimate - reach, estimate.estimate + reach)
     known = all(map(math.isfinite, ends))
     return {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.report.wording import (
+from spookid.results.solution import Cost, Estimate, Solution, Trajectory
+from spookid.results.tables import Table, wrapped
+from spookid.results.wording import (
     bounds,
     counted,
     noise_words,
@@ -21,7 +22,6 @@ from spookid.report.wording import (
     uncertain,
     weight_words,
 )
-from spookid.results.solution import Cost, Estimate, Solution, Trajectory
 from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
 
 WIDTH = 100
@@ -94,8 +94,8 @@ def _parameters(solution: Solution) -> list[str]:
     estimates = list(solution.parameters.values())
     if not estimates:
         return []
-    header = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
-    lines = ["Parameters", *_table([header, *map(_parameter, estimates)], right=(1,))]
+    head = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
+    lines = ["Parameters", *_table(head, [_parameter(estimate) for estimate in estimates], right=(1,))]
     if any(math.isfinite(estimate.std_err) for estimate in estimates):
         origin = _ERRORS_FROM_LIKELIHOOD if solution.dynamics == "estimated" else _ERRORS_FROM
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
@@ -171,9 +171,9 @@ def _weak(known: Sensitivities, notices: Sequence[str]) -> list[str]:
 def _fit(trajectories: Sequence[Trajectory]) -> list[str]:
     if not trajectories:
         return []
-    header = ("signal", "rms", "largest", "samples", f"worst of {len(trajectories)} recordings")
+    head = ("signal", "rms", "largest", "samples", f"worst of {len(trajectories)} recordings")
     rows = [_signal(trajectories, column) for column in range(len(trajectories[0].signals))]  # the same for all
-    return ["Fit: measured less estimated", *_table([header if len(trajectories) > 1 else (*header[:-1], ""), *rows])]
+    return ["Fit: measured less estimated", *(_table(head, rows) if rows else [])]
 
 
 def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
@@ -204,7 +204,7 @@ def _cost(solution: Solution) -> list[str]:
     if cost.prior:
         terms.append(("prior", cost.prior, "Σ|(θ − mean)/sigma|²"))
     rows = [(name, number(value), _share(value, cost), meaning) for name, value, meaning in terms]
-    return ["Cost", *_table([*rows, *_totals(solution)], right=(1, 2))]
+    return ["Cost", *_table((), [*rows, *_totals(solution)], right=(1, 2))]
 
 
 def _totals(solution: Solution) -> list[tuple[str, ...]]:
@@ -231,7 +231,7 @@ def _friction(solution: Solution) -> list[str]:
         return []
     rows = [(name, f"sticks for {100 * share:.0f} % of the time") for name, share in solution.sticking.items()]
     law = f"Largest distance from the exact law: {number(solution.complementarity_residual, 2)} N m s."
-    return ["Dry friction", *_table(rows), *_wrapped(law)]
+    return ["Dry friction", *_table((), rows), *_wrapped(law)]
 
 
 def _work(solution: Solution) -> list[str]:
@@ -277,37 +277,11 @@ def _notices(notices: Sequence[str]) -> list[str]:
     return ["Notices", *(line for notice in notices for line in _wrapped(notice, "  - "))] if notices else []
 
 
-# --- layout ---
-
-
 def _wrapped(text: str, label: str = "  ") -> list[str]:
-    """Text within the page, its first line after ``label``, the others indented as far; numbers keep their %."""
-    kept, indent = text.replace(" %", "\N{NO-BREAK SPACE}%"), " " * len(label)
-    lines = textwrap.wrap(kept, WIDTH, initial_indent=label, subsequent_indent=indent)
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [label.rstrip()]
+    return wrapped(text, WIDTH, label)
 
 
-def _table(rows: Sequence[tuple[str, ...]], right: Iterable[int] = ()) -> list[str]:
-    """Aligned columns, those in ``right`` to the right; columns empty throughout are left out."""
-    used = [i for i in range(len(rows[0])) if any(row[i] for row in rows)]
-    widths = {i: max(len(row[i]) for row in rows) for i in used}
-    lines = []
-    for row in rows:
-        lines += _row([row[i].rjust(widths[i]) if i in right else row[i].ljust(widths[i]) for i in used])
-    return lines
-
-
-def _row(cells: Sequence[str]) -> list[str]:
-    """One line, or more if the cells do not fit the page."""
-    lines, line = [], "  "
-    for cell in cells:
-        if len(line) + len(cell.rstrip()) > WIDTH:
-            lines.append(line.rstrip())
-            line = " " * 6
-        line += cell + "  "
-    return [piece for whole in (*lines, line.rstrip()) for piece in _clipped(whole)]
-
-
-def _clipped(line: str) -> list[str]:
-    """Pieces no wider than the page; only a name of a line's length needs more than one."""
-    return [line[i : i + WIDTH].rstrip() for i in range(0, len(line), WIDTH)]
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: Collection[int] = ()) -> list[str]:
+    """Lines of a table, columns not in ``right`` aligned to the left."""
+    left = {i for i in range(len(rows[0])) if i not in right}
+    return Table(head, rows, left).text(WIDTH, "  ").splitlines()

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
+import casadi as ca
+import msgspec
+import numpy as np
+
+import spookid
 from spookid.errors import ProblemError
+
+Path_: TypeAlias = str | os.PathLike[str]
+Tree: TypeAlias = dict[str, Any]
+Content: TypeAlias = str | Mapping[str, Any] | Callable[[Path], object]
+"""Of a file: text, a tree that becomes JSON with null for numbers that are not finite, or what writes to its path."""
+Files: TypeAlias = Mapping[str, Content]
+"""By name, the one that tells what the folder is first."""
+
+SCHEMA = 1
+"""Version of the layout of all folders."""
 
 MARKERS = ("solution.json", "simulation.json", "audit.json", "sweep.json", "profile.json", "crossvalidation.json")
 """Files that tell a folder of results."""
 
 
-def check_target(directory: str | os.PathLike[str], marker: str) -> Path:
+def check_target(directory: Path_, marker: str) -> Path:
     """The real path of ``directory``, if a folder may be put there.
 
     It may where there is nothing, an empty folder, or an earlier folder of the same kind.
@@ -42,7 +57,7 @@ def check_target(directory: str | os.PathLike[str], marker: str) -> Path:
     return target
 
 
-def check_continued(directory: str | os.PathLike[str], marker: str) -> Path:
+def check_continued(directory: Path_, marker: str) -> Path:
     """The real path of ``directory``, if work of a kind may begin or go on in it.
 
     It may where there is nothing, an empty folder, or an earlier folder of the same kind, whatever else is in it.
@@ -68,7 +83,7 @@ def check_continued(directory: str | os.PathLike[str], marker: str) -> Path:
     return target
 
 
-def _check_parent(target: Path, directory: str | os.PathLike[str]) -> None:
+def _check_parent(target: Path, directory: Path_) -> None:
     parent = next((folder for folder in target.parents if folder.exists()), target)
     if not parent.is_dir():
         raise ProblemError(f"{directory} cannot be made because {parent} is a file; choose another folder")
@@ -80,51 +95,103 @@ def _check_parent(target: Path, directory: str | os.PathLike[str]) -> None:
 
 def _is_ours(marker: Path) -> bool:
     try:
-        tree = json.loads(marker.read_text(encoding="utf-8"))
+        tree = msgspec.json.decode(marker.read_bytes())
     except (OSError, ValueError):
         return False
     return isinstance(tree, dict) and type(tree.get("schema")) is int and "problem" in tree
 
 
-@contextmanager
-def replacing(directory: str | os.PathLike[str], marker: str) -> Iterator[Path]:
-    """A fresh folder to write into, which becomes ``directory`` when the block ends well and vanishes when it does not.
+def save(directory: Path_, files: Files) -> None:
+    """Write a folder of files whole or not at all; the first file is its marker.
 
-    What was there before is moved aside first, removed after, and put back if the new folder cannot take its place.
-
-    Args:
-        directory, marker: as in `check_target`.
+    The folder is built beside ``directory`` and renamed. What was there before is moved aside first, removed after, and
+    put back if the new folder cannot take its place.
 
     Raises:
         ProblemError: as `check_target`, or if the disk refuses.
     """
+    marker = next(iter(files))
     target = check_target(directory, marker)
     part = _beside(target, "part")
     try:
         part.mkdir(parents=True)
-        yield part
+        for name, content in files.items():
+            _fill(part / name, content)
         check_target(target, marker)  # writing takes a while, and others write too
         _install(part, target)
     except OSError as error:
-        raise ProblemError(
-            f"{directory} cannot be written ({error.strerror or error}); choose another folder"
-        ) from error
+        raise unwritable(directory, error) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, content: Content) -> None:
     """Write a file whole or not at all, in the place of what was there.
 
     Raises:
-        OSError: if the disk refuses.
+        ProblemError: if the disk refuses.
     """
     part = _beside(path, "part")
     try:
-        part.write_text(text, encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _fill(part, content)
         part.replace(path)
+    except OSError as error:
+        raise unwritable(path, error) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def unwritable(path: Path_, error: OSError) -> ProblemError:
+    """What is said of a path that the disk refuses."""
+    return ProblemError(f"{path} cannot be written ({error.strerror or error}); choose another folder")
+
+
+def document(problem: str, **facts: Any) -> Tree:
+    """What the marker of every folder holds: its schema, the problem, its own facts, and versions."""
+    return {"schema": SCHEMA, "problem": problem, **facts, "versions": versions()}
+
+
+def versions() -> dict[str, str]:
+    """Of what numbers come from."""
+    return {"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__}
+
+
+def numbers(value: Any) -> Any:
+    """NumPy's numbers and arrays as Python's own; for ``msgspec``.
+
+    Raises:
+        NotImplementedError: for anything else.
+    """
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise NotImplementedError(f"a {type(value).__name__} in a document")
+
+
+def json(tree: Mapping[str, Any]) -> bytes:
+    """Indented, with null for numbers that are not finite."""
+    return msgspec.json.format(msgspec.json.encode(tree, enc_hook=numbers), indent=1) + b"\n"
+
+
+def with_nan(node: Any, but: Collection[str] = ()) -> Any:
+    """What JSON says with NaN in the place of null, but for what is no tree under the keys ``but``."""
+    if isinstance(node, Mapping):
+        return {
+            key: value if key in but and not isinstance(value, Mapping) else with_nan(value, but)
+            for key, value in node.items()
+        }
+    if isinstance(node, list):
+        return [with_nan(value, but) for value in node]
+    return math.nan if node is None else node
+
+
+def _fill(path: Path, content: Content) -> None:
+    if callable(content):
+        content(path)
+    elif isinstance(content, str):
+        path.write_text(content + "\n" if content[-1:] != "\n" else content, encoding="utf-8")
+    else:
+        path.write_bytes(json(content))
 
 
 def _beside(target: Path, kind: str) -> Path:
