@@ -45,6 +45,7 @@ Every point is kept in DIR/points once it is solved; the same command goes on
 where it was interrupted. A point is solved anew if the problem, the settings
 or the versions have changed. With a dict `problems`, each has its DIR/key.
 """
+_PAGE = "The page needs no other file. Of a folder with several results it has them all.\n"
 _FOLDERS = """With a dict `problems`, PROBLEM.py means all of them, each with its own folder
 DIR/key. A folder is written whole or not at all; an empty one or an earlier
 one of the same command is replaced, any other is refused.
@@ -89,13 +90,12 @@ class _Parser(argparse.ArgumentParser):
 class _Command:
     name: str
     purpose: str
-    more: str = ""
+    more: str
     """What its help says of folders and axes."""
     flags: tuple[str, ...] = ()
-    """Of `_FLAGS`, in the order of the help, beside those that all have."""
-    own: Mapping[str, Any] = field(default_factory=dict)
+    """Of `_FLAGS`, in the order of the help; those of `_SETTINGS` all have."""
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What differs for this command, by flag."""
-    step: str = "time step [s]"
 
 
 def _parser() -> _Parser:
@@ -127,14 +127,10 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> No
         parser.add_argument("directory", metavar="DIR", help="what `spookid solve` wrote")
         return
     parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
-    for flag in command.flags:
-        parser.add_argument(flag, **{**_FLAGS[flag], **command.own.get(flag, {})})
     settings = parser.add_argument_group("settings in the place of the problem's own")
-    settings.add_argument("--stepper", choices=STEPPERS, help="time stepping")
-    settings.add_argument("--friction", choices=FRICTIONS, help="how dry friction is represented")
-    settings.add_argument("--friction-width", type=float, metavar="W", help="width of smooth dry friction [rad/s]")
-    settings.add_argument("--step", type=float, metavar="H", help=command.step)
-    settings.add_argument("--cutoff", type=float, metavar="F", help="low-pass filter of the initial guess [Hz]")
+    for place, flags in ((parser, {flag: _FLAGS[flag] for flag in command.flags}), (settings, _SETTINGS)):
+        for flag, how in flags.items():
+            place.add_argument(flag, **{**how, **command.own.get(flag, {})})
 
 
 # --- types of arguments ---
@@ -178,114 +174,97 @@ def _jobs(text: str) -> int:
 # --- the commands and their flags ---
 
 
-_FLAGS: dict[str, dict[str, Any]] = {
-    "--backend": {"choices": BACKENDS, "default": "lm", "help": "solver (default: lm)"},
-    "--set": {
-        "nargs": "+",
-        "action": "extend",
-        "default": [],
-        "type": _pair,
-        "metavar": "NAME=VALUE",
-        "help": "initial guesses of parameters; with --fix the values held",
-    },
-    "--fix": {
-        "nargs": "+",
-        "action": "extend",
-        "default": [],
-        "metavar": "NAME",
-        "help": "parameters that keep their guess",
-    },
-    "--state-weight": {
-        "type": _weight,
-        "metavar": "K",
-        "help": "where the weight of the equations of motion comes from: auto (the default) estimates the sizes of "
-        "disturbances and sensor noise with the parameters, a number is the paper's κ, inf makes the dynamics hard "
-        "(stepper variational)",
-    },
-    "--max-iterations": {"type": _count, "metavar": "N", "help": "accepted steps of each fit at the most"},
-    "--threads": {"type": _jobs, "metavar": "N", "help": "threads that share out the recordings (default: 1)"},
-    "--from": {
-        "dest": "source",
-        "metavar": "DIR",
-        "help": "folder of results: its estimates, its step, and its first state of recordings of the same name "
-        "(with several problems DIR/key, if there is one)",
-    },
-    "--duration": {"type": float, "metavar": "S", "help": "seconds (default: as long as the recording)"},
-    "--parameter": {
-        "nargs": "+",
-        "action": "extend",
-        "required": True,
-        "metavar": "NAME",
-        "help": "parameter to hold, or several",
-    },
-    "--over": {"action": "append", "required": True, "metavar": "NAME=RANGE", "help": "axis of the grid"},
-    "--jobs": {"type": _jobs, "metavar": "N", "help": "worker processes (default: one for each processor)"},
-    "--scheduler": {"metavar": "ADDRESS", "help": "Dask scheduler whose workers do the work instead"},
-    "--out": {"metavar": "DIR", "required": True},
-    "--quiet": {"action": "store_true", "help": "no progress and no table"},
+def _flag(help: str, metavar: str | None = None, **how: Any) -> dict[str, Any]:
+    return {"help": help, **({"metavar": metavar} if metavar else {}), **how}
+
+
+_SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend"}
+_WEIGHT = (
+    "where the weight of the equations of motion comes from: auto (the default) estimates the sizes of disturbances "
+    "and sensor noise with the parameters, a number is the paper's κ, inf makes the dynamics hard (stepper variational)"
+)
+_SOURCE = (
+    "folder of results: its estimates, its step, and its first state of recordings of the same name (with several "
+    "problems DIR/key, if there is one)"
+)
+_GUESSES = "initial guesses of parameters; with --fix the values held"
+_FLAGS = {
+    "--backend": _flag("solver (default: lm)", choices=BACKENDS, default="lm"),
+    "--set": _flag(_GUESSES, "NAME=VALUE", type=_pair, default=[], **_SEVERAL),
+    "--fix": _flag("parameters that keep their guess", "NAME", default=[], **_SEVERAL),
+    "--state-weight": _flag(_WEIGHT, "K", type=_weight),
+    "--max-iterations": _flag("accepted steps of each fit at the most", "N", type=_count),
+    "--threads": _flag("threads that share out the recordings (default: 1)", "N", type=_jobs),
+    "--from": _flag(_SOURCE, "DIR", dest="source"),
+    "--duration": _flag("seconds (default: as long as the recording)", "S", type=float),
+    "--parameter": _flag("parameter to hold, or several", "NAME", required=True, **_SEVERAL),
+    "--over": _flag("axis of the grid", "NAME=RANGE", required=True, action="append"),
+    "--jobs": _flag("worker processes (default: one for each processor)", "N", type=_jobs),
+    "--scheduler": _flag("Dask scheduler whose workers do the work instead", "ADDRESS"),
+    "--out": _flag("folder of results", "DIR", required=True),
+    "--quiet": _flag("no progress, no summary and no table", action="store_true"),
 }
-_FIT = ("--backend", "--set", "--fix", "--state-weight", "--max-iterations")
-_END = ("--out", "--quiet")
+_SETTINGS = {
+    "--stepper": _flag("time stepping", choices=STEPPERS),
+    "--friction": _flag("how dry friction is represented", choices=FRICTIONS),
+    "--friction-width": _flag("width of smooth dry friction [rad/s]", "W", type=float),
+    "--step": _flag("time step [s]", "H", type=float),
+    "--cutoff": _flag("low-pass filter of the initial guess [Hz]", "F", type=float),
+}
+_GUESSED = ("--set", "--fix", "--state-weight")
+_FIT = ("--backend", *_GUESSED, "--max-iterations", "--out", "--quiet")
+
+
+def _out(help: str, required: bool = True) -> dict[str, Any]:
+    return {"--out": {"help": help, "required": required}}
+
+
 _COMMANDS = (
-    _Command(
-        "check",
-        "show what a problem is made of, its sizes and sparsity; solves nothing",
-        flags=("--set", "--fix", "--state-weight"),
-    ),
+    _Command("check", "show what a problem is made of, its sizes and sparsity; solves nothing", "", _GUESSED),
     _Command(
         "solve",
         "estimate states and parameters, and write a folder of results",
         _FOLDERS,
-        (*_FIT, "--threads", *_END),
-        {
-            "--max-iterations": {"help": "accepted steps at the most"},
-            "--out": {"required": False, "help": "folder of results (default: results/<name of the problem>)"},
-            "--quiet": {"help": "no progress and no summary"},
-        },
+        (*_FIT, "--threads"),
+        _out("folder of results (default: results/<name of the problem>)", required=False),
     ),
     _Command(
         "simulate",
         "step a mechanism forward, and compare with its recordings if it has any",
         _FOLDERS,
-        ("--from", "--set", "--duration", *_END),
-        {
-            "--set": {"help": "values"},
-            "--out": {"help": "folder of the simulation"},
-            "--quiet": {"help": "no progress and no summary"},
-        },
+        ("--from", "--set", "--duration", "--out", "--quiet"),
+        {"--set": {"help": "values"}, **_out("folder of the simulation")},
     ),
     _Command(
         "audit",
         "fit with the time steps h, h/2 and h/4, and say which estimates move",
         _FOLDERS,
-        (*_FIT, *_END),
-        {"--out": {"required": False, "help": "folder of the audit (default: none is written)"}},
-        step="largest time step h [s]",
+        _FIT,
+        {
+            "--step": {"help": "largest time step h [s]"},
+            **_out("folder of the audit (default: none is written)", False),
+        },
     ),
     _Command(
         "profile",
         "refit along a parameter: how far the data let it go, without linearization",
         _FOLDERS,
-        ("--parameter", *_FIT, *_END),
-        {"--out": {"help": "folder of the profiles"}},
+        ("--parameter", *_FIT),
+        _out("folder of the profiles"),
     ),
     _Command(
         "crossvalidate",
         "fit models to each recording, judge them on the others, and order them",
         _VALIDATION,
-        (*_FIT, *_END),
-        {"--out": {"help": "folder of the cross-validation"}},
+        _FIT,
+        _out("folder of the cross-validation"),
     ),
     _Command(
         "sweep",
         "fit over a grid of settings or parameters, in parallel",
         _GRID,
-        ("--over", *_FIT, "--jobs", "--scheduler", *_END),
-        {"--backend": {"default": None}, "--out": {"help": "folder of the sweep"}},
+        ("--over", *_FIT, "--jobs", "--scheduler"),
+        {"--backend": {"default": None}, **_out("folder of the sweep")},
     ),
-    _Command(
-        "report",
-        "write DIR/report.html, one page about the results in DIR",
-        "The page needs no other file. Of a folder with several results it has them all.\n",
-    ),
+    _Command("report", "write DIR/report.html, one page about the results in DIR", _PAGE),
 )

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import spookid
 from spookid.errors import ProblemError
-from spookid.report import export, report_sections
+from spookid.report import export, report_sections, summary
 from spookid.results import folders
 from spookid.results.solution import Solution
 from spookid.results.tables import Table
@@ -92,18 +92,8 @@ def _result(key: str, place: int, solution: Solution, date: str) -> dict[str, An
         "message": solution.message,
         "notices": solution.notices,
         "parameters": [report_sections.parameter(estimate) for estimate in solution.parameters.values()],
-        "mechanism": report_sections.mechanism(solution),
-        "data": report_sections.data(solution),
+        **{section.__name__: section(solution) for section in report_sections.SECTIONS},
         **report_sections.fits(solution),
-        "residuals": report_sections.residuals(solution),
-        "residual_picture": report_sections.residual_picture(solution),
-        "residual_structure": report_sections.residual_structure(solution),
-        "noise": report_sections.noise(solution),
-        "impulses": report_sections.impulses(solution),
-        "cost": report_sections.cost(solution),
-        "correlations": report_sections.correlations(solution),
-        "directions": report_sections.directions(solution),
-        "weak": report_sections.weak(solution),
-        "convergence": report_sections.convergence(solution),
+        "cost": summary.cost(solution),
         "provenance": report_sections.provenance(solution, key, date),
     }

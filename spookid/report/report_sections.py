@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from spookid.report import report_plot, residual_plot
+from spookid.report import report_plot, residual_plot, summary
 from spookid.report.summary import misfit, rms, weak_words
 from spookid.results.sketch import Quantity, SensorOutline
 from spookid.results.solution import Estimate, Solution
@@ -21,10 +21,8 @@ from spookid.results.wording import (
     number,
     quantity,
     remark,
-    seconds,
     superscripts,
     uncertain,
-    weight_words,
 )
 from spookid.statistics.covariance import WEAK
 
@@ -241,20 +239,6 @@ def impulses(solution: Solution) -> str:
     )
 
 
-def cost(solution: Solution) -> Table:
-    """What the total is made of."""
-    c, first = solution.cost, solution.history[0].cost if solution.history else solution.cost
-    parts = [("state", c.state, first.state), ("observation", c.observation, first.observation)]
-    if c.prior or first.prior:
-        parts.append(("prior", c.prior, first.prior))
-    rows = [(name, number(end), number(begin)) for name, end, begin in (*parts, ("total", c.total, first.total))]
-    if solution.dynamics == "estimated":  # over sizes of noise that have changed since
-        rows = [(name, end, "") for name, end, _ in rows]
-    if math.isfinite(solution.log_likelihood):
-        rows.append(("log-likelihood of the data, states integrated out", f"{solution.log_likelihood:.1f}", ""))
-    return Table(("part", "at the solution", "at the initial guess"), rows)
-
-
 # --- what the data know ---
 
 
@@ -319,27 +303,28 @@ def convergence(solution: Solution) -> str:
 
 
 def provenance(solution: Solution, key: str, date: str) -> list[tuple[str, str]]:
-    """Settings, sizes, times and versions."""
-    size, times = solution.size, solution.times
+    """Where it comes from; sizes, times, settings and versions."""
     facts = [
         ("Folder", f"{key}, written {date}"),
         ("Solver", f"{solution.backend}, {solution.iterations} accepted steps; {solution.detail}"),
-        ("Time stepping", f"{solution.stepper}, step h = {number(solution.step, 6)} s"),
-        ("Friction", solution.friction),
-        ("Dynamics", weight_words(solution.dynamics, solution.state_weight)),
-        (
-            "Size",
-            f"recordings {size.recordings:,}; steps {size.steps:,}; unknowns of states {size.states:,}; "
-            f"parameters {size.parameters:,}; residuals {size.residuals:,}; "
-            f"Jacobian nonzeros {size.jacobian_nonzeros:,}",
-        ),
-        (
-            "Time",
-            f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} (evaluate "
-            f"{seconds(times.evaluate)}, factorize {seconds(times.factorize)})",
-        ),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in solution.versions.items())),
+        *summary.work(solution),
     ]
     if math.isfinite(solution.complementarity_residual):
         facts.append(("Complementarity", f"largest residual {number(solution.complementarity_residual, 2)}"))
     return facts
+
+
+SECTIONS: tuple[Callable[[Solution], Any], ...] = (
+    mechanism,
+    data,
+    residuals,
+    residual_picture,
+    residual_structure,
+    noise,
+    impulses,
+    correlations,
+    directions,
+    weak,
+    convergence,
+)
+"""Those that need nothing but a Solution; the page knows them by these names."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.results.solution import Cost, Estimate, Solution, Trajectory
-from spookid.results.tables import Table, wrapped
+from spookid.results.tables import Row, Table, wrapped
 from spookid.results.wording import (
     bounds,
     counted,
@@ -60,9 +60,9 @@ def summarize(solution: Solution) -> str:
         _parameters(solution),
         _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
-        _cost(solution),
+        ["Cost", *_table((), cost(solution).rows, right=(1, 2))],
         _friction(solution),
-        _work(solution),
+        [line for label, text in work(solution) for line in _wrapped(text, f"{label:<10}")],
         _notices([notice for notice in solution.notices if not notice.startswith(MISFIT)]),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
@@ -197,28 +197,20 @@ def _worst(trajectories: Sequence[Trajectory], column: int) -> str:
     return f"{name}: {quantity(size, trajectories[0].units[column])}" if len(known) > 1 else ""
 
 
-def _cost(solution: Solution) -> list[str]:
-    cost = solution.cost
-    terms = [("state", cost.state, _STATE_COST[solution.dynamics])]
-    terms.append(("observation", cost.observation, "Σ|Δy/σ|²"))
-    if cost.prior:
-        terms.append(("prior", cost.prior, "Σ|(θ − mean)/sigma|²"))
-    rows = [(name, number(value), _share(value, cost), meaning) for name, value, meaning in terms]
-    return ["Cost", *_table((), [*rows, *_totals(solution)], right=(1, 2))]
-
-
-def _totals(solution: Solution) -> list[tuple[str, ...]]:
-    """The total, and the likelihood where there is one; costs over other sizes of noise are no measure."""
-    total = number(solution.cost.total)
-    if solution.dynamics != "estimated":
-        first = solution.history[0].cost if solution.history else solution.cost
-        return [("total", total, "", f"{number(first.total)} at the initial guess")]
-    rows: list[tuple[str, ...]] = [("total", total, "", "")]
-    if math.isfinite(solution.log_likelihood):
+def cost(solution: Solution) -> Table:
+    """What the total is made of; costs over other sizes of noise than those found last are no measure."""
+    c, first = solution.cost, solution.history[0].cost if solution.history else solution.cost
+    terms = [("state", c.state, _STATE_COST[solution.dynamics]), ("observation", c.observation, "Σ|Δy/σ|²")]
+    if c.prior:
+        terms.append(("prior", c.prior, "Σ|(θ − mean)/sigma|²"))
+    rows = [(name, number(value), _share(value, c), meaning) for name, value, meaning in terms]
+    estimated = solution.dynamics == "estimated"
+    rows.append(("total", number(c.total), "", "" if estimated else f"{number(first.total)} at the initial guess"))
+    if estimated and math.isfinite(solution.log_likelihood):
         whose = ", noise estimated" if solution.choice and solution.choice.estimator == "hard" else ""
         words = f"of the data, states integrated out{whose}"
         rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", words))
-    return rows
+    return Table(("part", "at the solution", "share", ""), rows)
 
 
 def _share(value: float, cost: Cost) -> str:
@@ -234,7 +226,8 @@ def _friction(solution: Solution) -> list[str]:
     return ["Dry friction", *_table((), rows), *_wrapped(law)]
 
 
-def _work(solution: Solution) -> list[str]:
+def work(solution: Solution) -> list[tuple[str, str]]:
+    """Sizes, times, settings and versions, each with a label."""
     size, times = solution.size, solution.times
     rest = max(times.solve - times.evaluate - times.factorize, 0.0)
     sizes = (
@@ -251,17 +244,11 @@ def _work(solution: Solution) -> list[str]:
         f"step h = {number(solution.step, 6)} s, {weight_words(solution.dynamics, solution.state_weight)}"
     )
     versions = ", ".join(f"{name} {version}" for name, version in solution.versions.items())
-    labelled = (
-        ("Size", sizes),
-        ("Time", where),
-        ("Settings", settings),
-        ("Dynamics", dynamics_words(solution)),
-        ("Versions", versions),
-    )
-    return [line for label, text in labelled for line in _wrapped(text, f"{label:<10}")]
+    texts = (sizes, where, settings, _dynamics(solution), versions)
+    return list(zip(("Size", "Time", "Settings", "Dynamics", "Versions"), texts, strict=True))
 
 
-def dynamics_words(solution: Solution) -> str:
+def _dynamics(solution: Solution) -> str:
     """Which estimator it is, and why."""
     choice = solution.choice
     kind = _HARD if choice and choice.estimator == "hard" else _DYNAMICS[solution.dynamics]
@@ -281,7 +268,7 @@ def _wrapped(text: str, label: str = "  ") -> list[str]:
     return wrapped(text, WIDTH, label)
 
 
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: Collection[int] = ()) -> list[str]:
+def _table(head: tuple[str, ...], rows: Sequence[Row], right: Collection[int] = ()) -> list[str]:
     """Lines of a table, columns not in ``right`` aligned to the left."""
     left = {i for i in range(len(rows[0])) if i not in right}
     return Table(head, rows, left).text(WIDTH, "  ").splitlines()

@@ -24,20 +24,29 @@ from spookid.statistics.covariance import Sensitivities, WeakDirection
 from spookid.statistics.influence import Influence
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
-Shape: TypeAlias = tuple[int | None, ...]
 
-_ALONG: dict[str, Shape] = {
-    "t": (),
-    "q": (None, 7),
-    "v": (None, 6),
-    "observed": (-1,),
-    "predicted": (-1,),
-    "impulse_residual": (None,),
-    "multipliers": (None,),
-    "friction": (None,),
-    "sticks": (None,),
+# Shapes by letters: N steps, o signals, n free parameters, f fixed ones, digits as they are, any length under "*".
+_ALONG = {"t": "N", "q": "N*7", "v": "N*6", "observed": "No", "predicted": "No"} | dict.fromkeys(
+    ("impulse_residual", "multipliers", "friction", "sticks"), "N*"
+)
+"""Arrays of a Trajectory; the file has ``t_0`` for the first."""
+_KNOWLEDGE = {
+    "covariance": ("covariance", "nn"),
+    "covariance_sandwich": ("covariance_sandwich", "nn"),
+    "factor": ("T", "nn"),
+    "dispersion": ("dispersion", "n"),
+    "inflation": ("inflation", "*"),
 }
-"""Arrays of a Trajectory and their shapes after the steps, -1 for the signals; the file has ``t_0`` for the first."""
+"""Arrays of Sensitivities, and their names in the file."""
+_INFLUENCE = {
+    "state_weight": ("d_state_weight", "n"),
+    "step": ("d_step", "n"),
+    "step_error": ("step_error", "n"),
+    "fixed": ("d_fixed", "fn"),
+}
+"""Arrays of an Influence."""
+_STRETCHES = {"observations": ("d_observed", "*on"), "edges": ("stretch_edges", "*"), "stretches": ("d_stretch", "*n")}
+"""Those of each recording."""
 _OPTIONAL = ("choice", "mechanism", "periods")
 """Keys whose null is no number that is not known."""
 
@@ -111,21 +120,14 @@ def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
     Names that begin with d are derivatives of the estimates, their last axis that of ``names``; see `Influence`.
     """
     knowledge, influence = solution.sensitivities, solution.influence
-    along = {"d_observed": influence.observations, "stretch_edges": influence.edges, "d_stretch": influence.stretches}
+    along = {key: getattr(influence, name) for name, (key, _) in _STRETCHES.items()}
     return {
         "names": np.array(knowledge.names, dtype=np.str_),
-        "covariance": knowledge.covariance,
-        "covariance_sandwich": knowledge.covariance_sandwich,
         "correlation": knowledge.correlation,
-        "T": knowledge.factor,
-        "dispersion": knowledge.dispersion,
-        "inflation": knowledge.inflation,
-        "d_state_weight": influence.state_weight,
-        "d_step": influence.step,
-        "step_error": influence.step_error,
+        **{key: getattr(knowledge, name) for name, (key, _) in _KNOWLEDGE.items()},
         "fixed_names": np.array(influence.fixed_names, dtype=np.str_),
-        "d_fixed": influence.fixed,
-        **{f"{name}_{i}": array for name, arrays in along.items() for i, array in enumerate(arrays)},
+        **{key: getattr(influence, name) for name, (key, _) in _INFLUENCE.items()},
+        **{f"{key}_{i}": array for key, arrays in along.items() for i, array in enumerate(arrays)},
         **({} if solution.normaliser is None else {"normaliser": solution.normaliser}),
     }
 
@@ -205,7 +207,7 @@ def solution_of(head: Head, trajectories: tuple[Trajectory, ...], arrays: Arrays
         trajectories=trajectories,
         sensitivities=_sensitivities(head.known, arrays),
         influence=_influence([len(heading.signals) for heading in head.recordings], arrays),
-        normaliser=_shaped(arrays, "normaliser", (None,)) if "normaliser" in arrays else None,
+        normaliser=_shaped(arrays, "normaliser", "*", {}) if "normaliser" in arrays else None,
     )
 
 
@@ -225,50 +227,42 @@ def _regrouped(tree: Tree) -> Tree:
 
 
 def _trajectory(heading: Any, place: int, arrays: Arrays) -> Trajectory:
-    sizes = {-1: len(heading.signals)}
-    n = len(arrays[f"t_{place}"])
-    shapes = {name: (n, *(sizes.get(size, size) if size else None for size in shape)) for name, shape in _ALONG.items()}
-    parts: dict[str, Any] = {name: _shaped(arrays, f"{name}_{place}", shape) for name, shape in shapes.items()}
+    sizes = {"N": len(arrays[f"t_{place}"]), "o": len(heading.signals)}
+    parts: dict[str, Any] = {name: _shaped(arrays, f"{name}_{place}", shape, sizes) for name, shape in _ALONG.items()}
     return Trajectory(**msgspec.structs.asdict(heading), **parts)
 
 
 def _sensitivities(known: _Known, arrays: Arrays) -> Sensitivities:
     names = _names(arrays, "names")
-    n = len(names)
-    return Sensitivities(
-        names=names,
-        covariance=_shaped(arrays, "covariance", (n, n)),
-        covariance_sandwich=_shaped(arrays, "covariance_sandwich", (n, n)),
-        factor=_shaped(arrays, "T", (n, n)),
-        dispersion=_shaped(arrays, "dispersion", (n,)),
-        inflation=_shaped(arrays, "inflation", (None,)),
-        **{**msgspec.structs.asdict(known), "singular_values": np.array(known.singular_values, dtype=np.float64)},
-    )
+    values = np.array(known.singular_values, dtype=np.float64)
+    facts = {**msgspec.structs.asdict(known), **_parts(_KNOWLEDGE, arrays, {"n": len(names)})}
+    return Sensitivities(**{**facts, "names": names, "singular_values": values})
 
 
 def _influence(signals: list[int], arrays: Arrays) -> Influence:
-    n, fixed = len(arrays["names"]), _names(arrays, "fixed_names")
-    return Influence(
-        tuple(_shaped(arrays, f"d_observed_{i}", (None, count, n)) for i, count in enumerate(signals)),
-        _shaped(arrays, "d_state_weight", (n,)),
-        _shaped(arrays, "d_step", (n,)),
-        _shaped(arrays, "step_error", (n,)),
-        fixed,
-        _shaped(arrays, "d_fixed", (len(fixed), n)),
-        tuple(_shaped(arrays, f"stretch_edges_{i}", (None,)) for i in range(len(signals))),
-        tuple(_shaped(arrays, f"d_stretch_{i}", (None, n)) for i in range(len(signals))),
-    )
+    fixed = _names(arrays, "fixed_names")
+    sizes = {"n": len(arrays["names"]), "f": len(fixed)}
+    along: dict[str, Any] = {
+        name: tuple(_shaped(arrays, f"{key}_{i}", shape, {**sizes, "o": o}) for i, o in enumerate(signals))
+        for name, (key, shape) in _STRETCHES.items()
+    }
+    return Influence(fixed_names=fixed, **along, **_parts(_INFLUENCE, arrays, sizes))
+
+
+def _parts(names: Mapping[str, tuple[str, str]], arrays: Arrays, sizes: Mapping[str, int]) -> dict[str, Any]:
+    return {name: _shaped(arrays, key, shape, sizes) for name, (key, shape) in names.items()}
 
 
 def _names(arrays: Arrays, name: str) -> tuple[str, ...]:
     return msgspec.convert(arrays[name].tolist(), tuple[str, ...])
 
 
-def _shaped(arrays: Arrays, name: str, shape: Shape) -> Array:
-    """An array of numbers of the given shape, None where any length will do."""
+def _shaped(arrays: Arrays, name: str, shape: str, sizes: Mapping[str, int]) -> Array:
+    """An array of numbers of that shape."""
     array = arrays[name]
     if array.dtype.kind != "f" or array.ndim != len(shape):
         raise ValueError(f"{name!r} is an array of {array.dtype} of shape {array.shape}")
-    if any(wanted not in (None, length) for wanted, length in zip(shape, array.shape, strict=True)):
+    wanted = [int(letter) if letter.isdigit() else sizes.get(letter) for letter in shape]
+    if any(size not in (None, length) for size, length in zip(wanted, array.shape, strict=True)):
         raise ValueError(f"{name!r} has shape {array.shape}")
     return array.astype(np.float64, copy=False)
