@@ -52,8 +52,11 @@ def _itself(job: Job) -> Job:
     return job
 
 
-def _ended(well: bool) -> Exit:
-    return Exit.DONE if well else Exit.NOT_CONVERGED
+def _ended(*complaints: str) -> Exit:
+    """How a problem ended that has these, if any is not empty, to complain about."""
+    for complaint in filter(None, complaints):
+        terminal.complain(complaint)
+    return Exit.NOT_CONVERGED if any(complaints) else Exit.DONE
 
 
 def check(arguments: Namespace, interruption: Interruption) -> Exit:
@@ -98,9 +101,9 @@ def _solve(run: Run, job: Job) -> Exit:
     if run.interruption.asked:
         terminal.complain(f"interrupted; {job.label} had ended and is in {job.out}")
         return Exit.INTERRUPTED
-    if solution.status is not Status.CONVERGED:
-        terminal.complain(f"{job.label} is not converged ({solution.status.value}); its results are in {job.out}")
-    return _ended(solution.status is Status.CONVERGED)
+    if solution.status is Status.CONVERGED:
+        return Exit.DONE
+    return _ended(f"{job.label} is not converged ({solution.status.value}); its results are in {job.out}")
 
 
 # --- simulate ---
@@ -165,10 +168,8 @@ def _simulate(run: Run, simulation: _Simulation) -> Exit:
     simulations.save(job.folder, problem, simulation.values, source, comparisons)
     run.say(f"Written to {job.out}")
     failed = [comparison for comparison in comparisons if comparison.failure]
-    for c in failed:
-        before = f"the {number(c.duration)} s before it are in {job.out}"
-        terminal.complain(f"{job.label}, {c.name}: {c.failure}; {before}")
-    return _ended(not failed)
+    before = f"s before it are in {job.out}"
+    return _ended(*(f"{job.label}, {c.name}: {c.failure}; the {number(c.duration)} {before}" for c in failed))
 
 
 def _initial(simulation: _Simulation, index: int) -> Initial:
@@ -209,14 +210,9 @@ def audit(arguments: Namespace, interruption: Interruption) -> Exit:
         if job.out is not None:
             audits.save(job.out, result)
         run.show(result.table(), job.out)
-        failed = [
-            f"{number(step, 6)} s ({status.value})"
-            for step, status in zip(result.steps, result.statuses, strict=True)
-            if status is not Status.CONVERGED
-        ]
-        if failed:
-            terminal.complain(f"{job.label} is not converged with the step {', '.join(failed)}")
-        return _ended(not failed)
+        ends = zip(result.steps, result.statuses, strict=True)
+        failed = [f"{number(step, 6)} s ({end.value})" for step, end in ends if end is not Status.CONVERGED]
+        return _ended(f"{job.label} is not converged with the step {', '.join(failed)}" if failed else "")
 
     return each(run, _itself, work, marker=audits.MARKER)
 
@@ -243,10 +239,8 @@ def profile(arguments: Namespace, interruption: Interruption) -> Exit:
         found = [walk(job.problem, name, solution, fit) for name in names]
         profiles.save(job.folder, found)
         run.show(profiles.table(found), job.out)
-        failed = [p.name for p in found if not p.converged]
-        if failed:
-            terminal.complain(f"{job.label}: not every fit of the profile of {', '.join(failed)} converged")
-        return _ended(not failed)
+        failed = ", ".join(p.name for p in found if not p.converged)
+        return _ended(f"{job.label}: not every fit of the profile of {failed} converged" if failed else "")
 
     return each(run, prepare, work, marker=profiles.MARKER)
 
@@ -267,10 +261,8 @@ def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
         results = [[judged(case) for case in models] for models in sets]
         crossvalidations.save(arguments.out, str(arguments.problem), results)
         run.say("\n\n\n".join(map(table, results)) + f"\n\nWritten to {Path(arguments.out)}")
-        failed = [model.name for models in results for model in models if not model.converged]
-        if failed:
-            terminal.complain(f"not every fit of {', '.join(failed)} converged")
-        return _ended(not failed)
+        failed = ", ".join(model.name for models in results for model in models if not model.converged)
+        return _ended(f"not every fit of {failed} converged" if failed else "")
 
     return in_turn([str(run.file.path)], False, prepare, work)
 
@@ -346,14 +338,14 @@ def _sweep(run: Run, swept: _Sweep, executor: Any) -> Exit:
         terminal.complain(f"interrupted; {kept}; the same command does the rest")
         return Exit.INTERRUPTED
     run.say(f"{sweep_table(result, terminal.columns())}\n\nWritten to {job.out}")
-    if result.unsettled:
-        first = result.unsettled[0]
-        reason = f": {first.message}" if first.status is None else ""
-        terminal.complain(
-            f"{len(result.unsettled)} of {total} points of {job.label} are not converged, the first at "
-            f"{place(first)} ({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
-        )
-    return _ended(not result.unsettled)
+    if not result.unsettled:
+        return Exit.DONE
+    first = result.unsettled[0]
+    reason = f": {first.message}" if first.status is None else ""
+    return _ended(
+        f"{len(result.unsettled)} of {total} points of {job.label} are not converged, the first at {place(first)} "
+        f"({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
+    )
 
 
 # --- report ---

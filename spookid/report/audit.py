@@ -10,6 +10,7 @@ import numpy as np
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.results import folders
+from spookid.results.documents import document
 from spookid.results.wording import labelled, number
 from spookid.studies.audit import Audit, Drift
 
@@ -30,7 +31,7 @@ def save(directory: folders.Path_, audit: Audit) -> None:
     Raises:
         ProblemError: if ``directory`` is neither missing, empty, nor an earlier audit, or cannot be written.
     """
-    tree = folders.document(
+    tree = document(
         audit.problem,
         steps=audit.steps,
         statuses=audit.statuses,

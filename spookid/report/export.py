@@ -18,6 +18,7 @@ from spookid.errors import ProblemError
 from spookid.report import pictures
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
+from spookid.results.documents import SCHEMA
 from spookid.results.solution import Solution
 
 MARKER = "solution.json"
@@ -65,10 +66,9 @@ def load(directory: folders.Path_) -> Solution:
     with _reading(folder / MARKER) as path:
         tree = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         number = tree["schema"]
-        if number != folders.SCHEMA:
+        if number != SCHEMA:
             raise ProblemError(
-                f"{path} has schema {number!r} and this version of spookid reads {folders.SCHEMA}; solve the problem "
-                "again"
+                f"{path} has schema {number!r} and this version of spookid reads {SCHEMA}; solve the problem again"
             )
         head = schema.head_of(tree)
     with _reading(folder / _TRAJECTORY) as path:

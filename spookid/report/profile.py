@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.results import folders
+from spookid.results.documents import document
 from spookid.results.tables import Table
 from spookid.results.wording import HALF_WIDTH, labelled, number
 from spookid.studies.profile import Profile
@@ -29,7 +30,7 @@ def save(directory: folders.Path_, profiles: Sequence[Profile]) -> None:
         ProblemError: if ``directory`` is neither missing, empty, nor an earlier folder of profiles, or cannot be
             written.
     """
-    tree = folders.document(profiles[0].problem, parameters={profile.name: _entry(profile) for profile in profiles})
+    tree = document(profiles[0].problem, parameters={profile.name: _entry(profile) for profile in profiles})
     picture = pictures.drawn(figure, profiles)
     folders.save(directory, {MARKER: tree, "profile.txt": table(profiles), "profile.png": picture})
 

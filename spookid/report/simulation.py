@@ -15,6 +15,7 @@ from spookid.problem import Problem
 from spookid.report import pictures
 from spookid.report.pictures import GREY, RED, SKY
 from spookid.results import folders
+from spookid.results.documents import document
 from spookid.results.wording import labelled, quantity, superscripts
 from spookid.studies.comparison import Comparison
 
@@ -50,7 +51,7 @@ def save(
     """
     names, status = _file_names(comparisons), _status(comparisons)
     files = {name: c for name, c in zip(names, comparisons, strict=True) if c.recording() is not None}
-    tree = folders.document(
+    tree = document(
         problem.name,
         status=status,
         **{"from": source},

@@ -17,6 +17,7 @@ from spookid.assembly.loading import load_problem
 from spookid.problem import Problem
 from spookid.report import pictures
 from spookid.results import folders
+from spookid.results.documents import document
 from spookid.studies import sweeping
 from spookid.studies.axes import Axis, Choice, axes_of
 from spookid.studies.settings import Variant
@@ -103,7 +104,7 @@ def save(place: Path, sweep: Sweep) -> None:
 
 
 def _document(sweep: Sweep, complete: bool) -> dict[str, Any]:
-    return folders.document(
+    return document(
         sweep.problem,
         complete=complete,
         axes=sweep.axes,

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import casadi as ca
 import msgspec
-import numpy as np
 
-import spookid
 from spookid.errors import ProblemError
+from spookid.results.documents import json
 
 Path_: TypeAlias = str | os.PathLike[str]
-Tree: TypeAlias = dict[str, Any]
 Content: TypeAlias = str | Mapping[str, Any] | Callable[[Path], object]
 """Of a file: text, a tree that becomes JSON with null for numbers that are not finite, or what writes to its path."""
 Files: TypeAlias = Mapping[str, Content]
 """By name, the one that tells what the folder is first."""
-
-SCHEMA = 1
-"""Version of the layout of all folders."""
 
 MARKERS = ("solution.json", "simulation.json", "audit.json", "sweep.json", "profile.json", "crossvalidation.json")
 """Files that tell a folder of results."""
@@ -120,7 +113,7 @@ def save(directory: Path_, files: Files) -> None:
         check_target(target, marker)  # writing takes a while, and others write too
         _install(part, target)
     except OSError as error:
-        raise unwritable(directory, error) from error
+        raise _unwritable(directory, error) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
@@ -137,52 +130,14 @@ def write(path: Path, content: Content) -> None:
         _fill(part, content)
         part.replace(path)
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise _unwritable(path, error) from error
     finally:
         part.unlink(missing_ok=True)
 
 
-def unwritable(path: Path_, error: OSError) -> ProblemError:
+def _unwritable(path: Path_, error: OSError) -> ProblemError:
     """What is said of a path that the disk refuses."""
     return ProblemError(f"{path} cannot be written ({error.strerror or error}); choose another folder")
-
-
-def document(problem: str, **facts: Any) -> Tree:
-    """What the marker of every folder holds: its schema, the problem, its own facts, and versions."""
-    return {"schema": SCHEMA, "problem": problem, **facts, "versions": versions()}
-
-
-def versions() -> dict[str, str]:
-    """Of what numbers come from."""
-    return {"spookid": spookid.__version__, "casadi": ca.__version__, "numpy": np.__version__}
-
-
-def numbers(value: Any) -> Any:
-    """NumPy's numbers and arrays as Python's own; for ``msgspec``.
-
-    Raises:
-        NotImplementedError: for anything else.
-    """
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    raise NotImplementedError(f"a {type(value).__name__} in a document")
-
-
-def json(tree: Mapping[str, Any]) -> bytes:
-    """Indented, with null for numbers that are not finite."""
-    return msgspec.json.format(msgspec.json.encode(tree, enc_hook=numbers), indent=1) + b"\n"
-
-
-def with_nan(node: Any, but: Collection[str] = ()) -> Any:
-    """What JSON says with NaN in the place of null, but for what is no tree under the keys ``but``."""
-    if isinstance(node, Mapping):
-        return {
-            key: value if key in but and not isinstance(value, Mapping) else with_nan(value, but)
-            for key, value in node.items()
-        }
-    if isinstance(node, list):
-        return [with_nan(value, but) for value in node]
-    return math.nan if node is None else node
 
 
 def _fill(path: Path, content: Content) -> None:

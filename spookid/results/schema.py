@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
-from spookid.results.folders import SCHEMA, Tree, numbers, with_nan
+from spookid.results.documents import SCHEMA, Tree, plain, with_nan
 from spookid.results.solution import Estimate, Noise, Solution, Step, Trajectory
 from spookid.statistics.covariance import Sensitivities, WeakDirection
 from spookid.statistics.influence import Influence
@@ -104,9 +104,9 @@ def document(solution: Solution) -> Tree:
         "notices": s.notices,
         "mechanism": s.mechanism,
     }
-    plain = msgspec.to_builtins(tree, enc_hook=numbers)
-    infinities = {path: 1 if x > 0 else -1 for path, x in _leaves(plain) if isinstance(x, float) and math.isinf(x)}
-    return {**plain, "infinities": infinities}
+    bare = plain(tree)
+    infinities = {path: 1 if x > 0 else -1 for path, x in _leaves(bare) if isinstance(x, float) and math.isinf(x)}
+    return {**bare, "infinities": infinities}
 
 
 def trajectory_arrays(solution: Solution) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.threads import processors
 from spookid.problem import Problem
 from spookid.results import folders
+from spookid.results.documents import SCHEMA, versions, with_nan
 from spookid.studies.axes import Axis, Choice, grid
 from spookid.studies.settings import Variant, digest
 from spookid.studies.sweep_points import Point, Sweep, failed, solve_point, word
@@ -49,7 +50,7 @@ class Plan:
 
     def sweep(self, points: tuple[Point, ...]) -> Sweep:
         """What was planned, with the points that are known."""
-        return Sweep(self.problem.name, self.axes, points, self.variant, folders.versions())
+        return Sweep(self.problem.name, self.axes, points, self.variant, versions())
 
 
 def plan(problem: Problem, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:
@@ -164,7 +165,7 @@ class Store:
     @classmethod
     def of(cls, folder: Path, plan: Plan) -> Store:
         """For the points of a plan."""
-        everything = [plan.digest, repr(plan.variant), sorted(folders.versions().items())]
+        everything = [plan.digest, repr(plan.variant), sorted(versions().items())]
         return cls(folder, hashlib.sha256(repr(everything).encode()).hexdigest())
 
     def get(self, values: Mapping[str, Choice]) -> Point | None:
@@ -178,7 +179,7 @@ class Store:
     def put(self, point: Point) -> None:
         """Keep a point, unless it failed: then a later run tries again."""
         if point.status is not None:
-            tree = {"schema": folders.SCHEMA, "identity": self.identity, **point_tree(point)}
+            tree = {"schema": SCHEMA, "identity": self.identity, **point_tree(point)}
             folders.write(self._path(point.values), tree)
 
     def _path(self, values: Mapping[str, Choice]) -> Path:
@@ -199,4 +200,4 @@ def _point_of(tree: dict[str, Any], values: Mapping[str, Choice]) -> Point:
     ends = {"lower": -math.inf, "upper": math.inf}
     for node in tree["parameters"].values():
         node |= {name: end for name, end in ends.items() if node[name] is None}
-    return msgspec.convert(folders.with_nan({**tree, "values": values}), Point)
+    return msgspec.convert(with_nan({**tree, "values": values}), Point)
