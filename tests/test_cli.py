@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -589,15 +590,19 @@ def test_simulated_signals_have_their_own_units(here, capsys):
     assert re.search(r"rms difference theta \S+ rad, x \S+ m, z [^ ]+$", sentence), sentence
     comparison = compare(load_problem(path), 0, TRUTH, None, {"pivot": 4.0}, lambda steps: steps)
     figure = simulation_plot.figure([comparison], "title")
-    drawn = [axes.get_ylabel() for axes in figure.axes]
-    assert drawn == ["theta [rad]", "x [m]", "z"]
-    assert [axes.get_legend().get_texts()[1].get_text().split()[4:] for axes in figure.axes] == [["rad"], ["m"], []]
+    assert [axes.get_ylabel() for axes in figure.axes[::2]] == ["theta [rad]", "x [m]", "z"]
+    units = [axes.texts[0].get_text().split()[2:] for axes in figure.axes[1::2]]
+    assert [unit[0].strip("mµn") + "|" if unit else "" for unit in units] == ["rad|", "|", ""]
 
 
-def test_only_periodic_measurements_are_unwrapped():
-    measured, simulated = np.array([0.0, 4.0, np.nan, 8.0]), np.array([10.0, 14.0, 16.0, 18.0])
-    for period, expected in ((None, [0, 4, np.nan, 8]), (10.0, [10, 14, np.nan, 18])):
-        np.testing.assert_allclose(simulation_plot._continuous(measured, simulated, period), expected)
+def test_a_simulation_without_measurements_has_no_residuals(here):
+    blind = load_problem(write(BLIND))
+    comparison = compare(blind, 0, TRUTH, 0.5, {"pivot": 1.0}, lambda steps: steps)
+    figure = simulation_plot.figure([replace(comparison, failure="no way on")], "title")
+    assert [axes.get_ylabel() for axes in figure.axes] == ["theta [rad]"]
+    assert figure.axes[0].get_title(loc="left") == "blind, not solved after 0.5 s"
+    assert figure.axes[0].get_xlabel() == "time [s]"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["simulated"]
 
 
 def test_simulate_without_observations(here, capsys):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from solutions import awkward, estimated, solution
 
-from spookid.report.summary import WIDTH, rms, summarize
+from spookid.report.summary import WIDTH, summarize
+from spookid.results.motion import rms
 from spookid.results.solution import Cost, Noise, Solution
 from spookid.results.wording import (
     bounds,

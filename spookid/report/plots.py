@@ -19,8 +19,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from spookid.kernels.kernel import Array
 from spookid.report import pictures
 from spookid.report.pictures import BLACK, BLUE, COLOURS, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
-from spookid.report.summary import misfit, rms
-from spookid.results.solution import Estimate, Solution, Trajectory
+from spookid.results.motion import Motion, misfit, rms
+from spookid.results.solution import Estimate, Solution
 from spookid.results.wording import (
     HALF_WIDTH,
     bounds,
@@ -56,75 +56,86 @@ _TAKES_PREFIX = re.compile(r"(rad|m|s|A|V|W|N|J|Hz|Pa|T)(?![^ /·])")
 
 
 def fit(solution: Solution) -> Figure:
-    """Measured and estimated signals over time with their residuals: a column a recording, at most the first four."""
-    shown = solution.trajectories[:_MOST_COLUMNS]
-    signals = shown[0].signals if shown else ()  # the same for all recordings
-    rows, columns = max(len(signals), 1), max(len(shown), 1)
-    figure = _figure(_WIDTHS[columns - 1], 1.3 + 2.8 * rows)
-    more = len(solution.trajectories) - len(shown)
-    _title(figure, solution, f"first {len(shown)} of {len(solution.trajectories)} recordings" if more else "")
+    """Measured and estimated signals over time with their residuals."""
+    return signals(solution.trajectories, _headline(solution), "estimated")
+
+
+def signals(motions: Sequence[Motion], title: str, word: str, measured: bool = True) -> Figure:
+    """Signals over time with their residuals: a column a recording, at most the first four.
+
+    Args:
+        word: what the model's signals are.
+        measured: False if there is nothing beside them.
+    """
+    shown = motions[:_MOST_COLUMNS]
+    names, units = (shown[0].signals, shown[0].units) if shown else ((), ())  # the same for all recordings
+    rows, columns = max(len(names), 1), max(len(shown), 1)
+    figure = _figure(_WIDTHS[columns - 1], 1.3 + (2.8 if measured else 2.1) * rows)
+    more = f" (first {len(shown)} of {len(motions)} recordings)" if len(motions) > len(shown) else ""
+    pictures.title(figure, f"{title}{more}", 11)
     # Three rows a signal: the fit, its residual, and air before the next.
-    grid = figure.add_gridspec(3 * rows - 1, columns, height_ratios=([3, 1, 0.4] * rows)[:-1])
-    units = shown[0].units if shown else ()
-    scales = [scale(np.concatenate([misfit(t, i) for t in shown]), unit) for i, unit in enumerate(units)]
-    for place, trajectory in enumerate(shown):
-        column = [figure.add_subplot(grid[3 * (i // 2) + i % 2, place]) for i in range(2 * len(signals))]
-        for i, size in enumerate(scales):
-            _signal((column[2 * i], column[2 * i + 1]), trajectory, i, size)
-        _column(column, trajectory)
-        if place == 0:
-            _label(column, shown[0], scales)
-            figure.align_ylabels(column)
-    pictures.legend(figure, _FIT_LEGEND, size=9)
+    heights = ([3, 1 if measured else 0.01, 0.4] * rows)[:-1]
+    grid = figure.add_gridspec(3 * rows - 1, columns, height_ratios=heights)
+    scales = [scale(np.concatenate([misfit(m, i) for m in shown]), unit) for i, unit in enumerate(units)]
+    for place, motion in enumerate(shown):
+        panels = [[figure.add_subplot(grid[3 * i + j, place]) for j in range(1 + measured)] for i in range(len(names))]
+        column = [panel for pair in panels for panel in pair]
+        for i, (pair, size) in enumerate(zip(panels, scales, strict=True)):
+            _signal(pair, motion, i, size)
+            if place == 0:
+                _label(pair, motion, i, size[1])
+        _column(column, motion)
+        figure.align_ylabels(column)
+    handles = [
+        entry("measured", ORANGE, ".", markersize=8),
+        entry(word, BLUE, linestyle="-", linewidth=1.4),
+        entry(f"residual: measured less {word}", GREY, ".", markersize=5),
+    ]
+    pictures.legend(figure, handles if measured else handles[1:2], size=9)
     return figure
 
 
-_FIT_LEGEND = (
-    entry("measured", ORANGE, ".", markersize=8),
-    entry("estimated", BLUE, linestyle="-", linewidth=1.4),
-    entry("residual: measured less estimated", GREY, ".", markersize=5),
-)
-
-
-def _column(column: Sequence[Axes], trajectory: Trajectory) -> None:
+def _column(column: Sequence[Axes], motion: Motion) -> None:
     """One recording's panels, which share its time axis."""
     for axes in column:
         plain(axes)
         axes.sharex(column[0])
         axes.tick_params(labelbottom=axes is column[-1])
     if column:
-        column[0].set_xlim(trajectory.t[0], trajectory.t[-1])
-        column[0].set_title(trajectory.name, fontsize=10, loc="left", parse_math=False)
+        if len(motion.t) > 1:
+            column[0].set_xlim(motion.t[0], motion.t[-1])
+        column[0].set_title(motion.name, fontsize=10, loc="left", parse_math=False)
         column[-1].set_xlabel("time [s]")
 
 
-def _label(column: Sequence[Axes], trajectory: Trajectory, scales: Sequence[tuple[float, str]]) -> None:
+def _label(pair: Sequence[Axes], motion: Motion, i: int, unit: str) -> None:
     """Names and units of the vertical axes; they hold for the other columns too."""
-    for i, (_, unit) in enumerate(scales):
-        column[2 * i].set_ylabel(labelled(trajectory.signals[i], trajectory.units[i]), parse_math=False)
-        column[2 * i + 1].set_ylabel(f"residual\n[{unit}]" if unit else "residual", fontsize=9, parse_math=False)
+    texts = (labelled(motion.signals[i], motion.units[i]), f"residual\n[{unit}]" if unit else "residual")
+    for panel, text, size in zip(pair, texts, (10, 9), strict=False):
+        panel.set_ylabel(text, fontsize=size, parse_math=False)
 
 
-def _signal(panels: tuple[Axes, Axes], trajectory: Trajectory, column: int, scale: tuple[float, str]) -> None:
-    """A signal and, on its own scale, its residual."""
-    upper, lower = panels
-    t, (measured, estimated) = trajectory.t, continuous(trajectory, column)
-    residual, (factor, unit) = misfit(trajectory, column), scale
+def _signal(pair: Sequence[Axes], motion: Motion, i: int, scale: tuple[float, str]) -> None:
+    """A signal and, in a panel on its own scale if there is one, its residual."""
+    upper, *below = pair
+    t, (measured, modelled) = motion.t, continuous(motion, i)
+    residual, (factor, unit) = misfit(motion, i), scale
     dot = 2.6 if np.count_nonzero(np.isfinite(measured)) > 400 else 4.5
     upper.plot(*thinned(t, measured), ".", color=ORANGE, markersize=2 * dot, markeredgewidth=0)
-    upper.plot(*thinned(t, estimated), "-", color=BLUE, linewidth=1.0)
-    when, error = thinned(t, residual / factor)
-    lower.axhline(0.0, color=GREY, linewidth=0.6)
-    lower.vlines(when, 0.0, error, color=GREY, linewidth=0.6, alpha=0.35)
-    lower.plot(when, error, ".", color=GREY, markersize=dot, markeredgewidth=0)
-    lower.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
-    lower.margins(y=0.2)
-    size = rms(residual)
-    text = f"rms {quantity(size / factor, unit)}" if math.isfinite(size) else "no residuals"
-    lower.text(1.0, 1.02, text, transform=lower.transAxes, ha="right", va="bottom", fontsize=8, parse_math=False)
+    upper.plot(*thinned(t, modelled), "-", color=BLUE, linewidth=1.0)
+    for lower in below:
+        when, error = thinned(t, residual / factor)
+        lower.axhline(0.0, color=GREY, linewidth=0.6)
+        lower.vlines(when, 0.0, error, color=GREY, linewidth=0.6, alpha=0.35)
+        lower.plot(when, error, ".", color=GREY, markersize=dot, markeredgewidth=0)
+        lower.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
+        lower.margins(y=0.2)
+        size = rms(residual)
+        text = f"rms {quantity(size / factor, unit)}" if math.isfinite(size) else "no residuals"
+        lower.text(1.0, 1.02, text, transform=lower.transAxes, ha="right", va="bottom", fontsize=8, parse_math=False)
 
 
-def continuous(trajectory: Trajectory, column: int) -> tuple[Array, Array]:
+def continuous(trajectory: Motion, column: int) -> tuple[Array, Array]:
     """Measured and estimated signal without the jumps of a periodic one, on the branch of its first sample."""
     measured, estimated = trajectory.observed[:, column], trajectory.predicted[:, column]
     period = trajectory.periods[column]
@@ -171,7 +182,7 @@ def convergence(solution: Solution) -> Figure:
     names = list(solution.history[-1].parameters) if solution.history else []
     columns = 1 + (len(names) - 1) // _LEGEND_ROWS
     figure = _figure(8.5 + columns * (0.4 + 0.08 * max(map(len, names), default=0)), 9.0)
-    _title(figure, solution)
+    pictures.title(figure, _headline(solution), 11)
     top, middle, bottom = figure.subplots(3, 1, sharex=True, gridspec_kw={"height_ratios": [3, 4, 1.4]})
     k = np.array([step.iteration for step in solution.history])
     marker = "." if len(k) <= 50 else ""
@@ -259,7 +270,7 @@ def parameters(solution: Solution) -> Figure:
     """Each parameter on a scale of its own: estimate with its 95 % interval, guess and bounds near by."""
     estimates = list(solution.parameters.values())
     figure = _figure(10.0, 1.0 + 0.74 * max(len(estimates), 1), _ROW_GAP)
-    _title(figure, solution)
+    pictures.title(figure, _headline(solution), 11)
     rows = figure.subplots(max(len(estimates), 1), 1, squeeze=False)[:, 0]
     if not estimates:
         rows[0].set_axis_off()
@@ -359,5 +370,5 @@ def _figure(width: float, height: float, gap: float = 0.06) -> Figure:
     return figure
 
 
-def _title(figure: Figure, solution: Solution, note: str = "") -> None:
-    pictures.title(figure, f"{solution.problem}: {status_words(solution)}" + (f" ({note})" if note else ""), 11)
+def _headline(solution: Solution) -> str:
+    return f"{solution.problem}: {status_words(solution)}"

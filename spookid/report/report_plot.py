@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 from spookid.kernels.kernel import Array
 from spookid.report import pictures, plots
 from spookid.report.pictures import BLUE, COLOURS, GREY
-from spookid.report.summary import misfit
+from spookid.results.motion import misfit
 from spookid.results.sketch import HingeOutline, Mechanism
 from spookid.results.solution import Solution, Trajectory
 from spookid.results.wording import HALF_WIDTH

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from spookid.report import report_plot, residual_plot, summary
-from spookid.report.summary import misfit, rms, weak_words
+from spookid.report.summary import weak_words
+from spookid.results.motion import misfit, rms
 from spookid.results.sketch import Quantity, SensorOutline
 from spookid.results.solution import Estimate, Solution
 from spookid.results.tables import Table

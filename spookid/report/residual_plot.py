@@ -21,7 +21,7 @@ from spookid.data.sampling import wrap
 from spookid.kernels.kernel import Array
 from spookid.report import pictures, plots
 from spookid.report.pictures import COLOURS, DARK, GREY
-from spookid.report.summary import misfit
+from spookid.results.motion import misfit
 from spookid.results.solution import Solution, Trajectory
 from spookid.results.wording import HALF_WIDTH, is_seen, labelled
 

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
 from spookid.problem import Problem
 from spookid.report import pictures
-from spookid.report.pictures import GREY, RED, SKY
 from spookid.results import folders
 from spookid.results.documents import document
-from spookid.results.wording import labelled, quantity, superscripts
+from spookid.results.wording import number
 from spookid.studies.comparison import Comparison
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MARKER = "simulation.json"
 """The file that makes a folder one of a simulation."""
-_WIDTHS = (9.0, 7.0, 5.5, 4.6)
-"""Of a column with one to four recordings [in]."""
 
 
 def save(
@@ -116,51 +112,11 @@ def _file_names(comparisons: Sequence[Comparison]) -> list[str]:
     return names
 
 
-# --- the figure ---
-
-
 def figure(comparisons: Sequence[Comparison], title: str) -> Figure:
-    """Signals over time: a row a signal, a column a recording, at most the first four of them."""
-    from matplotlib.figure import Figure
+    """Signals over time beside what was measured: a column a recording."""
+    from spookid.report import plots
 
-    shown = comparisons[: len(_WIDTHS)]
-    rows, columns = len(shown[0].signals), len(shown)
-    result = Figure(figsize=(_WIDTHS[columns - 1] * columns, 1.0 + 2.6 * rows), layout="constrained")
-    more = f" (first {columns} of {len(comparisons)} recordings)" if len(comparisons) > columns else ""
-    result.suptitle(f"{title}{more}", fontsize=12, parse_math=False)
-    panels = result.subplots(rows, columns, squeeze=False, sharex="col")
-    for column, comparison in zip(panels.T, shown, strict=True):
-        column[0].set_title(comparison.name, fontsize=10, pad=20, parse_math=False)  # above the legend
-        column[-1].set_xlabel("time [s]")
-        for row, panel in enumerate(column):
-            _draw(panel, comparison, row)
-    for row, signal in enumerate(shown[0].signals):
-        panels[row, 0].set_ylabel(labelled(signal, shown[0].units[row]), parse_math=False)
-    return result
-
-
-def _draw(panel: Axes, comparison: Comparison, i: int) -> None:
-    simulated, label = comparison.predicted[:, i], "simulated"
-    measured = _continuous(comparison.observed[:, i], simulated, comparison.periods[i])
-    rms = comparison.rms[comparison.signals[i]]
-    if np.isfinite(rms):
-        # Points, because a line would bridge what is missing.
-        panel.plot(comparison.t, measured, ".", color=SKY, markersize=4, label="measured")
-        label = f"simulated, rms difference {quantity(rms, superscripts(comparison.units[i]))}"
-    panel.plot(comparison.t, simulated, "-", color=RED, linewidth=1.2, label=label)
-    if comparison.failure:
-        panel.axvline(comparison.t[-1], color=GREY, linestyle=":", label="not solved further")
-    panel.grid(alpha=0.3)
-    panel.margins(x=0.01)
-    # Above the panel, where it hides nothing.
-    panel.legend(fontsize=8, ncols=3, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 0.98), borderaxespad=0)
-
-
-def _continuous(measured: Array, simulated: Array, period: float | None) -> Array:
-    """A periodic signal without jumps, by whole periods as near to the simulated one as it is at its first sample."""
-    finite = np.flatnonzero(np.isfinite(measured))
-    result = measured.copy()
-    if finite.size and period is not None:
-        unwrapped = np.unwrap(measured[finite], period=period)
-        result[finite] = unwrapped + period * np.round((simulated[finite[0]] - unwrapped[0]) / period)
-    return result
+    failed = {c.name: f"{c.name}, not solved after {number(float(c.t[-1]))} s" for c in comparisons if c.failure}
+    motions = [replace(c, name=failed.get(c.name, c.name), predicted=c.nearest) for c in comparisons]
+    measured = any(bool(np.any(np.isfinite(c.observed))) for c in comparisons)
+    return plots.signals(motions, title, "simulated", measured)

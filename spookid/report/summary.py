@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.results.motion import misfit, rms
 from spookid.results.solution import Cost, Estimate, Solution, Trajectory
 from spookid.results.tables import Row, Table, wrapped
 from spookid.results.wording import (
@@ -66,20 +66,6 @@ def summarize(solution: Solution) -> str:
         _notices([notice for notice in solution.notices if not notice.startswith(MISFIT)]),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
-
-
-# --- misfit of a signal ---
-
-
-def rms(values: Array) -> float:
-    """Root mean square of the finite ones; NaN if there are none."""
-    finite = values[np.isfinite(values)]
-    return float(np.sqrt(np.mean(finite**2))) if finite.size else math.nan
-
-
-def misfit(trajectory: Trajectory, column: int) -> Array:
-    """Measured less estimated values of one signal, (N,), NaN where a sample is missing."""
-    return trajectory.observed[:, column] - trajectory.predicted[:, column]
 
 
 # --- sections, each a list of lines ---
