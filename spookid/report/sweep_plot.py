@@ -176,7 +176,7 @@ def _errors(panel: Axes, along: _Along, lines: Sequence[Line], name: str) -> Non
 
 
 def _legend(figure: Figure, lines: Sequence[Line], points: Sequence[Point]) -> None:
-    entries = [pictures.entry(label, **style) for label, _, style in lines if label]
+    entries = [pictures.entry(label, linestyle="-", **style) for label, _, style in lines if label]
     entries.append(pictures.entry("95 % interval", GREY, "|", markersize=11))
     if any(not point.converged and point.status for point in points):
         entries.append(pictures.entry("not converged", GREY, "o", markerfacecolor="white"))
