@@ -115,10 +115,10 @@ def _solved(
             i = futures[future]
             yield i, _answer(future, missing[i])
     except BaseException:
-        for future in futures:
-            future.cancel()
         if executor is None:
             cut_off(pool)
+        for future in futures if executor is not None else ():
+            future.cancel()
         raise
 
 
