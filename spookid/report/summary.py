@@ -196,7 +196,7 @@ def cost(solution: Solution) -> Table:
         whose = ", noise estimated" if solution.choice and solution.choice.estimator == "hard" else ""
         words = f"of the data, states integrated out{whose}"
         rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", words))
-    return Table(("part", "at the solution", "share", ""), rows)
+    return Table(("part", "at the solution", "share", "meaning"), rows)
 
 
 def _share(value: float, cost: Cost) -> str:
