@@ -6,8 +6,10 @@ import math
 import warnings
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from spookid.assembly.assembly import assemble
 from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe
-from spookid.cli.runner import Exit, Job, Run, changed, each, in_turn, start
+from spookid.cli.runner import Exit, Job, Run, Work, changed, each, in_turn, start
 from spookid.errors import ProblemError
 from spookid.estimation.estimation import solve as estimate
 from spookid.problem import Problem
@@ -48,10 +50,6 @@ RESULTS = Path("results")
 _SWEPT = ("step", "state_weight", "friction", "friction_width", "cutoff", "stepper", "backend", "max_iterations")
 
 
-def _itself(job: Job) -> Job:
-    return job
-
-
 def _ended(*complaints: str) -> Exit:
     """How a problem ended that has these, if any is not empty, to complain about."""
     for complaint in filter(None, complaints):
@@ -69,7 +67,7 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
         terminal.say(f"{page}\n" if run.file.several else page)
         return Exit.DONE
 
-    return each(run, _itself, work)
+    return each(run, lambda job: partial(work, job))
 
 
 # --- solve ---
@@ -78,7 +76,7 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
 def solve(arguments: Namespace, interruption: Interruption) -> Exit:
     """Solve each problem and write its result folder."""
     run = start(arguments, interruption)
-    return each(run, _itself, lambda job: _solve(run, job), marker=export.MARKER, home=RESULTS)
+    return each(run, lambda job: partial(_solve, run, job), marker=export.MARKER, home=RESULTS)
 
 
 def _solve(run: Run, job: Job) -> Exit:
@@ -93,7 +91,7 @@ def _solve(run: Run, job: Job) -> Exit:
         solution.save(job.folder)
     finally:
         run.interruption.kept()
-    if not run.arguments.quiet:
+    if not run.arguments.quiet:  # a summary takes a while
         run.show(solution.summary(), job.out)
     if solution.status is Status.INTERRUPTED:
         terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}")
@@ -109,37 +107,26 @@ def _solve(run: Run, job: Job) -> Exit:
 # --- simulate ---
 
 
-@dataclass(frozen=True, eq=False)
-class _Simulation:
-    job: Job
-    problem: Problem
-    values: Mapping[str, float]
-    """Of every parameter."""
-    source: Path | None
-    """Result folder that they come from, if any."""
-    solution: Solution | None
-    """What is in it."""
-
-
 def simulate(arguments: Namespace, interruption: Interruption) -> Exit:
     """Simulate each problem on each of its recordings, and write its simulation folder."""
     run = start(arguments, interruption)
 
-    def prepare(job: Job) -> _Simulation:
+    def prepare(job: Job) -> Work:
         source = _source(run, job.key)
         solution = None if source is None else export.load(source)
         problem = job.problem
         if solution is not None and arguments.step is None:
             problem = problem.with_(step=solution.step)  # its estimates belong to its step
+            job = replace(job, problem=problem)
         estimates, guess, given = solution.values if solution else {}, problem.guess, dict(arguments.set)
         if solution is not None and guess and guess.keys().isdisjoint(estimates):
             raise ProblemError(
                 f"{source} holds none of the parameters of {problem.name!r}; give a folder of its results"
             )
         values = {name: given.get(name, estimates.get(name, guess[name])) for name in guess}
-        return _Simulation(job, problem, values, source, solution)
+        return partial(_simulate, run, job, values, source, solution)
 
-    return each(run, prepare, lambda simulation: _simulate(run, simulation), marker=simulations.MARKER)
+    return each(run, prepare, marker=simulations.MARKER)
 
 
 def _source(run: Run, key: str) -> Path | None:
@@ -150,37 +137,33 @@ def _source(run: Run, key: str) -> Path | None:
     return whole / key if run.file.several and (whole / key).is_dir() else whole
 
 
-def _simulate(run: Run, simulation: _Simulation) -> Exit:
+def _simulate(run: Run, job: Job, values: Mapping[str, float], source: Path | None, solution: Solution | None) -> Exit:
     """Simulate on each recording, write and show."""
-    problem, job = simulation.problem, simulation.job
-    comparisons = []
+    problem, comparisons = job.problem, []
     for index in range(max(len(problem.recordings), 1)):
         bar = progress.along(problem.recordings[index].name if problem.recordings else job.label, run.watched)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", RuntimeWarning)
-            initial = _initial(simulation, index)
-            comparison = compare(problem, index, simulation.values, run.arguments.duration, initial, bar)
+            comparison = compare(
+                problem, index, values, run.arguments.duration, _initial(problem, solution, index), bar
+            )
         for message in dict.fromkeys(str(warning.message) for warning in told):
             terminal.complain(f"{job.label}, {comparison.name}: {message}")
         run.say(f"{job.label}, {comparison.name}: {_sentence(problem, comparison)}")
         comparisons.append(comparison)
-    source = None if simulation.source is None else str(simulation.source)
-    simulations.save(job.folder, problem, simulation.values, source, comparisons)
+    simulations.save(job.folder, problem, values, None if source is None else str(source), comparisons)
     run.say(f"Written to {job.out}")
     failed = [comparison for comparison in comparisons if comparison.failure]
     before = f"s before it are in {job.out}"
     return _ended(*(f"{job.label}, {c.name}: {c.failure}; the {number(c.duration)} {before}" for c in failed))
 
 
-def _initial(simulation: _Simulation, index: int) -> Initial:
+def _initial(problem: Problem, solution: Solution | None, index: int) -> Initial:
     """The first state that was estimated for the same stretch of motion, if there is one."""
-    if simulation.solution is None:
-        return None
-    problem, trajectories = simulation.problem, simulation.solution.trajectories
-    found: Iterable[Any] = trajectories
+    found: Iterable[Any] = solution.trajectories if solution else ()
     if problem.recordings:
         recording, slack = problem.recordings[index], 1e-6 * problem.step
-        found = [t for t in trajectories if t.name == recording.name and abs(t.t[0] - recording.t[0]) <= slack]
+        found = [t for t in found if t.name == recording.name and abs(t.t[0] - recording.t[0]) <= slack]
     first = next((t for t in found if t.q.shape[1] == len(problem.model.bodies)), None)
     return None if first is None else (first.q[0], first.v[0])
 
@@ -214,20 +197,20 @@ def audit(arguments: Namespace, interruption: Interruption) -> Exit:
         failed = [f"{number(step, 6)} s ({end.value})" for step, end in ends if end is not Status.CONVERGED]
         return _ended(f"{job.label} is not converged with the step {', '.join(failed)}" if failed else "")
 
-    return each(run, _itself, work, marker=audits.MARKER)
+    return each(run, lambda job: partial(work, job), marker=audits.MARKER)
 
 
 def profile(arguments: Namespace, interruption: Interruption) -> Exit:
     """Refit each problem along its parameters, and write its folder of profiles."""
     run, names = start(arguments, interruption), list(dict.fromkeys(arguments.parameter))
 
-    def prepare(job: Job) -> Job:
+    def prepare(job: Job) -> Work:
         free = [parameter.name for parameter in job.problem.free]
         for name in names:
             if name not in free:
                 known = ", ".join(free) or "none"
                 raise ProblemError(f"--parameter {name}: {job.label} has no free parameter {name!r}; it has {known}")
-        return job
+        return partial(work, job)
 
     def work(job: Job) -> Exit:
         def fit(problem: Problem, near: Solution | None) -> Solution:
@@ -242,17 +225,17 @@ def profile(arguments: Namespace, interruption: Interruption) -> Exit:
         failed = ", ".join(p.name for p in found if not p.converged)
         return _ended(f"{job.label}: not every fit of the profile of {failed} converged" if failed else "")
 
-    return each(run, prepare, work, marker=profiles.MARKER)
+    return each(run, prepare, marker=profiles.MARKER)
 
 
 def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
     """Fit each model to each of its recordings, judge it on the others, and write one folder for all of the file."""
     run = start(arguments, interruption)
 
-    def prepare(_: str) -> list[list[Case]]:
+    def prepare(_: str) -> Work:
         problems = {name: changed(problem, arguments) for name, problem in run.file.problems.items()}
         folders.check_target(arguments.out, crossvalidations.MARKER)
-        return _sets(str(arguments.problem), cases(problems))
+        return partial(work, _sets(str(arguments.problem), cases(problems)))
 
     def judged(case: Case) -> CrossValidation:
         return judge(case.problem, lambda p, near, purpose: run.refit(f"{case.name}, {purpose}", p, near), case.name)
@@ -264,7 +247,7 @@ def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
         failed = ", ".join(model.name for models in results for model in models if not model.converged)
         return _ended(f"not every fit of {failed} converged" if failed else "")
 
-    return in_turn([str(run.file.path)], False, prepare, work)
+    return in_turn([str(run.file.path)], False, prepare)
 
 
 def _sets(title: str, found: Iterable[Case]) -> list[list[Case]]:
@@ -290,26 +273,20 @@ def _sets(title: str, found: Iterable[Case]) -> list[list[Case]]:
 # --- sweep ---
 
 
-@dataclass(frozen=True, eq=False)
-class _Sweep:
-    job: Job
-    plan: sweeping.Plan
-
-
 def sweep(arguments: Namespace, interruption: Interruption) -> Exit:
     """Solve each problem over a grid of settings and parameters; what was solved before is not solved again."""
     axes = axes_of([axis(text) for text in arguments.over])
     run = start(arguments, interruption)
 
-    def prepare(job: Job) -> _Sweep:
+    def prepare(job: Job) -> Work:
         path = f"{run.file.path.absolute()}::{job.key}"
         plan = sweeping.plan(job.problem, path, axes, _variant(arguments, job.problem.guess))
         folders.check_continued(job.folder, sweeps.MARKER)
-        return _Sweep(job, plan)
+        return partial(_sweep, run, job, plan, executor)
 
     with ExitStack() as stack:
         executor = None if arguments.scheduler is None else stack.enter_context(cluster(arguments.scheduler))
-        return each(run, prepare, lambda job: _sweep(run, job, executor), change=lambda problem, _: problem)
+        return each(run, prepare, change=lambda problem, _: problem)
 
 
 def _variant(arguments: Namespace, names: Mapping[str, float]) -> Variant:
@@ -322,9 +299,9 @@ def _variant(arguments: Namespace, names: Mapping[str, float]) -> Variant:
     )
 
 
-def _sweep(run: Run, swept: _Sweep, executor: Any) -> Exit:
-    job, known = swept.job, list[Point]()
-    total = math.prod(len(one.values) for one in swept.plan.axes)
+def _sweep(run: Run, job: Job, plan: sweeping.Plan, executor: Executor | None) -> Exit:
+    known: list[Point] = []
+    total = math.prod(len(one.values) for one in plan.axes)
     try:
         with progress.counting(job.label, total, run.watched) as count:
 
@@ -332,7 +309,7 @@ def _sweep(run: Run, swept: _Sweep, executor: Any) -> Exit:
                 known.append(point)
                 count(before)
 
-            result = sweeps.run(swept.plan, job.folder, jobs=run.arguments.jobs, executor=executor, seen=seen)
+            result = sweeps.run(plan, job.folder, jobs=run.arguments.jobs, executor=executor, seen=seen)
     except KeyboardInterrupt:
         kept = f"{sum(point.status is not None for point in known)} of {total} points of {job.label} are in {job.out}"
         terminal.complain(f"interrupted; {kept}; the same command does the rest")

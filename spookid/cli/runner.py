@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 from spookid.assembly.loading import ProblemFile, is_folder_name, load_file
 from spookid.cli import progress, terminal
@@ -20,7 +20,8 @@ from spookid.studies.settings import STEPPERS
 
 _SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff")
 
-T = TypeVar("T")
+Work: TypeAlias = Callable[[], "Exit"]
+"""What is left to do for a problem once all that can be known before is checked; it may take hours."""
 
 
 class Exit(IntEnum):
@@ -138,8 +139,7 @@ def start(arguments: Namespace, interruption: Interruption) -> Run:
 
 def each(
     run: Run,
-    prepare: Callable[[Job], T],
-    work: Callable[[T], Exit],
+    prepare: Callable[[Job], Work],
     *,
     marker: str | None = None,
     home: Path | None = None,
@@ -148,7 +148,7 @@ def each(
     """Do one thing for each problem of the file; all are prepared before the first is worked on.
 
     Args:
-        prepare: checks what can be known before the work, which may take hours.
+        prepare: checks a job and gives its work.
         marker: of the folder to be replaced, if one is.
         home: of folders that have the problems' names, unless the user names one.
         change: makes the problem what the command line asks for.
@@ -156,7 +156,7 @@ def each(
     file, arguments = run.file, run.arguments
     outs = _outs(file, getattr(arguments, "out", None), home)
 
-    def ready(key: str) -> T:
+    def ready(key: str) -> Work:
         problem = change(file.problems[key], arguments)
         place = f"{file.path}::{key}" if file.several else str(file.path)
         out = outs.get(key)
@@ -164,12 +164,12 @@ def each(
             folders.check_target(out, marker)
         return prepare(Job(problem, key, place, key if file.several else file.problems[key].name, out))
 
-    return in_turn(file.problems, file.several, ready, work)
+    return in_turn(file.problems, file.several, ready)
 
 
-def in_turn(keys: Iterable[str], several: bool, prepare: Callable[[str], T], work: Callable[[T], Exit]) -> Exit:
+def in_turn(keys: Iterable[str], several: bool, prepare: Callable[[str], Work]) -> Exit:
     """Prepare all, then work on all that are ready; names of ``several`` stand in their messages."""
-    jobs: dict[str, T] = {}
+    jobs: dict[str, Work] = {}
 
     def collect(key: str) -> Exit:
         jobs[key] = prepare(key)
@@ -178,7 +178,7 @@ def in_turn(keys: Iterable[str], several: bool, prepare: Callable[[str], T], wor
     prepared = _round(list(keys), several, collect)
     if prepared is Exit.INTERRUPTED:
         return prepared
-    return worst(prepared, _round(list(jobs), several, lambda key: work(jobs[key])))
+    return worst(prepared, _round(list(jobs), several, lambda key: jobs[key]()))
 
 
 def _round(keys: list[str], several: bool, work: Callable[[str], Exit]) -> Exit:
