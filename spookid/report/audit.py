@@ -25,7 +25,7 @@ _LEAST = 0.01
 """Half the range of a vertical axis at least, as a share of the value."""
 
 
-def save(directory: folders.Path_, audit: Audit) -> None:
+def save(directory: folders.AnyPath, audit: Audit) -> None:
     """Write the folder, whole or not at all: ``audit.json``, ``audit.txt`` and ``audit.png``.
 
     Raises:

@@ -23,7 +23,7 @@ Sets = Sequence[Sequence[CrossValidation]]
 """Models that share their recordings stand in one set."""
 
 
-def save(directory: folders.Path_, problem: str, sets: Sets) -> None:
+def save(directory: folders.AnyPath, problem: str, sets: Sets) -> None:
     """Write the folder, whole or not at all: ``crossvalidation.json``, ``.md`` and ``.png``.
 
     Args:

@@ -27,7 +27,7 @@ _TRAJECTORY = "trajectory.npz"
 _SENSITIVITIES = "sensitivities.npz"
 
 
-def save(solution: Solution, directory: folders.Path_) -> None:
+def save(solution: Solution, directory: folders.AnyPath) -> None:
     """Write the result folder: numbers, summary and figures.
 
     It appears whole or not at all; missing parents are made. An empty folder or an earlier result folder is replaced.
@@ -56,7 +56,7 @@ def save(solution: Solution, directory: folders.Path_) -> None:
     )
 
 
-def load(directory: folders.Path_) -> Solution:
+def load(directory: folders.AnyPath) -> Solution:
     """Read the Solution that `save` wrote into ``directory``.
 
     Raises:

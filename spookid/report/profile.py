@@ -23,7 +23,7 @@ MARKER = "profile.json"
 _HEAD = ("parameter", "estimate", "linearized 95 %", "likelihood ratio 95 %", "fits")
 
 
-def save(directory: folders.Path_, profiles: Sequence[Profile]) -> None:
+def save(directory: folders.AnyPath, profiles: Sequence[Profile]) -> None:
     """Write the folder, whole or not at all: ``profile.json``, ``profile.txt`` and ``profile.png``.
 
     Raises:

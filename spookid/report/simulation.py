@@ -26,7 +26,7 @@ MARKER = "simulation.json"
 
 
 def save(
-    directory: folders.Path_,
+    directory: folders.AnyPath,
     problem: Problem,
     values: Mapping[str, float],
     source: str | None,

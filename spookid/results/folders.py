@@ -14,7 +14,7 @@ import msgspec
 from spookid.errors import ProblemError
 from spookid.results.documents import json
 
-Path_: TypeAlias = str | os.PathLike[str]
+AnyPath: TypeAlias = str | os.PathLike[str]
 Content: TypeAlias = str | Mapping[str, Any] | Callable[[Path], object]
 """Of a file: text, a tree that becomes JSON with null for numbers that are not finite, or what writes to its path."""
 Files: TypeAlias = Mapping[str, Content]
@@ -24,7 +24,7 @@ MARKERS = ("solution.json", "simulation.json", "audit.json", "sweep.json", "prof
 """Files that tell a folder of results."""
 
 
-def check_target(directory: Path_, marker: str) -> Path:
+def check_target(directory: AnyPath, marker: str) -> Path:
     """The real path of ``directory``, if a folder may be put there.
 
     It may where there is nothing, an empty folder, or an earlier folder of the same kind.
@@ -50,7 +50,7 @@ def check_target(directory: Path_, marker: str) -> Path:
     return target
 
 
-def check_continued(directory: Path_, marker: str) -> Path:
+def check_continued(directory: AnyPath, marker: str) -> Path:
     """The real path of ``directory``, if work of a kind may begin or go on in it.
 
     It may where there is nothing, an empty folder, or an earlier folder of the same kind, whatever else is in it.
@@ -76,7 +76,7 @@ def check_continued(directory: Path_, marker: str) -> Path:
     return target
 
 
-def _check_parent(target: Path, directory: Path_) -> None:
+def _check_parent(target: Path, directory: AnyPath) -> None:
     parent = next((folder for folder in target.parents if folder.exists()), target)
     if not parent.is_dir():
         raise ProblemError(f"{directory} cannot be made because {parent} is a file; choose another folder")
@@ -94,7 +94,7 @@ def _is_ours(marker: Path) -> bool:
     return isinstance(tree, dict) and type(tree.get("schema")) is int and "problem" in tree
 
 
-def save(directory: Path_, files: Files) -> None:
+def save(directory: AnyPath, files: Files) -> None:
     """Write a folder of files whole or not at all; the first file is its marker.
 
     The folder is built beside ``directory`` and renamed. What was there before is moved aside first, removed after, and
@@ -135,7 +135,7 @@ def write(path: Path, content: Content) -> None:
         part.unlink(missing_ok=True)
 
 
-def _unwritable(path: Path_, error: OSError) -> ProblemError:
+def _unwritable(path: AnyPath, error: OSError) -> ProblemError:
     """What is said of a path that the disk refuses."""
     return ProblemError(f"{path} cannot be written ({error.strerror or error}); choose another folder")
 
