@@ -9,9 +9,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from spookid.results.result import Cost
+from spookid.solution import Solution
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Spook, Variational, gravity
-from spookid.results.solution import Cost, Solution
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import WeakDirection
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from scipy.integrate import solve_ivp
+from spookid.solution import Solution
 
 from spookid import (
     GROUND,
@@ -31,7 +32,6 @@ from spookid import (
 from spookid.cli.main import main
 from spookid.estimation.estimation import solve
 from spookid.report import audit as audit_plot
-from spookid.results.solution import Solution
 from spookid.solvers.status import Status
 from spookid.studies import audit as time_steps
 from spookid.studies.audit import Audit, Drift, drift

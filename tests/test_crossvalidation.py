@@ -15,11 +15,11 @@ import pytest
 from mechanisms import pendulum, twin
 from scipy import stats
 from solutions import solution as solved
+from spookid.solution import Solution
 
 from spookid import Parameter, Problem, ProblemError, Recording, Spook, Status, Variational, load_problem
 from spookid.cli.main import main
 from spookid.report import crossvalidation as crossvalidation_folder
-from spookid.results.solution import Solution
 from spookid.studies.agreement import ParameterAgreement, _jointly, agreement
 from spookid.studies.agreement import Test as ChiSquare
 from spookid.studies.cases import cases, same_recordings

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from solutions import STEPS, awkward, difference, estimated, pendulum_problem, solution
+from spookid.solution import Solution
 
 import spookid
 from spookid import ProblemError
 from spookid.report import influence_plot, plots
 from spookid.report.export import MARKER, load, save
 from spookid.results.folders import check_target
-from spookid.results.solution import Solution
 
 FILES = {
     "solution.json",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mechanisms import pendulum
+from spookid.solution import Solution
 
 from spookid.assembly.assembly import assemble
 from spookid.cli.main import main
@@ -20,7 +21,6 @@ from spookid.estimation.knowledge import learn
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
 from spookid.solvers import ipopt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mechanisms import paper_twin, pendulum
+from spookid.solution import Solution
 
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.report import influence_plot
-from spookid.results.solution import Solution
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
 

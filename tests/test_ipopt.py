@@ -9,6 +9,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from mechanisms import furuta, paper_twin, pendulum
+from spookid.solution import Solution
 from test_cli import ONE, main, write
 from test_cli import data as data
 from test_cli import here as here
@@ -21,7 +22,6 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
 from spookid.solvers.information import information
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.program import Program

@@ -9,11 +9,11 @@ import casadi as ca
 import numpy as np
 import pytest
 from mechanisms import furuta, paper_twin, pendulum
+from spookid.solution import Solution
 
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics.covariance import AT_BOUND

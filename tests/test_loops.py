@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from mechanisms import Array, mechanics, paper_twin, pendulum
+from spookid.results.result import Trajectory
+from spookid.solution import Solution
 
 from spookid.assembly.assembly import assemble
 from spookid.data.recording import Recording
@@ -19,7 +21,6 @@ from spookid.mechanics.joints import Hinge, Motor
 from spookid.mechanics.model import Model, gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution, Trajectory
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
 from spookid.stepping.spook import Spook

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from mechanisms import furuta, pendulum
+from spookid.results.result import Noise
+from spookid.solution import Solution
 
 from spookid.assembly.assembly import assemble
 from spookid.data.recording import Recording
@@ -22,7 +24,6 @@ from spookid.mechanics.joints import Hinge, Motor
 from spookid.mechanics.model import Model, gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Noise, Solution
 from spookid.solvers.status import Status
 
 TRUTH = {"J": 0.005, "b": 0.01}

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from mechanisms import furuta, twin
+from spookid.solution import Solution
 
 from spookid import GROUND, Body, Hinge, Model, Parameter, Variational, gravity
 from spookid.results.notices import CONTRADICTED, EXTRAPOLATED, STEP, UNDETERMINED, UNPHYSICAL, ranked
-from spookid.results.solution import Solution
 from spookid.statistics.covariance import MISFIT, NOT_WHITE
 
 

@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from solutions import awkward, estimated, solution
+from spookid.results.result import Cost, Estimate, Step, Trajectory
+from spookid.solution import Solution
 
 from spookid.report import plots
-from spookid.results.solution import Cost, Estimate, Solution, Step, Trajectory
 from spookid.results.wording import uncertain
 
 

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 from mechanisms import furuta, hub, pendulum, twin
+from spookid.solution import Solution
 
 from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
 from spookid.solvers.status import Status
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from mechanisms import pendulum, twin
 from scipy.optimize import brentq
+from spookid.solution import Solution
 
 from spookid import Parameter, Problem, ProblemError, Status, Variational
 from spookid.cli.main import main
 from spookid.report import profile as profile_folder
 from spookid.report.profile import interval, table
-from spookid.results.solution import Solution
 from spookid.studies.profile import CRITICAL, Profile, ProfilePoint
 
 TRUTH = {"J": 0.005, "b": 2e-3}

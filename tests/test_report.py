@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from solutions import awkward, estimated, pendulum_problem, solution
+from spookid.solution import Solution
 
 from spookid import ProblemError, load
 from spookid.assembly.outlining import mechanism
@@ -21,7 +22,6 @@ from spookid.cli.main import main
 from spookid.report import page as report
 from spookid.report import report_plot, report_sections, residual_plot
 from spookid.results.sketch import Mechanism
-from spookid.results.solution import Solution
 from spookid.solvers.status import Status
 
 

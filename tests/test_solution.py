@@ -8,13 +8,14 @@ import math
 import numpy as np
 import pytest
 from mechanisms import OneStep, furuta, twin
+from spookid.results.result import Cost
+from spookid.solution import Solution
 
 import spookid
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Cost, Solution
 from spookid.solvers.status import Status
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational

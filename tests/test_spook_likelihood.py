@@ -9,6 +9,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from mechanisms import Array, furuta, joint_state, pendulum
+from spookid.solution import Solution
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
 from spookid.assembly.assembly import assemble
@@ -20,7 +21,6 @@ from spookid.mechanics.joints import Motor
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status

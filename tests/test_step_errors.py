@@ -14,6 +14,7 @@ from mechanisms import free_body, furuta, pendulum, twin
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 from solutions import difference
+from spookid.solution import Solution
 
 from spookid import (
     HingeAngle,
@@ -30,7 +31,6 @@ from spookid import (
     load,
     load_problem,
 )
-from spookid.results.solution import Solution
 from spookid.studies.audit import audit
 
 FINE, STEP = 2.5e-4, 0.01

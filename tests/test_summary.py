@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from solutions import awkward, estimated, solution
+from spookid.results.result import Cost, Noise
+from spookid.solution import Solution
 
 from spookid.report.summary import WIDTH, summarize
 from spookid.results.motion import rms
-from spookid.results.solution import Cost, Noise, Solution
 from spookid.results.wording import (
     bounds,
     deviation,

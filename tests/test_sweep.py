@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from spookid.results.result import Cost, Estimate
 
 import spookid
 from spookid import Problem, ProblemError, Recording, Sweep, load_problem, sweep
@@ -27,7 +28,6 @@ from spookid.cli import progress
 from spookid.cli.main import main
 from spookid.report import sweep_plot
 from spookid.report.sweep import run
-from spookid.results.solution import Cost, Estimate
 from spookid.solvers.status import Status
 from spookid.studies import sweeping
 from spookid.studies.axes import Axis, axes_of, axis, grid

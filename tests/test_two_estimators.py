@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spookid.results.result import Choice
+from spookid.solution import Solution
 
 from spookid import (
     GROUND,
@@ -26,7 +28,6 @@ from spookid import (
 )
 from spookid.estimation.estimators import Decision, judged
 from spookid.results import schema, schema_reading
-from spookid.results.solution import Choice, Solution
 from spookid.statistics.hard_dynamics import feedback
 from spookid.statistics.two_estimators import Answer, compared
 from spookid.studies.profile import profile

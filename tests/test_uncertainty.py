@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mechanisms import dense, furuta, hub, paper_twin, pendulum
 from noisy import NoisyTwin
+from spookid.solution import Solution
 
 from spookid.assembly.assembly import assemble
 from spookid.cli.overview import describe
@@ -18,7 +19,6 @@ from spookid.estimation.knowledge import foresee, learn
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics import variances
 from spookid.statistics.condensed import Contraction, linear

@@ -11,6 +11,7 @@ import pytest
 from mechanisms import Array, G, furuta, hub, mechanics, pendulum, twin
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
+from spookid.solution import Solution
 
 from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle, Observation, PointPosition
@@ -19,7 +20,6 @@ from spookid.mechanics.kinematics import velocities
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.results.solution import Solution
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
 from spookid.stepping.spook import Spook

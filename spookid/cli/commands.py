@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from spookid.assembly.assembly import assemble
+from spookid.assembly.declaration import Declaration
 from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe
 from spookid.cli.runner import Exit, Job, Run, Work, changed, each, in_turn, start
 from spookid.errors import ProblemError
 from spookid.estimation.estimation import solve as estimate
-from spookid.problem import Problem
 from spookid.report import audit as audits
 from spookid.report import crossvalidation as crossvalidations
 from spookid.report import export
@@ -28,7 +28,7 @@ from spookid.report import profile as profiles
 from spookid.report import simulation as simulations
 from spookid.report import sweep as sweeps
 from spookid.results import folders
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.results.wording import number, quantity
 from spookid.solvers.status import Iteration, Status
 from spookid.studies import sweeping
@@ -137,7 +137,7 @@ def _source(run: Run, key: str) -> Path | None:
     return whole / key if run.file.several and (whole / key).is_dir() else whole
 
 
-def _simulate(run: Run, job: Job, values: Mapping[str, float], source: Path | None, solution: Solution | None) -> Exit:
+def _simulate(run: Run, job: Job, values: Mapping[str, float], source: Path | None, solution: Result | None) -> Exit:
     """Simulate on each recording, write and show."""
     problem, comparisons = job.problem, []
     for index in range(max(len(problem.recordings), 1)):
@@ -158,7 +158,7 @@ def _simulate(run: Run, job: Job, values: Mapping[str, float], source: Path | No
     return _ended(*(f"{job.label}, {c.name}: {c.failure}; the {number(c.duration)} {before}" for c in failed))
 
 
-def _initial(problem: Problem, solution: Solution | None, index: int) -> Initial:
+def _initial(problem: Declaration, solution: Result | None, index: int) -> Initial:
     """The first state that was estimated for the same stretch of motion, if there is one."""
     found: Iterable[Any] = solution.trajectories if solution else ()
     if problem.recordings:
@@ -168,7 +168,7 @@ def _initial(problem: Problem, solution: Solution | None, index: int) -> Initial
     return None if first is None else (first.q[0], first.v[0])
 
 
-def _sentence(problem: Problem, comparison: Comparison) -> str:
+def _sentence(problem: Declaration, comparison: Comparison) -> str:
     sizes = zip(comparison.rms.items(), comparison.units, strict=True)
     known = [f"{signal} {quantity(rms, unit)}" for (signal, rms), unit in sizes if not math.isnan(rms)]
     difference = f"; rms difference {', '.join(known)}" if known else ""
@@ -185,7 +185,7 @@ def audit(arguments: Namespace, interruption: Interruption) -> Exit:
     run = start(arguments, interruption)
 
     def work(job: Job) -> Exit:
-        def fit(problem: Problem, near: Solution | None, hold: bool) -> Solution:
+        def fit(problem: Declaration, near: Result | None, hold: bool) -> Result:
             label, how = f"{job.label}, step {number(problem.step, 6)} s", (arguments.backend, run.options)
             return run.fit(label, problem, lambda show: estimate(problem, *how, show, near, hold))
 
@@ -213,7 +213,7 @@ def profile(arguments: Namespace, interruption: Interruption) -> Exit:
         return partial(work, job)
 
     def work(job: Job) -> Exit:
-        def fit(problem: Problem, near: Solution | None) -> Solution:
+        def fit(problem: Declaration, near: Result | None) -> Result:
             free = {parameter.name for parameter in problem.free}
             held = [f"{name} = {number(problem.guess[name])}" for name in names if name not in free]
             return run.refit(", ".join([job.label, *held]), problem, near)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from spookid.assembly.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widths
+from spookid.assembly.declaration import Declaration
 from spookid.data.sensors import Sensor
 from spookid.estimation.knowledge import foresee, papers_weight
 from spookid.parameter import parameters_in
-from spookid.problem import Problem
 from spookid.report.summary import weak_words
 from spookid.results.tables import Table, wrapped
 from spookid.results.wording import bounds, number, quantity, weight_words
@@ -43,7 +43,7 @@ def describe(assembly: Assembly, title: str, description: str, width: int) -> st
 # --- sections, each a list of lines ---
 
 
-def _mechanism(problem: Problem, width: int) -> list[str]:
+def _mechanism(problem: Declaration, width: int) -> list[str]:
     model = problem.model
     free = [body.name for body in model.bodies if body.free]
     joints = [f"{j.name} ({j.parent.body.name} to {j.child.body.name})" for j in model.joints]
@@ -60,7 +60,7 @@ def _mechanism(problem: Problem, width: int) -> list[str]:
     ]
 
 
-def _sigma(problem: Problem, sensor: Sensor) -> str:
+def _sigma(problem: Declaration, sensor: Sensor) -> str:
     if sensor.sigma is None and problem.dynamics == "estimated":
         return "estimated"
     return quantity(1.0 if sensor.sigma is None else sensor.sigma, sensor.unit, 4)
@@ -78,13 +78,13 @@ def _recordings(assembly: Assembly) -> Sequence[Row]:
     return rows
 
 
-def _missing(problem: Problem, evidence: Evidence) -> str:
+def _missing(problem: Declaration, evidence: Evidence) -> str:
     counts = np.count_nonzero(np.isnan(evidence.observed), axis=0)
     gaps = [f"{o.signal} {n:,}" for o, n in zip(problem.observations, counts, strict=True) if n]
     return ", ".join(gaps) or "none"
 
 
-def _parameters(problem: Problem, width: int) -> list[str]:
+def _parameters(problem: Declaration, width: int) -> list[str]:
     if not problem.parameters:
         return ["  none"]
     rows = []

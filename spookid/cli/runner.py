@@ -9,13 +9,13 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import ProblemFile, is_folder_name, load_file
 from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.errors import ProblemError
-from spookid.problem import Problem
 from spookid.results import folders
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.studies.settings import STEPPERS
 
 _SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff")
@@ -37,7 +37,7 @@ class Exit(IntEnum):
 class Job:
     """What is to be done with one problem."""
 
-    problem: Problem
+    problem: Declaration
     """As the command line changes it."""
     key: str
     """In its file."""
@@ -74,11 +74,11 @@ class Run:
         given = {name: getattr(self.arguments, name, None) for name in ("max_iterations", "threads")}
         return {name: value for name, value in given.items() if value is not None}
 
-    def line(self, label: str, problem: Problem) -> progress.SolverLine:
+    def line(self, label: str, problem: Declaration) -> progress.SolverLine:
         """The progress of a fit."""
         return progress.SolverLine(label, [parameter.name for parameter in problem.free], self.watched)
 
-    def fit(self, label: str, problem: Problem, solve: Callable[[Any], Solution]) -> Solution:
+    def fit(self, label: str, problem: Declaration, solve: Callable[[Any], Result]) -> Result:
         """One of several fits; ``solve`` takes the callback.
 
         Raises:
@@ -90,7 +90,7 @@ class Run:
             raise KeyboardInterrupt
         return solution
 
-    def refit(self, label: str, problem: Problem, near: Solution | None) -> Solution:
+    def refit(self, label: str, problem: Declaration, near: Result | None) -> Result:
         """A fit from a solution near by, if there is one."""
         backend, options = self.arguments.backend, self.options
         return self.fit(label, problem, lambda show: problem.solve(backend, callback=show, warm_start=near, **options))
@@ -106,7 +106,7 @@ class Run:
             terminal.say(text)
 
 
-def changed(problem: Problem, arguments: Namespace) -> Problem:
+def changed(problem: Declaration, arguments: Namespace) -> Declaration:
     """The problem with the settings and, unless it is to be simulated, the guesses of the command line."""
     given = {name: getattr(arguments, name, None) for name in _SETTINGS}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -143,7 +143,7 @@ def each(
     *,
     marker: str | None = None,
     home: Path | None = None,
-    change: Callable[[Problem, Namespace], Problem] = changed,
+    change: Callable[[Declaration, Namespace], Declaration] = changed,
 ) -> Exit:
     """Do one thing for each problem of the file; all are prepared before the first is worked on.
 

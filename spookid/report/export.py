@@ -1,4 +1,4 @@
-"""Result folders: a Solution written whole or not at all, and read back without loss."""
+"""Result folders: a Result written whole or not at all, and read back without loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spookid.report import pictures
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
 from spookid.results.documents import SCHEMA
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 
 MARKER = "solution.json"
 """The file that makes a folder a result folder."""
@@ -27,7 +27,7 @@ _TRAJECTORY = "trajectory.npz"
 _SENSITIVITIES = "sensitivities.npz"
 
 
-def save(solution: Solution, directory: folders.AnyPath) -> None:
+def save(solution: Result, directory: folders.AnyPath) -> None:
     """Write the result folder: numbers, summary and figures.
 
     It appears whole or not at all; missing parents are made. An empty folder or an earlier result folder is replaced.
@@ -56,8 +56,8 @@ def save(solution: Solution, directory: folders.AnyPath) -> None:
     )
 
 
-def load(directory: folders.AnyPath) -> Solution:
-    """Read the Solution that `save` wrote into ``directory``.
+def load(directory: folders.AnyPath) -> Result:
+    """Read the Result that `save` wrote into ``directory``.
 
     Raises:
         ProblemError: naming the file that is missing, damaged or of another schema.

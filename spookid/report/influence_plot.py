@@ -10,7 +10,7 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, PALE, RED
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.results.wording import number
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
@@ -22,7 +22,7 @@ _MUCH = 1.0
 """Changes of more standard errors than this are drawn in red."""
 
 
-def figure(solution: Solution) -> Figure:
+def figure(solution: Result) -> Figure:
     """How many standard errors each estimate would move without each stretch: a row a parameter, a column a recording.
 
     Parameters without a standard error are left out, and recordings after the first four.

@@ -15,7 +15,7 @@ import spookid
 from spookid.errors import ProblemError
 from spookid.report import export, report_sections, summary
 from spookid.results import folders
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.results.tables import Table
 from spookid.results.wording import number, status_words
 from spookid.solvers.status import Status
@@ -37,7 +37,7 @@ def write(directory: str | os.PathLike[str]) -> Path:
     return folder / PAGE
 
 
-def page(solutions: Mapping[str, Solution], dates: Mapping[str, str]) -> str:
+def page(solutions: Mapping[str, Result], dates: Mapping[str, str]) -> str:
     """The page of solutions by key, with the dates of their folders."""
     environment = Environment(
         loader=PackageLoader("spookid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
@@ -72,7 +72,7 @@ def _date(folder: Path) -> str:
     return f"{written:%Y-%m-%d %H:%M} UTC"
 
 
-def _overview(solutions: Mapping[str, Solution]) -> Table:
+def _overview(solutions: Mapping[str, Result]) -> Table:
     """Of several results: how each ended."""
     rows = [
         (key, status_words(solution), number(solution.cost.total), number(solution.step, 6) + " s", solution.stepper)
@@ -81,7 +81,7 @@ def _overview(solutions: Mapping[str, Solution]) -> Table:
     return Table(("result", "status", "cost", "step", "stepper"), rows)
 
 
-def _result(key: str, place: int, solution: Solution, date: str) -> dict[str, Any]:
+def _result(key: str, place: int, solution: Result, date: str) -> dict[str, Any]:
     """What the template wants to know about one result."""
     return {
         "key": key,

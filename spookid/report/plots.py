@@ -1,4 +1,4 @@
-"""Three figures of a Solution: the fit to the data, the way of the solver, the parameters with their uncertainty.
+"""Three figures of a Result: the fit to the data, the way of the solver, the parameters with their uncertainty.
 
 Figures are made with Matplotlib's objects, never through pyplot: nothing global is touched and no display is needed.
 """
@@ -20,7 +20,7 @@ from spookid.kernels.kernel import Array
 from spookid.report import pictures
 from spookid.report.pictures import BLACK, BLUE, COLOURS, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
 from spookid.results.motion import Motion, misfit, rms
-from spookid.results.solution import Estimate, Solution
+from spookid.results.result import Estimate, Result
 from spookid.results.wording import (
     HALF_WIDTH,
     bounds,
@@ -55,7 +55,7 @@ _TAKES_PREFIX = re.compile(r"(rad|m|s|A|V|W|N|J|Hz|Pa|T)(?![^ /·])")
 # --- the fit ---
 
 
-def fit(solution: Solution) -> Figure:
+def fit(solution: Result) -> Figure:
     """Measured and estimated signals over time with their residuals."""
     return signals(solution.trajectories, _headline(solution), "estimated")
 
@@ -177,7 +177,7 @@ def thinned(t: Array, y: Array) -> tuple[Array, Array]:
 # --- the way there ---
 
 
-def convergence(solution: Solution) -> Figure:
+def convergence(solution: Result) -> Figure:
     """Cost, parameters and damping against the iteration."""
     names = list(solution.history[-1].parameters) if solution.history else []
     columns = 1 + (len(names) - 1) // _LEGEND_ROWS
@@ -196,7 +196,7 @@ def convergence(solution: Solution) -> Figure:
     return figure
 
 
-def _costs(axes: Axes, k: Array, solution: Solution, marker: str) -> None:
+def _costs(axes: Axes, k: Array, solution: Result, marker: str) -> None:
     costs = [step.cost for step in solution.history]
     curves = {
         "total": ([c.total for c in costs], BLACK, 2.2),
@@ -266,7 +266,7 @@ def _positive(values: Array) -> Array:
 # --- the parameters ---
 
 
-def parameters(solution: Solution) -> Figure:
+def parameters(solution: Result) -> Figure:
     """Each parameter on a scale of its own: estimate with its 95 % interval, guess and bounds near by."""
     estimates = list(solution.parameters.values())
     figure = _figure(10.0, 1.0 + 0.74 * max(len(estimates), 1), _ROW_GAP)
@@ -370,5 +370,5 @@ def _figure(width: float, height: float, gap: float = 0.06) -> Figure:
     return figure
 
 
-def _headline(solution: Solution) -> str:
+def _headline(solution: Result) -> str:
     return f"{solution.problem}: {status_words(solution)}"

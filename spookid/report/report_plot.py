@@ -17,8 +17,8 @@ from spookid.kernels.kernel import Array
 from spookid.report import pictures, plots
 from spookid.report.pictures import BLUE, COLOURS, GREY
 from spookid.results.motion import misfit
+from spookid.results.result import Result, Trajectory
 from spookid.results.sketch import HingeOutline, Mechanism
-from spookid.results.solution import Solution, Trajectory
 from spookid.results.wording import HALF_WIDTH
 
 WIDTH = 5.6
@@ -41,13 +41,13 @@ def embedded(figure: Figure, kind: str = "svg") -> str:
     return f"data:{mime};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
 
 
-def fit(solution: Solution, trajectory: Trajectory) -> Figure:
+def fit(solution: Result, trajectory: Trajectory) -> Figure:
     """Measured and estimated signals of one recording, with residuals."""
     figure = plots.fit(replace(solution, trajectories=(trajectory,)))
     return _narrowed(figure, 0.6 + 2.4 * max(len(trajectory.signals), 1))
 
 
-def convergence(solution: Solution) -> Figure:
+def convergence(solution: Result) -> Figure:
     """Cost, parameters and damping against the iteration."""
     return _narrowed(plots.convergence(solution), 6.6)
 

@@ -1,4 +1,4 @@
-"""Sections of the report: a Solution in words, tables and pictures, ready to be laid out."""
+"""Sections of the report: a Result in words, tables and pictures, ready to be laid out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from spookid.report import report_plot, residual_plot, summary
 from spookid.report.summary import weak_words
 from spookid.results.motion import misfit, rms
+from spookid.results.result import Estimate, Noise, Result, Trajectory
 from spookid.results.sketch import Quantity, SensorOutline
-from spookid.results.solution import Estimate, Noise, Solution, Trajectory
 from spookid.results.tables import Table
 from spookid.results.wording import (
     HALF_WIDTH,
@@ -90,7 +90,7 @@ def _bar(estimate: Estimate, ends: tuple[float, float]) -> dict[str, Any] | None
 # --- the mechanism and the data ---
 
 
-def mechanism(solution: Solution) -> dict[str, Any] | None:
+def mechanism(solution: Result) -> dict[str, Any] | None:
     """Tables of its parts, and a sketch if there is a motion to show it in; None if it is not known."""
     parts = solution.mechanism
     if parts is None:
@@ -110,7 +110,7 @@ def mechanism(solution: Solution) -> dict[str, Any] | None:
     }
 
 
-def _sigma(sensor: SensorOutline, solution: Solution) -> str:
+def _sigma(sensor: SensorOutline, solution: Result) -> str:
     """Its standard deviation as it was given, or as it was estimated."""
     if math.isfinite(sensor.sigma):
         return quantity(sensor.sigma, superscripts(sensor.unit))
@@ -118,7 +118,7 @@ def _sigma(sensor: SensorOutline, solution: Solution) -> str:
     return f"{deviation(known[0].std, superscripts(sensor.unit))}, estimated" if known else "estimated"
 
 
-def noise(solution: Solution) -> Table:
+def noise(solution: Result) -> Table:
     """A row for each size of noise that was estimated or given with the parameters."""
     rows = [_noise(size) for size in solution.noise]
     return Table(("noise", "standard deviation", "its error", "density", "resolution"), rows)
@@ -145,7 +145,7 @@ def _coefficient(q: Quantity) -> str:
     return f"{q.name} = {formula} = {value}"
 
 
-def data(solution: Solution) -> Table:
+def data(solution: Result) -> Table:
     """A row for each recording."""
     rows = []
     for t in solution.trajectories:
@@ -160,7 +160,7 @@ def data(solution: Solution) -> Table:
 # --- fit and residuals ---
 
 
-def fits(solution: Solution) -> dict[str, Any]:
+def fits(solution: Result) -> dict[str, Any]:
     """A picture for each recording, and what is said if they are too many."""
     shown = solution.trajectories[:_MOST_FITS]
     more = len(solution.trajectories) - len(shown)
@@ -170,7 +170,7 @@ def fits(solution: Solution) -> dict[str, Any]:
     }
 
 
-def residuals(solution: Solution) -> Table:
+def residuals(solution: Result) -> Table:
     """A row for each signal of each recording."""
     head = ("signal", "rms", "largest", "mean", "correlation with the next", "samples")
     return Table(head, [_residuals(t, i) for t in solution.trajectories for i in range(len(t.signals))])
@@ -186,14 +186,14 @@ def _residuals(trajectory: Trajectory, column: int) -> tuple[str, ...]:
     return name, *(quantity(size, unit) for size in sizes), next_one, f"{known.size:,}"
 
 
-def residual_picture(solution: Solution) -> str:
+def residual_picture(solution: Result) -> str:
     """Distribution and autocorrelation; empty if there are no signals."""
     if not solution.trajectories or not solution.trajectories[0].signals:
         return ""
     return report_plot.embedded(report_plot.residuals(solution.trajectories))
 
 
-def residual_structure(solution: Solution) -> dict[str, str] | None:
+def residual_structure(solution: Result) -> dict[str, str] | None:
     """Residuals against time, rate and value of their signals, and what is said of signals that are too many."""
     picture = residual_plot.figure(solution)
     if picture is None:
@@ -203,7 +203,7 @@ def residual_structure(solution: Solution) -> dict[str, str] | None:
     return {"picture": report_plot.embedded(picture, "png"), "omitted": omitted}
 
 
-def impulses(solution: Solution) -> str:
+def impulses(solution: Result) -> str:
     """How far the motion is from the mechanics, in a sentence."""
     if solution.dynamics == "hard":
         return "The dynamics are hard: the motion obeys the mechanics."
@@ -220,7 +220,7 @@ def impulses(solution: Solution) -> str:
 # --- what the data know ---
 
 
-def correlations(solution: Solution) -> dict[str, Any] | None:
+def correlations(solution: Result) -> dict[str, Any] | None:
     """Names, and rows of texts with their colours; None if fewer than two parameters have standard errors."""
     knowledge = solution.sensitivities
     errors = knowledge.standard_errors
@@ -242,7 +242,7 @@ def _colour(value: float) -> str:
     return "rgb({}, {}, {})".format(*(round(255 + share * (channel - 255)) for channel in (red, green, blue)))
 
 
-def directions(solution: Solution) -> list[dict[str, Any]]:
+def directions(solution: Result) -> list[dict[str, Any]]:
     """Singular values with bars on a logarithmic scale from 0.1 or the smallest."""
     values = [float(value) for value in solution.sensitivities.singular_values]
     known = [value for value in values if math.isfinite(value) and value > 0]
@@ -258,7 +258,7 @@ def directions(solution: Solution) -> list[dict[str, Any]]:
     return [{"value": number(v, 3), "percent": percent(v), "weak": not v > WEAK} for v in values]
 
 
-def weak(solution: Solution) -> list[str]:
+def weak(solution: Result) -> list[str]:
     """Sentences about what the data hardly see."""
     return [weak_words(direction) for direction in solution.sensitivities.weak]
 
@@ -266,12 +266,12 @@ def weak(solution: Solution) -> list[str]:
 # --- how it was found ---
 
 
-def convergence(solution: Solution) -> str:
+def convergence(solution: Result) -> str:
     """The picture."""
     return report_plot.embedded(report_plot.convergence(solution))
 
 
-def provenance(solution: Solution, key: str, date: str) -> list[tuple[str, str]]:
+def provenance(solution: Result, key: str, date: str) -> list[tuple[str, str]]:
     """Where it comes from; sizes, times, settings and versions."""
     facts = [
         ("Folder", f"{key}, written {date}"),
@@ -283,7 +283,7 @@ def provenance(solution: Solution, key: str, date: str) -> list[tuple[str, str]]
     return facts
 
 
-SECTIONS: tuple[Callable[[Solution], Any], ...] = (
+SECTIONS: tuple[Callable[[Result], Any], ...] = (
     mechanism,
     data,
     residuals,

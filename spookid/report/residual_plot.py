@@ -22,7 +22,7 @@ from spookid.kernels.kernel import Array
 from spookid.report import pictures, plots
 from spookid.report.pictures import COLOURS, DARK, GREY
 from spookid.results.motion import misfit
-from spookid.results.solution import Solution, Trajectory
+from spookid.results.result import Result, Trajectory
 from spookid.results.wording import HALF_WIDTH, is_seen, labelled
 
 WIDTH = 7.2
@@ -47,7 +47,7 @@ class _Points:
     """Time since the start [s], rate of the signal, the signal."""
 
 
-def figure(solution: Solution) -> Figure | None:
+def figure(solution: Result) -> Figure | None:
     """A row a signal, at most the first six, with means over bins of all recordings; None if there is no residual."""
     trajectories = solution.trajectories
     signals = trajectories[0].signals[:MOST_ROWS] if trajectories else ()
@@ -80,7 +80,7 @@ def _points(trajectory: Trajectory, column: int) -> _Points:
     return _Points(residual[known], (along[0][known], along[1][known], along[2][known]))
 
 
-def _size(solution: Solution, column: int, points: Sequence[_Points]) -> tuple[float, str]:
+def _size(solution: Result, column: int, points: Sequence[_Points]) -> tuple[float, str]:
     """What one of the vertical axis is: sigma where it is known, else the signal's unit with a prefix."""
     signal, unit = solution.trajectories[0].signals[column], solution.trajectories[0].units[column]
     found = [n.std for n in solution.noise if n.kind == "sensor" and signal in n.names and is_seen(n)]

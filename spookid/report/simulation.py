@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spookid.problem import Problem
+from spookid.assembly.declaration import Declaration
 from spookid.report import pictures
 from spookid.results import folders
 from spookid.results.documents import document
@@ -27,7 +27,7 @@ MARKER = "simulation.json"
 
 def save(
     directory: folders.AnyPath,
-    problem: Problem,
+    problem: Declaration,
     values: Mapping[str, float],
     source: str | None,
     comparisons: Sequence[Comparison],

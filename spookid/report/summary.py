@@ -1,4 +1,4 @@
-"""A Solution as one page of plain text for a terminal."""
+"""A Result as one page of plain text for a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from spookid.results.motion import misfit, rms
-from spookid.results.solution import Cost, Estimate, Solution, Trajectory
+from spookid.results.result import Cost, Estimate, Result, Trajectory
 from spookid.results.tables import Row, Table, wrapped
 from spookid.results.wording import (
     bounds,
@@ -52,7 +52,7 @@ _DYNAMICS = {
 _HARD = "hard (all noise is the sensors', errors are from stretches of the recordings)"
 
 
-def summarize(solution: Solution) -> str:
+def summarize(solution: Result) -> str:
     """The report of one page: lines of at most 100 columns without a newline at the end."""
     sections = [
         _headline(solution),
@@ -71,12 +71,12 @@ def summarize(solution: Solution) -> str:
 # --- sections, each a list of lines ---
 
 
-def _headline(solution: Solution) -> list[str]:
+def _headline(solution: Result) -> list[str]:
     headline = _wrapped(f"{solution.problem}: {status_words(solution)}", "")
     return [*headline, "=" * max(map(len, headline)), *_wrapped(solution.message, "")]
 
 
-def _parameters(solution: Solution) -> list[str]:
+def _parameters(solution: Result) -> list[str]:
     estimates = list(solution.parameters.values())
     if not estimates:
         return []
@@ -100,7 +100,7 @@ def _raised(known: Sensitivities) -> list[str]:
     ]
 
 
-def _noise(solution: Solution) -> list[str]:
+def _noise(solution: Result) -> list[str]:
     """The sizes of noise that were estimated."""
     if not solution.noise:
         return []
@@ -183,7 +183,7 @@ def _worst(trajectories: Sequence[Trajectory], column: int) -> str:
     return f"{name}: {quantity(size, trajectories[0].units[column])}" if len(known) > 1 else ""
 
 
-def cost(solution: Solution) -> Table:
+def cost(solution: Result) -> Table:
     """What the total is made of; costs over other sizes of noise than those found last are no measure."""
     c, first = solution.cost, solution.history[0].cost if solution.history else solution.cost
     terms = [("state", c.state, _STATE_COST[solution.dynamics]), ("observation", c.observation, "Σ|Δy/σ|²")]
@@ -203,7 +203,7 @@ def _share(value: float, cost: Cost) -> str:
     return f"{100 * value / cost.total:.0f} %" if math.isfinite(cost.total) and cost.total > 0 else ""
 
 
-def _friction(solution: Solution) -> list[str]:
+def _friction(solution: Result) -> list[str]:
     """Which hinges stick, and how exactly the law of dry friction holds."""
     if not solution.sticking:
         return []
@@ -212,9 +212,9 @@ def _friction(solution: Solution) -> list[str]:
     return ["Dry friction", *_table((), rows), *_wrapped(law)]
 
 
-def work(solution: Solution) -> list[tuple[str, str]]:
+def work(solution: Result) -> list[tuple[str, str]]:
     """Sizes, times, settings and versions, each with a label."""
-    size, times = solution.size, solution.times
+    size, times = solution.size, solution.timing
     rest = max(times.solve - times.evaluate - times.factorize, 0.0)
     sizes = (
         f"{counted(size.recordings, 'recording')}, {counted(size.steps, 'step')}, "
@@ -234,7 +234,7 @@ def work(solution: Solution) -> list[tuple[str, str]]:
     return list(zip(("Size", "Time", "Settings", "Dynamics", "Versions"), texts, strict=True))
 
 
-def _dynamics(solution: Solution) -> str:
+def _dynamics(solution: Result) -> str:
     """Which estimator it is, and why."""
     choice = solution.choice
     kind = _HARD if choice and choice.estimator == "hard" else _DYNAMICS[solution.dynamics]

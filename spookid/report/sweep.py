@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_problem
-from spookid.problem import Problem
 from spookid.report import pictures
 from spookid.results import folders
 from spookid.results.documents import document
@@ -31,7 +31,7 @@ _WIDTH = 120
 
 
 def sweep(
-    problem: Problem | str | os.PathLike[str],
+    problem: Declaration | str | os.PathLike[str],
     over: Mapping[str, Iterable[Choice]] | Sequence[Axis],
     *,
     folder: str | os.PathLike[str] | None = None,
@@ -46,7 +46,7 @@ def sweep(
 
     Args:
         problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``. Worker processes load it themselves;
-            a Problem cannot be sent to them, so the points of one are solved one after another in this process.
+            a Declaration cannot be sent to them, so the points of one are solved one after another in this process.
         over: values by the name of a setting (``step``, ``state_weight``, ``friction_width``, ``cutoff``, ``stepper``,
             ``friction``, ``backend``, ``max_iterations`` ...) or of a parameter, which is held at them.
         folder: where to keep every point as it is solved, and the tables and figures at the end; a sweep that was
@@ -61,8 +61,8 @@ def sweep(
     Raises:
         ProblemError: for an axis that is none, a value that the problem refuses, or a folder of something else.
     """
-    path = None if isinstance(problem, Problem) else _absolute(problem)
-    loaded = problem if isinstance(problem, Problem) else load_problem(problem)
+    path = None if isinstance(problem, Declaration) else _absolute(problem)
+    loaded = problem if isinstance(problem, Declaration) else load_problem(problem)
     variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
     return run(sweeping.plan(loaded, path, axes_of(over), variant), folder, jobs=jobs, executor=executor, seen=seen)
 

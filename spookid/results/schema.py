@@ -1,4 +1,4 @@
-"""What stands in the files of a result folder: a Solution as a tree that JSON can hold and named arrays.
+"""What stands in the files of a result folder: a Result as a tree that JSON can hold and named arrays.
 
 JSON knows no NaN and no infinity: both are null. A null is read as NaN unless its path stands under the key
 ``infinities``, whose value there is the sign; so nothing is lost, and under a number's key stands a number or null.
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.results.documents import SCHEMA, Tree, plain, with_nan
-from spookid.results.solution import Estimate, Noise, Solution, Step, Trajectory
+from spookid.results.result import Estimate, Noise, Result, Step, Trajectory
 from spookid.statistics.covariance import Sensitivities, WeakDirection
 from spookid.statistics.influence import Influence
 
@@ -62,7 +62,7 @@ def _fields(kind: type, names: Mapping[str, str] | None, without: tuple[str, ...
     return msgspec.defstruct(kind.__name__, fields, rename=names, kw_only=True)
 
 
-_Answer = _fields(Solution, {"times": "timing_s"}, ("sensitivities", "influence", "trajectories", "normaliser"))
+_Answer = _fields(Result, {"times": "timing_s"}, ("sensitivities", "influence", "trajectories", "normaliser"))
 _Heading = _fields(Trajectory, None, tuple(_ALONG))
 
 
@@ -78,7 +78,7 @@ class _Known(msgspec.Struct):
 # --- writing ---
 
 
-def document(solution: Solution) -> Tree:
+def document(solution: Result) -> Tree:
     """Content of ``solution.json``: all but the arrays; every number is finite or None."""
     s, knowledge = solution, solution.sensitivities
     tree = {
@@ -109,12 +109,12 @@ def document(solution: Solution) -> Tree:
     return {**bare, "infinities": infinities}
 
 
-def trajectory_arrays(solution: Solution) -> dict[str, Any]:
+def trajectory_arrays(solution: Result) -> dict[str, Any]:
     """Content of ``trajectory.npz``."""
     return {f"{name}_{i}": getattr(t, name) for i, t in enumerate(solution.trajectories) for name in _ALONG}
 
 
-def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
+def sensitivity_arrays(solution: Result) -> dict[str, Any]:
     """Content of ``sensitivities.npz``; ``T`` is the triangular factor of the contracted Jacobian.
 
     Names that begin with d are derivatives of the estimates, their last axis that of ``names``; see `Influence`.
@@ -178,7 +178,7 @@ def _restored(tree: Tree) -> Tree:
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """What ``solution.json`` holds of a Solution."""
+    """What ``solution.json`` holds of a Result."""
 
     answer: Any
     recordings: list[Any]
@@ -200,9 +200,9 @@ def trajectories_of(head: Head, arrays: Arrays) -> tuple[Trajectory, ...]:
     return tuple(_trajectory(heading, i, arrays) for i, heading in enumerate(head.recordings))
 
 
-def solution_of(head: Head, trajectories: tuple[Trajectory, ...], arrays: Arrays) -> Solution:
-    """With the content of ``sensitivities.npz``: the Solution that `document` described."""
-    return Solution(
+def solution_of(head: Head, trajectories: tuple[Trajectory, ...], arrays: Arrays) -> Result:
+    """With the content of ``sensitivities.npz``: the Result that `document` described."""
+    return Result(
         **msgspec.structs.asdict(head.answer),
         trajectories=trajectories,
         sensitivities=_sensitivities(head.known, arrays),
@@ -212,7 +212,7 @@ def solution_of(head: Head, trajectories: tuple[Trajectory, ...], arrays: Arrays
 
 
 def _regrouped(tree: Tree) -> Tree:
-    """What the file has by name or side by side, as the fields of a Solution have it."""
+    """What the file has by name or side by side, as the fields of a Result have it."""
     kinds = (("disturbance", tree["noise"]["disturbance"]), ("sensor", tree["noise"]["sensors"]))
     sizes = [{**node, "kind": kind} for kind, nodes in kinds for node in nodes.values()]
     once = {(size["kind"], *size["names"]): size for size in sizes}  # each stands under every name it belongs to

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from spookid.results.solution import Estimate, Noise, Solution
+from spookid.results.result import Estimate, Noise, Result
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import AT_BOUND
 
@@ -90,9 +90,9 @@ def remark(estimate: Estimate) -> str:
     return ", ".join(filter(None, [side, reason]))
 
 
-def status_words(solution: Solution) -> str:
+def status_words(solution: Result) -> str:
     """How it ended, after how many iterations and how long."""
-    times = solution.times
+    times = solution.timing
     return _STATUS[solution.status].format(
         counted(solution.iterations, "iteration"), seconds(times.build + times.compile + times.solve)
     )

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import special
 
 from spookid.kernels.kernel import Array
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.statistics.covariance import doubted, times
 from spookid.statistics.jackknife import WINDOWS
 
@@ -110,7 +110,7 @@ class Agreement:
         return f"{self.verdict} {self.explanation}".rstrip()
 
 
-def agreement(solutions: Sequence[Solution]) -> Agreement:
+def agreement(solutions: Sequence[Result]) -> Agreement:
     """Compare solutions of one problem, each on a recording of its own."""
     ratio = _ratio(solutions)
     usual = _compared(solutions, [s.sensitivities.covariance for s in solutions], ratio, math.inf, None)
@@ -121,7 +121,7 @@ def agreement(solutions: Sequence[Solution]) -> Agreement:
 
 
 def _compared(
-    solutions: Sequence[Solution],
+    solutions: Sequence[Result],
     covariances: Sequence[Array],
     ratio: float,
     freedom: float,
@@ -150,7 +150,7 @@ def _shrunk(count: int, freedom: float) -> float:
     return 1.0 if math.isinf(freedom) else max(freedom - count - 1, 0.0) / freedom
 
 
-def _ratio(solutions: Sequence[Solution]) -> float:
+def _ratio(solutions: Sequence[Result]) -> float:
     """NaN if not every recording that has errors has both kinds."""
     known = [s.sensitivities for s in solutions if np.any(np.isfinite(s.sensitivities.standard_errors))]
     logarithms = np.log([sensitivities.agreement for sensitivities in known])

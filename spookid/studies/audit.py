@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from spookid.assembly.declaration import Declaration
 from spookid.estimation.estimation import solve
-from spookid.problem import Problem
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.results.tables import Table
 from spookid.solvers.status import Status
 
@@ -23,7 +23,7 @@ _ROUNDING = 1e-9
 _CLEAR = 5.0
 """Times that, from which on differences may show another order than that of the stepper."""
 
-Fit = Callable[[Problem, Solution | None, bool], Solution]
+Fit = Callable[[Declaration, Result | None, bool], Result]
 """Solves a problem, near a solution if there is one, and holds the noise of that one if told to."""
 
 
@@ -90,7 +90,7 @@ class Audit:
         return f"Time-step audit of {self.problem}\n\n{table.text()}\n\n{self.verdict}"
 
 
-def audit(problem: Problem, fit: Fit | None = None) -> Audit:
+def audit(problem: Declaration, fit: Fit | None = None) -> Audit:
     """Fit ``problem`` at its step h, at h/2 and at h/4, with the samples at the steps of h and one noise.
 
     The noise is that of h/4: at h it makes up for the step. Parameters that the data do not determine are left out.
@@ -110,7 +110,7 @@ def audit(problem: Problem, fit: Fit | None = None) -> Audit:
     return Audit(problem.name, tuple(level.step for level in levels), statuses, drifts, problem.stepper.name)
 
 
-def refined(problem: Problem, times: int) -> Problem:
+def refined(problem: Declaration, times: int) -> Declaration:
     """With steps that many times shorter, observed where the problem is, under the same random forces.
 
     Impulses of more steps add up to the same motion if the variance of each, one over the weight, is as much smaller.
@@ -122,7 +122,7 @@ def refined(problem: Problem, times: int) -> Problem:
     return finer.with_(state_weight=times * problem.weight) if problem.dynamics == "weight" else finer
 
 
-def _fits(levels: list[Problem], fit: Fit) -> list[Solution]:
+def _fits(levels: list[Declaration], fit: Fit) -> list[Result]:
     """A solution at each step, all from the states of the first; those but the last with the noise of the last."""
     first = fit(levels[0], None, False)
     last = fit(levels[-1], first, False)
@@ -132,7 +132,7 @@ def _fits(levels: list[Problem], fit: Fit) -> list[Solution]:
     return [*(fit(level, near, True) for level in levels[:-1]), last]
 
 
-def _solve(problem: Problem, near: Solution | None, hold: bool) -> Solution:
+def _solve(problem: Declaration, near: Result | None, hold: bool) -> Result:
     return solve(problem, "lm", {}, None, near, hold)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.problem import Problem
 from spookid.studies.settings import digest
 
 
@@ -18,29 +18,29 @@ class Case:
     """One model with all its recordings, each of another name."""
 
     name: str
-    problem: Problem
+    problem: Declaration
 
 
-def cases(problems: Mapping[str, Problem]) -> list[Case]:
+def cases(problems: Mapping[str, Declaration]) -> list[Case]:
     """Merge problems that differ in nothing but their name and their recordings.
 
     So ``{"01_dry": ..., "01_viscous": ..., "02_dry": ..., "02_viscous": ...}`` are two models, dry and viscous, on two
     recordings. A case has the name of what its keys have in common.
     """
-    groups: dict[str, dict[str, Problem]] = {}
+    groups: dict[str, dict[str, Declaration]] = {}
     for key, problem in problems.items():
         groups.setdefault(digest(problem.with_(name="", recordings=())), {})[key] = problem
     return [_merged(group) for group in groups.values()]
 
 
-def same_recordings(a: Problem, b: Problem) -> bool:
+def same_recordings(a: Declaration, b: Declaration) -> bool:
     """True if both are declared for the same measurements."""
     if len(a.recordings) != len(b.recordings):
         return False
     return all(_same(r, s) for r, s in zip(a.recordings, b.recordings, strict=True))
 
 
-def _merged(group: Mapping[str, Problem]) -> Case:
+def _merged(group: Mapping[str, Declaration]) -> Case:
     distinct: list[Recording] = []
     for recording in (r for problem in group.values() for r in problem.recordings):
         if not any(_same(recording, other) for other in distinct):

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spookid.assembly.declaration import Declaration
 from spookid.assembly.trajectories import beside, predict, unwrapped
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, held, observed
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
-from spookid.problem import Problem
 from spookid.results.motion import rms
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import Progress, StepFailedError
@@ -72,7 +72,7 @@ class Comparison:
 
 
 def compare(
-    problem: Problem,
+    problem: Declaration,
     index: int,
     values: Mapping[str, float],
     duration: float | None,
@@ -110,7 +110,7 @@ def compare(
 
 
 def _simulated(
-    problem: Problem,
+    problem: Declaration,
     index: int,
     values: Mapping[str, float],
     duration: float | None,
@@ -135,18 +135,18 @@ def _finite(states: Array) -> Array:
     return states if whole.all() else states[: max(int(np.argmin(whole)), 1)]
 
 
-def _inputs(problem: Problem, measured: Recording | None, steps: Grid) -> dict[str, Array]:
+def _inputs(problem: Declaration, measured: Recording | None, steps: Grid) -> dict[str, Array]:
     signals = problem.model.signals
     return {s: held(measured, s, steps) if measured else np.zeros(steps.count) for s in signals}
 
 
-def _observed(problem: Problem, measured: Recording | None, steps: Grid) -> Array:
+def _observed(problem: Declaration, measured: Recording | None, steps: Grid) -> Array:
     if measured is None:
         return np.full((steps.count, len(problem.observations)), np.nan)
     return np.column_stack([observed(measured, o.signal, steps, period=o.period) for o in problem.observations])
 
 
-def _predicted(problem: Problem, states: Array, values: Mapping[str, float]) -> Array:
+def _predicted(problem: Declaration, states: Array, values: Mapping[str, float]) -> Array:
     numbers = {**problem.guess, **values}
     constants = (
         Constant(Settings.of(problem.model).step, problem.step),

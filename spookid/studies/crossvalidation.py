@@ -20,9 +20,9 @@ from textwrap import wrap
 
 import numpy as np
 
+from spookid.assembly.declaration import Declaration, Dynamics
 from spookid.errors import ProblemError
-from spookid.problem import Dynamics, Problem
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.results.tables import Table
 from spookid.results.wording import labelled, number, uncertain
 from spookid.solvers.status import Status
@@ -42,7 +42,7 @@ _AIC_MEANING = (
     "freedom as the larger one has parameters more."
 )
 
-Fit = Callable[[Problem, Solution | None, str], Solution]
+Fit = Callable[[Declaration, Result | None, str], Result]
 """Solves a problem, from a solution near by if there is one; the text says what it is for."""
 
 
@@ -142,7 +142,7 @@ def mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def crossvalidate(problem: Problem, fit: Fit, name: str | None = None) -> CrossValidation:
+def crossvalidate(problem: Declaration, fit: Fit, name: str | None = None) -> CrossValidation:
     """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
 
     Noise is estimated in all of them, without a state weight: likelihoods compare.
@@ -183,7 +183,7 @@ def crossvalidate(problem: Problem, fit: Fit, name: str | None = None) -> CrossV
     )
 
 
-def _check(problem: Problem) -> None:
+def _check(problem: Declaration) -> None:
     names = [recording.name for recording in problem.recordings]
     if len(names) < 2:
         raise ProblemError(
@@ -197,13 +197,13 @@ def _check(problem: Problem) -> None:
         )
 
 
-def _score(solution: Solution, fitted: str, on: str) -> Score:
+def _score(solution: Result, fitted: str, on: str) -> Score:
     if solution.dynamics == "estimated":
         return Score(fitted, on, -2 * solution.log_likelihood, solution.status)
     return Score(fitted, on, solution.cost.total / len(solution.trajectories[0].t), solution.status)
 
 
-def _count(solution: Solution) -> int:
+def _count(solution: Result) -> int:
     """Parameters and sizes of noise that were estimated."""
     sizes = sum(not noise.given for noise in solution.noise)
     return sum(not estimate.fixed for estimate in solution.parameters.values()) + sizes

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from spookid.assembly.assembly import numbers
+from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.data.sampling import grid
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
 from spookid.kernels.numeric_function import NumericFunction
-from spookid.problem import Problem
 from spookid.stepping.exact import ExactStepper, Solved
 from spookid.stepping.impulses import Settings
 from spookid.stepping.sensitivity import StepDerivative, differentiated, march
 from spookid.studies.replay import forward_inputs, step_grid
 
 
-def step_function(problem: Problem) -> NumericFunction:
+def step_function(problem: Declaration) -> NumericFunction:
     """One step (x, u, θ) → x₊ of a problem with exact friction.
 
     x = (q, v), (13 n_b,); u are the inputs of the step as the stepper takes them; θ are the problem's free parameters,
@@ -46,7 +46,7 @@ def step_function(problem: Problem) -> NumericFunction:
 
 
 def motion_function(
-    problem: Problem, duration: float | None = None, *, recording: int = 0, inputs: Recording | None = None
+    problem: Declaration, duration: float | None = None, *, recording: int = 0, inputs: Recording | None = None
 ) -> NumericFunction:
     """A whole simulation (x₀, θ) → states (13 n_b, N) of a problem with exact friction.
 
@@ -88,7 +88,7 @@ def motion_function(
 class _Steps:
     """The steps of a problem at any values of its free parameters."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Declaration) -> None:
         if problem.friction == "smooth":
             raise ProblemError(f'{problem.place}: Problem {problem.name!r} has smooth friction; use friction="exact"')
         settings, free = Settings.of(problem.model), problem.free

@@ -20,11 +20,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import finer
 from spookid.parameter import Parameter
-from spookid.problem import Problem
-from spookid.results.solution import Estimate, Solution
+from spookid.results.result import Estimate, Result
 from spookid.results.wording import HALF_WIDTH
 from spookid.solvers.status import Status
 
@@ -45,7 +45,7 @@ _LIKELIER = 0.02
 _SHARE = 0.1
 """First step of a parameter without a standard error, as a share of its value."""
 
-Fit = Callable[[Problem, Solution | None], Solution]
+Fit = Callable[[Declaration, Result | None], Result]
 """Solves a problem, from a solution near by if there is one."""
 
 
@@ -136,7 +136,7 @@ class Profile:
         return bound if way[-1].value == bound else side * math.inf
 
 
-def profile(problem: Problem, name: str, solution: Solution, fit: Fit) -> Profile:
+def profile(problem: Declaration, name: str, solution: Result, fit: Fit) -> Profile:
     """Refit ``problem`` with the parameter ``name`` held at values on both sides of its estimate in ``solution``.
 
     A likelihood compares fits whose noise is estimated; a solution with hard dynamics is solved again with it.
@@ -174,7 +174,7 @@ def profile(problem: Problem, name: str, solution: Solution, fit: Fit) -> Profil
     )
 
 
-def _shift(problem: Problem, found: Estimate) -> float:
+def _shift(problem: Declaration, found: Estimate) -> float:
     """From the estimate of continuous time to that of steps of h/2, a quarter of what steps of h add."""
     corrected = problem.corrects and not found.at_bound and math.isfinite(found.step_error)
     return found.step_error / 4 if corrected else 0.0
@@ -182,9 +182,9 @@ def _shift(problem: Problem, found: Estimate) -> float:
 
 @dataclass(eq=False)
 class _Walk:
-    problem: Problem
+    problem: Declaration
     parameter: Parameter
-    solution: Solution
+    solution: Result
     fit: Fit
     shift: float
     """What is added to a value of the profile where it is held: the likelihood is that of a fit with a step."""
@@ -236,7 +236,7 @@ class _Walk:
             return _RISE * known.std_err
         return _SHARE * (abs(known.estimate) or abs(self.problem.guess[known.name]) or 1.0)
 
-    def _held(self, value: float, near: Solution) -> Solution:
+    def _held(self, value: float, near: Result) -> Result:
         name = self.parameter.name
         start = {p.name: float(np.clip(near.values[p.name], p.lower, p.upper)) for p in self.problem.free}
         held = self.problem.with_(
@@ -244,13 +244,13 @@ class _Walk:
         )
         return self.fit(held, near)
 
-    def _point(self, value: float, solution: Solution, side: int) -> ProfilePoint:
+    def _point(self, value: float, solution: Result, side: int) -> ProfilePoint:
         rise = self._rise(solution)
         others = {p.name: solution.values[p.name] for p in self.problem.free if p.name != self.parameter.name}
         zeta = side * math.sqrt(max(rise, 0.0)) if math.isfinite(rise) else math.nan
         return ProfilePoint(value, solution.cost.total, zeta, solution.status, others, solution.log_likelihood)
 
-    def _rise(self, solution: Solution) -> float:
+    def _rise(self, solution: Result) -> float:
         """D."""
         if math.isfinite(self.solution.log_likelihood):
             return 2 * (self.solution.log_likelihood - solution.log_likelihood)

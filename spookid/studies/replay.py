@@ -13,6 +13,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Evidence, gather, numbers, slip_widths
+from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import closing_rows
 from spookid.assembly.trajectories import predict, unwrapped
 from spookid.data.recording import Recording
@@ -21,8 +22,7 @@ from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.kinematics import follow, place, rest_angles
-from spookid.problem import Problem
-from spookid.results.solution import Solution
+from spookid.results.result import Result
 from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
 from spookid.stepping.refinement import MOST, TOLERANCE, Refined, Refinement
@@ -30,9 +30,9 @@ from spookid.stepping.simulation import Progress, StepFailedError, Stepper, marc
 from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Constant, measured_noise
 
-Initial: TypeAlias = Mapping[str, Any] | Solution | tuple[Any, Any] | None
-Parameters: TypeAlias = Mapping[str, float] | Solution | None
-Noises: TypeAlias = Solution | Mapping[str, float] | None
+Initial: TypeAlias = Mapping[str, Any] | Result | tuple[Any, Any] | None
+Parameters: TypeAlias = Mapping[str, float] | Result | None
+Noises: TypeAlias = Result | Mapping[str, float] | None
 
 
 _CLOSED = 1e-6
@@ -40,7 +40,7 @@ _CLOSED = 1e-6
 
 
 def simulate(
-    problem: Problem,
+    problem: Declaration,
     parameters: Parameters = None,
     duration: float | None = None,
     initial: Initial = None,
@@ -59,15 +59,15 @@ def simulate(
     friction that sticks, whose law holds step by step, take the steps as they are declared.
 
     Args:
-        parameters: values by name, in the place of the problem's guesses; a Solution gives its estimates.
+        parameters: values by name, in the place of the problem's guesses; a Result gives its estimates.
         duration: [s]; by default that of the recording.
         initial: where it starts: angle [rad], or (angle, rate), of each hinge by its name (those not named at their
-            rest angle); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a Solution, for its first estimated state.
-            By default the first state of ``parameters`` if that is a Solution, else the initial guess from the
+            rest angle); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a Result, for its first estimated state.
+            By default the first state of ``parameters`` if that is a Result, else the initial guess from the
             recording, else all hinges at rest.
         recording: which of the problem's recordings gives the inputs and the default start and duration.
         inputs: a recording of the motors' signals to use instead; without any they are zero.
-        noise: what is random: a Solution, for the noise it found; or sizes by name, disturbances of hinges [N m/√Hz]
+        noise: what is random: a Result, for the noise it found; or sizes by name, disturbances of hinges [N m/√Hz]
             and standard deviations of signals, of both where a signal is called like a hinge. By default nothing is.
         seed: of the random numbers.
         substeps: equal parts that each step is taken in; by default as above. 1 gives the motion of the problem's own
@@ -84,7 +84,7 @@ def simulate(
     Warns:
         RuntimeWarning: if 256 substeps of each step leave more than that.
     """
-    if initial is None and isinstance(parameters, Solution):
+    if initial is None and isinstance(parameters, Result):
         initial = parameters
     values = _values(problem, parameters)
     problem = problem.with_(initial={**problem.initial, **values}, fixed=[p.name for p in problem.parameters])
@@ -102,11 +102,11 @@ def simulate(
     return _recording(problem, steps, states, u, march.constants(), name, sizes or {}, rng)
 
 
-def _sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
+def _sizes(problem: Declaration, noise: Noises) -> dict[str, float] | None:
     """Sizes of noise by the names of hinges, and of signals by ``measured_noise``; None if nothing is random."""
     if noise is None:
         return None
-    if isinstance(noise, Solution):
+    if isinstance(noise, Result):
         moving = {name: n.density for n in noise.noise if n.kind == "disturbance" for name in n.names}
         return moving | {measured_noise(name): n.std for n in noise.noise if n.kind == "sensor" for name in n.names}
     known = {joint.name for joint in problem.model.joints} | {o.signal for o in problem.observations}
@@ -120,7 +120,7 @@ def _sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
     return {key: float(size) for name, size in noise.items() for key in (name, measured_noise(name))}
 
 
-def _impulses(problem: Problem, sizes: Mapping[str, float], steps: int, rng: np.random.Generator) -> Array:
+def _impulses(problem: Declaration, sizes: Mapping[str, float], steps: int, rng: np.random.Generator) -> Array:
     """Random impulses of each step, (N − 1, n_j + 6 n_free) [N m s, N s]."""
     free = [f"{body.name} {what}" for body in problem.model.bodies if body.free for what in ("force", "torque")]
     names = [joint.name for joint in problem.model.joints] + [name for name in free for _ in range(3)]
@@ -128,7 +128,7 @@ def _impulses(problem: Problem, sizes: Mapping[str, float], steps: int, rng: np.
     return np.asarray(deviations * rng.standard_normal((steps, len(names))))
 
 
-def _gathered(problem: Problem, recording: int) -> tuple[tuple[Evidence, ...], Evidence | None]:
+def _gathered(problem: Declaration, recording: int) -> tuple[tuple[Evidence, ...], Evidence | None]:
     """What is known of all recordings, and of the one with that number; None if there are none."""
     if not (0 <= recording < max(len(problem.recordings), 1)):
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording number {recording}")
@@ -158,7 +158,7 @@ def _motion(march: _March, substeps: int | None) -> Array:
 class _March:
     """The motion of a problem, each step in parts."""
 
-    problem: Problem
+    problem: Declaration
     settings: Settings
     widths: Array
     """Slip rates over which smooth friction turns, (n_j,)."""
@@ -236,7 +236,7 @@ class _March:
 
 
 def forward_stepper(
-    problem: Problem, settings: Settings, constants: tuple[Constant, ...], random: bool = False
+    problem: Declaration, settings: Settings, constants: tuple[Constant, ...], random: bool = False
 ) -> Stepper | ExactStepper:
     """What steps the mechanism: with smooth friction, or with friction that sticks; with random impulses if asked.
 
@@ -252,11 +252,11 @@ def forward_stepper(
     return Stepper(problem.stepper.forward(problem.model, settings, random), constants)
 
 
-def _values(problem: Problem, parameters: Parameters) -> dict[str, float]:
-    given = parameters.values if isinstance(parameters, Solution) else dict(parameters or {})
+def _values(problem: Declaration, parameters: Parameters) -> dict[str, float]:
+    given = parameters.values if isinstance(parameters, Result) else dict(parameters or {})
     known = {p.name for p in problem.parameters}
     for name in given:
-        if name not in known and not isinstance(parameters, Solution):
+        if name not in known and not isinstance(parameters, Result):
             raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no parameter {name!r}")
     for name, value in given.items():
         if not isinstance(value, Real):
@@ -264,7 +264,7 @@ def _values(problem: Problem, parameters: Parameters) -> dict[str, float]:
     return {name: float(value) for name, value in given.items() if name in known}
 
 
-def step_grid(problem: Problem, duration: float | None, measured: Grid | None) -> Grid:
+def step_grid(problem: Declaration, duration: float | None, measured: Grid | None) -> Grid:
     """The steps of a simulation: those of the recording, or of ``duration`` [s] from its start.
 
     Raises:
@@ -282,7 +282,7 @@ def step_grid(problem: Problem, duration: float | None, measured: Grid | None) -
     return limited(Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1))
 
 
-def step_inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:
+def step_inputs(problem: Declaration, source: Recording | None, steps: Grid) -> Array:
     """Signals of the motors at the steps, (N, n_u); zero without a ``source``."""
     signals = problem.model.signals
     if source is None:
@@ -291,12 +291,12 @@ def step_inputs(problem: Problem, source: Recording | None, steps: Grid) -> Arra
     return contiguous(np.column_stack(columns)) if columns else np.zeros((steps.count, 0))
 
 
-def forward_inputs(problem: Problem, source: Recording | None, steps: Grid) -> Array:
+def forward_inputs(problem: Declaration, source: Recording | None, steps: Grid) -> Array:
     """Inputs of the forward steps as their stepper takes them, (N − 1, n)."""
     return problem.stepper.forward_inputs(step_inputs(problem, source, steps), *input_moments(problem, source, steps))
 
 
-def input_moments(problem: Problem, source: Recording | None, steps: Grid) -> tuple[Array, Array]:
+def input_moments(problem: Declaration, source: Recording | None, steps: Grid) -> tuple[Array, Array]:
     """``moments`` of the motors' signals, each (N − 1, n_u); zero without a ``source``."""
     signals = problem.model.signals
     if source is None or not signals:
@@ -307,9 +307,9 @@ def input_moments(problem: Problem, source: Recording | None, steps: Grid) -> tu
     return mean, late
 
 
-def _start(problem: Problem, initial: Initial, recording: int) -> Array:
+def _start(problem: Declaration, initial: Initial, recording: int) -> Array:
     bodies = len(problem.model.bodies)
-    if isinstance(initial, Solution):
+    if isinstance(initial, Result):
         motion = initial.trajectories[recording]
         initial = (motion.q[0], motion.v[0])
     if isinstance(initial, tuple):
@@ -322,7 +322,7 @@ def _start(problem: Problem, initial: Initial, recording: int) -> Array:
     return _from_angles(problem, dict(initial or {}))
 
 
-def _from_angles(problem: Problem, initial: dict[str, Any]) -> Array:
+def _from_angles(problem: Declaration, initial: dict[str, Any]) -> Array:
     """The state on the constraint surface with the named hinges' angles and rates.
 
     In a tree the others are at rest at their rest angle; in a loop they follow, from their rest angles, so that it
@@ -360,7 +360,7 @@ def _angle_and_rate(name: str, value: Any) -> Array:
     return pair
 
 
-def _velocities(problem: Problem, q: Array, moving: list[int], rates: Array) -> Array:
+def _velocities(problem: Declaration, q: Array, moving: list[int], rates: Array) -> Array:
     """Smallest v with G v = 0 and slip rates ``rates`` of the hinges ``moving``."""
     symbol = ca.SX.sym("q", len(q))
     at = problem.model.mechanics(symbol)
@@ -372,7 +372,7 @@ def _velocities(problem: Problem, q: Array, moving: list[int], rates: Array) -> 
 
 
 def _recording(
-    problem: Problem,
+    problem: Declaration,
     steps: Grid,
     states: Array,
     u: Array,

@@ -11,9 +11,9 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.declaration import AUTO, BACKENDS, FRICTIONS, Declaration
 from spookid.data.sensors import State
 from spookid.errors import ProblemError
-from spookid.problem import AUTO, BACKENDS, FRICTIONS, Problem
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
@@ -44,7 +44,7 @@ class Variant:
     fixed: tuple[str, ...] = ()
     """Parameters that keep their guess."""
 
-    def at(self, point: Mapping[str, Choice], problem: Problem) -> Variant:
+    def at(self, point: Mapping[str, Choice], problem: Declaration) -> Variant:
         """This variant at a point of a grid whose axes are settings and parameters of ``problem``.
 
         A parameter's name goes before that of an option of the solver.
@@ -63,7 +63,7 @@ class Variant:
                 settings[name] = _checked(name, value, known)
         return Variant(settings, held, self.initial, self.fixed)
 
-    def posed(self, problem: Problem) -> tuple[Problem, str, dict[str, Any]]:
+    def posed(self, problem: Declaration) -> tuple[Declaration, str, dict[str, Any]]:
         """The changed problem, the backend and the solver's options.
 
         Raises:
@@ -82,7 +82,7 @@ class Variant:
         return changed, backend, options
 
 
-def digest(problem: Problem) -> str:
+def digest(problem: Declaration) -> str:
     """A number that changes with anything in the problem that can change its solution: model, data, settings."""
     model = problem.model
     q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
@@ -99,7 +99,7 @@ def digest(problem: Problem) -> str:
     return result.hexdigest()
 
 
-def _facts(problem: Problem) -> list[object]:
+def _facts(problem: Declaration) -> list[object]:
     """All but formulas and data, in types whose text is complete."""
     model = problem.model
     return [

@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
-from spookid.problem import Problem
-from spookid.results.solution import Cost, Estimate
+from spookid.results.result import Cost, Estimate
 from spookid.results.tables import Table, blocks
 from spookid.results.wording import labelled, number, uncertain
 from spookid.solvers.status import Status
@@ -86,7 +86,7 @@ class Sweep:
         return table(self, 100)
 
 
-def solve_point(problem: Problem, variant: Variant, values: Mapping[str, Choice]) -> Point:
+def solve_point(problem: Declaration, variant: Variant, values: Mapping[str, Choice]) -> Point:
     """Solve a variant of ``problem`` at a point of the grid; whatever goes wrong is in the answer."""
     began = time.perf_counter()
     try:

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
+from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_problem
 from spookid.errors import ProblemError
 from spookid.kernels.threads import processors
-from spookid.problem import Problem
 from spookid.results import folders
 from spookid.results.documents import SCHEMA, versions, with_nan
 from spookid.studies.axes import Axis, Choice, grid
@@ -39,7 +39,7 @@ _alone = threading.Lock()
 class Plan:
     """A sweep that can be run."""
 
-    problem: Problem
+    problem: Declaration
     path: str | None
     """Where workers find it, ``PROBLEM.py::key`` with an absolute path; None if only this process has it."""
     axes: tuple[Axis, ...]
@@ -53,7 +53,7 @@ class Plan:
         return Sweep(self.problem.name, self.axes, points, self.variant, versions())
 
 
-def plan(problem: Problem, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:
+def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:
     """A plan whose points the problem accepts.
 
     Raises:
@@ -143,7 +143,7 @@ def _work(path: str, expected: str, variant: Variant, values: Mapping[str, Choic
 
 
 @lru_cache(maxsize=1)
-def _problem(path: str, expected: str) -> Problem:
+def _problem(path: str, expected: str) -> Declaration:
     """The problem of a file, if its digest is still what it was as the sweep began."""
     problem = load_problem(path)
     if digest(problem) != expected:
