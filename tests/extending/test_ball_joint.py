@@ -132,7 +132,7 @@ def swung(noise: float, seed: int = 0) -> Recording:
     "settings",
     [
         {"stepper": Variational()},
-        {"stepper": Variational(), "state_weight": math.inf},
+        {"stepper": Variational(), "estimator": "hard"},
         {"stepper": Spook(), "step": 0.005},
         {"stepper": Spook(multipliers="lifted"), "step": 0.005, "state_weight": 1e8},
     ],
