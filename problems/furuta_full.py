@@ -1,9 +1,13 @@
 """A measured swing-up of a Furuta pendulum (Quanser Qube) with every parameter of the paper's Table 4, and the cable.
 
-The data (spookid.data.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points, or
-downloaded. The summary says what one recording cannot tell: the arm never turns about its own horizontal axes, so
-nothing is learnt of J_Axx and J_Ayy. `problems/furuta_swingup.py` leaves out what cannot be known.
+The data ("furuta-qube-swingup") are converted by `problems/data/convert.py`. The summary says what one recording cannot
+tell: the arm never turns about its own horizontal axes, so nothing is learnt of J_Axx and J_Ayy.
+`problems/furuta_swingup.py` leaves out what cannot be known.
 """
+
+from dataclasses import replace
+
+from data.convert import measured
 
 from spookid import (
     GROUND,
@@ -16,7 +20,6 @@ from spookid import (
     Problem,
     tilted_gravity,
 )
-from spookid.data.datasets import furuta_qube
 
 J_Axx = Parameter("J_Axx", 1e-4, lower=1e-7, unit="kg m^2", note="arm along its length")
 J_Ayy = Parameter("J_Ayy", 1e-4, lower=1e-7, unit="kg m^2", note="arm across, horizontal")
@@ -64,7 +67,7 @@ problem = Problem(
         motors=[Motor(axle, signal="u", gain=K)],
         gravity=tilted_gravity(9.81, tilt_x, tilt_y),
     ),
-    recordings=[furuta_qube("swingup_500hz_1", until="balancing")],
+    recordings=[replace(measured("swingup_500hz_1"), closed_loop=True)],
     observations=[HingeAngle(axle, signal="theta"), HingeAngle(pin, signal="alpha")],
     step=0.004,
 )

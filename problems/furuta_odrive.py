@@ -1,12 +1,13 @@
 """Furuta pendulum with a gimbal motor (ODrive), driven by pulses, sines and steps: inertias, friction and motor.
 
-The data (spookid.data.datasets, "furuta-odrive") are found where the environment variable SPOOKID_DATA points. Masses
-and lengths are those of the parts list. The motor's voltage acts through its back-EMF as viscous friction of the arm,
-which therefore is strong; the pendulum's Coulomb friction is that of its encoder and bearings.
+The data ("furuta-odrive") are converted by `problems/data/convert.py`. Masses and lengths are those of the parts list.
+The motor's voltage acts through its back-EMF as viscous friction of the arm, which therefore is strong; the pendulum's
+Coulomb friction is that of its encoder and bearings.
 """
 
+from data.convert import measured
+
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, gravity
-from spookid.data.datasets import furuta_odrive
 
 J_arm = Parameter("J_arm", 4e-4, lower=1e-6, unit="kg m^2", note="arm about its axle, motor included")
 J_rod = Parameter("J_rod", 2e-5, lower=1e-7, unit="kg m^2", note="pendulum about its centre of mass")
@@ -51,7 +52,7 @@ def driven(name: str) -> Problem:
         model=Model(
             bodies=[arm, rod], joints=[axle, pin], motors=[Motor(axle, signal="u", gain=K)], gravity=gravity(9.81)
         ),
-        recordings=[part(furuta_odrive(name), *SPANS[name])],
+        recordings=[part(measured(name), *SPANS[name])],
         observations=[HingeAngle(axle, signal="theta"), HingeAngle(pin, signal="alpha")],
         step=0.004,
     )

@@ -1,13 +1,15 @@
 """Five measured swing-ups of a Furuta pendulum (Quanser Qube), up to where balancing starts.
 
-The data (spookid.data.datasets, "furuta-qube-swingup") are found where the environment variable SPOOKID_DATA points, or
-downloaded. Masses and lengths are the manufacturer's, which fixes m l and g; the inertias, the motor, friction and the
-spring of the encoder's cable are estimated. The motor's voltage acts through its back-EMF as viscous friction of the
-arm.
+The data ("furuta-qube-swingup") are converted by `problems/data/convert.py`. Masses and lengths are the manufacturer's,
+which fixes m l and g; the inertias, the motor, friction and the spring of the encoder's cable are estimated. The
+motor's voltage acts through its back-EMF as viscous friction of the arm.
 """
 
+from dataclasses import replace
+
+from data.convert import SWINGUPS, measured
+
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, gravity
-from spookid.data.datasets import furuta_qube
 
 J_arm = Parameter("J_arm", 2e-4, lower=1e-6, unit="kg m^2", note="arm about its axle, motor included")
 J_rod = Parameter("J_rod", 3e-5, lower=1e-7, unit="kg m^2", note="pendulum about its centre of mass")
@@ -20,7 +22,6 @@ k = Parameter("k", 1e-3, lower=0, unit="N m", note="encoder cable's stiffness")
 theta_0 = Parameter("theta_0", 0.0, lower=-3, upper=3, unit="rad", note="where the cable is at rest")
 
 M_ARM, M_ROD, L_ARM, L_ROD = 0.095, 0.024, 0.085, 0.129
-RECORDINGS = ("swingup_500hz_1", "swingup_500hz_2", "swingup_500hz_3", "swingup_250hz_1", "swingup_250hz_2")
 
 
 def swingup(name: str) -> Problem:
@@ -53,11 +54,11 @@ def swingup(name: str) -> Problem:
             motors=[Motor(axle, signal="u", gain=K)],
             gravity=gravity(9.81),
         ),
-        recordings=[furuta_qube(name, until="balancing")],
+        recordings=[replace(measured(name), closed_loop=True)],  # a controller of the energy drives it
         observations=[HingeAngle(axle, signal="theta"), HingeAngle(pin, signal="alpha")],
         step=0.004,
         friction="smooth",
     )
 
 
-problems = {name: swingup(name) for name in RECORDINGS}
+problems = {name: swingup(name) for name in SWINGUPS}

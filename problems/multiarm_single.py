@@ -1,15 +1,16 @@
 """Free swing of the single pendulum of the multi-arm rig (Kaheman et al. 2022): friction laws from five windows.
 
-The data (spookid.data.datasets, "multiarm-pendulum") are found where the environment variable SPOOKID_DATA points. The
-windows follow one another, from 1.6 rad down to a few tenths, so that each law is judged at amplitudes that it was not
-fitted to: `spookid crossvalidate problems/multiarm_single.py` orders them. Mass and length are the authors' estimates;
-with them fixed, J stands for the frequency of small swings.
+The data ("multiarm-pendulum") are converted by `problems/data/convert.py`. The windows follow one another, from 1.6 rad
+down to a few tenths, so that each law is judged at amplitudes that it was not fitted to: `spookid crossvalidate
+problems/multiarm_single.py` orders them. Mass and length are the authors' estimates; with them fixed, J stands for the
+frequency of small swings.
 """
 
 from dataclasses import replace
 
+from data.convert import measured
+
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, gravity
-from spookid.data.datasets import multiarm_single
 
 J = Parameter("J", 1e-4, lower=1e-6, unit="kg m^2", note="about the centre of mass")
 b = Parameter("b", 1e-4, lower=0, unit="N m s", note="viscous friction")
@@ -30,7 +31,7 @@ WINDOW = 8.0  # [s], some ten swings
 
 def windows() -> list[Recording]:
     """Five parts of the recording, of one length, one after another."""
-    whole = multiarm_single()
+    whole = measured("multiarm_single")
     return [replace(whole.between(i * WINDOW, (i + 1) * WINDOW), name=f"window {i + 1}") for i in range(5)]
 
 

@@ -1,15 +1,16 @@
 """Pendulum of a Furuta rig let go from upright, its arm at rest: friction laws from four windows of one release.
 
-The data (spookid.data.datasets, "furuta-odrive") are found where the environment variable SPOOKID_DATA points. Mass and
-length are those of the parts list, which predicts m g l/(J + m l²) = 87.39 1/s². The arm moves by 14 mrad in all and is
-taken as fixed. The windows follow one another from the first swing, 2.5 rad, on, so that each law is judged at
-amplitudes that it was not fitted to: `spookid crossvalidate problems/odrive_release.py` orders them.
+The data ("furuta-odrive") are converted by `problems/data/convert.py`. Mass and length are those of the parts list,
+which predicts m g l/(J + m l²) = 87.39 1/s². The arm moves by 14 mrad in all and is taken as fixed. The windows follow
+one another from the first swing, 2.5 rad, on, so that each law is judged at amplitudes that it was not fitted to:
+`spookid crossvalidate problems/odrive_release.py` orders them.
 """
 
 from dataclasses import replace
 
+from data.convert import measured
+
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, gravity
-from spookid.data.datasets import furuta_odrive
 
 J = Parameter("J", 2e-5, lower=1e-7, unit="kg m^2", note="about the centre of mass")
 b = Parameter("b", 1e-5, lower=0, unit="N m s", note="viscous friction")
@@ -30,7 +31,7 @@ START, WINDOW = 2.5, 6.0  # [s]; at first the pendulum lingers upright, where no
 
 def windows() -> list[Recording]:
     """Four parts of the recording, of one length, one after another."""
-    whole = furuta_odrive("release_2024")
+    whole = measured("release_2024")
     starts = [START + i * WINDOW for i in range(4)]
     return [replace(whole.between(s, s + WINDOW), name=f"window {i + 1}") for i, s in enumerate(starts)]
 

@@ -1,12 +1,13 @@
 """Three measured releases of a small rod pendulum: inertia and friction by four laws, from its angle.
 
-The data (spookid.data.datasets, "pendulum-free-swing") are found where the environment variable SPOOKID_DATA points, or
-downloaded. Steps of the encoder and a jittering clock look like random torques, so that with estimated noise errors are
-wide. They are none, and the fits take hard dynamics with errors from stretches of each release.
+The data ("pendulum-free-swing") are converted by `problems/data/convert.py`. Steps of the encoder and a jittering clock
+look like random torques, so that with estimated noise errors are wide. They are none, and the fits take hard dynamics
+with errors from stretches of each release.
 """
 
+from data.convert import measured
+
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, gravity
-from spookid.data.datasets import pendulum_free_swing
 
 J = Parameter("J", 1e-5, lower=1e-7, unit="kg m^2", note="about the centre of mass")
 b = Parameter("b", 1e-6, lower=0, unit="N m s", note="viscous friction")
@@ -38,7 +39,7 @@ def pendulum(release: str, friction: str) -> Problem:
     return Problem(
         f"pendulum_{release}_{friction}",
         model=Model(bodies=[rod], joints=[hinge], gravity=gravity(9.81)),
-        recordings=[pendulum_free_swing(release)],
+        recordings=[measured(f"pendulum_free_swing_{release}")],
         observations=[HingeAngle(hinge, signal="theta")],
         step=0.005,
         friction="smooth",

@@ -8,10 +8,23 @@ swept and is otherwise held. The swing-up needs the measured data: SPOOKID_DATA 
 
 from pathlib import Path
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Spook, gravity
-from spookid.data.datasets import furuta_qube
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    Model,
+    Motor,
+    Parameter,
+    Problem,
+    Recording,
+    Spook,
+    gravity,
+    load_problem,
+)
 
-TWIN = Path(__file__).parent.parent / "problems" / "data" / "furuta_release.csv"
+PROBLEMS = Path(__file__).parent.parent / "problems"
+TWIN = PROBLEMS / "data" / "furuta_release.csv"
 epsilon = Parameter("epsilon", 1e-4, lower=0, unit="m/N", note="compliance of the hinges, also in rad/(N m)")
 soft = dict(compliance=epsilon, damping=0.02)
 
@@ -89,7 +102,7 @@ def swingup() -> Problem:
         model=Model(
             bodies=[arm, rod], joints=[axle, pin], motors=[Motor(axle, signal="u", gain=K)], gravity=gravity(9.81)
         ),
-        recordings=[furuta_qube("swingup_500hz_1", until="balancing")],
+        recordings=load_problem(f"{PROBLEMS / 'furuta_swingup.py'}::swingup_500hz_1").recordings,
         observations=[HingeAngle(axle, signal="theta", sigma=1.0), HingeAngle(pin, signal="alpha", sigma=1.0)],
         step=0.004,
         state_weight=1e6,

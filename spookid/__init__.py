@@ -13,21 +13,33 @@ from spookid.version import __version__ as __version__
 
 _HOME = {
     "Body": "mechanics.body",
+    "Bound": "mechanics.loads",
     "Contact": "mechanics.contact",
+    "Coordinate": "mechanics.joints",
+    "Equations": "stepping.one_step",
     "GROUND": "mechanics.body",
     "Hinge": "mechanics.joints",
     "HingeAngle": "data.sensors",
+    "Joint": "mechanics.joints",
+    "JointPosition": "data.sensors",
+    "Load": "mechanics.loads",
+    "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
     "Motor": "mechanics.joints",
     "Observation": "data.sensors",
+    "OneStep": "stepping.one_step",
     "Parameter": "parameter",
-    "Problem": "problem",
     "PointPosition": "data.sensors",
+    "Problem": "problem",
     "ProblemError": "errors",
     "Recording": "data.recording",
+    "Residual": "data.residual",
+    "Sensor": "data.sensors",
     "Solution": "solution",
     "Spook": "stepping.spook",
+    "State": "data.state",
     "Status": "solvers.status",
+    "Stepper": "stepping.base",
     "Sweep": "studies.sweep_points",
     "Variational": "stepping.variational",
     "gravity": "mechanics.model",
@@ -41,20 +53,32 @@ _HOME = {
 __all__ = [
     "GROUND",
     "Body",
+    "Bound",
     "Contact",
+    "Coordinate",
+    "Equations",
     "Hinge",
     "HingeAngle",
+    "Joint",
+    "JointPosition",
+    "Load",
+    "Manifold",
     "Model",
     "Motor",
     "Observation",
+    "OneStep",
     "Parameter",
     "PointPosition",
     "Problem",
     "ProblemError",
     "Recording",
+    "Residual",
+    "Sensor",
     "Solution",
     "Spook",
+    "State",
     "Status",
+    "Stepper",
     "Sweep",
     "Variational",
     "gravity",
@@ -66,16 +90,22 @@ __all__ = [
 
 if TYPE_CHECKING:
     from spookid.data.recording import Recording
-    from spookid.data.sensors import HingeAngle, Observation, PointPosition
+    from spookid.data.residual import Residual
+    from spookid.data.sensors import HingeAngle, JointPosition, Observation, PointPosition, Sensor
+    from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
     from spookid.mechanics.contact import Contact
-    from spookid.mechanics.joints import Hinge, Motor
+    from spookid.mechanics.joints import Coordinate, Hinge, Joint, Motor
+    from spookid.mechanics.loads import Bound, Load
+    from spookid.mechanics.manifold import Manifold
     from spookid.mechanics.model import Model, gravity, tilted_gravity
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
     from spookid.solution import Solution, load
     from spookid.solvers.status import Status
+    from spookid.stepping.base import Stepper
+    from spookid.stepping.one_step import Equations, OneStep
     from spookid.stepping.spook import Spook
     from spookid.stepping.variational import Variational
     from spookid.studies.sweep_points import Sweep

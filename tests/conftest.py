@@ -1,12 +1,14 @@
-"""One thread for BLAS, set before NumPy loads it, a cache of our own, and property tests that repeat themselves."""
+"""One thread for BLAS, set before NumPy loads it, caches of our own, and property tests that repeat themselves."""
 
 import os
 from pathlib import Path
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
-# What tests compile is kept between runs, but not among the user's own.
-os.environ.setdefault("SPOOKID_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels"))
+# What tests compile and convert is kept between runs, but not among the user's own.
+_KEPT = Path(__file__).parents[1] / ".pytest_cache"
+os.environ.setdefault("SPOOKID_CACHE", str(_KEPT / "kernels"))
+os.environ.setdefault("SPOOKID_CONVERTED", str(_KEPT / "data"))
 
 from hypothesis import settings  # noqa: E402
 

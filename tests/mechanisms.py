@@ -19,7 +19,7 @@ from spookid.mechanics.joints import Hinge, Motor
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model, gravity
 from spookid.problem import Problem
-from spookid.stepping.simulation import Stepper
+from spookid.stepping.simulation import NewtonStepper
 from spookid.stepping.spook import Settings, Spook
 from spookid.transcription.factor import Constant
 from spookid.transcription.transcription import Point, Transcription
@@ -151,7 +151,7 @@ def _mechanics(model: Model) -> Callable[..., list[Array]]:
     q, v = ca.SX.sym("q", 7 * len(model.bodies)), ca.SX.sym("v", 6 * len(model.bodies))
     at = model.mechanics(q)
     return function(
-        [at.violation, at.constraint, at.slip, at.angle, at.mass, at.force + at.gyroscopic(v)],
+        [at.violation, at.constraint, at.slip, at.displacement, at.mass, at.force + at.gyroscopic(v)],
         [q, v],
     )
 
@@ -230,7 +230,7 @@ class OneStep:
         multipliers = Spook().multipliers_along(model, self.settings)
         arguments = [*multipliers.variables.values(), multipliers.data, symbols]
         self._multipliers = ca.Function("multipliers", arguments, [multipliers.value])
-        self.stepper = Stepper(Spook().forward(model, self.settings), self.constants)
+        self.stepper = NewtonStepper(Spook().forward(model, self.settings), self.constants)
 
     def forward(self, x: Array, u: ArrayLike = ()) -> Array:
         """x₊."""

@@ -12,7 +12,6 @@ from mechanisms import Array, OneStep
 
 from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle
-from spookid.mechanics.joints import ROWS
 from spookid.mechanics.kinematics import place
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Model
@@ -51,7 +50,7 @@ class NoisyTwin:
         kind = _RigidMotion if isinstance(stepper, Variational) else _Motion
         self._motion = kind(one, q)
         position = ca.SX.sym("q", model.configuration.ambient)
-        self._angle = ca.Function("angle", [position], [model.mechanics(position).angle])
+        self._angle = ca.Function("angle", [position], [model.mechanics(position).displacement])
 
     def draw(self, seed: int) -> Problem:
         """The problem with a recording of that seed."""
@@ -105,7 +104,7 @@ class _RigidMotion:
 
     def __init__(self, one: OneStep, q: Array) -> None:
         model = one.model
-        self._start, self._multipliers = q, ROWS * len(model.joints)
+        self._start, self._multipliers = q, model.rows
         impulse, joints, *_ = Variational().factors(model, one.settings)
         before, here, after = impulse.variables.values()
         n, m = model.configuration.ambient, model.configuration.tangent

@@ -11,7 +11,6 @@ from benchmarks.problems import furuta
 from spookid import Spook
 from spookid.assembly.assembly import assemble as assembled
 from spookid.estimation.knowledge import foresee
-from spookid.kernels import blocks as compiled_blocks
 from spookid.kernels import native
 from spookid.kernels.blocks import blocks
 from spookid.kernels.compiler import CompilationError, find
@@ -22,7 +21,7 @@ from spookid.solvers.elimination import BandElimination, BlockElimination, elimi
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Rows
 from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle, saddle
-from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
 
 ALPHA = 1e-3
 
@@ -42,7 +41,7 @@ def equations(steps: int, tangent: int, parameters: int, reach: int = 1) -> Norm
     matrix = rng.normal(size=shape) * 10 ** rng.uniform(-2, 2, size=(1, shape[1], 1))
     matrix[:, [1, tangent + 1]] = 0.0  # an unknown that moves nothing
     first = Rows((0,), rng.normal(size=(1, tangent + parameters + 1, tangent)), None)
-    return assemble([Rows(tuple(range(reach + 1)), matrix, None), first], steps, tangent, parameters)
+    return normal_equations([Rows(tuple(range(reach + 1)), matrix, None), first], steps, tangent, parameters)
 
 
 def close(found: Array, expected: Array) -> None:
@@ -228,8 +227,7 @@ def test_a_singular_saddle_point_is_refused():
 @pytest.mark.parametrize(("multipliers", "count"), [("eliminated", 5), ("lifted", 6)])
 def test_all_that_a_solve_takes_is_compiled_before_it(multipliers, count, monkeypatch, tmp_path):
     monkeypatch.setenv("SPOOKID_CACHE", str(tmp_path))
-    for module in (native, compiled_blocks):
-        module._loaded.cache_clear()
+    native._loaded.cache_clear()
     assembly = assembled(furuta(Spook(multipliers=multipliers), 41, 4))
     solver = LevenbergMarquardt(max_iterations=2, newton=False)
     began = time.perf_counter()

@@ -10,8 +10,8 @@ import pytest
 
 from spookid.kernels.kernel import Array
 from spookid.stepping.complementarity import bounded, linear, pieces
-from spookid.stepping.complementarity.law import BACKWARD, FORWARD, OPEN, STICKING, Bounded, BoundedSolution
-from spookid.stepping.complementarity.status import Status
+from spookid.stepping.complementarity.law import Bounded, BoundedSolution
+from spookid.stepping.complementarity.pieces import BACKWARD, FORWARD, OPEN, STICKING
 
 
 def draw(rng: np.random.Generator, load: float = 0.1) -> Bounded:
@@ -42,16 +42,14 @@ def check(p: Bounded, found: BoundedSolution) -> Array:
     """Every clause of the law; returns the rates."""
     rates, limit = p.R @ found.u + p.rates, p.bound(found.u)
     close = 1e-8 * (1 + np.max(np.abs(found.u)))
-    for i, mode in enumerate(found.modes):
-        if mode == STICKING:
-            assert abs(rates[i]) < 1e-8 * (1 + np.max(np.abs(p.rates)))
+    moves = np.abs(rates) >= 1e-8 * (1 + np.max(np.abs(p.rates)))
+    for i, u in enumerate(found.u):
         if p.unilateral[i]:
-            assert found.u[i] >= -close
-            assert mode != OPEN or (abs(found.u[i]) < close and rates[i] > -close)
+            assert u >= -close
+            assert not moves[i] or (abs(u) < close and rates[i] > 0)
         else:
-            assert abs(found.u[i]) <= limit[i] + close
-            assert mode != FORWARD or (found.u[i] == pytest.approx(-limit[i], abs=close) and rates[i] > -close)
-            assert mode != BACKWARD or (found.u[i] == pytest.approx(limit[i], abs=close) and rates[i] < close)
+            assert abs(u) <= limit[i] + close
+            assert not moves[i] or u == pytest.approx(-np.sign(rates[i]) * limit[i], abs=close)
     return rates
 
 
@@ -61,7 +59,7 @@ def study(count: int, seed: int) -> int:
     for _ in range(count):
         p = draw(rng)
         found = bounded.solve(p, np.zeros(len(p.R)))
-        if found.status is not Status.SOLVED:
+        if not found.solved:
             failures += 1
             assert found.residual > 0
             continue
@@ -93,17 +91,12 @@ def one(R: float, rate: float, limit: float, load: float = 0.0, follow: float = 
 
 
 @pytest.mark.parametrize(
-    ("rate", "impulse", "mode"),
-    [
-        (0.3, -0.15, STICKING), (-0.3, 0.15, STICKING), (1.0, -0.4, FORWARD), (-1.0, 0.4, BACKWARD),
-        (0.8, -0.4, STICKING), (0.0, 0.0, STICKING),
-    ],
-)  # fmt: skip
-def test_one_hinge(rate, impulse, mode):
+    ("rate", "impulse"), [(0.3, -0.15), (-0.3, 0.15), (1.0, -0.4), (-1.0, 0.4), (0.8, -0.4), (0.0, 0.0)]
+)
+def test_one_hinge(rate, impulse):
     found = bounded.solve(one(2.0, rate, 0.4), np.zeros(1))
-    assert found.status is Status.SOLVED
+    assert found.solved
     np.testing.assert_allclose(found.u, [impulse], atol=1e-14)
-    assert found.modes.tolist() == [mode]
 
 
 def test_a_bound_that_the_reaction_itself_loads():
@@ -153,13 +146,13 @@ def test_of_several_solutions_the_nearest_to_the_last_reactions_is_taken():
         last = solutions[int(rng.integers(len(solutions)))] + rng.normal(size=len(p.R))
         last[p.unilateral] = np.maximum(last[p.unilateral], 0)
         found = bounded.solve(p, last)
-        assert found.status is Status.SOLVED
+        assert found.solved
         check(p, found)
         distances = [np.sqrt(p.R.diagonal() @ (u - last) ** 2) for u in solutions]
         assert pieces.distance(p, found.u, last) <= (1 + 2e-6) * min(distances) + 1e-9
         several += len(solutions) > 1
         alone = bounded._Newton(p).solve(last)
-        strayed += alone.status is not Status.SOLVED or pieces.distance(p, alone.u, last) > 1.01 * min(distances)
+        strayed += not alone.solved or pieces.distance(p, alone.u, last) > 1.01 * min(distances)
     assert several > 30
     assert strayed > 5
 
@@ -207,7 +200,7 @@ def test_a_law_of_too_many_pieces_takes_what_newton_reaches():
     )  # fmt: skip
     assert not pieces.is_unique(p)
     assert pieces.nearest(p, np.zeros(m)) is None
-    assert bounded.solve(p, np.zeros(m)).status is Status.SOLVED
+    assert bounded.solve(p, np.zeros(m)).solved
 
 
 def test_mixed_problem_of_the_paper_is_the_closed_form():
@@ -217,8 +210,8 @@ def test_mixed_problem_of_the_paper_is_the_closed_form():
         R, sigma, rate, limit = rng.uniform(0.1, 2), 10.0 ** rng.uniform(-6, 0), rng.normal(), rng.uniform(0, 1)
         M = np.array([[R + sigma, -R, 1.0], [-R, R + sigma, 1.0], [-1.0, -1.0, 0.0]])
         found = linear.solve(M, np.array([rate, -rate, limit]))
-        assert found.status is Status.SOLVED
-        impulse = found.z[0] - found.z[1]
+        assert found is not None
+        impulse = found[0] - found[1]
         assert impulse == pytest.approx(np.clip(-rate / (R + sigma), -limit, limit), abs=1e-10)
         slip = rate + R * impulse
         stuck = abs(slip) <= sigma * limit
@@ -233,8 +226,8 @@ def test_lemke_finds_what_newton_misses():
         p = draw(rng, load=0.5)
         found = bounded.solve(p, np.zeros(len(p.R)))
         alone = bounded._Newton(p).solve(np.zeros(len(p.R)))
-        missed += alone.status is not Status.SOLVED and found.status is Status.SOLVED
-        if found.status is Status.SOLVED:
+        missed += not alone.solved and found.solved
+        if found.solved:
             check(p, found)
     assert missed > 0
 
@@ -246,7 +239,7 @@ def test_a_law_without_solution_is_a_failure():
         np.array([True]),
     )  # fmt: skip
     found = bounded.solve(p, np.zeros(1))
-    assert found.status is not Status.SOLVED
+    assert not found.solved
     assert found.residual >= 0.5
     nothing = bounded.solve(one(1.0, np.nan, 1.0), np.zeros(1))
-    assert nothing.status is Status.INACCURATE
+    assert not nothing.solved

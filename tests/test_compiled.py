@@ -17,13 +17,12 @@ from spookid.assembly.assembly import assemble
 from spookid.errors import ProblemError
 from spookid.kernels import compiler, libraries
 from spookid.kernels import kernel as kernels
-from spookid.kernels.compiled import FEWEST_STEPS, Kernels, Signature, prepare
+from spookid.kernels.compiled import FEWEST_STEPS, Kernels, Signature, prepare_kernels
 from spookid.kernels.kernel import Array
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solvers.reduction import Reduction, Rows, Stream
-from spookid.solvers.structured import assemble as normal_equations
-from spookid.solvers.structured import pull_back
+from spookid.solvers.structured import normal_equations, pull_back
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
 
@@ -55,7 +54,7 @@ def never() -> list[ca.Function]:
 
 
 def made(seed: bytes = b"line") -> Kernels:
-    return prepare([SIGNATURE], seed, line, steps=1)
+    return prepare_kernels([SIGNATURE], seed, line, steps=1)
 
 
 def check(kernels: Kernels, steps: int = 300) -> None:
@@ -185,7 +184,9 @@ def test_arrays_of_another_shape_or_kind_are_refused(arguments: tuple[list[Array
 
 def test_a_function_called_like_one_of_the_c_library_is_not_taken_for_it():
     x = ca.SX.sym("x")
-    kernels = prepare([Signature("step", (1,), 1)], b"step", lambda: [ca.Function("step", [x], [x + 1])], steps=1)
+    kernels = prepare_kernels(
+        [Signature("step", (1,), 1)], b"step", lambda: [ca.Function("step", [x], [x + 1])], steps=1
+    )
     np.testing.assert_array_equal(kernels.functions["step"]([np.ones((2, 1))], [], np.zeros((2, 1))), [[2], [2]])
 
 
@@ -196,7 +197,7 @@ def test_what_was_compiled_is_loaded_without_being_made_again(cache):
     check(made())
     (entry,) = entries(cache)
     written = entry.stat().st_ino
-    check(prepare([SIGNATURE], b"line", never, steps=1))
+    check(prepare_kernels([SIGNATURE], b"line", never, steps=1))
     assert [e.stat().st_ino for e in entries(cache)] == [written]
     check(made(b"another"))
     assert len(entries(cache)) == 2
@@ -221,7 +222,7 @@ def test_a_broken_entry_is_rebuilt(cache, damage):
     entry.unlink()  # it is loaded: its own pages must not change
     entry.write_bytes(content[: len(content) // 2] if damage is None else damage)
     check(made())
-    check(prepare([SIGNATURE], b"line", never, steps=1))
+    check(prepare_kernels([SIGNATURE], b"line", never, steps=1))
     assert len(entries(cache)) == 1
 
 
@@ -242,7 +243,7 @@ def test_two_processes_compile_at_once(cache):
     root = Path(__file__).parents[1]
     racers = [subprocess.Popen([sys.executable, "-c", code], cwd=root, env=os.environ) for _ in range(3)]
     assert [racer.wait() for racer in racers] == [0, 0, 0]
-    check(prepare([SIGNATURE], b"raced", never, steps=1))
+    check(prepare_kernels([SIGNATURE], b"raced", never, steps=1))
     assert not [entry for entry in entries(cache) if entry.suffix != ".so"]
 
 
@@ -253,12 +254,12 @@ def test_the_cache_does_not_grow_beyond_its_bound(cache, monkeypatch):
     check(made(b"1"))
     for i, entry in enumerate(sorted(entries(cache), key=lambda entry: entry.stat().st_mtime)):
         os.utime(entry, (1e9 + i, 1e9 + i))
-    check(prepare([SIGNATURE], b"0", never, steps=1))  # used last, so the other goes
+    check(prepare_kernels([SIGNATURE], b"0", never, steps=1))  # used last, so the other goes
     check(made(b"2"))
     assert len(entries(cache)) == 2
-    check(prepare([SIGNATURE], b"0", never, steps=1))
+    check(prepare_kernels([SIGNATURE], b"0", never, steps=1))
     with pytest.raises(AssertionError, match="made anew"):
-        prepare([SIGNATURE], b"1", never, steps=1)
+        prepare_kernels([SIGNATURE], b"1", never, steps=1)
 
 
 @pytest.mark.parametrize("setting", ["off", "file", "open to all"])
@@ -274,7 +275,7 @@ def test_without_a_folder_to_keep_it_in_a_library_serves_once(tmp_path, monkeypa
     assert kernels.how.startswith("C by ")
     check(kernels)
     with pytest.raises(AssertionError, match="made anew"):
-        prepare([SIGNATURE], b"line", never, steps=1)
+        prepare_kernels([SIGNATURE], b"line", never, steps=1)
     assert setting != "open to all" or not entries(place)
 
 
@@ -321,10 +322,10 @@ def test_a_compiler_that_does_not_know_its_processor_is_asked_again(tmp_path, mo
 
 def test_short_horizons_are_not_worth_a_compiler(monkeypatch, cache):
     monkeypatch.delenv("SPOOKID_COMPILE")
-    kernels = prepare([SIGNATURE], b"line", line, FEWEST_STEPS - 1)
+    kernels = prepare_kernels([SIGNATURE], b"line", line, FEWEST_STEPS - 1)
     assert (kernels.how, kernels.notice, kernels.seconds) == ("CasADi's virtual machine", "", 0.0)
     assert not cache.exists()
-    assert prepare([SIGNATURE], b"line", line, FEWEST_STEPS).how.startswith("C by ")
+    assert prepare_kernels([SIGNATURE], b"line", line, FEWEST_STEPS).how.startswith("C by ")
 
 
 def test_a_setting_that_is_not_known_is_refused(monkeypatch):

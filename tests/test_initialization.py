@@ -16,7 +16,7 @@ from spookid.data.sampling import grid
 from spookid.data.sensors import HingeAngle, PointPosition
 from spookid.mechanics.body import GROUND, Body
 from spookid.mechanics.joints import Hinge
-from spookid.mechanics.kinematics import hinge_angles, place, rest_angles, velocities
+from spookid.mechanics.kinematics import displacements, place, rest_positions, velocities
 from spookid.mechanics.model import Model, gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
@@ -70,7 +70,7 @@ def test_frames_with_parameters_are_placed_by_their_values():
     hinge = Hinge("hinge", GROUND.frame(), rod.frame(at=(0, -length, 0)), rest_angle=2 * rest)
     model = Model([rod], [hinge], gravity=gravity(9.81))
     values = {"l": 0.5, "rest": 0.3}
-    np.testing.assert_array_equal(rest_angles(model, values), [0.6])
+    np.testing.assert_array_equal(rest_positions(model, values), [0.6])
     q = place(model, np.array([[0.6]]), values)[0]
     np.testing.assert_allclose(q[:3], [0, 0.5 * np.cos(0.6), 0.5 * np.sin(0.6)], atol=1e-15)
 
@@ -118,11 +118,11 @@ def test_measured_angles_come_back_as_states(model):
     t = np.arange(101) * 0.01
     result = guessed(model, Recording(t=t, signals=swings(model, t)))
     expected = np.column_stack(list(swings(model, t).values()))
-    np.testing.assert_allclose(result.angles, expected, atol=1e-12)
+    np.testing.assert_allclose(result.displacements, expected, atol=1e-12)
     assert result.states.shape == (101, 13 * len(model.bodies))
     assert result.notices == ()
     poses = result.states[:, : 7 * len(model.bodies)]
-    angle = hinge_angles(model, poses, {})
+    angle = displacements(model, poses, {})
     np.testing.assert_allclose(np.exp(1j * angle), np.exp(1j * expected), atol=1e-12)
     for q in poses:
         np.testing.assert_allclose(mechanics(model, q, np.zeros(6 * len(model.bodies))).g, 0, atol=1e-13)
@@ -133,7 +133,7 @@ def test_wrapped_angles_give_the_same_states():
     model, theta = pendulum(), 12 * t
     plain = guessed(model, Recording(t=t, signals={"hinge": theta}))
     wrapped = guessed(model, Recording(t=t, signals={"hinge": (theta + np.pi) % (2 * np.pi) - np.pi}))
-    np.testing.assert_allclose(wrapped.angles, plain.angles, atol=1e-9)
+    np.testing.assert_allclose(wrapped.displacements, plain.displacements, atol=1e-9)
     np.testing.assert_allclose(wrapped.states[:, 7:], plain.states[:, 7:], atol=1e-9)
 
 
@@ -143,7 +143,7 @@ def test_irregular_times_are_interpolated():
     model = furuta()
     result = guessed(model, Recording(t=t, signals=swings(model, t)))
     expected = np.column_stack(list(swings(model, np.arange(101) * 0.01).values()))
-    np.testing.assert_allclose(result.angles, expected, atol=5e-3)
+    np.testing.assert_allclose(result.displacements, expected, atol=5e-3)
 
 
 def test_noise_is_filtered_and_the_motion_is_not():
@@ -151,7 +151,7 @@ def test_noise_is_filtered_and_the_motion_is_not():
     clean = np.sin(2 * t)
     noisy = clean + 0.01 * np.random.default_rng(2).normal(size=len(t))
     result = guessed(pendulum(), Recording(t=t, signals={"hinge": noisy}), cutoff=10.0)
-    error = result.angles[:, 0] - clean[::10]
+    error = result.displacements[:, 0] - clean[::10]
     assert np.sqrt(np.mean(error[10:-10] ** 2)) < 0.003
 
 
@@ -161,14 +161,14 @@ def test_missing_samples_are_bridged():
     theta[40:45] = np.nan
     result = guessed(pendulum(), Recording(t=t, signals={"hinge": theta}))
     assert np.all(np.isfinite(result.states))
-    np.testing.assert_allclose(result.angles[:, 0], np.sin(2 * t), atol=2e-3)
+    np.testing.assert_allclose(result.displacements[:, 0], np.sin(2 * t), atol=2e-3)
 
 
 def test_a_hinge_that_is_not_observed_starts_at_rest_with_a_notice():
     model = furuta(elbow={"rest_angle": -0.4})
     t = np.arange(101) * 0.01
     result = guessed(model, Recording(t=t, signals=swings(model, t)), names=["shoulder"])
-    np.testing.assert_array_equal(result.angles[:, 1], -0.4)
+    np.testing.assert_array_equal(result.displacements[:, 1], -0.4)
     assert result.notices == ("Hinge 'elbow' is not observed; it starts from its rest angle.",)
 
 
@@ -204,10 +204,10 @@ def test_loops_are_closed_along_the_measurement():
     crank = 0.3 + np.sin(2 * t)
     model = four_bar()
     result = guessed(model, Recording(t=t, signals={"A": crank}), names=["A"])
-    np.testing.assert_allclose(result.angles[:, 0], crank, atol=1e-9)
+    np.testing.assert_allclose(result.displacements[:, 0], crank, atol=1e-9)
     for q in result.states[:, :21]:
         np.testing.assert_allclose(mechanics(model, q, np.zeros(18)).g, 0, atol=1e-9)
-    assert np.abs(np.diff(result.angles, axis=0)).max() < 0.1
+    assert np.abs(np.diff(result.displacements, axis=0)).max() < 0.1
 
 
 def test_points_place_a_pendulum():
@@ -218,7 +218,7 @@ def test_points_place_a_pendulum():
     recording = Recording(t=t, signals={"x": -0.3 * np.sin(theta), "z": -0.3 * np.cos(theta)})
     sensors = [PointPosition(tip, axis, axis) for axis in ("x", "z")]
     result = guess(model, sensors, recording, grid(recording, 0.01), {}, OPEN)
-    np.testing.assert_allclose(result.angles[:, 0], theta, atol=1e-9)
+    np.testing.assert_allclose(result.displacements[:, 0], theta, atol=1e-9)
 
 
 # --- friction widths ---

@@ -25,9 +25,10 @@ from spookid.solution import Solution
 from spookid.solvers.information import information
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.program import Program
-from spookid.solvers.roles import independent
+from spookid.solvers.roles import independent_rows
 from spookid.solvers.status import Iteration, Outcome, Status
-from spookid.statistics.condensed import Contraction, linear
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.strips import linear
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, Group, Kind
@@ -131,10 +132,10 @@ def test_independent_rows():
     rng = np.random.default_rng(0)
     full = rng.normal(size=(5, 6, 3))
     implied = full @ rng.normal(size=(5, 3, 2))
-    kept = independent(np.concatenate([implied, full, np.zeros((5, 6, 1))], axis=2))
+    kept = independent_rows(np.concatenate([implied, full, np.zeros((5, 6, 1))], axis=2))
     assert np.all(kept.sum(axis=1) == 4)  # three, and the row of zeros
     assert np.all(kept[:, -1])
-    assert np.all(independent(full))
+    assert np.all(independent_rows(full))
 
 
 # --- derivatives ---

@@ -155,7 +155,7 @@ def test_tilts_have_derivatives_at_zero():
 
 def test_rows_have_names():
     assert row_labels(furuta(), "Δp_u")[7:10] == ("Δp_u B.y", "Δp_u B.z", "Δp_u B.rx")
-    assert constraint_labels(furuta())[4:7] == ("shoulder.xz", "elbow.x", "elbow.y")
+    assert constraint_labels(furuta().joints)[4:7] == ("shoulder.xz", "elbow.x", "elbow.y")
 
 
 # --- MuJoCo ---

@@ -19,9 +19,9 @@ from spookid.cli.main import _parser, main
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROBLEMS = sorted((ROOT / "problems").glob("*.py"))
-DOWNLOADED = [path.name for path in PROBLEMS if "spookid.data.datasets" in path.read_text(encoding="utf-8")]
+CONVERTED = [path.name for path in PROBLEMS if "from data.convert" in path.read_text(encoding="utf-8")]
 MEASURED = [  # and the files that load such a file
-    path for path in PROBLEMS if path.name in DOWNLOADED or any(f'"{n}"' in path.read_text("utf-8") for n in DOWNLOADED)
+    path for path in PROBLEMS if path.name in CONVERTED or any(f'"{n}"' in path.read_text("utf-8") for n in CONVERTED)
 ]
 
 needs_data = pytest.mark.skipif("SPOOKID_DATA" not in os.environ, reason="SPOOKID_DATA is not set")

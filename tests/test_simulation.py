@@ -26,7 +26,7 @@ from spookid.errors import ProblemError
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.stepping.simulation import StepFailedError, Stepper, march
+from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
 from spookid.stepping.spook import Settings, Spook
 from spookid.transcription.factor import Constant
 
@@ -211,7 +211,7 @@ def test_parameters_that_are_not_numbers_fail_at_the_first_step():
     model = pendulum(viscous=b)
     settings = Settings.of(model)
     values = [(settings.step, 0.01), (settings.slip_width, 0.01), (settings.impulse_width, 1e-3), (b, np.nan)]
-    stepper = Stepper(Spook().forward(model, settings), [Constant(*pair) for pair in values])
+    stepper = NewtonStepper(Spook().forward(model, settings), [Constant(*pair) for pair in values])
     start = np.concatenate(joint_state(pendulum(), [1.0], [0.0]))
     with pytest.raises(StepFailedError, match="step 1 was not solved") as caught:
         march(stepper, start, np.zeros((5, 0)))

@@ -24,9 +24,10 @@ from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
-from spookid.statistics.condensed import Contraction, linear
+from spookid.statistics.condensed import Contraction
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.search import Search, Trial
+from spookid.statistics.strips import linear
 from spookid.statistics.systems import HardSystem
 from spookid.stepping.spook import Spook
 from spookid.transcription.factor import measured_noise
@@ -106,7 +107,7 @@ def test_impulses_balance_at_violated_hinges() -> None:
     q, p = ca.SX.sym("q", 14), ca.SX.sym("p", 12)
     at, joints = model.mechanics(q), JointCoordinates(model)
     found = joints.balanced(at, p)
-    loads = ca.vertcat(*(found.loads[joint.name] for joint in model.joints))
+    loads = ca.vertcat(*(found.loads[joint] for joint in model.joints))
     whole = at.constraint.T @ loads + at.slip.T @ found.along
     error = ca.Function("error", [q, p], [ca.densify(whole - p)])
     apart = joint_state(model, [0.4, 1.1], [0.0, 0.0])[0] + 0.05 * rng.standard_normal(14)

@@ -21,8 +21,7 @@ from spookid.solvers.steps import damped, schur
 from spookid.solvers.structured import (
     NormalEquations,
     NotPositiveDefiniteError,
-    assemble,
-    diagonal,
+    normal_equations,
     pull_back,
 )
 from spookid.transcription.factor import Factor, Group
@@ -76,7 +75,7 @@ def blocks(request: pytest.FixtureRequest, parameters: int) -> list[Rows]:
 
 def test_normal_equations_are_those_of_the_dense_jacobian(blocks, parameters):
     J, r = dense(blocks, parameters)
-    equations = assemble(blocks, STEPS, TANGENT, parameters)
+    equations = normal_equations(blocks, STEPS, TANGENT, parameters)
     n = STEPS * TANGENT
     hessian, gradient = J.T @ J, J.T @ r
     lower = np.zeros((n, n))
@@ -89,7 +88,7 @@ def test_normal_equations_are_those_of_the_dense_jacobian(blocks, parameters):
     corner = np.block([[hessian[n:, n:], gradient[n:, None]], [gradient[None, n:], np.array([[r @ r]])]])
     np.testing.assert_allclose(equations.corner, corner, atol=1e-12)
     np.testing.assert_allclose(equations.gradient, gradient[:n], atol=1e-12)
-    np.testing.assert_allclose(diagonal(equations), np.diag(hessian)[:n], atol=1e-12)
+    np.testing.assert_allclose(equations.diagonal, np.diag(hessian)[:n], atol=1e-12)
 
 
 def test_products_with_the_hessian_and_with_other_residuals(blocks, parameters):
@@ -97,7 +96,7 @@ def test_products_with_the_hessian_and_with_other_residuals(blocks, parameters):
     rng = np.random.default_rng(1)
     n = STEPS * TANGENT
     step = rng.normal(size=n + parameters)
-    moved = assemble(blocks, STEPS, TANGENT, parameters).apply(step[:n], step[n:])
+    moved = normal_equations(blocks, STEPS, TANGENT, parameters).apply(step[:n], step[n:])
     np.testing.assert_allclose(np.concatenate(moved), J.T @ J @ step, atol=1e-11)
     others = [rng.normal(size=(len(b.matrix), b.matrix.shape[2])) for b in blocks]
     pulled = np.concatenate(pull_back(blocks, others, STEPS, TANGENT))
@@ -111,7 +110,7 @@ def test_elimination_is_the_schur_complement(blocks, parameters, damping):
     hessian, gradient = J.T @ J, J.T @ r
     states = hessian[:n, :n] + damping * np.diag(np.diag(hessian)[:n])
     border = hessian[:n, n:]
-    elimination = eliminate(assemble(blocks, STEPS, TANGENT, parameters), damping)
+    elimination = eliminate(normal_equations(blocks, STEPS, TANGENT, parameters), damping)
     whole = np.column_stack([border, gradient[:n]])
     np.testing.assert_allclose(elimination.corner, whole.T @ np.linalg.solve(states, whole), rtol=1e-8, atol=1e-10)
     moved = np.linspace(-1, 1, parameters)
@@ -129,7 +128,7 @@ def test_states_that_move_nothing_stay_where_they_are():
     for block in blocks:
         block.matrix[:, 0 : len(block.offsets) * TANGENT : TANGENT] = 0
     J, r = dense(blocks, 1)
-    elimination = eliminate(assemble(blocks, STEPS, TANGENT, 1), 0.0)
+    elimination = eliminate(normal_equations(blocks, STEPS, TANGENT, 1), 0.0)
     still = np.arange(STEPS * TANGENT) % TANGENT == 0
     moved = elimination.states(elimination.own, np.ones(1))
     np.testing.assert_array_equal(moved[still], 0)

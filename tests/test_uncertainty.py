@@ -21,8 +21,9 @@ from spookid.problem import Problem
 from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics import variances
-from spookid.statistics.condensed import Contraction, linear
+from spookid.statistics.condensed import Contraction
 from spookid.statistics.covariance import AT_BOUND, DOUBTED, NO_FACTOR, NO_FREEDOM, UNOBSERVED, Evidence, analyse, times
+from spookid.statistics.strips import linear
 from spookid.statistics.student import Variances, widened
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational

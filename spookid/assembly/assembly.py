@@ -15,24 +15,23 @@ from spookid.assembly.noise import sizes
 from spookid.assembly.priors import normaliser_factor, prior_factor
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, grid, held, moments, observed
-from spookid.data.sensors import Sensor
+from spookid.data.sensors import Channel
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
-from spookid.mechanics.kinematics import hinge_angles
+from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, substitute
 from spookid.statistics.noise import Size
 from spookid.stepping.impulses import Settings
-from spookid.stepping.spook_space import SpookSpace
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 WIDTH_SHARE = 0.01
-"""Default friction width of a hinge as a share of the root mean square of its slip rate."""
+"""Default friction width of a coordinate as a share of the root mean square of its slip rate."""
 _NEVER = 1e8
 """Widths that no slip rate comes near."""
 WIDTH_AT_REST = 0.01
-"""Default friction width where no motion is known [rad/s]."""
+"""Default friction width where no motion is known [rad/s or m/s]."""
 IMPULSE_SHARE = 1e-3
 """Width of |λ| in the load-dependent law as a share of the impulse of the mechanism's weight in one step."""
 
@@ -64,9 +63,9 @@ class Assembly:
     transcription: Transcription
     start: Point
     widths: Array
-    """Friction width of each hinge, (n_j,) [rad/s]."""
+    """Friction width of each coordinate, (n_s,) [rad/s or m/s]."""
     sharpness: float
-    """Share of the width within which a hinge sticks where a solve starts, in the forms that stick."""
+    """Share of the width within which a joint sticks where a solve starts, in the forms that stick."""
     noise: tuple[Size, ...]
     """What is random, and how large; none if the weights are given."""
 
@@ -91,7 +90,7 @@ def assemble(
     Args:
         normaliser: numbers of ``priors.normaliser_factor``, (2 n_p + 1,), for a fit at noise that is known.
         sharpness: share of the friction widths that is taken; see ``approach``.
-        turns: False to have friction that sticks take no notice of a hinge that turns within a step.
+        turns: False to have friction that sticks take no notice of a joint that turns within a step.
 
     Raises:
         ProblemError: if there is nothing to fit, or the stepper cannot do what is asked.
@@ -101,7 +100,7 @@ def assemble(
     _refuse_what_is_only_simulated(problem)
     check_stepper(problem)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
-    settings = _settings(problem.model, len(problem.observations))
+    settings = _settings(problem.model, len(problem.channels))
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
     constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER))
@@ -141,13 +140,12 @@ def _settings(model: Model, sensors: int) -> Settings:
 def factors(problem: Declaration, model: Model, settings: Settings) -> list[Factor]:
     """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers."""
     written = problem.scheme.factors(model, settings, np.isinf(problem.weight))
-    return written + observing.factors(problem, settings, model)
+    return written + observing.factors(problem, settings, model) + observing.residuals(problem, settings, model)
 
 
 def check_stepper(problem: Declaration) -> None:
     """Raise ProblemError for a model that the problem's stepper, in the form that the fit takes, cannot do."""
-    scheme = problem.scheme
-    (scheme if isinstance(scheme, SpookSpace) else problem.stepper).check_model(problem.model)
+    problem.scheme.check_model(problem.model)
 
 
 def _refuse_what_is_only_simulated(problem: Declaration) -> None:
@@ -159,8 +157,8 @@ def _refuse_what_is_only_simulated(problem: Declaration) -> None:
 def gather(problem: Declaration, recording: Recording) -> Evidence:
     """Sample a recording at the problem's steps and guess the states there."""
     steps = grid(recording, problem.step)
-    guess = initialization.guess(problem.model, problem.observations, recording, steps, problem.guess, problem.cutoff)
-    measured = [_seen(recording, o, steps, problem.every) for o in problem.observations]
+    guess = initialization.guess(problem.model, problem.channels, recording, steps, problem.guess, problem.cutoff)
+    measured = [_seen(recording, o, steps, problem.every) for o in problem.channels]
     inputs = [held(recording, signal, steps) for signal in problem.model.signals]
     over = [moments(recording, signal, steps) for signal in problem.model.signals]
     means = tuple(_columns([pair[i] for pair in over], steps.count - 1) for i in range(2))
@@ -168,7 +166,7 @@ def gather(problem: Declaration, recording: Recording) -> Evidence:
     return Evidence(recording, steps, guess, *columns, (means[0], means[1]))
 
 
-def _seen(recording: Recording, sensor: Sensor, steps: Grid, every: int) -> Array:
+def _seen(recording: Recording, sensor: Channel, steps: Grid, every: int) -> Array:
     """What a sensor shows at every so many steps, sampled as if the others were not there, (N,)."""
     seen = Grid(steps.start, every * steps.step, -(-steps.count // every))
     values = np.full(steps.count, np.nan)
@@ -179,21 +177,21 @@ def _seen(recording: Recording, sensor: Sensor, steps: Grid, every: int) -> Arra
 def unknowns(problem: Declaration, evidence: Evidence, widths: Array, sharpness: float, states: Array) -> Array:
     """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b)."""
     poses = states[:, : problem.model.configuration.ambient]
-    angles = np.unwrap(hinge_angles(problem.model, poses, problem.guess), axis=0)
-    rates = np.diff(angles, axis=0) / evidence.grid.step
+    moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess))
+    rates = np.diff(moved, axis=0) / evidence.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
     friction = problem.scheme.law.start(problem.model, slips, sharpness)
-    return contiguous(problem.scheme.start(problem.model, states, angles, friction))
+    return contiguous(problem.scheme.start(problem.model, states, moved, friction))
 
 
 def slip_widths(problem: Declaration, evidence: tuple[Evidence, ...]) -> Array:
-    """Friction width of each hinge, (n_j,) [rad/s]; see ``Problem.friction_width``."""
-    n = len(problem.model.joints)
+    """Friction width of each coordinate, (n_s,) [rad/s or m/s]; see ``Problem.friction_width``."""
+    n = len(problem.model.freedoms)
     if problem.friction_width is not None and problem.friction != "exact":
         return np.full(n, problem.friction_width)
     if not evidence:
         return np.full(n, WIDTH_AT_REST)
-    rates = np.vstack([np.diff(e.guess.angles, axis=0) / e.grid.step for e in evidence])
+    rates = np.vstack([np.diff(e.guess.displacements, axis=0) / e.grid.step for e in evidence])
     share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
     return np.where(share > 0, share, WIDTH_AT_REST)
 
@@ -220,7 +218,7 @@ def numbers(
         *(Constant(s, 1.0) for s in settings.torques.values()),
         *(
             Constant(settings.sensors[i], o.sigma or 1.0)
-            for i, o in enumerate(problem.observations[: settings.sensors.numel()])
+            for i, o in enumerate(problem.channels[: settings.sensors.numel()])
         ),
     )
 
@@ -232,15 +230,19 @@ def magnitude(parameter: Parameter, guess: float) -> float:
 
 
 def _chain(problem: Declaration, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
-    data, missing = {"impulse": contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means))}, {}
+    inputs, missing = contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means)), {}
+    data = {f.name: inputs for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())}
     for name, sensors in observing.groups(problem).items():
         factor = next(f for f in factors if f.name == name)
         # A factor over several steps observes the middle one.
         first, count = factor.reach // 2, factor.count(evidence.grid.count)
-        columns = [problem.observations.index(sensor) for sensor in sensors]
+        columns = [problem.channels.index(sensor) for sensor in sensors]
         samples = evidence.observed[first : first + count, columns]
         missing[name] = np.isnan(samples)
         data[name] = contiguous(np.hstack([np.where(missing[name], 0.0, samples), ~missing[name]]))
+    own = [factor for factor in factors if factor.group is Group.RESIDUAL]
+    for factor, residual in zip(own, problem.residuals, strict=True):
+        data[factor.name] = observing.residual_data(residual, factor, evidence.inputs)
     for prior in (f for f in factors if f.group is Group.PRIOR):
         data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
         missing[prior.name] = np.full((1, len(prior.rows)), not leads)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any, Literal, Self, cast
 
@@ -12,15 +13,15 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.recording import Recording
+from spookid.data.residual import Residual
 from spookid.data.sampling import grid, held
-from spookid.data.sensors import Sensor, State
+from spookid.data.sensors import Channel, Sensor
+from spookid.data.state import State
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, parameters_in
+from spookid.stepping.base import Scheme, Stepper
 from spookid.stepping.dry_friction import DryFriction, Form
-from spookid.stepping.joint_space import JointSpace
-from spookid.stepping.spook import Spook
-from spookid.stepping.spook_space import SpookSpace
 from spookid.stepping.variational import Variational
 
 BACKENDS = ("lm", "ipopt")
@@ -48,20 +49,22 @@ class Declaration:
     recordings: Sequence[Recording] = ()
     """Measured motion; each recording has its own states, all share the parameters. May be empty to simulate only."""
     observations: Sequence[Sensor] = ()
+    residuals: Sequence[Residual] = field(kw_only=True, default=())
+    """What else is known of the motion: see ``Residual``."""
     step: float = 0.01
     """h [s]."""
     state_weight: float | Literal["auto"] | None = None
     """None (or "auto"): the sizes of what disturbs the motion and of the sensors' noise are estimated together with the
     parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
     [1/(N s)²] against the squared observation residuals; ``math.inf`` makes the dynamics hard."""
-    stepper: Spook | Variational = field(default_factory=Variational)
+    stepper: Stepper = field(default_factory=Variational)
     friction: str = "smooth"
     """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
     and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; a simulation solves each
     step's complementarity problem exactly, so that it is the same with ``"mpcc"`` as with ``"exact"``)."""
     friction_width: float | None = None
     """Slip rate [rad/s] over which smooth dry friction turns from one sign to the other: a joint that sticks creeps at
-    a fraction of it. By default each hinge has 1 % of the root mean square of its slip rate in the initial guess (and
+    a fraction of it. By default each joint has 1 % of the root mean square of its slip rate in the initial guess (and
     0.01 rad/s where there is no recording or no motion). The load-dependent law also smooths |λ| over a thousandth of
     the impulse of the mechanism's weight in one step. Of friction that sticks the width only says below which slip
     rate it is taken to stop at once; with ``"exact"`` it is always the default."""
@@ -84,7 +87,7 @@ class Declaration:
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("recordings", Recording), ("observations", Sensor)):
+        for name, kind in (("recordings", Recording), ("observations", Sensor), ("residuals", Residual)):
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self._what}: {name}"))
         if not isinstance(self.initial, Mapping):
             raise ProblemError(f"{self._what}: initial is {shown(self.initial)}; it must map names to guesses")
@@ -113,11 +116,13 @@ class Declaration:
                 raise ProblemError(
                     f"{self._what}: {name} {getattr(self, name)!r} is not known; choose from {_list(choices)}"
                 )
-        if not isinstance(self.stepper, (Spook, Variational)):
+        if not isinstance(self.stepper, Stepper):
             raise ProblemError(f"{self._what}: stepper is {shown(self.stepper)}; use Spook() or Variational()")
         if not isinstance(self.model, Model):
             raise ProblemError(f"{self._what}: model is {shown(self.model)}, which is no Model")
         self.stepper.check_weight(self.weight, self._what)
+        for residual in self.residuals:
+            residual.check(self.model)
 
     def _check_names(self) -> None:
         known = {parameter.name: parameter for parameter in self.parameters}
@@ -131,13 +136,11 @@ class Declaration:
                 raise ProblemError(f"{self._what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]")
 
     def _check_signals(self) -> None:
-        for observation in self.observations:
-            observation.check(self.model)
         for recording in self.recordings:
             try:
                 steps = grid(recording, self.step)
-                for observation in self.observations:
-                    recording.signal(observation.signal)
+                for channel in self.channels:
+                    recording.signal(channel.signal)
                 for signal in self.model.signals:
                     held(recording, signal, steps)
             except ProblemError as error:
@@ -158,15 +161,20 @@ class Declaration:
     def corrects(self) -> bool:
         """True if its estimates are to be those of continuous time."""
         sticks = self.friction != "smooth" and any(joint.rubs for joint in self.model.joints)
-        variational = self.dynamics == "estimated" and isinstance(self.stepper, Variational)
+        can = self.dynamics == "estimated" and self.stepper.corrects
         # The noise of a measured torque belongs to its samples: steps of h/2 would share it.
         measured = any(motor.measured for motor in self.model.motors)
-        return self.step_correction and variational and not (sticks or measured)
+        return self.step_correction and can and not (sticks or measured)
 
     @property
     def weight(self) -> float:
         """κ as a number: 1 where residuals are whitened by the noise that is estimated."""
         return 1.0 if self.dynamics == "estimated" else float(cast(float, self.state_weight))
+
+    @cached_property
+    def channels(self) -> tuple[Channel, ...]:
+        """One for each signal of the sensors, in the order of their declaration."""
+        return tuple(channel for sensor in self.observations for channel in sensor.channels(self.model))
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -174,8 +182,10 @@ class Declaration:
         # At a state of numbers, only Parameters are left as symbols of what a sensor shows.
         n, m = self.model.configuration.ambient, self.model.configuration.tangent
         q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, size))) for size in (n, m))
-        shown = [sensor.predicted(State(self.model, q, v)) for sensor in self.observations if sensor.is_free_form]
-        return parameters_in([*self.model.expressions(), *shown], self._what)
+        state = State(self.model, q, v, v, dict.fromkeys(self.model.signals, ca.SX(1)), ca.SX(1))
+        shown = [channel.predicted(state) for channel in self.channels if channel.is_free_form]
+        own = [residual.rows(*[state] * residual.states) for residual in self.residuals]
+        return parameters_in([*self.model.expressions(), *shown, *own], self._what)
 
     @property
     def free(self) -> tuple[Parameter, ...]:
@@ -188,12 +198,12 @@ class Declaration:
         return {p.name: float(self.initial.get(p.name, p.guess)) for p in self.parameters}
 
     @property
-    def scheme(self) -> Spook | Variational | JointSpace | SpookSpace:
+    def scheme(self) -> Scheme:
         """The stepper with the form of dry friction and of what is random."""
         law = DryFriction(cast(Form, self.friction))
         if self.dynamics == "estimated":
-            return JointSpace(law) if isinstance(self.stepper, Variational) else SpookSpace(law)
-        return replace(self.stepper, law=law)
+            return self.stepper.likelihood(law)
+        return self.stepper.with_law(law)
 
     def with_(self, **changes: Any) -> Self:
         """A copy with any of the arguments changed.

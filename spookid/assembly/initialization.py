@@ -1,6 +1,6 @@
-"""Initial states from measured joint angles (Marklund et al., section 4.4).
+"""Initial states from measured coordinates of joints (Marklund et al., section 4.4).
 
-Angles are low-pass filtered, bodies are placed on the constraint surface hinge by hinge, and velocities are differences
+They are low-pass filtered, bodies are placed on the constraint surface joint by joint, and velocities are differences
 of the poses (4.3).
 """
 
@@ -14,11 +14,12 @@ import numpy as np
 
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, smoothed
-from spookid.data.sensors import HingeAngle, Sensor, State, error, sees_velocities
+from spookid.data.sensors import Channel, JointPosition, error, order
+from spookid.data.state import State
 from spookid.kernels.kernel import Array
-from spookid.mechanics.kinematics import Values, follow, hinge_angles, place, rest_angles, velocities
+from spookid.mechanics.kinematics import Values, displacements, follow, place, rest_positions, unwrapped, velocities
 from spookid.mechanics.manifold import jacobian
-from spookid.mechanics.model import Model
+from spookid.mechanics.model import Freedom, Model
 from spookid.parameter import parameters_in
 
 _STIFF = 1e4
@@ -31,45 +32,55 @@ class Guess:
 
     states: Array
     """x = (q, v) at each step, (N, 13 n_b)."""
-    angles: Array
-    """Hinge angles, unwrapped, (N, n_j) [rad]."""
+    displacements: Array
+    """Coordinates of all joints, continuous in time, (N, n_s) [rad or m]."""
     notices: tuple[str, ...]
 
 
 def guess(
-    model: Model, observations: Sequence[Sensor], recording: Recording, grid: Grid, values: Values, cutoff: float
+    model: Model, observations: Sequence[Channel], recording: Recording, grid: Grid, values: Values, cutoff: float
 ) -> Guess:
     """States that agree with the filtered observations at zero constraint violation.
 
-    Angles of a tree of hinges place its bodies directly. Closed loops and other sensors are followed step by step by
-    Gauss–Newton, each step from the one before.
+    Coordinates of a tree of joints place its bodies directly. Closed loops and other sensors are followed step by step
+    by Gauss–Newton, each step from the one before.
 
     Args:
         values: number of every parameter.
         cutoff: of the second-order Butterworth filter, forward and back [Hz].
     """
-    sensors = [s for s in observations if not sees_velocities(s, model)]
+    sensors = [s for s in observations if order(s, model) == 0]
     targets = [smoothed(recording, s.signal, grid, period=s.period, cutoff=cutoff) for s in sensors]
-    angles = np.tile(rest_angles(model, values), (grid.count, 1))
-    seen = {s.hinge: target for s, target in zip(sensors, targets, strict=True) if isinstance(s, HingeAngle)}
-    for j, joint in enumerate(model.joints):
-        if joint in seen:
-            angles[:, j] = seen[joint]
+    moved = np.tile(rest_positions(model, values), (grid.count, 1))
+    seen: dict[int, Array] = {
+        model.freedoms_of(s.sensor.joint).start + s.sensor.coordinate: target
+        for s, target in zip(sensors, targets, strict=True)
+        if isinstance(s.sensor, JointPosition)
+    }
+    for i, target in seen.items():
+        moved[:, i] = target
+    hidden = [freedom for i, freedom in enumerate(model.freedoms) if i not in seen]
     if model.has_loops or len(seen) < len(sensors):
-        start = place(model, angles[:1], values)[0]
+        start = place(model, moved[:1], values)[0]
         rows = closing_rows(model, sensors, values)
         poses = follow(rows, start, np.column_stack(targets) if targets else np.zeros((grid.count, 0)))
-        angles = np.unwrap(hinge_angles(model, poses, values), axis=0)
-        rest = (joint for joint in model.joints if joint not in seen)
-        notices = tuple(f"Hinge {j.name!r} has no angle sensor; its start follows from the others." for j in rest)
+        moved = unwrapped(model, displacements(model, poses, values))
+        notices = tuple(f"{_named(f)} has no {_what(f)} sensor; its start follows from the others." for f in hidden)
     else:
-        poses = place(model, angles, values)
-        rest = (joint for joint in model.joints if joint not in seen)
-        notices = tuple(f"Hinge {j.name!r} is not observed; it starts from its rest angle." for j in rest)
-    return Guess(np.hstack([poses, velocities(poses, grid.step)]), angles, notices)
+        poses = place(model, moved, values)
+        notices = tuple(f"{_named(f)} is not observed; it starts from its rest {_what(f)}." for f in hidden)
+    return Guess(np.hstack([poses, velocities(poses, grid.step)]), moved, notices)
 
 
-def closing_rows(model: Model, sensors: Sequence[Sensor], values: Values) -> ca.Function:
+def _named(freedom: Freedom) -> str:
+    return f"{freedom.joint.kind} {freedom.label!r}"
+
+
+def _what(freedom: Freedom) -> str:
+    return "angle" if freedom.coordinate.unit == "rad" else "position"
+
+
+def closing_rows(model: Model, sensors: Sequence[Channel], values: Values) -> ca.Function:
     """Function (q, measured, step) to violations and observation errors, their Jacobian along the tangent space, and
     q ⊞ step: what ``kinematics.follow`` makes vanish. Violations are weighted, so that observations yield to them."""
     q, measured = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("y", len(sensors))

@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array
-from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_units
 from spookid.statistics.noise import Size
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant
@@ -23,12 +23,10 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
         return next(i for i, other in enumerate(symbols) if ca.is_equal(ca.SX(other), symbol))
 
     found: list[Size] = []
-    joints, model = JointCoordinates(problem.model), problem.model
-    measured = {motor.hinge.name: motor.signal for motor in model.motors if motor.measured}
-    declared = {joint.name: joint.disturbance for joint in model.joints}
-    hard = problem.estimator == "hard"
-    names = [joint.name for joint in model.joints] + list(joints.names[len(joints.tree) :])
-    units = ["N m"] * len(model.joints) + list(joints.units[len(joints.tree) :])
+    model, hard = problem.model, problem.estimator == "hard"
+    measured = {motor.label: motor.signal for motor in model.motors if motor.measured}
+    declared = {freedom.label: freedom.joint.disturbance for freedom in model.freedoms}
+    names, units = disturbance_names(model), disturbance_units(model)
     for unit in dict.fromkeys(units):
         free = [i for i, u in enumerate(units) if u == unit and names[i] not in measured]
         shared = [i for i in free if declared.get(names[i]) is None]
@@ -39,8 +37,9 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
             where = (place(settings.disturbance[i]),)
             found.append(Size("disturbance", (names[i],), unit, where, given=0.0 if hard else declared[names[i]]))
     for signal, symbol in settings.torques.items():
-        found.append(Size("sensor", (signal,), "N m", (place(symbol),)))
-    for i, sensor in enumerate(problem.observations):
+        unit = next(m.joint.coordinates[m.coordinate].effort for m in model.motors if m.signal == signal)
+        found.append(Size("sensor", (signal,), unit, (place(symbol),)))
+    for i, sensor in enumerate(problem.channels):
         floor = (
             0.0
             if sensor.sigma

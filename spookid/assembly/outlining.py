@@ -9,13 +9,13 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.data.sensors import Sensor
+from spookid.data.sensors import Channel
 from spookid.mechanics.body import Body
-from spookid.mechanics.joints import Hinge, Motor
+from spookid.mechanics.joints import Joint, Motor
 from spookid.parameter import is_constant, substitute
 from spookid.results.sketch import (
     BodyOutline,
-    HingeOutline,
+    JointOutline,
     Mechanism,
     MotorOutline,
     Quantity,
@@ -24,14 +24,14 @@ from spookid.results.sketch import (
 )
 
 _UNITS = {
-    "viscous": "N m s",
-    "dry": "m",
-    "coulomb": "N m",
-    "drag": "N m s^2",
-    "stiffness": "N m",
-    "rest_angle": "rad",
-    "damping": "s",
+    "viscous": {"rad": "N m s", "m": "N s/m"},
+    "load_friction": {"rad": "m", "m": ""},
+    "coulomb": {"rad": "N m", "m": "N"},
+    "drag": {"rad": "N m s^2", "m": "N s^2/m^2"},
+    "stiffness": {"rad": "N m", "m": "N/m"},
+    "rest": {"rad": "rad", "m": "m"},
 }
+_WORDS = {"rest": {"rad": "rest angle", "m": "rest position"}}
 _AXES = "xyz"
 
 Values = Mapping[str, float]
@@ -42,9 +42,9 @@ def mechanism(problem: Declaration, values: Values) -> Mechanism:
     model = problem.model
     return Mechanism(
         bodies=tuple(_body(body, values) for body in model.bodies),
-        hinges=tuple(_hinge(joint, values) for joint in model.joints),
+        hinges=tuple(_joint(joint, values) for joint in model.joints),
         motors=tuple(_motor(motor, values) for motor in model.motors),
-        sensors=tuple(_sensor(sensor, problem) for sensor in problem.observations),
+        sensors=tuple(_sensor(sensor, problem) for sensor in problem.channels),
         gravity=_vector(model.gravity, values),
     )
 
@@ -59,18 +59,21 @@ def _body(body: Body, values: Values) -> BodyOutline:
     return BodyOutline(body.name, body.free, tuple(quantities))
 
 
-def _hinge(joint: Hinge, values: Values) -> HingeOutline:
+def _joint(joint: Joint, values: Values) -> JointOutline:
     compliance = [("compliance", "m/N"), ("angular compliance", "rad/(N m)")]
     quantities = [_quantity(name, joint.compliance[i], unit, values) for i, (name, unit) in enumerate(compliance)]
-    for name, unit in _UNITS.items():
-        if not _is_zero(getattr(joint, name)):
-            quantities.append(_quantity(name.replace("_", " "), getattr(joint, name), unit, values))
+    for name in _UNITS:
+        quantities += _coefficients(joint, name, values)
+    if not _is_zero(joint.damping):
+        quantities.append(_quantity("damping", joint.damping, "s", values))
     if joint.stribeck is not None:
-        unit = _UNITS["dry"] if not _is_zero(joint.dry) else _UNITS["coulomb"]
+        kind = joint.coordinates[0].unit
+        unit = _UNITS["coulomb" if all(map(_is_zero, ca.vertsplit(joint.load_friction))) else "load_friction"][kind]
         quantities.append(_quantity("stribeck delta", joint.stribeck[0], unit, values))
-        quantities.append(_quantity("stribeck zeta", joint.stribeck[1], "s^2", values))
+        inverse = "s^2" if kind == "rad" else "s^2/m^2"
+        quantities.append(_quantity("stribeck zeta", joint.stribeck[1], inverse, values))
     parent, child = joint.bodies()
-    return HingeOutline(
+    return JointOutline(
         name=joint.name,
         parent=parent.name,
         child=child.name,
@@ -81,14 +84,28 @@ def _hinge(joint: Hinge, values: Values) -> HingeOutline:
     )
 
 
+def _coefficients(joint: Joint, name: str, values: Values) -> list[Quantity]:
+    """Those that are not zero: one of all coordinates, or one of each."""
+    entries = ca.vertsplit(getattr(joint, name))
+    found = []
+    for coordinate, entry in zip(joint.coordinates, entries, strict=False):
+        if not _is_zero(entry):
+            words = _WORDS.get(name, {}).get(coordinate.unit, name.replace("_", " "))
+            which = f" {coordinate.name}" if len(entries) > 1 else ""
+            found.append(_quantity(words + which, entry, _UNITS[name][coordinate.unit], values))
+    return found
+
+
 def _motor(motor: Motor, values: Values) -> MotorOutline:
-    quantities = [_quantity("gain", motor.gain, "N m per unit of the input", values)]
+    coordinate = motor.joint.coordinates[motor.coordinate]
+    quantities = [_quantity("gain", motor.gain, f"{coordinate.effort} per unit of the input", values)]
     if not _is_zero(motor.shaft_inertia):
-        quantities.append(_quantity("shaft inertia", motor.shaft_inertia, "kg m^2", values))
-    return MotorOutline(motor.hinge.name, motor.signal, tuple(quantities))
+        unit = "kg m^2" if coordinate.unit == "rad" else "kg"
+        quantities.append(_quantity("shaft inertia", motor.shaft_inertia, unit, values))
+    return MotorOutline(motor.label, motor.signal, tuple(quantities))
 
 
-def _sensor(sensor: Sensor, problem: Declaration) -> SensorOutline:
+def _sensor(sensor: Channel, problem: Declaration) -> SensorOutline:
     own = math.nan if problem.dynamics == "estimated" else 1.0
     return SensorOutline(sensor.signal, sensor.title, own if sensor.sigma is None else float(sensor.sigma), sensor.unit)
 

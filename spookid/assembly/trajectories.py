@@ -11,11 +11,11 @@ from spookid.assembly.assembly import Assembly, Evidence
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
 from spookid.data.sampling import wrap
-from spookid.data.sensors import State
+from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.results.result import Trajectory
 from spookid.stepping.impulses import StepFunction
-from spookid.transcription.factor import Constant
+from spookid.transcription.factor import Constant, Group
 from spookid.transcription.transcription import Point
 
 
@@ -40,9 +40,9 @@ def complementarity(assembly: Assembly, point: Point) -> float:
 
 
 def sticking(problem: Declaration, motion: Sequence[Trajectory]) -> dict[str, float]:
-    """Share of the steps of all recordings in which each hinge with dry friction sticks."""
+    """Share of the steps of all recordings in which each coordinate with dry friction sticks."""
     sticks = np.vstack([trajectory.sticks for trajectory in motion])
-    return {joint.name: float(np.nanmean(sticks[:, j])) for j, joint in enumerate(problem.model.joints) if joint.rubs}
+    return {f.label: float(np.nanmean(sticks[:, j])) for j, f in enumerate(problem.model.freedoms) if f.rubs}
 
 
 def _numbers(assembly: Assembly, point: Point) -> tuple[Constant, ...]:
@@ -65,14 +65,14 @@ def _trajectory(
     friction, sticks, _ = dry_friction(assembly, evidence, unknowns, constants)
     return Trajectory(
         name=evidence.recording.name,
-        signals=tuple(o.signal for o in problem.observations),
-        units=tuple(o.unit for o in problem.observations),
-        periods=tuple(o.period for o in problem.observations),
+        signals=tuple(o.signal for o in problem.channels),
+        units=tuple(o.unit for o in problem.channels),
+        periods=tuple(o.period for o in problem.channels),
         t=evidence.grid.times(),
         q=states[:, : 7 * bodies].reshape(steps, bodies, 7),
         v=states[:, 7 * bodies :].reshape(steps, bodies, 6),
         observed=evidence.observed,
-        predicted=beside(predicted, evidence.observed, [o.period for o in problem.observations]),
+        predicted=beside(predicted, evidence.observed, [o.period for o in problem.channels]),
         impulse_residual=_impulses(assembly, residuals, steps),
         multipliers=_multipliers(assembly, evidence, unknowns, constants),
         friction=friction,
@@ -90,17 +90,18 @@ def _states(problem: Declaration, unknowns: Array, constants: tuple[Constant, ..
 def _impulses(assembly: Assembly, residuals: dict[str, Array], steps: int) -> Array:
     """Δp of each step, NaN where a step has none, (N, rows)."""
     weight = np.sqrt(assembly.problem.weight) if np.isfinite(assembly.problem.weight) else 1.0
-    impulse = residuals["impulse"] * _sizes(assembly)
+    factors = assembly.transcription.factors
+    impulse = residuals[assembly.transcription.motion.name] * _sizes(assembly)
     rows = np.full((steps, impulse.shape[1]), np.nan)
     rows[1 : len(impulse) + 1] = impulse / weight
-    if "initial state" in residuals:
-        rows[0] = residuals["initial state"] / weight
+    for first in (f for f in factors if f.first_only and f.soft and f.group is Group.STATE):
+        rows[0] = residuals[first.name] / weight
     return rows
 
 
 def _sizes(assembly: Assembly) -> Array:
     """Of the noise that each row of the impulses is whitened with; one where none is estimated, (1,) or (rows,)."""
-    factor = next(factor for factor in assembly.transcription.factors if factor.name == "impulse")
+    factor = assembly.transcription.motion
     if not (assembly.noise and factor.noise):
         return np.ones(1)
     values, of = [constant.value for constant in assembly.constants], dict[str, float]()
@@ -131,11 +132,13 @@ def unwrapped(predicted: Array, periods: Sequence[float | None]) -> Array:
 
 def predict(problem: Declaration, states: Array, constants: tuple[Constant, ...]) -> Array:
     """What the sensors would show at states (N, 13 n_b): (N, n_o), angles in (−π, π]."""
-    symbol = ca.SX.sym("x", problem.model.state.ambient)
-    n = problem.model.configuration.ambient
-    state = State(problem.model, symbol[:n], symbol[n:])
-    rows = ca.vertcat(ca.SX(0, 1), *(o.predicted(state) for o in problem.observations))
-    return _map([symbol], rows, [contiguous(states)], constants)
+    model = problem.model
+    x, a = ca.SX.sym("x", model.state.ambient), ca.SX.sym("a", model.configuration.tangent)
+    n = model.configuration.ambient
+    state = State(model, x[:n], x[n:], a)
+    rows = ca.vertcat(ca.SX(0, 1), *(channel.predicted(state) for channel in problem.channels))
+    accelerations = np.gradient(states[:, n:], problem.step, axis=0) if state.order(rows) == 2 else 0 * states[:, n:]
+    return _map([x, a], rows, [contiguous(states), contiguous(accelerations)], constants)
 
 
 def _multipliers(assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
@@ -150,12 +153,12 @@ def dry_friction(
     """Impulse of a step, 1 or 0 for stick or slip, and residual L |z − clip(z − s/w, −1, 1)| of the exact law at its
     end.
 
-    Each (N, n_j), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
+    Each (N, n_s), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
     """
     function = assembly.problem.scheme.friction_along(assembly.problem.model, assembly.settings)
     values = _along(function, assembly.problem, evidence, unknowns, constants)
     over, ratio, bound, slip = np.split(values, 4, axis=1)
-    rubs = np.array([joint.rubs for joint in assembly.problem.model.joints], dtype=bool)
+    rubs = np.array([freedom.rubs for freedom in assembly.problem.model.freedoms], dtype=bool)
     sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
     return over * bound, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.assembly.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widths
 from spookid.assembly.declaration import Declaration
-from spookid.data.sensors import Sensor
+from spookid.data.sensors import Channel
 from spookid.estimation.knowledge import foresee, papers_weight
 from spookid.parameter import parameters_in
 from spookid.report.summary import weak_words
@@ -50,11 +50,11 @@ def _mechanism(problem: Declaration, width: int) -> list[str]:
     model = problem.model
     free = [body.name for body in model.bodies if body.free]
     joints = [f"{j.name} ({j.parent.body.name} to {j.child.body.name})" for j in model.joints]
-    motors = [f"{m.signal} on {m.hinge.name}" for m in model.motors]
-    sensors = [f"{o.signal}: {o.title} (sigma {_sigma(problem, o)})" for o in problem.observations]
+    motors = [f"{m.signal} on {m.label}" for m in model.motors]
+    sensors = [f"{o.signal}: {o.title} (sigma {_sigma(problem, o)})" for o in problem.channels]
     labelled = [
         ("Bodies", [body.name + (" (free)" if body.name in free else "") for body in model.bodies]),
-        ("Hinges", joints),
+        ("Joints", joints),
         ("Motors", motors),
         ("Sensors", sensors),
     ]
@@ -63,7 +63,7 @@ def _mechanism(problem: Declaration, width: int) -> list[str]:
     ]
 
 
-def _sigma(problem: Declaration, sensor: Sensor) -> str:
+def _sigma(problem: Declaration, sensor: Channel) -> str:
     if sensor.sigma is None and problem.dynamics == "estimated":
         return "estimated"
     return quantity(1.0 if sensor.sigma is None else sensor.sigma, sensor.unit, 4)
@@ -83,7 +83,7 @@ def _recordings(assembly: Assembly) -> list[Row]:
 
 def _missing(problem: Declaration, evidence: Evidence) -> str:
     counts = np.count_nonzero(np.isnan(evidence.observed), axis=0)
-    gaps = [f"{o.signal} {n:,}" for o, n in zip(problem.observations, counts, strict=True) if n]
+    gaps = [f"{o.signal} {n:,}" for o, n in zip(problem.channels, counts, strict=True) if n]
     return ", ".join(gaps) or "none"
 
 
@@ -105,9 +105,9 @@ def _settings(assembly: Assembly, width: int) -> list[str]:
     )
     lines = _wrapped(text, width, "Settings    ")
     rubbing = [
-        f"{joint.name} {number(slip, 3)} rad/s"
-        for joint, slip in zip(problem.model.joints, slip_widths(problem, assembly.evidence), strict=True)
-        if joint.rubs
+        f"{freedom.label} {number(slip, 3)} {freedom.coordinate.unit}/s"
+        for freedom, slip in zip(problem.model.freedoms, slip_widths(problem, assembly.evidence), strict=True)
+        if freedom.rubs
     ]
     if rubbing:
         origin = "" if problem.friction_width is not None else f" ({100 * WIDTH_SHARE:g} % of the rms slip rate)"
@@ -159,7 +159,7 @@ def _silent_motors(assembly: Assembly) -> list[str]:
     silent = [signal for signal, seen in zip(problem.model.signals, loud, strict=True) if not seen]
     free = {parameter.name for parameter in problem.free}
     return [
-        f"The input {m.signal!r} is zero throughout: nothing can be learnt of its motor's gain on {m.hinge.name!r}."
+        f"The input {m.signal!r} is zero throughout: nothing can be learnt of its motor's gain on {m.label!r}."
         for m in problem.model.motors
         if m.signal in silent and free & {p.name for p in parameters_in([m.gain], m.place)}
     ]

@@ -1,144 +1,228 @@
-"""Sensors: what a measured signal says about the state."""
+"""Sensors: what measured signals say about the state."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Self
 
 import casadi as ca
 
+from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics import rotations
-from spookid.mechanics.body import Body, Frame
-from spookid.mechanics.joints import Hinge
+from spookid.mechanics.body import Frame
+from spookid.mechanics.joints import Coordinate, Hinge, Joint, check_coordinate
 from spookid.mechanics.model import Model
 
 
-@dataclass(frozen=True, eq=False)
-class State:
-    """One state of a mechanism in symbols, for ``Observation``."""
+class Sensor(ABC):
+    """What one signal or several say about a state; the base of every kind. An accelerometer::
 
-    model: Model
-    q: ca.SX
-    """Poses (r, e) of all bodies, (7 n_b,)."""
-    v: ca.SX
-    """Velocities (ṙ in the world, ω in the body) of all bodies, (6 n_b,)."""
+        class Accelerometer(Sensor):
+            unit = "m/s^2"
 
-    def angle(self, hinge: Hinge) -> ca.SX:
-        """Angle of a hinge in (−π, π] [rad]."""
-        return self.model.hinge(hinge, self.q, self.v).angle
+            def __init__(self, frame, signals, sigma=None):
+                self.frame, self.signals, self.sigma = frame, signals, sigma
 
-    def rate(self, hinge: Hinge) -> ca.SX:
-        """Slip rate of a hinge [rad/s]."""
-        return self.model.hinge(hinge, self.q, self.v).slip
+            def predicted(self, state):
+                return state.axes(self.frame).T @ (state.acceleration(self.frame) - state.model.gravity)
 
-    def position(self, frame: Frame) -> ca.SX:
-        """Origin of a frame in the world, (3,) [m]."""
-        return self.model.moving(frame, self.q, self.v).origin
+    ``predicted`` may hold Parameters.
+    """
 
-    def axes(self, frame: Frame) -> ca.SX:
-        """Axes of a frame in the world, columns of (3, 3)."""
-        return self.model.moving(frame, self.q, self.v).axes
+    signals: Any
+    """Names of the measured signals in the recordings, a tuple of texts."""
+    sigma: float | Sequence[float] | None = None
+    """Standard deviation of the noise in the signals' unit, one for all or one each; None: it is estimated, or 1 with a
+    given state weight."""
+    unit: Any = ""
+    """Of the signals, for people: a text."""
+    period: Any = None
+    """Of the signals, for angles 2π: residuals are taken the short way round. None if they have none."""
+    is_free_form: bool = True
+    """False if it holds no Parameters but those of the model."""
+    place: str
+    """``file.py:line`` of its declaration."""
 
-    def velocity(self, frame: Frame) -> ca.SX:
-        """Velocity of a frame's origin in the world, (3,) [m/s]."""
-        moving = self.model.moving(frame, self.q, self.v)
-        if frame.body not in self.model.bodies:
-            return ca.SX(3, 1)
-        i = self.model.bodies.index(frame.body)
-        rotation = rotations.matrix(self.q[7 * i + 3 : 7 * i + 7])
-        return self.v[6 * i : 6 * i + 3] + rotation @ ca.cross(moving.omega, frame.at)
-
-    def angular_velocity(self, body: Body) -> ca.SX:
-        """ω of a body in its own frame, (3,) [rad/s]."""
-        i = self.model.bodies.index(body)
-        return self.v[6 * i + 3 : 6 * i + 6]
-
-
-@runtime_checkable
-class Sensor(Protocol):
-    """What every observation has."""
-
-    @property
-    def signal(self) -> str:
-        """Name of the measured signal in the recordings."""
-
-    @property
-    def sigma(self) -> float | None:
-        """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given weight."""
-
-    @property
-    def unit(self) -> str:
-        """The signal's unit."""
-
-    @property
-    def place(self) -> str:
-        """``file.py:line`` of its declaration."""
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        made = super().__new__(cls)
+        object.__setattr__(made, "place", declared_at())
+        return made
 
     @property
     def title(self) -> str:
         """What it measures, for people."""
+        return type(self).__name__
 
-    @property
-    def period(self) -> float | None:
-        """Period of the signal, None if it has none."""
+    @abstractmethod
+    def predicted(self, state: State) -> Any:
+        """What it would show: a scalar, or one value for each of its signals."""
 
-    @property
-    def is_free_form(self) -> bool:
-        """True if it may hold Parameters of its own."""
-
-    def check(self, model: Model) -> None:
+    def check(self, model: Model) -> None:  # noqa: B027, most sensors fit all models
         """Raise ProblemError if it does not fit the model."""
 
-    def predicted(self, state: State) -> ca.SX:
-        """What it would show, a scalar."""
+    def check_sigma(self) -> None:
+        """Raise ProblemError if sigma is not positive."""
+        for sigma in self.sigma if isinstance(self.sigma, Sequence) else [self.sigma]:
+            if not (sigma is None or (isinstance(sigma, Real) and math.isfinite(sigma) and sigma > 0)):
+                raise ProblemError(
+                    f"{self._what} has sigma {self.sigma!r}; it must be positive, or None to estimate it"
+                )
+
+    @property
+    def _what(self) -> str:
+        names = self.signals[0] if len(self.signals) == 1 else self.signals
+        return f"{self.place}: {type(self).__name__} of {names!r}"
+
+    def channels(self, model: Model) -> tuple[Channel, ...]:
+        """One for each of its signals.
+
+        Raises:
+            ProblemError: if it does not fit the model, or predicts another number of values than it has signals.
+        """
+        self.check(model)
+        self.check_sigma()
+        count = _rows(self, State.symbols(model)).numel()
+        sigmas = len(self.sigma) if isinstance(self.sigma, Sequence) else count
+        if not count == len(self.signals) == sigmas:
+            given = f" and {sigmas} sigma" if sigmas != count else ""
+            raise ProblemError(f"{self._what} predicts {count} values; it has {len(self.signals)} signals{given}")
+        return tuple(Channel(self, i) for i in range(count))
+
+
+class _OneSignal(Sensor):
+    """A sensor with a field ``signal``."""
+
+    signal: str
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signal's name."""
+        return (self.signal,)
 
 
 @dataclass(frozen=True, eq=False)
-class HingeAngle:
-    """The angle of a hinge [rad], measured by an encoder; wrapped or multi-turn, residuals are modulo 2π.
+class Channel:
+    """One signal of a sensor."""
+
+    sensor: Sensor
+    index: int
+    """Among its signals."""
+
+    @property
+    def signal(self) -> str:
+        """Name of the measured signal in the recordings."""
+        return str(self.sensor.signals[self.index])
+
+    @property
+    def sigma(self) -> float | None:
+        """Standard deviation of its noise in its unit; None: it is estimated, or 1 with a given state weight."""
+        sigma = self.sensor.sigma
+        return sigma[self.index] if isinstance(sigma, Sequence) else sigma
+
+    @property
+    def unit(self) -> str:
+        """The signal's unit."""
+        return str(self.sensor.unit)
+
+    @property
+    def period(self) -> float | None:
+        """The signal's period, None if it has none."""
+        return None if self.sensor.period is None else float(self.sensor.period)
+
+    @property
+    def title(self) -> str:
+        """What it measures, for people."""
+        return self.sensor.title if len(self.sensor.signals) == 1 else f"{self.sensor.title} [{self.index}]"
+
+    @property
+    def is_free_form(self) -> bool:
+        """False if it holds no Parameters but those of the model."""
+        return self.sensor.is_free_form
+
+    def predicted(self, state: State) -> ca.SX:
+        """What it would show, a scalar."""
+        return _rows(self.sensor, state)[self.index]
+
+
+def _rows(sensor: Sensor, state: State) -> ca.SX:
+    """What a sensor would show, (n,)."""
+    shown = sensor.predicted(state)
+    parts = shown if isinstance(shown, (list, tuple)) else [shown]
+    return ca.densify(ca.vertcat(*(ca.vec(ca.SX(part)) for part in parts)))
+
+
+@dataclass(frozen=True, eq=False)
+class JointPosition(_OneSignal):
+    """A coordinate of a joint [rad or m], as an encoder gives it; angles of hinges wrapped or multi-turn, for their
+    residuals are modulo 2π.
 
     Raises:
-        ProblemError: if ``hinge`` is no hinge or ``sigma`` is not positive.
+        ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.
     """
 
-    hinge: Hinge
+    joint: Joint
     signal: str
     """Name of the measured signal in the recordings."""
     sigma: float | None = None
-    """Standard deviation of its noise [rad]; None: it is estimated, or 1 with a given state weight."""
-    place: str = field(default_factory=declared_at, repr=False)
+    """Standard deviation of its noise [rad or m]; None: it is estimated, or 1 with a given state weight."""
+    coordinate: int = field(default=0, kw_only=True)
+    """Which of the joint's coordinates."""
 
-    period = 2 * math.pi
-    """The signal's period [rad]."""
-    unit = "rad"
     is_free_form = False
+
+    @property
+    def _measured(self) -> Coordinate:
+        return self.joint.coordinates[self.coordinate]
+
+    @property
+    def period(self) -> float | None:
+        """The signal's period, None if it has none."""
+        return self._measured.period
+
+    @property
+    def unit(self) -> str:
+        """The signal's unit."""
+        return self._measured.unit
 
     @property
     def title(self) -> str:
         """What it measures."""
-        return f"angle of {self.hinge.name}"
+        return f"{'angle' if self.unit == 'rad' else 'position'} of {self.joint.labels[self.coordinate]}"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.hinge, Hinge):
-            raise ProblemError(f"{self.place}: HingeAngle observes {shown(self.hinge)}, which is no Hinge")
-        _check_sigma(self)
+        kind = type(self).__name__
+        if not isinstance(self.joint, Joint):
+            raise ProblemError(f"{self.place}: {kind} observes {shown(self.joint)}, which is no Hinge or other Joint")
+        check_coordinate(self.joint, self.coordinate, f"{self.place}: {kind} observes")
+        self.check_sigma()
 
     def check(self, model: Model) -> None:
-        """Raise ProblemError if the hinge is not in the model."""
-        if self.hinge not in model.joints:
-            raise ProblemError(f"{self.place}: HingeAngle observes {self.hinge.name!r}, which is not in the model")
+        """Raise ProblemError if the joint is not in the model."""
+        if self.joint not in model.joints:
+            kind = type(self).__name__
+            raise ProblemError(f"{self.place}: {kind} observes {self.joint.name!r}, which is not in the model")
 
     def predicted(self, state: State) -> ca.SX:
-        """The angle in (−π, π]."""
-        return state.angle(self.hinge)
+        """The coordinate; an angle of a hinge in (−π, π]."""
+        return state.angle(self.joint)[self.coordinate]
 
 
 @dataclass(frozen=True, eq=False)
-class PointPosition:
+class HingeAngle(JointPosition):
+    """The angle of a hinge [rad], measured by an encoder: ``JointPosition`` of a hinge."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.joint, Hinge):
+            raise ProblemError(f"{self.place}: HingeAngle observes {shown(self.joint)}, which is no Hinge")
+        super().__post_init__()
+
+
+@dataclass(frozen=True, eq=False)
+class PointPosition(_OneSignal):
     """One coordinate of a point of a body in the world [m], as a marker or a camera gives it.
 
     Raises:
@@ -153,12 +237,8 @@ class PointPosition:
     """Name of the measured signal in the recordings."""
     sigma: float | None = None
     """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given state weight."""
-    place: str = field(default_factory=declared_at, repr=False)
 
-    period = None
-    """It has none."""
     unit = "m"
-    is_free_form = True  # its frame may be on no joint
 
     @property
     def title(self) -> str:
@@ -170,7 +250,7 @@ class PointPosition:
             raise ProblemError(f"{self.place}: PointPosition observes {shown(self.point)}, which is no frame")
         if self.axis not in ("x", "y", "z"):
             raise ProblemError(f"{self.place}: PointPosition has axis {self.axis!r}; choose 'x', 'y' or 'z'")
-        _check_sigma(self)
+        self.check_sigma()
 
     def check(self, model: Model) -> None:
         """Raise ProblemError if the body is not in the model."""
@@ -183,7 +263,7 @@ class PointPosition:
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
+class Observation(_OneSignal):
     """Any scalar expression of the state, of Parameters too: ``Observation(lambda s: s.position(tip)[2] - z_0, "z")``.
 
     Raises:
@@ -200,53 +280,29 @@ class Observation:
     """The signal's period, for angles 2π; residuals are taken the short way round."""
     unit: str = ""
     """The signal's unit, for people."""
-    place: str = field(default_factory=declared_at, repr=False)
 
-    is_free_form = True
     title = "an expression of the state"
 
     def __post_init__(self) -> None:
         if not callable(self.expression):
             raise ProblemError(f"{self.place}: Observation of {self.signal!r} needs a function of the state")
-        _check_sigma(self)
-
-    def check(self, model: Model) -> None:
-        """Raise ProblemError if the expression is no scalar."""
-        shape = self.predicted(symbolic_state(model)).shape
-        if shape != (1, 1):
-            raise ProblemError(f"{self.place}: Observation of {self.signal!r} gives shape {shape}; it must be a scalar")
+        self.check_sigma()
 
     def predicted(self, state: State) -> ca.SX:
         """The expression's value."""
         return ca.SX(self.expression(state))
 
 
-def _check_sigma(sensor: Sensor) -> None:
-    if sensor.sigma is None:
-        return
-    if not (isinstance(sensor.sigma, Real) and math.isfinite(sensor.sigma) and sensor.sigma > 0):
-        kind = type(sensor).__name__
-        raise ProblemError(
-            f"{sensor.place}: {kind} of {sensor.signal!r} has sigma {sensor.sigma!r}; it must be positive, or None to "
-            "estimate it"
-        )
-
-
-def symbolic_state(model: Model) -> State:
-    """A state of fresh symbols."""
-    return State(model, ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent))
-
-
-def error(sensor: Sensor, state: State, measured: ca.SX) -> ca.SX:
+def error(channel: Channel, state: State, measured: ca.SX) -> ca.SX:
     """Predicted less measured, the short way round for periodic signals."""
-    difference = sensor.predicted(state) - measured
-    if sensor.period is None:
+    difference = channel.predicted(state) - measured
+    if channel.period is None:
         return difference
-    turn = 2 * math.pi / sensor.period
+    turn = 2 * math.pi / channel.period
     return ca.atan2(ca.sin(turn * difference), ca.cos(turn * difference)) / turn
 
 
-def sees_velocities(sensor: Sensor, model: Model) -> bool:
-    """True if what it shows depends on velocities."""
-    state = symbolic_state(model)
-    return int(ca.jacobian(sensor.predicted(state), state.v).nnz()) > 0
+def order(channel: Channel, model: Model) -> int:
+    """How many time derivatives of the configuration it sees: 0, 1 for velocities, 2 for accelerations."""
+    state = State.symbols(model)
+    return state.order(channel.predicted(state))

@@ -24,7 +24,7 @@ def advise(model: Model, parameters: Sequence[Parameter]) -> str:
 def _motions(model: Model, parameter: Parameter) -> Iterable[str]:
     for motor in model.motors:
         if _stands_in(parameter, motor.expressions()):
-            yield f"drive {motor.hinge.name} with a larger and more varied {motor.signal}"
+            yield f"drive {motor.label} with a larger and more varied {motor.signal}"
     for joint in model.joints:
         if _stands_in(parameter, joint.expressions()):
             yield f"excite {joint.name} more, fast and slow"

@@ -21,7 +21,6 @@ from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.status import Status
-from spookid.stepping.variational import Variational
 
 SHARPNESS = (1e-1, 1e-2, 1e-3)
 """Shares of the friction widths, one fit after another."""
@@ -52,6 +51,8 @@ class _Way:
     ) -> bool:
         """One fit from the last one; False if it is interrupted, or finds no noise that others could keep."""
         start = Start(self.found, {} if self.done else problem.initial, self.noise, sharpness, turns)
+        if isinstance(solver, LevenbergMarquardt):  # which holds no inequalities, and only leads on
+            problem = problem.with_(residuals=[r for r in problem.residuals if r.kind != "inequality"])
         before = self.done.iterations if self.done else 0
         if isinstance(solver, Ipopt):
             sticks = self.found is not None and self.found.friction != "smooth"
@@ -70,10 +71,10 @@ class _Way:
         return self.go(problem, self.own(min(most, _SHARPENING) if sharp else most, newton=not sharp), sharpness)
 
     def begin(self, problem: Declaration) -> bool:
-        """The first fits. Joints are rigid at first: stiff ones, or multipliers that start from nothing, only make it
-        harder; but noise that is estimated is that of the stepper."""
-        rigid = problem if problem.dynamics == "estimated" else problem.with_(stepper=Variational())
-        return self.smoothly(rigid) and (rigid.stepper == problem.stepper or self.smoothly(problem))
+        """The first fits, with a stepper that is easier to begin with; but noise that is estimated is that of the
+        stepper."""
+        first = problem if problem.dynamics == "estimated" else problem.with_(stepper=problem.stepper.leader)
+        return self.smoothly(first) and (first.stepper == problem.stepper or self.smoothly(problem))
 
     def own(self, most: int, newton: bool = True) -> LevenbergMarquardt:
         """The solver of fits on the way."""
@@ -93,7 +94,7 @@ class _Way:
 
 def is_staged(problem: Declaration, backend: str) -> bool:
     """True if a problem is approached in stages."""
-    stiff = not isinstance(problem.stepper, Variational)
+    stiff = problem.stepper.leader != problem.stepper
     return _sticks(problem) or (backend == "ipopt" and (problem.dynamics == "estimated" or stiff))
 
 
@@ -134,8 +135,8 @@ def _approach(way: _Way, done: bool) -> None:
     stages = [(problem, way.solver, True)]
     if soft is not problem and problem.friction == "exact":
         stages.insert(0, (soft, way.own(way.solver.max_iterations), True))
-    if isinstance(problem.stepper, Variational) and (soft is problem or len(stages) > 1):
-        # Friction as at the end of a step, whether the hinge turned in it or not, has fewer minima. Spook has no other.
+    if problem.stepper.two_sided and (soft is problem or len(stages) > 1):
+        # Friction as at the end of a step, whether the joint turned in it or not, has fewer minima.
         stages.insert(0, (*stages[0][:2], False))
     for stage, solver, turns in stages:
         if not way.go(stage, solver, sharpness, turns):

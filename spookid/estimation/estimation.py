@@ -100,7 +100,13 @@ def _corrected(
 
 
 def _check_law(problem: Declaration, backend: str) -> None:
-    """Refuse a form of dry friction to a solver that does not know it."""
+    """Refuse inequalities, and a form of dry friction, to a solver that does not know them."""
+    unequal = next((residual for residual in problem.residuals if residual.kind == "inequality"), None)
+    if unequal is not None and backend == "lm":
+        raise ProblemError(
+            f"{unequal.place}: Residual {unequal.name!r} is an inequality, which backend 'lm' cannot hold; use backend "
+            "'ipopt'"
+        )
     other = {("lm", "mpcc"): ("exact", "ipopt"), ("ipopt", "exact"): ("mpcc", "lm")}.get((backend, problem.friction))
     if other is not None:
         raise ProblemError(

@@ -26,13 +26,13 @@ from spookid.results.notices import DIFFER, ranked
 from spookid.results.result import Choice, Noise, Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.condensed import Contraction, linear
+from spookid.statistics.condensed import Contraction
 from spookid.statistics.covariance import LEAST_STRETCH, without_stretches
 from spookid.statistics.hard_dynamics import denied, feedback, unstable
 from spookid.statistics.jackknife import WINDOWS
 from spookid.statistics.misfit import FALSE_ALARMS
+from spookid.statistics.strips import linear
 from spookid.statistics.two_estimators import Answer, Verdict, compared
-from spookid.stepping.joint_space import JointSpace
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ def decided(problem: Declaration, first: Fit, again: Callable[[Declaration], Fit
     """
     stands = Decision(problem, first, None, first)
     converged = first.result.status is Status.CONVERGED
-    if first.found is None or not (converged and isinstance(problem.scheme, JointSpace) and problem.free):
+    if first.found is None or not (converged and problem.scheme.offers_hard and problem.free):
         return stands
     if problem.estimator != "auto":
         return replace(stands, choice=Choice(problem.estimator, "as asked"))

@@ -189,7 +189,7 @@ def _step(iteration: Iteration, names: Sequence[str]) -> Step:
 
 
 def _cost(costs: Mapping[Group, float]) -> Cost:
-    return Cost(state=costs[Group.STATE], observation=costs[Group.OBSERVATION], prior=costs[Group.PRIOR])
+    return Cost(costs[Group.STATE], costs[Group.OBSERVATION], costs[Group.PRIOR], costs[Group.RESIDUAL])
 
 
 def _size(transcription: Transcription) -> Size:

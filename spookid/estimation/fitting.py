@@ -14,7 +14,6 @@ from spookid.errors import ProblemError
 from spookid.estimation import likelihood_fit as likelihood
 from spookid.estimation.fit import Fit
 from spookid.kernels.kernel import Array
-from spookid.mechanics.joints import ROWS
 from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
@@ -85,7 +84,7 @@ def _normaliser(problem: Declaration, known: Result) -> Array:
 def _check_freedom(assembly: Assembly, start: Point) -> None:
     """Refuse a mechanism that cannot move."""
     problem, model = assembly.problem, assembly.problem.model
-    if ROWS * len(model.joints) < model.configuration.tangent or Reduction(assembly.transcription, start).tangent:
+    if model.rows < model.configuration.tangent or Reduction(assembly.transcription, start).tangent:
         return
     raise ProblemError(
         f"{problem.place}: Problem {problem.name!r}: the joints {', '.join(joint.name for joint in model.joints)} are "

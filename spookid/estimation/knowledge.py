@@ -17,7 +17,7 @@ from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import jackknife as windows
 from spookid.statistics import variances
-from spookid.statistics.condensed import Contraction, linear, pseudo_inverse
+from spookid.statistics.condensed import Contraction, pseudo_inverse
 from spookid.statistics.covariance import (
     AT_BOUND,
     NOT_WHITE,
@@ -31,6 +31,7 @@ from spookid.statistics.covariance import (
     unseen,
 )
 from spookid.statistics.noise import Size
+from spookid.statistics.strips import linear
 from spookid.statistics.student import Variances
 from spookid.transcription.transcription import Point, Transcription
 
@@ -182,7 +183,7 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     """Notices of priors that count too much or too little because the sensors' noise is not what was declared."""
     if assembly.problem.dynamics == "estimated" or not any(p.prior for p in assembly.problem.free):
         return []
-    sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.observations]
+    sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.channels]
     wrong = [
         f"{o.signal} {sigma * ratio:.2g} {o.unit}".rstrip() + f", not {sigma:g}"
         for o, sigma in sigmas

@@ -45,7 +45,7 @@ def influence(assembly: Assembly, point: Point, knowledge: Knowledge, motion: Se
 
 
 def _unknown(assembly: Assembly, names: tuple[str, ...]) -> Influence:
-    n, sensors = len(assembly.transcription.names), len(assembly.problem.observations)
+    n, sensors = len(assembly.transcription.names), len(assembly.problem.channels)
     count = len(assembly.evidence)
     return Influence(
         tuple(np.full((e.grid.count, sensors, n), np.nan) for e in assembly.evidence),
@@ -61,7 +61,7 @@ def _unknown(assembly: Assembly, names: tuple[str, ...]) -> Influence:
 
 def _observations(assembly: Assembly, contraction: Contraction, chain: int, steps: int) -> Array:
     """−Tᵀ ∂r/∂y, (N, n_o, n_p): r = (predicted − y)/σ."""
-    sensors = assembly.problem.observations
+    sensors = assembly.problem.channels
     labels = [OBSERVATION + sensor.signal for sensor in sensors]
     slopes = np.zeros((steps, len(sensors), len(assembly.transcription.names)))
     for strip, T in zip(contraction.linear.chains[chain], contraction.T[chain], strict=True):

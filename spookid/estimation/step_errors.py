@@ -16,6 +16,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly, Evidence
 from spookid.data.sampling import moments
+from spookid.data.sensors import order
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.results.notices import STEP
 from spookid.statistics.condensed import Contraction
@@ -37,15 +38,18 @@ _ROUGH = 0.1
 def step_errors(assembly: Assembly, point: Point, contraction: Contraction, gain: Array) -> Array:
     """How much larger the estimates are than those of a step of length zero, (n_p,), parameters at bounds held there.
 
-    NaN with lifted multipliers, which belong to the step, with dry friction, whose jumps have no order, and if
-    recordings have fewer than 20 steps on the average.
+    NaN with lifted multipliers, which belong to the step, with dry friction, whose jumps have no order, with residuals
+    of the user's own, whose order is not known, where accelerations are observed, and if recordings have fewer than 20
+    steps on the average.
 
     Args:
         gain: (TᵀT)⁻¹, (n_p, n_p).
     """
     problem, chains = assembly.problem, assembly.transcription.chains
     steps = [chain.steps for chain in chains]
-    if any(joint.rubs for joint in problem.model.joints) or sum(steps) < _LEAST_STEPS * len(steps):
+    accelerated = any(order(channel, problem.model) == 2 for channel in problem.channels)
+    disordered = any(joint.rubs for joint in problem.model.joints) or problem.residuals or accelerated
+    if disordered or sum(steps) < _LEAST_STEPS * len(steps):
         return np.full(len(gain), np.nan)
     total = np.zeros(len(gain))
     factors = [strip.factor for strip in contraction.linear.chains[0]]

@@ -11,7 +11,7 @@ from spookid.estimation.likelihood_fit import Found
 from spookid.estimation.variations import Speed
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.kinematics import hinge_angles
+from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.parameter import substitute
 from spookid.results.result import Trajectory
 from spookid.statistics.condensed import Contraction
@@ -48,13 +48,13 @@ def notices(of_fit: Answers | None, coarser: Answers | None = None) -> list[str]
 
 
 def _speeds(problem: Declaration, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
-    """Typical rates of hinges that move, by their names."""
-    angles = [_angles(problem, t, values)[:: problem.every] for t in trajectories]
+    """Typical rates of coordinates that move, by their labels."""
+    moved = [_moved(problem, t, values)[:: problem.every] for t in trajectories]
     interval = problem.step * problem.every
-    rates = [np.diff(a, axis=0) / interval for a in angles]
+    rates = [np.diff(one, axis=0) / interval for one in moved]
     speeds, changes = (_typical(parts) for parts in (rates, [np.diff(r, axis=0) for r in rates]))
-    known = zip(problem.model.joints, speeds, changes, strict=True)
-    return {joint.name: Speed(speed, change) for joint, speed, change in known if speed > 0}
+    known = zip(problem.model.freedoms, speeds, changes, strict=True)
+    return {freedom.label: Speed(speed, change) for freedom, speed, change in known if speed > 0}
 
 
 def _typical(parts: list[Array]) -> list[float]:
@@ -63,10 +63,10 @@ def _typical(parts: list[Array]) -> list[float]:
     return found
 
 
-def _angles(problem: Declaration, trajectory: Trajectory, values: dict[str, float]) -> Array:
-    """Of all hinges, continuous in time, (N, n_j)."""
+def _moved(problem: Declaration, trajectory: Trajectory, values: dict[str, float]) -> Array:
+    """Coordinates of all joints, continuous in time, (N, n_s)."""
     poses = trajectory.q.reshape(len(trajectory.q), -1)
-    return np.unwrap(hinge_angles(problem.model, poses, values), axis=0)
+    return unwrapped(problem.model, displacements(problem.model, poses, values))
 
 
 def _told(symptom: Symptom) -> str:
@@ -75,13 +75,12 @@ def _told(symptom: Symptom) -> str:
 
 def _scene(assembly: Assembly, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> Scene:
     problem = assembly.problem
-    tree = JointCoordinates(problem.model).tree
-    columns = [problem.model.joints.index(joint) for joint in tree]
+    model = problem.model
+    tree = [f for joint in JointCoordinates(model).tree for f in model.freedoms[model.freedoms_of(joint)]]
     motions = []
     for trajectory, evidence in zip(trajectories, assembly.evidence, strict=True):
-        angles = _angles(problem, trajectory, values)[:, columns]
-        motions.append(Motion(_continuous(trajectory), angles, evidence.inputs))
-    signals = [o.signal for o in problem.observations]
+        motions.append(Motion(_continuous(trajectory), evidence.inputs))
+    signals = [o.signal for o in problem.channels]
     constants = assembly.transcription.constants
     impulses = {
         name: float(constants[place])
@@ -92,8 +91,8 @@ def _scene(assembly: Assembly, trajectories: tuple[Trajectory, ...], values: dic
     return Scene(
         problem.step,
         tuple(motions),
-        tuple((o.signal, o.unit) for o in problem.observations),
-        tuple(joint.name for joint in tree),
+        tuple((o.signal, o.unit) for o in problem.channels),
+        tuple((freedom.label, freedom.coordinate.effort) for freedom in tree),
         dict(zip(signals, assembly.sigmas.tolist(), strict=True)),
         impulses,
         _motors(problem, values),
@@ -110,10 +109,10 @@ def _continuous(trajectory: Trajectory) -> Array:
 
 
 def _motors(problem: Declaration, values: dict[str, float]) -> tuple[tuple[str, str, int, float], ...]:
-    """Hinge, signal, its place among the inputs and gain of motors whose signal is known."""
+    """Coordinate, signal, its place among the inputs and gain of motors whose signal is known."""
     signals = problem.model.signals
     return tuple(
-        (m.hinge.name, m.signal, signals.index(m.signal), substitute(m.gain, values).item())
+        (m.label, m.signal, signals.index(m.signal), substitute(m.gain, values).item())
         for m in problem.model.motors
         if not m.measured
     )

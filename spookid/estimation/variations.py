@@ -1,6 +1,6 @@
 """What a declaration may have wrong, as variations of the model: how residuals would change with each, exactly.
 
-Bodies are made longer, heavier or more inert, and hinges get friction, by an amount that is a symbol; the factors of
+Bodies are made longer, heavier or more inert, and joints get friction, by an amount that is a symbol; the factors of
 that model, differentiated at nothing, are what these would do to the residuals, in the stepper's own words.
 """
 
@@ -14,15 +14,16 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly, factors
-from spookid.data.sensors import HingeAngle
+from spookid.data.sensors import JointPosition
 from spookid.kernels.kernel import Array, Call, Kernel, contiguous
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.joints import Hinge
+from spookid.mechanics.joints import Joint
+from spookid.mechanics.loads import is_absent
 from spookid.mechanics.model import Model
-from spookid.parameter import is_constant
-from spookid.statistics.condensed import Columns, Contraction, Strip
+from spookid.statistics.condensed import Contraction
 from spookid.statistics.likelihood import States
 from spookid.statistics.misfit import Cause
+from spookid.statistics.strips import Columns, Strip
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -36,12 +37,12 @@ _MISDECLARED = 0.3
 
 @dataclass(frozen=True)
 class Speed:
-    """Of a hinge, root mean squares."""
+    """Of a joint's coordinate, root mean squares."""
 
     rate: float
-    """[rad/s]."""
+    """[rad/s or m/s]."""
     change: float
-    """Of the rate from sample to sample: what friction does at smaller rates no sample tells [rad/s]."""
+    """Of the rate from sample to sample: what friction does at smaller rates no sample tells [rad/s or m/s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class _Amount:
     place: int
     """Of its symbol."""
     share: float = 1.0
-    """Of a hinge's typical rate, up to which friction is higher."""
+    """Of a coordinate's typical rate, up to which friction is higher."""
 
     @property
     def sizes(self) -> tuple[float, float]:
@@ -68,7 +69,7 @@ def causes(
 
     Args:
         point: the estimates.
-        speeds: typical rate of each hinge by its name.
+        speeds: typical rate of each coordinate by its label.
         states: linearized there, if there is a likelihood.
     """
     problem = assembly.problem
@@ -79,8 +80,8 @@ def causes(
     varied = _Varied(problem.model, speeds, plain is not None)
     if not varied.amounts:
         return ()
-    # An angle depends on nothing that is varied, and to write down its factor takes time.
-    angles = all(isinstance(sensor, HingeAngle) for sensor in problem.observations)
+    # A joint's coordinate depends on nothing that is varied, and to write down its factor takes time.
+    angles = all(isinstance(channel.sensor, JointPosition) for channel in problem.channels)
     write = problem.scheme.factors if angles else partial(factors, problem)
     kernels = {
         factor.name: kernel
@@ -144,12 +145,22 @@ def _along(call: Call, weights: Array) -> Array:
     return total
 
 
+_ALONG = {
+    "viscous friction": "N s/m",
+    "drag": "N s^2/m^2",
+    "stiffness": "N/m",
+    "dry friction": "N",
+    "friction at low rates": "N",
+}
+"""Units of coefficients along a displacement."""
+
+
 class _Varied:
     """A model with amounts in it.
 
     Args:
-        speeds: hinges that get friction, with their typical rates.
-        forces: True if bodies get longer, heavier and more inert and hinges get springs, too. What these do to the
+        speeds: coordinates that get friction, with their typical rates.
+        forces: True if bodies get longer, heavier and more inert and joints get springs, too. What these do to the
             volume of the states counts.
     """
 
@@ -163,7 +174,7 @@ class _Varied:
         for body in model.bodies:
             bodies[body] = self._measured(body) if forces else (body, ca.SX(0))
         joints = {joint: self._rubbing(self._moved(joint, bodies), speeds) for joint in model.joints}
-        motors = [replace(motor, hinge=joints[motor.hinge]) for motor in model.motors]
+        motors = [replace(motor, joint=joints[motor.joint]) for motor in model.motors]
         self.model = Model(
             [bodies[body][0] for body in model.bodies], list(joints.values()), motors, gravity=model.gravity
         )
@@ -193,31 +204,39 @@ class _Varied:
         return replace(body, mass=mass, inertia=inertia), stretch
 
     @staticmethod
-    def _moved(joint: Hinge, bodies: Mapping[Body, tuple[Body, ca.SX]]) -> Hinge:
-        """A hinge between other bodies."""
+    def _moved(joint: Joint, bodies: Mapping[Body, tuple[Body, ca.SX]]) -> Joint:
+        """A joint between other bodies."""
         sides = ((*bodies[side.body], side) for side in (joint.parent, joint.child))
         parent, child = (Frame(body, side.at * (1 + stretch), side.axes) for body, stretch, side in sides)
         return replace(joint, parent=parent, child=child)
 
-    def _rubbing(self, joint: Hinge, speeds: Mapping[str, Speed]) -> Hinge:
-        """A hinge with more friction."""
-        if joint.name not in speeds:
+    def _rubbing(self, joint: Joint, speeds: Mapping[str, Speed]) -> Joint:
+        """A joint with more friction along its coordinates that move."""
+        typical = [speeds.get(label) for label in joint.labels]
+        if not any(typical):
             return joint
 
-        def amount(what: str, unit: str, cause: str = "", shares: Sequence[float] = (1.0,)) -> ca.SX:
-            return self._amount(f"{{}} of {what} in {joint.name} are missing or too much{cause}?", unit, shares)
+        def amounts(what: str, unit: str, cause: str = "") -> ca.SX:
+            return ca.vertcat(*(self._lacks(joint, i, what, unit, cause) if s else 0 for i, s in enumerate(typical)))
 
         changes = {
-            "viscous": joint.viscous + amount("viscous friction", "N m s"),
-            "drag": joint.drag + amount("drag", "N m s^2"),
+            "viscous": joint.viscous + amounts("viscous friction", " s"),
+            "drag": joint.drag + amounts("drag", " s^2"),
         }
         if self._forces:
-            changes["stiffness"] = joint.stiffness + amount("stiffness", "N m", ": a spring, a cable")
-        if is_constant(joint.dry) and float(joint.dry) == 0:  # else the law of low rates is that of the load
-            changes["coulomb"] = joint.coulomb + amount("dry friction", "N m", ": Coulomb friction")
-            if joint.stribeck is None:
-                typical = speeds[joint.name]
-                shares = [share for share in _SLOW if share * typical.rate > typical.change]
-                extra = amount("friction at low rates", "N m", ": a Stribeck law", shares)
-                changes["stribeck"] = ca.vertcat(extra, self._sharpness / typical.rate**2)
+            changes["stiffness"] = joint.stiffness + amounts("stiffness", "", ": a spring, a cable")
+        if all(map(is_absent, ca.vertsplit(joint.load_friction))):  # else the law of low rates is that of the load
+            changes["coulomb"] = joint.coulomb + amounts("dry friction", "", ": Coulomb friction")
+            if joint.stribeck is None and len(typical) == 1 and (speed := typical[0]) is not None:
+                shares = [share for share in _SLOW if share * speed.rate > speed.change]
+                extra = self._lacks(joint, 0, "friction at low rates", "", ": a Stribeck law", shares)
+                changes["stribeck"] = ca.vertcat(extra, self._sharpness / speed.rate**2)
         return replace(joint, **changes)
+
+    def _lacks(
+        self, joint: Joint, i: int, what: str, unit: str, cause: str = "", shares: Sequence[float] = (1.0,)
+    ) -> ca.SX:
+        """An amount of a coefficient along a coordinate; ``unit`` follows that of what acts along an angle."""
+        coordinate = joint.coordinates[i]
+        whole = f"{coordinate.effort}{unit}" if coordinate.unit == "rad" else _ALONG[what]
+        return self._amount(f"{{}} of {what} in {joint.labels[i]} are missing or too much{cause}?", whole, shares)

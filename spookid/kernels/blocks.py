@@ -8,22 +8,17 @@ with the border in the same sweep, at a third of the time. Positive definite mat
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.compiled import load, wanted
-from spookid.kernels.compiler import CompilationError
-from spookid.kernels.kernel import Array
-from spookid.kernels.native import address, sources
+from spookid.kernels.kernel import Array, Integers, Mask
+from spookid.kernels.native import address, own_library
 from spookid.kernels.workspace import Rooms
-
-Integers = NDArray[np.int64]
 
 _LANES, _ROWS = 8, 4
 """Numbers in a vector, and rows that are factorized at once."""
@@ -115,7 +110,7 @@ class Places:
     """As the C code takes them: N, t, m, columns, borders, most, and how many unknowns are linked."""
 
     @cached_property
-    def held(self) -> NDArray[np.bool_]:
+    def held(self) -> Mask:
         """True for rows that have a multiplier, (count, m)."""
         return self.later >= 0
 
@@ -204,26 +199,14 @@ class SaddleFactor:
 
 def blocks(steps: int) -> Blocks | None:
     """The functions, None if there is no compiler, or if that is not wanted for so few steps."""
-    loaded = _library("blocks.c", steps)
+    loaded = own_library(("flush.h", "vectors.h", "blocks.c"), steps)
     return None if loaded is None else Blocks(loaded)
 
 
 def saddle_blocks(steps: int) -> SaddleBlocks | None:
     """Likewise; compiled apart, for few problems have hard rows."""
-    loaded = _library("saddle.c", steps)
+    loaded = own_library(("flush.h", "vectors.h", "saddle.c"), steps)
     return None if loaded is None else SaddleBlocks(loaded)
-
-
-def _library(name: str, steps: int) -> ctypes.CDLL | None:
-    return _loaded(name, os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted(steps) else None
-
-
-@lru_cache(maxsize=8)
-def _loaded(name: str, _command: str, _path: str) -> ctypes.CDLL | None:
-    try:
-        return load(sources(("flush.h", "vectors.h", name)))
-    except (CompilationError, OSError):
-        return None
 
 
 def _sizes(*sizes: int) -> tuple[ctypes.c_longlong, ...]:

@@ -128,7 +128,7 @@ class CompiledKernel:
             raise ValueError(f"{self._signature.name} takes C-contiguous arrays of float64")
 
 
-def prepare(
+def prepare_kernels(
     signatures: Sequence[Signature], seed: bytes, define: Callable[[], Sequence[ca.Function]], steps: int
 ) -> Kernels:
     """Functions to evaluate along a horizon, compiled if that pays or is asked for.
@@ -142,7 +142,7 @@ def prepare(
         steps: of all horizons together.
     """
     notice, began = "", time.perf_counter()
-    if wanted(steps):
+    if compiles(steps):
         try:
             return _compiled(signatures, seed, define)
         except (CompilationError, OSError) as error:
@@ -152,7 +152,7 @@ def prepare(
     return Kernels(functions, "CasADi's virtual machine", seconds, time.perf_counter(), notice)
 
 
-def wanted(steps: int) -> bool:
+def compiles(steps: int) -> bool:
     """True if functions of so many steps are to be compiled.
 
     Raises:
@@ -182,7 +182,7 @@ def _compiled(signatures: Sequence[Signature], seed: bytes, define: Callable[[],
     return Kernels(functions, f"C by {tool.version}", ended - began - defining, ended)
 
 
-def load(code: str) -> ctypes.CDLL:
+def code_library(code: str) -> ctypes.CDLL:
     """The library of C code that no problem's functions are in.
 
     Raises:

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Integers = NDArray[np.int64]
 
 Evaluate = Callable[[Sequence[Array], Sequence[Array], Array], Array]
 """What a kernel does, whatever evaluates it: stepwise arrays, shared arrays and the result's place to the result."""

@@ -94,45 +94,6 @@ static void unreached(const lanes *T, const lanes *tau, size m, size k, lanes *x
   }
 }
 
-/* Of T (m, k) at every step: columns that T' takes to zero (n, m, m - k) and, if asked for, (T')^+ (n, m, k). */
-EXPORT int split_along(size n, const double *a, size stride, size row, size column, size m, size k, double *null,
-                       double *inverse) {
-  lanes *T = room(m * k + k + m), *tau = T + m * k, *x = tau + k;
-  size left = m - k;
-  if (!T) return 1;
-  for (size s = 0; s < n; s += LANES) {
-    size here = n - s < LANES ? n - s : LANES;
-    gather(T, a + s * stride, stride, here, m, k, row, column);
-    factorize(T, tau, m, k);
-    unreached(T, tau, m, k, x, null + s * m * left, here);
-    for (size c = 0; inverse && c < k; ++c) {
-      for (size i = 0; i < k; ++i) x[i] = ZERO + (i == c ? 1.0 : 0.0);
-      shortest(T, tau, m, k, x);
-      scatter(x, inverse + s * m * k + c, m * k, here, m, k);
-    }
-  }
-  free(T);
-  return 0;
-}
-
-/* At every step the shortest solution (n, m) of T' x = b (n, k), or the nearest (n, k) of T x = b (n, m). */
-EXPORT int solve_along(size n, const double *a, size stride, size row, size column, size m, size k, size wide,
-                       const double *b, size b_stride, double *out) {
-  lanes *T = room(m * k + k + m), *tau = T + m * k, *x = tau + k;
-  size given = wide ? k : m, wanted = wide ? m : k;
-  if (!T) return 1;
-  for (size s = 0; s < n; s += LANES) {
-    size here = n - s < LANES ? n - s : LANES;
-    gather(T, a + s * stride, stride, here, m, k, row, column);
-    factorize(T, tau, m, k);
-    gather(x, b + s * b_stride, b_stride, here, given, 1, 1, 1);
-    (wide ? shortest : nearest)(T, tau, m, k, x);
-    scatter(x, out + s * wanted, wanted, here, wanted, 1);
-  }
-  free(T);
-  return 0;
-}
-
 /* A compiled kernel, and its arguments at the first step; at the next they stand stride numbers further on. */
 typedef int (*along)(size n, const double **first, const size *stride, double *out, size count);
 typedef struct {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,22 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.compiled import load, wanted
+from spookid.kernels.compiled import code_library, compiles
 from spookid.kernels.compiler import CompilationError
 from spookid.kernels.kernel import Array
 
 Routine = Callable[..., None]
 
 _SOURCES = ("flush.h", "native.c")
-_NAMES = (
-    "split_along",
-    "solve_along",
-    "settle_along",
-    "fit_along",
-    "products_along",
-    "forward_along",
-    "neighbours_along",
-)
+_NAMES = ("settle_along", "fit_along", "products_along", "forward_along", "neighbours_along")
 
 
 class Routines:
@@ -39,17 +31,19 @@ class Routines:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         found = (_routine(loaded, name) for name in _NAMES)
-        self.split, self.solve, self.settle, self.fit, self.products, self.forward, self.neighbours = found
+        self.settle, self.fit, self.products, self.forward, self.neighbours = found
 
 
 def routines(steps: int) -> Routines | None:
-    """The routines, None if there is no compiler, or if that is not wanted for so few steps."""
-    return _loaded(os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted(steps) else None
+    """The routines; None as ``own_library``."""
+    loaded = own_library(_SOURCES, steps)
+    return None if loaded is None else Routines(loaded)
 
 
-def sources(names: Sequence[str]) -> str:
-    """C code of this package, one file after another."""
-    return "\n".join(Path(__file__).with_name(name).read_text(encoding="ascii") for name in names)
+def own_library(names: tuple[str, ...], steps: int) -> ctypes.CDLL | None:
+    """C code of this package, one file after another; None if there is no compiler, or if that is not wanted for so few
+    steps."""
+    return _loaded(names, os.environ.get("CC", ""), os.environ.get("PATH", "")) if compiles(steps) else None
 
 
 def address(array: NDArray[Any] | None) -> ctypes.c_void_p:
@@ -57,10 +51,10 @@ def address(array: NDArray[Any] | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(None if array is None else array.ctypes.data)
 
 
-@lru_cache(maxsize=4)
-def _loaded(_command: str, _path: str) -> Routines | None:
+@lru_cache(maxsize=16)
+def _loaded(names: tuple[str, ...], _command: str, _path: str) -> ctypes.CDLL | None:
     try:
-        return Routines(load(sources(_SOURCES)))
+        return code_library("\n".join(Path(__file__).with_name(name).read_text(encoding="ascii") for name in names))
     except (CompilationError, OSError):
         return None
 

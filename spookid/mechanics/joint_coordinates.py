@@ -1,14 +1,13 @@
-"""A mechanism in the coordinates of its joints: poses from hinge angles, and impulses carried to the joints.
+"""A mechanism in the coordinates of its joints: poses from positions of joints, and impulses carried to the joints.
 
-A spanning tree of hinges places every body (``Model.tree``); hinges that close loops are *cut*. The coordinates are the
-angles of the tree's hinges, then the pose of each free body. An impulse residual p of all bodies (6 n_b,) does the
-virtual work Sᵀp along unit rates of these coordinates; what the bodies beyond a hinge sum up to, about that hinge, is
-its part along the axis and the five impulses λ that the hinge transmits (Newton–Euler, from the leaves to the root).
+A spanning tree of joints places every body (``Model.tree``); joints that close loops are *cut*. The coordinates are the
+positions of the tree's joints, then the pose of each free body. An impulse residual p of all bodies (6 n_b,) does the
+virtual work Sᵀp along unit rates of these coordinates; what the bodies beyond a joint sum up to has a part along its
+coordinates and the impulses λ that the joint transmits (Newton–Euler, from the leaves to the root).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +15,7 @@ import casadi as ca
 
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.joints import ROWS, Hinge
+from spookid.mechanics.joints import Joint, solved
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model
 
@@ -26,10 +25,10 @@ class Transmitted:
     """Impulses at the joints of the tree."""
 
     along: ca.SX
-    """Sᵀp: about the axis of each hinge of the tree [N m s], then force (world) and torque (body) impulses on what each
-    free body carries [N s, N m s], (n,)."""
-    loads: dict[str, ca.SX]
-    """λ of each hinge of the tree by its name, (5,), with p = Gᵀλ but for what acts along the axes."""
+    """Sᵀp: along the coordinates of each joint of the tree [N s or N m s], then force (world) and torque (body)
+    impulses on what each free body carries [N s, N m s], (n,)."""
+    loads: dict[Joint, ca.SX]
+    """λ of each joint of the tree, (rows,), with p = Gᵀλ but for what acts along the coordinates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +38,13 @@ class JointCoordinates:
     model: Model
 
     @cached_property
-    def tree(self) -> tuple[Hinge, ...]:
-        """Hinges that place bodies, in the order in which they do."""
+    def tree(self) -> tuple[Joint, ...]:
+        """Joints that place bodies, in the order in which they do."""
         return tuple(self.model.tree())
 
     @cached_property
-    def cut(self) -> tuple[Hinge, ...]:
-        """Hinges that close loops."""
+    def cut(self) -> tuple[Joint, ...]:
+        """Joints that close loops."""
         return tuple(joint for joint in self.model.joints if joint not in self.tree)
 
     @cached_property
@@ -53,83 +52,99 @@ class JointCoordinates:
         """Free bodies."""
         return tuple(body for body in self.model.bodies if body.free)
 
-    @property
+    @cached_property
     def manifold(self) -> Manifold:
-        """Angles of the tree's hinges, then position and orientation of each free body."""
-        angles = (("flat", len(self.tree)),) if self.tree else ()
-        return Manifold((*angles, *((("flat", 3), ("rotation", 4)) * len(self.roots))))
+        """Positions of the tree's joints, then position and orientation of each free body."""
+        parts = [part for joint in self.tree for part in joint.manifold.parts]
+        return Manifold((*parts, *((("flat", 3), ("rotation", 4)) * len(self.roots)))).joined
+
+    @cached_property
+    def places(self) -> list[int]:
+        """Of each rate among those of ``Settings.disturbance``: coordinates of joints in the model's order, then free
+        bodies."""
+        of_joints = range(len(self.model.freedoms))
+        tree = [place for joint in self.tree for place in of_joints[self.model.freedoms_of(joint)]]
+        return [*tree, *range(len(of_joints), len(of_joints) + 6 * len(self.roots))]
+
+    @property
+    def cut_places(self) -> list[int]:
+        """The same of the coordinates of cut joints."""
+        of_joints = range(len(self.model.freedoms))
+        return [place for joint in self.cut for place in of_joints[self.model.freedoms_of(joint)]]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each rate belongs to, (n,): a hinge, or the force or torque on a free body."""
-        free = (f"{body.name} {what}" for body in self.roots for what in ("force", "torque") for _ in range(3))
-        return (*(joint.name for joint in self.tree), *free)
+        """What each rate belongs to, (n,): a coordinate of a joint, or the force or torque on a free body."""
+        return tuple(disturbance_names(self.model)[place] for place in self.places)
 
-    @property
-    def units(self) -> tuple[str, ...]:
-        """Unit of a disturbance along each rate, (n,)."""
-        return (*("N m" for _ in self.tree), *(u for _ in self.roots for u in ("N",) * 3 + ("N m",) * 3))
+    def start(self, joint: Joint) -> int:
+        """Of the rates of a joint of the tree, the first."""
+        return sum(len(other.coordinates) for other in self.tree[: self.tree.index(joint)])
 
-    @property
-    def places(self) -> list[int]:
-        """Of each rate's disturbance among those of ``Settings``: hinges in the model's order, then free bodies."""
-        tree = [self.model.joints.index(joint) for joint in self.tree]
-        return [*tree, *range(len(self.model.joints), len(self.model.joints) + 6 * len(self.roots))]
+    def coordinates(self, displacements: ca.SX, roots: ca.SX) -> ca.SX:
+        """Coordinates (ambient,) from displacements of all joints (n_s,) and poses of the free bodies (7 n_f,)."""
+        parts = []
+        for joint in self.tree:
+            own = displacements[self.model.freedoms_of(joint)]
+            parts.append(joint.manifold.retract(joint.manifold.zero, own))
+        return ca.vertcat(ca.SX(0, 1), *parts, roots)
 
     def configuration(self, x: ca.SX) -> ca.SX:
         """q (7 n_b,) from the coordinates (ambient,)."""
         poses = {GROUND: (ca.SX(3, 1), ca.SX([1, 0, 0, 0]))}
-        start = len(self.tree)
+        start = sum(joint.manifold.ambient for joint in self.tree)
         for i, body in enumerate(self.roots):
             poses[body] = (x[start + 7 * i : start + 7 * i + 3], x[start + 7 * i + 3 : start + 7 * i + 7])
-        for i, joint in enumerate(self.tree):
-            known, new = (joint.parent, joint.child) if joint.parent.body in poses else (joint.child, joint.parent)
-            turn = x[i] if known is joint.parent else -x[i]
-            poses[new.body] = _beyond(poses[known.body], known, turn, new)
+        at = 0
+        for joint, inner, outer in self._order():
+            size = joint.manifold.ambient
+            moved = joint.transform(x[at : at + size])
+            if outer is joint.child.body:
+                poses[outer] = _beyond(poses[inner], joint.parent, moved, joint.child)
+            else:
+                poses[outer] = _beyond(poses[inner], joint.child, _back(moved), joint.parent)
+            at += size
         return ca.vertcat(*(part for body in self.model.bodies for part in poses[body]))
 
     def transmitted(self, q: ca.SX, impulse: ca.SX) -> Transmitted:
-        """Impulses at the joints, for p (6 n_b,) at the configuration q on which the tree's hinges hold."""
-        at = {body: (q[7 * i : 7 * i + 3], self._axes(q, i)) for i, body in enumerate(self.model.bodies)}
+        """Impulses at the joints, for p (6 n_b,) at the configuration q on which the tree's joints hold."""
+        poses = {body: self.model.pose(body, q) for body in self.model.bodies}
+        axes = {body: rotations.matrix(e) for body, (_, e) in poses.items()}
         force = {body: impulse[6 * i : 6 * i + 3] for i, body in enumerate(self.model.bodies)}
-        torque = {b: at[b][1] @ impulse[6 * i + 3 : 6 * i + 6] for i, b in enumerate(self.model.bodies)}
-        along: dict[str, ca.SX] = {}
-        loads: dict[str, ca.SX] = {}
+        torque = {b: axes[b] @ impulse[6 * i + 3 : 6 * i + 6] for i, b in enumerate(self.model.bodies)}
+        along: dict[Joint, ca.SX] = {}
+        loads: dict[Joint, ca.SX] = {}
         for joint, inner, outer in reversed(self._order()):
-            sign = 1 if outer is joint.child.body else -1
-            origin, axes = _frame(at, joint.child)
-            about = torque[outer] + ca.cross(_origin(at, outer) - origin, force[outer])
-            along[joint.name] = sign * ca.dot(axes[:, 0], about)
-            moments = ca.vertcat(-ca.dot(axes[:, 2], about), ca.dot(axes[:, 1], about))
-            loads[joint.name] = sign * ca.vertcat(-force[outer], moments)
+            sides = [self.model.moving(frame, q) for frame in (joint.parent, joint.child)]
+            beyond = sides[1] if outer is joint.child.body else sides[0]
+            loads[joint], along[joint] = joint.carried(sides[0], sides[1], beyond, force[outer], torque[outer])
             if inner is not GROUND:
                 force[inner] += force[outer]
-                torque[inner] += about + ca.cross(origin - _origin(at, inner), force[outer])
-        free = [part for body in self.roots for part in (force[body], at[body][1].T @ torque[body])]
-        rows = [*(along[joint.name] for joint in self.tree), *free]
+                arm = poses[outer][0] - poses[inner][0]
+                torque[inner] += torque[outer] + ca.cross(arm, force[outer])
+        free = [part for body in self.roots for part in (force[body], axes[body].T @ torque[body])]
+        rows = [*(along[joint] for joint in self.tree), *free]
         return Transmitted(ca.vertcat(ca.SX(0, 1), *rows), loads)
 
     def balanced(self, at: Mechanics, impulse: ca.SX) -> Transmitted:
         """Impulses at the joints with p = Σ_j (Gᵀλ + Ḡᵀτ)_j + what free bodies carry, exactly, for p (6 n_b,) at any
-        configuration, one that pulls the tree's hinges apart too: ``along`` has τ in the place of Sᵀp."""
+        configuration, one that pulls the tree's joints apart too: ``along`` has τ in the place of Sᵀp."""
         rest, model = impulse, self.model
-        along: dict[str, ca.SX] = {}
-        loads: dict[str, ca.SX] = {}
+        along: dict[Joint, ca.SX] = {}
+        loads: dict[Joint, ca.SX] = {}
         for joint, _, outer in reversed(self._order()):
-            j, start = model.joints.index(joint), 6 * model.bodies.index(outer)
-            held, slip = at.constraint[ROWS * j : ROWS * (j + 1), :].T, at.slip[j, :].T
+            start = 6 * model.bodies.index(outer)
+            held, slip = at.constraint[model.rows_of(joint), :].T, at.slip[model.freedoms_of(joint), :].T
             own = ca.horzcat(held, slip)[start : start + 6, :]
-            # The first three rows of G are those of a point: ±1, so that they are their own inverse.
-            force = ca.diag(own[:3, :3]) * rest[start : start + 3]
-            turning = ca.solve(own[3:, 3:], rest[start + 3 : start + 6] - own[3:, :3] @ force)
-            loads[joint.name], along[joint.name] = ca.vertcat(force, turning[:2]), turning[2]
-            rest = rest - held @ loads[joint.name] - slip @ along[joint.name]
+            found = solved(own, rest[start : start + 6])
+            loads[joint], along[joint] = found[: joint.rows], found[joint.rows :]
+            rest = rest - held @ loads[joint] - slip @ along[joint]
         starts = (6 * self.model.bodies.index(body) for body in self.roots)
-        rows = [*(along[joint.name] for joint in self.tree), *(rest[i : i + 6] for i in starts)]
+        rows = [*(along[joint] for joint in self.tree), *(rest[i : i + 6] for i in starts)]
         return Transmitted(ca.vertcat(ca.SX(0, 1), *rows), loads)
 
-    def _order(self) -> list[tuple[Hinge, Body, Body]]:
-        """Hinges of the tree with the body on the side of the root and the other one."""
+    def _order(self) -> list[tuple[Joint, Body, Body]]:
+        """Joints of the tree with the body on the side of the root and the other one."""
         placed, found = {GROUND, *self.roots}, []
         for joint in self.tree:
             inner, outer = joint.bodies() if joint.parent.body in placed else tuple(reversed(joint.bodies()))
@@ -137,28 +152,34 @@ class JointCoordinates:
             placed.add(outer)
         return found
 
-    @staticmethod
-    def _axes(q: ca.SX, i: int) -> ca.SX:
-        return rotations.matrix(q[7 * i + 3 : 7 * i + 7])
+
+def disturbance_names(model: Model) -> tuple[str, ...]:
+    """What each random impulse of a step belongs to: a coordinate of a joint, then force and torque on free bodies."""
+    free = (f"{body.name} {what}" for body in model.bodies if body.free for what in ("force", "torque"))
+    return (*(freedom.label for freedom in model.freedoms), *(name for name in free for _ in range(3)))
 
 
-def _origin(at: dict[Body, tuple[ca.SX, ca.SX]], body: Body) -> ca.SX:
-    return at[body][0]
+def disturbance_units(model: Model) -> tuple[str, ...]:
+    """Unit of the force or torque behind each random impulse."""
+    free = (unit for body in model.bodies if body.free for unit in ("N", "N m") for _ in range(3))
+    return (*(freedom.coordinate.effort for freedom in model.freedoms), *free)
 
 
-def _frame(at: dict[Body, tuple[ca.SX, ca.SX]], frame: Frame) -> tuple[ca.SX, ca.SX]:
-    """Origin and axes of a frame in the world."""
-    if frame.body is GROUND:
-        return frame.at, frame.axes
-    position, rotation = at[frame.body]
-    return position + rotation @ frame.at, rotation @ frame.axes
+_Pose = tuple[ca.SX, ca.SX]
+"""Origin (3,) and unit quaternion (4,)."""
 
 
-def _beyond(pose: Sequence[ca.SX], known: Frame, turn: ca.SX, new: Frame) -> tuple[ca.SX, ca.SX]:
-    """Pose of the body of ``new`` whose frame is that of ``known``, on a body in ``pose``, turned about x."""
+def _back(moved: _Pose) -> _Pose:
+    """Frame a in frame b from frame b in frame a."""
+    e = rotations.conjugate(moved[1])
+    return -(rotations.matrix(e) @ moved[0]), e
+
+
+def _beyond(pose: _Pose, known: Frame, moved: _Pose, new: Frame) -> _Pose:
+    """Pose of the body of ``new``, which is moved from the frame ``known`` on a body in ``pose``."""
     position, e = pose
-    half = ca.vertcat(ca.cos(turn / 2), ca.sin(turn / 2), 0, 0)
-    e_frame = rotations.multiply(rotations.multiply(e, rotations.from_matrix(known.axes)), half)
-    e_new = rotations.multiply(e_frame, rotations.conjugate(rotations.from_matrix(new.axes)))
+    away, turn = moved
+    e_known = rotations.multiply(e, rotations.from_matrix(known.axes))
+    e_new = rotations.multiply(rotations.multiply(e_known, turn), rotations.conjugate(rotations.from_matrix(new.axes)))
     at = position + rotations.matrix(e) @ known.at - rotations.matrix(e_new) @ new.at
-    return at, e_new
+    return (at + rotations.matrix(e_known) @ away if away.nnz() else at), e_new

@@ -1,34 +1,81 @@
-"""Joints between bodies, and the motors that drive them."""
+"""Joints between bodies: the base of all kinds, the hinge, and the motors that drive them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import casadi as ca
 
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.body import Body, Frame
+from spookid.mechanics.loads import Bound, Drag, Friction, Load, Spring, Viscous, is_absent
+from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.moving import MovingFrame, inserted, rate
 from spookid.parameter import expression, is_constant, symbolic
 
-ROWS = 5
-"""Constraint rows of a hinge: three of position, two of direction."""
+_COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness")
+_NOT_NEGATIVE = ("compliance", "damping", *_COEFFICIENTS, "stribeck")
+_BODY = 6
+"""Degrees of freedom of a rigid body."""
 
-_NOT_NEGATIVE = ("damping", "viscous", "dry", "coulomb", "drag", "stiffness")
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One degree of freedom that a joint leaves."""
+
+    name: str
+    """Of it within its joint, for labels of joints that have several."""
+    unit: Literal["rad", "m"]
+    period: float | None = None
+    """Of what a sensor shows of it; None if it has none."""
+
+    @property
+    def effort(self) -> str:
+        """Unit of what acts along it."""
+        return {"rad": "N m", "m": "N"}[self.unit]
 
 
 @dataclass(frozen=True, eq=False)
-class Hinge:
-    """A regularized hinge (Marklund et al., Appendix F) about the x axes of two frames.
+class Joint(ABC):
+    """A regularized joint between two frames (Marklund et al., Appendix F); the base of every kind.
 
-    Its angle is zero where the y axes agree and grows with a right-handed turn of the child about x. Everything but
-    the frames is a number or an expression of Parameters.
+    A subclass says which rows vanish where it holds, which coordinates it leaves and what transform they make; rows and
+    coordinates are six together. Everything else follows: what it transmits, rates, loads, sensors, labels. A slider::
+
+        class Slider(Joint):
+            coordinates = (Coordinate("x", "m"),)
+            linear, angular = ("y", "z"), ("xy", "xz", "yz")
+
+            def violation(self, a, b):
+                turned = (ca.dot(a.x, b.y), ca.dot(a.x, b.z), ca.dot(a.y, b.z))
+                return ca.vertcat((a.axes.T @ (b.origin - a.origin))[1:], *turned)
+
+            def position(self, a, b):
+                return ca.dot(a.x, b.origin - a.origin)
+
+            def transform(self, position):
+                return ca.vertcat(position, 0, 0), ca.SX([1, 0, 0, 0])
+
+    Everything but the frames is a number or an expression of Parameters; coefficients of loads are one number, or one
+    for each coordinate.
 
     Raises:
-        ProblemError: for a negative fixed coefficient, a hinge of a body to itself, or a ``stribeck`` without exactly
-            one of ``dry`` and ``coulomb``.
+        ProblemError: for a negative fixed coefficient, a joint of a body to itself, a ``stribeck`` without exactly one
+            of ``load_friction`` and ``coulomb``, limits of several coordinates, or rows and coordinates that are not
+            six together.
     """
+
+    coordinates: ClassVar[tuple[Coordinate, ...]]
+    """Those that it leaves, translations first."""
+    linear: ClassVar[tuple[str, ...]] = ()
+    """Names of its rows that are lengths; they come first."""
+    angular: ClassVar[tuple[str, ...]] = ()
+    """Names of its rows that are cosines or angles."""
 
     name: str
     parent: Frame
@@ -40,58 +87,151 @@ class Hinge:
     damping: Any = 0.02
     """τ, relaxation time of the constraint [s]."""
     viscous: Any = 0
-    """b [N m s]: torque −b s of the slip rate s."""
-    dry: Any = 0
-    """μ [m, with r = 1 m]: dry friction bounded by μ Σ|λ_i| over the hinge's constraint impulses."""
+    """b [N m s or N s/m]: −b s of the rate s."""
+    load_friction: Any = 0
+    """μ [m, with r = 1 m]: dry friction bounded by μ Σ|λ_i| over the joint's constraint impulses."""
     coulomb: Any = 0
-    """c [N m]: dry friction of constant bound h c."""
+    """c [N m or N]: dry friction of constant bound h c."""
     stribeck: Any = None
-    """(δ, ζ): adds δ exp(−ζ s²) to ``dry`` or ``coulomb`` (4.1), δ in its unit, ζ [s²], s of the step before."""
+    """(δ, ζ): adds δ exp(−ζ s²) to ``load_friction`` or ``coulomb`` (4.1), δ in its unit, ζ [s²], s of the step
+    before."""
     drag: Any = 0
-    """d [N m s²]: torque −d s|s|."""
+    """d [N m s² or N s²/m²]: −d s|s|."""
     stiffness: Any = 0
-    """k [N m]: torque −k (θ − θ₀), θ in (−π, π]."""
-    rest_angle: Any = 0
-    """θ₀ [rad]."""
+    """k [N m or N/m]: −k (x − x₀), an angle x of a hinge in (−π, π]."""
+    rest: Any = 0
+    """x₀ [rad or m]."""
     disturbance: float | None = None
-    """Size of the random torque about its axis [N m/√Hz]; None: it is estimated."""
+    """Size of the random force along its coordinates [N/√Hz, N m/√Hz]; None: it is estimated."""
     limits: Any = None
-    """(lower, upper) [rad]: the angle stays between them, less than a turn apart; each pushes back only, with the
-    hinge's angular compliance and damping. Needs ``friction="exact"``."""
+    """(lower, upper) [rad or m] of the one coordinate: it stays between them, angles less than a turn apart; each
+    pushes back only, with the joint's compliance of that kind and its damping. Needs ``friction="exact"``."""
+    loads: Sequence[Load] = ()
+    """Others that act along its coordinates, such as your own."""
     place: str = field(default_factory=declared_at, repr=False)
+    dry: InitVar[Any] = field(default=None, kw_only=True)
+    """Another name of ``load_friction``."""
 
-    def __post_init__(self) -> None:
-        what = f"{self.place}: Hinge {self.name!r}"
-        for side in (self.parent, self.child):
-            if not isinstance(side, Frame):
-                raise ProblemError(
-                    f"{what} joins {shown(side)}, which is no frame; use body.frame(...) or GROUND.frame(...)"
-                )
-        if self.parent.body is self.child.body:
-            raise ProblemError(f"{what} joins {self.parent.body.name!r} to itself")
-        compliance = expression(self.compliance, f"{what}: compliance")
-        compliance = ca.vec(compliance) if compliance.numel() == 2 else ca.repmat(compliance, 2)
-        values = {name: symbolic(getattr(self, name), f"{what}: {name}") for name in (*_NOT_NEGATIVE, "rest_angle")}
-        values["compliance"] = symbolic(compliance, f"{what}: compliance", (2,))
-        if self.stribeck is not None:
-            values["stribeck"] = symbolic(self.stribeck, f"{what}: stribeck", (2,))
-        if self.limits is not None:
-            values["limits"] = symbolic(self.limits, f"{what}: limits", (2,))
-            _check_limits(values["limits"], what)
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-            _refuse_negative(value, name, what)
-        if self.stribeck is not None and _absent(self.dry) == _absent(self.coulomb):
-            raise ProblemError(f"{what} has stribeck, which adds to dry or to coulomb; give exactly one of them")
+    # --- what a kind of joint is ---
+
+    @property
+    def manifold(self) -> Manifold:
+        """The space of its position; unit quaternions for rotations that are more than an angle."""
+        return Manifold((("flat", len(self.coordinates)),))
+
+    @abstractmethod
+    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """g, which vanishes where the joint holds: ``linear`` rows [m], then ``angular`` ones."""
+
+    @abstractmethod
+    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Where the joint is on its manifold."""
+
+    @abstractmethod
+    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Origin (3,) [m] and unit quaternion (4,) of frame b in frame a, where the joint holds."""
+
+    # --- what follows ---
+
+    def displacement(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Its coordinates, (n,) [m or rad]: of a rotation its rotation vector."""
+        return self.manifold.difference(self.position(a, b), self.manifold.zero)
+
+    def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """How fast it moves, in the tangent space of its position, (n,) [m/s or rad/s]; linear in the velocities."""
+        symbols = a.in_symbols(), b.in_symbols()
+        position = self.position(*symbols)
+        moved = self.manifold.lowered(position, rate(position, symbols))
+        return inserted(moved, symbols, (a, b))
+
+    def carried(
+        self, a: MovingFrame, b: MovingFrame, outer: MovingFrame, force: ca.SX, torque: ca.SX
+    ) -> tuple[ca.SX, ca.SX]:
+        """λ, and τ along its coordinates, that together are an impulse on the body of ``outer``, one of both frames.
+
+        Args:
+            force: at the centre of mass, in the world, (3,).
+            torque: about it, in the world, (3,).
+        """
+        symbols = a.in_symbols(), b.in_symbols()
+        moving = symbols[0] if outer is a else symbols[1]
+        held = ca.jacobian(self.violation(*symbols), moving.pose) @ moving.basis
+        slip = ca.jacobian(self.rates(*symbols), moving.twist)
+        own = inserted(ca.vertcat(held, slip), symbols, (a, b))
+        found = solved(own.T, ca.vertcat(force, outer.body_axes.T @ torque))
+        return found[: self.rows], found[self.rows :]
+
+    @property
+    def rows(self) -> int:
+        """How many constraint rows it has."""
+        return len(self.linear) + len(self.angular)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of its coordinates: its name alone if there is one."""
+        if len(self.coordinates) == 1:
+            return (self.name,)
+        return tuple(f"{self.name} {coordinate.name}" for coordinate in self.coordinates)
+
+    @property
+    def kind(self) -> str:
+        """What it is, for messages."""
+        return type(self).__name__
+
+    @cached_property
+    def acting(self) -> tuple[Load, ...]:
+        """All loads: those of its coefficients, then the others."""
+        own: list[tuple[bool, Load]] = [
+            (_acts(self.stiffness), Spring(self.stiffness, self.rest)),
+            (_acts(self.viscous), Viscous(self.viscous)),
+            (_acts(self.drag), Drag(self.drag)),
+            (
+                _acts(self.load_friction) or _acts(self.coulomb),
+                Friction(self.load_friction, self.coulomb, self.stribeck),
+            ),
+        ]
+        return (*(load for acts, load in own if acts), *self.loads)
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Names of the inputs that its loads take."""
+        return tuple(dict.fromkeys(signal for load in self.loads for signal in load.signals))
+
+    def bound(self, rates: ca.SX) -> Bound:
+        """Bound of its dry friction at the rates of the step before, (n,)."""
+        return sum((load.bound(rates) for load in self.acting), Bound.none(len(self.coordinates)))
+
+    def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
+        """What its loads do along its coordinates but for dry friction, (n,) [N m or N].
+
+        Args:
+            inputs: by signal.
+        """
+        efforts = (
+            ca.SX(load.effort(position, rates, ca.vertcat(ca.SX(0, 1), *(inputs[name] for name in load.signals))))
+            for load in self.acting
+        )
+        return sum(efforts, ca.SX.zeros(len(self.coordinates)))
+
+    @cached_property
+    def rubbing(self) -> tuple[bool, ...]:
+        """True for each coordinate that has dry friction of any kind."""
+        return self.bound(ca.SX([0.5] * len(self.coordinates))).acts
 
     @property
     def rubs(self) -> bool:
-        """True if it has dry friction of any kind."""
-        return not (_absent(self.dry) and _absent(self.coulomb))
+        """True if any of its coordinates has dry friction."""
+        return any(self.rubbing)
 
     def compliances(self) -> ca.SX:
-        """ε of each constraint row, (5,)."""
-        return ca.vertcat(*([self.compliance[0]] * 3 + [self.compliance[1]] * 2))
+        """ε of each constraint row."""
+        linear, angular = ca.vertsplit(self.compliance)
+        return ca.vertcat(ca.SX(0, 1), *([linear] * len(self.linear) + [angular] * len(self.angular)))
+
+    @property
+    def stop_compliance(self) -> ca.SX:
+        """ε of its limits [m/N or rad/(N m)]."""
+        return self.compliance[1 if self.coordinates[0].unit == "rad" else 0]
 
     def bodies(self) -> tuple[Body, Body]:
         """Parent and child."""
@@ -99,59 +239,201 @@ class Hinge:
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        own = [getattr(self, name) for name in (*_NOT_NEGATIVE, "rest_angle", "compliance")]
+        own = [getattr(self, name) for name in ("damping", *_COEFFICIENTS, "rest", "compliance")]
         pairs = [pair for pair in (self.stribeck, self.limits) if pair is not None]
-        return own + pairs + self.parent.expressions() + self.child.expressions()
+        of_loads = [e for load in self.loads for e in load.expressions(len(self.coordinates))]
+        return own + pairs + of_loads + self.parent.expressions() + self.child.expressions()
+
+    # --- declaration ---
+
+    def __post_init__(self, dry: Any) -> None:
+        what = f"{self.place}: {self.kind} {self.name!r}"
+        self._check_frames(what)
+        if dry is not None:
+            self._renamed("dry", dry, "load_friction", what)
+        self._convert(what)
+        for name in _NOT_NEGATIVE:
+            refuse_negative(getattr(self, name), name, what)
+        if self.stribeck is not None and _acts(self.load_friction) == _acts(self.coulomb):
+            raise ProblemError(
+                f"{what} has stribeck, which adds to load_friction or to coulomb; give exactly one of them"
+            )
+        self._check_limits(what)
+
+    def _check_frames(self, what: str) -> None:
+        count = self.rows + len(self.coordinates)
+        if count != _BODY:
+            raise ProblemError(
+                f"{what} has {self.rows} rows and {len(self.coordinates)} coordinates; name as many in linear, angular "
+                f"and coordinates as make {_BODY}"
+            )
+        for side in (self.parent, self.child):
+            if not isinstance(side, Frame):
+                raise ProblemError(
+                    f"{what} joins {shown(side)}, which is no frame; use body.frame(...) or GROUND.frame(...)"
+                )
+        if self.parent.body is self.child.body:
+            raise ProblemError(f"{what} joins {self.parent.body.name!r} to itself")
+
+    def _renamed(self, alias: str, value: Any, name: str, what: str) -> None:
+        """Take a value under another name, which must not have one of its own."""
+        own = getattr(self, name)
+        if not (isinstance(own, (int, float)) and own == 0):
+            raise ProblemError(f"{what} has {alias} and {name}, which are one; give {name} alone")
+        object.__setattr__(self, name, value)
+
+    def _convert(self, what: str) -> None:
+        compliance = expression(self.compliance, f"{what}: compliance")
+        compliance = ca.vec(compliance) if compliance.numel() == 2 else ca.repmat(compliance, 2)
+        values = {
+            name: _coefficient(getattr(self, name), len(self.coordinates), f"{what}: {name}")
+            for name in (*_COEFFICIENTS, "rest")
+        }
+        values["damping"] = symbolic(self.damping, f"{what}: damping")
+        values["compliance"] = symbolic(compliance, f"{what}: compliance", (2,))
+        for name in ("stribeck", "limits"):
+            if getattr(self, name) is not None:
+                values[name] = symbolic(getattr(self, name), f"{what}: {name}", (2,))
+        values["loads"] = collected(self.loads, Load, f"{what}: loads")
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _check_limits(self, what: str) -> None:
+        if self.limits is None:
+            return
+        if len(self.coordinates) != 1:
+            raise ProblemError(f"{what} has limits and {len(self.coordinates)} coordinates; limits are for one")
+        turns, width = self.coordinates[0].period is not None, self.limits[1] - self.limits[0]
+        if is_constant(width) and not 0 < float(width) < (2 * math.pi if turns else math.inf):
+            raise ProblemError(
+                f"{what}: limits are {float(self.limits[0]):g} and {float(self.limits[1]):g} "
+                f"{self.coordinates[0].unit}; give (lower, upper){', less than a turn apart' if turns else ''}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Hinge(Joint):
+    """A hinge about the x axes of two frames.
+
+    Its angle is zero where the y axes agree and grows with a right-handed turn of the child about x. Its arguments are
+    those of every ``Joint``; ``rest_angle`` [rad] is another name of ``rest``.
+    """
+
+    coordinates = (Coordinate("angle", "rad", 2 * math.pi),)
+    linear = ("x", "y", "z")
+    angular = ("xy", "xz")
+
+    rest_angle: InitVar[Any] = field(default=None, kw_only=True)
+    """θ₀ [rad]; another name of ``rest``."""
+
+    def __post_init__(self, dry: Any, rest_angle: Any) -> None:
+        if rest_angle is not None:
+            self._renamed("rest_angle", rest_angle, "rest", f"{self.place}: {self.kind} {self.name!r}")
+        super().__post_init__(dry)
+
+    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Where its origins are apart, and x of the parent along y and z of the child (F.1), (5,)."""
+        return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y), ca.dot(a.x, b.z))
+
+    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Its angle in (−π, π]."""
+        return ca.atan2(ca.dot(a.z, b.y), ca.dot(a.y, b.y))
+
+    def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Its slip rate (F.2): x of the child is a constant vector in the child's own frame, where its ω is given."""
+        return ca.dot(b.frame.axes[:, 0], b.omega) - ca.dot(b.x, a.axes @ (a.frame.axes.T @ a.omega))
+
+    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """A turn about x."""
+        return ca.SX(3, 1), ca.vertcat(ca.cos(position / 2), ca.sin(position / 2), 0, 0)
+
+    def carried(
+        self, a: MovingFrame, b: MovingFrame, outer: MovingFrame, force: ca.SX, torque: ca.SX
+    ) -> tuple[ca.SX, ca.SX]:
+        """In closed form: forces are λ but for their sign, and the moment about the child's origin has λ across x."""
+        sign = 1 if outer is b else -1
+        moment = torque + ca.cross(outer.center - b.origin, force)
+        across = ca.vertcat(-ca.dot(b.z, moment), ca.dot(b.y, moment))
+        return sign * ca.vertcat(-force, across), sign * ca.dot(b.x, moment)
 
 
 @dataclass(frozen=True, eq=False)
 class Motor:
-    """A motor on a hinge (F.3): impulse h K u − J_shaft (s₊ − s), with u a measured input.
+    """A motor on a joint (F.3): impulse h K u − J_shaft (s₊ − s), with u a measured input.
 
     Raises:
-        ProblemError: if ``hinge`` is no hinge, or for a negative fixed shaft inertia.
+        ProblemError: if ``joint`` is no joint or has no such coordinate, or for a negative fixed shaft inertia.
     """
 
-    hinge: Hinge
+    joint: Joint
     signal: str
     """Name of the input u in the recordings."""
     gain: Any = 1
-    """K, torque per unit of the signal [N m/unit]."""
+    """K, torque or force per unit of the signal [N m/unit or N/unit]."""
     shaft_inertia: Any = 0
-    """J_shaft [kg m²], felt along the hinge only."""
+    """J_shaft [kg m² or kg], felt along the joint's coordinate only."""
     measured: bool = field(default=False, kw_only=True)
     """True if the signal is a measurement of what the motor did, with noise of its own, such as a current or a torque;
     False if it is known, such as a command, and only what disturbs the mechanism is random."""
+    coordinate: int = field(default=0, kw_only=True)
+    """Which of the joint's coordinates it drives."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
         what = f"{self.place}: Motor"
-        if not isinstance(self.hinge, Hinge):
-            raise ProblemError(f"{what} drives {shown(self.hinge)}, which is no Hinge")
+        if not isinstance(self.joint, Joint):
+            raise ProblemError(f"{what} drives {shown(self.joint)}, which is no Hinge or other Joint")
+        check_coordinate(self.joint, self.coordinate, f"{what} drives")
         object.__setattr__(self, "gain", symbolic(self.gain, f"{what}: gain"))
         object.__setattr__(self, "shaft_inertia", symbolic(self.shaft_inertia, f"{what}: shaft_inertia"))
-        _refuse_negative(self.shaft_inertia, "shaft_inertia", what)
+        refuse_negative(self.shaft_inertia, "shaft_inertia", what)
+
+    @property
+    def label(self) -> str:
+        """Of the coordinate that it drives."""
+        return self.joint.labels[self.coordinate]
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
         return [self.gain, self.shaft_inertia]
 
 
-def _absent(value: ca.SX) -> bool:
-    return is_constant(value) and float(value) == 0
+def check_coordinate(joint: Joint, coordinate: object, what: str) -> None:
+    """Raise ProblemError for a coordinate that a joint does not have; ``what`` begins the sentence."""
+    count = len(joint.coordinates)
+    if not (isinstance(coordinate, int) and 0 <= coordinate < count):
+        raise ProblemError(f"{what} coordinate {shown(coordinate)} of {joint.name!r}, which has {count}, from 0 on")
 
 
-def _check_limits(limits: ca.SX, what: str) -> None:
-    if is_constant(limits) and not 0 < float(limits[1] - limits[0]) < 2 * math.pi:
-        raise ProblemError(
-            f"{what}: limits are {float(limits[0]):g} and {float(limits[1]):g} rad; give (lower, upper), less than a "
-            "turn apart"
-        )
-
-
-def _refuse_negative(value: ca.SX, name: str, what: str) -> None:
-    if name in ("rest_angle", "limits"):
-        return
-    for entry in ca.vertsplit(ca.densify(value)):
+def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
+    """Raise ProblemError for a fixed coefficient that is negative."""
+    for entry in () if value is None else ca.vertsplit(ca.densify(value)):
         if is_constant(entry) and float(entry) < 0:
             raise ProblemError(f"{what}: {name} is {float(entry):g}; it must not be negative")
+
+
+def solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
+    """matrix⁻¹ right for a small sparse matrix (n, n), block after block of its lower triangular form."""
+    matrix = ca.sparsify(matrix)
+    count, rows, columns, row_cuts, column_cuts, *_ = matrix.sparsity().btf()
+    found = [ca.SX(0)] * matrix.shape[0]
+    for block in range(count):
+        at = rows[row_cuts[block] : row_cuts[block + 1]]
+        own = columns[column_cuts[block] : column_cuts[block + 1]]
+        before = columns[: column_cuts[block]]
+        known = ca.vertcat(ca.SX(0, 1), *(found[i] for i in before))
+        part = ca.solve(matrix[at, own], right[at] - matrix[at, before] @ known)
+        for i, value in zip(own, ca.vertsplit(part), strict=True):
+            found[i] = value
+    return ca.vertcat(*found)
+
+
+def _acts(value: ca.SX) -> bool:
+    return not all(map(is_absent, ca.vertsplit(value)))
+
+
+def _coefficient(value: Any, coordinates: int, what: str) -> ca.SX:
+    """One number, or one for each coordinate."""
+    given = expression(value, what)
+    several = given.numel() == coordinates > 1
+    return symbolic(ca.vec(given) if several else value, what, (coordinates,) if several else ())

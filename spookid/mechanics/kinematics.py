@@ -1,16 +1,15 @@
-"""Poses and velocities of a mechanism as numbers: bodies placed hinge by hinge, and differences of poses."""
+"""Poses and velocities of a mechanism as numbers: bodies placed joint by joint, and differences of poses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from spookid.kernels.kernel import Array
-from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in, substitute
 
@@ -18,48 +17,25 @@ Values = Mapping[str, float]
 """Number of every parameter of the model, by name."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Pose:
-    position: Array
-    """(N, 3)."""
-    rotation: Rotation
-
-    def frame(self, at: Array, axes: Array) -> _Pose:
-        """A frame fixed in this pose."""
-        return _Pose(self.position + self.rotation.apply(at), self.rotation * Rotation.from_matrix(axes))
-
-    def body(self, at: Array, axes: Array) -> _Pose:
-        """The pose whose frame this is."""
-        rotation = self.rotation * Rotation.from_matrix(axes).inv()
-        return _Pose(self.position - rotation.apply(at), rotation)
+def rest_positions(model: Model, values: Values) -> Array:
+    """Where the springs of each joint's coordinates are at rest, (n_s,) [rad or m]."""
+    rest = [ca.SX.zeros(len(joint.coordinates)) + joint.rest for joint in model.joints]
+    return substitute(ca.vertcat(ca.SX(0, 1), *rest), values)
 
 
-def rest_angles(model: Model, values: Values) -> Array:
-    """Rest angle of each hinge, (n_j,) [rad]."""
-    return np.array([_number(joint.rest_angle, values).item() for joint in model.joints])
-
-
-def place(model: Model, angles: Array, values: Values) -> Array:
-    """Poses with every hinge at its angle and no constraint violated.
+def place(model: Model, displacements: Array, values: Values) -> Array:
+    """Poses with every joint at its coordinates and no constraint of the tree violated.
 
     Args:
-        angles: (N, n_j) [rad].
+        displacements: of all joints, (N, n_s) [rad or m].
 
     Returns:
         q, (N, 7 n_b); free bodies stand at the origin.
     """
-    count = len(angles)
-    origin = _Pose(np.zeros((count, 3)), Rotation.from_rotvec(np.zeros((count, 3))))
-    poses: dict[Body, _Pose] = {GROUND: origin, **{body: origin for body in model.bodies if body.free}}
-    for joint in model.tree():
-        turn = angles[:, [model.joints.index(joint)]] * np.array([1.0, 0.0, 0.0])
-        known, new = (joint.parent, joint.child) if joint.parent.body in poses else (joint.child, joint.parent)
-        turn = turn if known is joint.parent else -turn
-        base = poses[known.body].frame(*_frame(known, values))
-        turned = _Pose(base.position, base.rotation * Rotation.from_rotvec(turn))
-        poses[new.body] = turned.body(*_frame(new, values))
-    placed = [poses[body] for body in model.bodies]
-    return np.hstack([np.hstack([p.position, p.rotation.as_quat(scalar_first=True)]) for p in placed])
+    joints = JointCoordinates(model)
+    given = ca.SX.sym("displacements", displacements.shape[1])
+    at_origin = ca.vertcat(ca.SX(0, 1), *(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in joints.roots))
+    return _evaluated(joints.configuration(joints.coordinates(given, at_origin)), given, displacements, values)
 
 
 def velocities(poses: Array, step: float) -> Array:
@@ -81,23 +57,28 @@ def central(poses: Array, step: float) -> Array:
     return np.vstack([first, middle, last])
 
 
-def _frame(frame: Frame, values: Values) -> tuple[Array, Array]:
-    return _number(frame.at, values), _number(frame.axes, values)
-
-
-def _number(expression: ca.SX, values: Values) -> Array:
-    return substitute(expression, values)
-
-
-def hinge_angles(model: Model, poses: Array, values: Values) -> Array:
-    """Angles of all hinges in (−π, π], (N, 7 n_b) to (N, n_j)."""
+def displacements(model: Model, poses: Array, values: Values) -> Array:
+    """Coordinates of all joints, angles of hinges in (−π, π], (N, 7 n_b) to (N, n_s)."""
     q = ca.SX.sym("q", model.configuration.ambient)
-    still = ca.SX(model.configuration.tangent, 1)
-    angles = ca.vertcat(ca.SX(0, 1), *(model.hinge(joint, q, still).angle for joint in model.joints))
-    parameters = parameters_in([angles], "the model", ignore=[q])
-    function = ca.Function("angles", [q, ca.vertcat(*parameters)], [angles])
+    found = ca.vertcat(ca.SX(0, 1), *(model.joint(joint, q).displacement for joint in model.joints))
+    return _evaluated(found, q, poses, values)
+
+
+def unwrapped(model: Model, displacements: Array) -> Array:
+    """Coordinates (N, n_s) with those that have a period made continuous in time."""
+    columns = displacements.copy()
+    for i, freedom in enumerate(model.freedoms):
+        if freedom.coordinate.period is not None:
+            columns[:, i] = np.unwrap(columns[:, i], period=freedom.coordinate.period)
+    return columns
+
+
+def _evaluated(expression: ca.SX, symbol: ca.SX, rows: Array, values: Values) -> Array:
+    """An expression of ``symbol`` at each row of numbers, (N, n)."""
+    parameters = parameters_in([expression], "the model", ignore=[symbol])
+    function = ca.Function("rows", [symbol, ca.vertcat(*parameters)], [ca.densify(expression)])
     numbers = ca.DM([values[p.name] for p in parameters])
-    return np.asarray(function(poses.T, numbers).full()).T
+    return np.asarray(function(np.asarray(rows).T, numbers).full()).T
 
 
 _MOST_CORRECTIONS = 50
@@ -112,7 +93,7 @@ def follow(rows: ca.Function, start: Array, targets: Array) -> Array:
         start: where to begin, (7 n_b,).
         targets: (N, n).
     """
-    poses, q, still = [], start, np.zeros(6 * len(start) // 7)
+    poses, q, still = [], start, np.zeros(rows.size1_in(2))
     for target in targets:
         for _ in range(_MOST_CORRECTIONS):
             value, slope, _ = (np.asarray(part.full()) for part in rows(q, target, still))

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import casadi as ca
+import numpy as np
 
+from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
 
 Kind = Literal["flat", "rotation"]
@@ -29,6 +31,22 @@ class Manifold:
     def tangent(self) -> int:
         """Dimension of the tangent space."""
         return sum(size - (kind == "rotation") for kind, size in self.parts)
+
+    @property
+    def joined(self) -> Manifold:
+        """The same space with flat parts in one that stand side by side."""
+        parts: list[tuple[Kind, int]] = []
+        for kind, size in self.parts:
+            if kind == "flat" and parts and parts[-1][0] == "flat":
+                size += parts.pop()[1]
+            parts.append((kind, size))
+        return Manifold(tuple(part for part in parts if part[1]))
+
+    @property
+    def zero(self) -> ca.SX:
+        """The point of zeros and of no rotation, (ambient,)."""
+        parts = (ca.SX([1, 0, 0, 0]) if kind == "rotation" else ca.SX.zeros(size) for kind, size in self.parts)
+        return ca.vertcat(ca.SX(0, 1), *parts)
 
     def coordinate(self, column: int) -> int:
         """The coordinate that a tangent column moves, one of a flat part.
@@ -81,6 +99,18 @@ class Manifold:
         """∂(x ⊞ δ)/∂δ at δ = 0, sparse (ambient, tangent)."""
         parts = zip(self.parts, self._points(x), strict=True)
         return ca.diagcat(*(rotations.tangent(e) if kind == "rotation" else ca.SX.eye(n) for (kind, n), e in parts))
+
+    def lowered(self, x: ca.SX, flow: ca.SX) -> ca.SX:
+        """The step δ with basis(x) δ = flow, a velocity of x, (tangent,)."""
+        parts = zip(self.parts, self._points(x), self._points(flow), strict=True)
+        # The columns of a rotation's basis are orthogonal, each of length a half.
+        return ca.vertcat(*(4 * rotations.tangent(e).T @ d if kind == "rotation" else d for (kind, _), e, d in parts))
+
+    def normed(self, x: Array) -> Array:
+        """A point (ambient,) in numbers with quaternions of length one."""
+        cuts = np.cumsum([size for _, size in self.parts])[:-1]
+        parts = zip(self.parts, np.split(x, cuts), strict=True)
+        return np.concatenate([p / np.linalg.norm(p) if kind == "rotation" else p for (kind, _), p in parts])
 
     def _points(self, x: ca.SX) -> Sequence[ca.SX]:
         return _cut(x, [size for _, size in self.parts])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
@@ -12,8 +13,9 @@ from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.contact import Contact
-from spookid.mechanics.joints import ROWS, Hinge, Motor
+from spookid.mechanics.joints import Coordinate, Joint, Motor
 from spookid.mechanics.manifold import Manifold, jacobian
+from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import symbolic
 
 
@@ -31,16 +33,19 @@ def tilted_gravity(g: Any, a: Any, b: Any) -> ca.SX:
 
 @dataclass(frozen=True)
 class Mechanics:
-    """What the equations of motion need at one configuration, all CasADi expressions; n_b bodies, n_j hinges."""
+    """What the equations of motion need at one configuration, all CasADi expressions.
+
+    Of n_b bodies and of joints with n_g constraint rows and n_s coordinates together.
+    """
 
     violation: ca.SX
-    """g(q), (5 n_j,)."""
+    """g(q), (n_g,)."""
     constraint: ca.SX
-    """G = ∂g(q ⊞ ψ)/∂ψ at ψ = 0, (5 n_j, 6 n_b)."""
+    """G = ∂g(q ⊞ ψ)/∂ψ at ψ = 0, (n_g, 6 n_b)."""
     slip: ca.SX
-    """Ḡ, one row a hinge: slip rate s = Ḡ v, (n_j, 6 n_b)."""
-    angle: ca.SX
-    """Hinge angles in (−π, π], (n_j,)."""
+    """Ḡ, one row a coordinate: slip rates s = Ḡ v, (n_s, 6 n_b)."""
+    displacement: ca.SX
+    """Coordinates of all joints, angles of hinges in (−π, π], (n_s,)."""
     mass: ca.SX
     """M, (6 n_b, 6 n_b), block diagonal."""
     force: ca.SX
@@ -62,36 +67,60 @@ class Mechanics:
 
 
 @dataclass(frozen=True)
-class MovingFrame:
-    """A frame in the world."""
+class Freedom:
+    """One coordinate of one joint."""
 
-    origin: ca.SX
-    """(3,) [m]."""
-    axes: ca.SX
-    """Columns x, y, z, (3, 3)."""
-    omega: ca.SX
-    """Angular velocity of its body in the body, (3,) [rad/s]."""
+    joint: Joint
+    index: int
+    """Among those of its joint."""
+
+    @property
+    def coordinate(self) -> Coordinate:
+        """Its name and unit."""
+        return self.joint.coordinates[self.index]
+
+    @property
+    def label(self) -> str:
+        """That of the joint, if it has no other coordinate."""
+        return self.joint.labels[self.index]
+
+    @property
+    def rubs(self) -> bool:
+        """True if it has dry friction of any kind."""
+        return self.joint.rubbing[self.index]
 
 
-@dataclass(frozen=True)
-class HingeRelation:
-    """One hinge in one state."""
+@dataclass(frozen=True, eq=False)
+class JointState:
+    """One joint in one state."""
 
-    violation: ca.SX
-    """g, (5,)."""
-    angle: ca.SX
-    """In (−π, π] [rad]."""
-    slip: ca.SX
-    """s [rad/s]."""
+    joint: Joint
+    parent: MovingFrame
+    child: MovingFrame
+
+    @property
+    def violation(self) -> ca.SX:
+        """g, (rows,)."""
+        return self.joint.violation(self.parent, self.child)
+
+    @property
+    def displacement(self) -> ca.SX:
+        """Its coordinates, (n,); an angle in (−π, π] [rad or m]."""
+        return self.joint.displacement(self.parent, self.child)
+
+    @property
+    def rates(self) -> ca.SX:
+        """s, (n,) [rad/s or m/s]."""
+        return self.joint.rates(self.parent, self.child)
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A mechanism of rigid bodies and hinges in maximal coordinates.
+    """A mechanism of rigid bodies and joints in maximal coordinates.
 
     A state is q (n_b, 7) = (r [m], e) and v (n_b, 6) = (ṙ in the world [m/s], ω in the body [rad/s]), body by body.
 
-    Hinges may close loops; rows that others imply are found when a problem is solved.
+    Joints may close loops; rows that others imply are found when a problem is solved.
 
     Raises:
         ProblemError: for a body that no joint holds, a joint or motor of something that is not in the model, or two
@@ -99,7 +128,7 @@ class Model:
     """
 
     bodies: Sequence[Body]
-    joints: Sequence[Hinge] = ()
+    joints: Sequence[Joint] = ()
     motors: Sequence[Motor] = ()
     contacts: Sequence[Contact] = field(kw_only=True, default=())
     """Points on planes; they hold no body, so that one without joints is declared ``free=True``."""
@@ -108,7 +137,7 @@ class Model:
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("bodies", Body), ("joints", Hinge), ("motors", Motor), ("contacts", Contact)):
+        for name, kind in (("bodies", Body), ("joints", Joint), ("motors", Motor), ("contacts", Contact)):
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
@@ -124,10 +153,11 @@ class Model:
                 )
 
     def _check_names(self) -> None:
-        for kind, things in (("Body", self.bodies), ("Hinge", self.joints), ("Contact", self.contacts)):
+        for things in (self.bodies, self.joints, self.contacts):
             seen: dict[str, Any] = {}
             for thing in things:
                 if thing.name in seen:
+                    kind = type(thing).__name__
                     raise ProblemError(f"{thing.place}: {kind} {thing.name!r} has the name of another one; rename it")
                 seen[thing.name] = thing
 
@@ -138,9 +168,8 @@ class Model:
         for joint in self.joints:
             for body in joint.bodies():
                 if id(body) not in bodies:
-                    raise ProblemError(
-                        f"{joint.place}: Hinge {joint.name!r} joins Body {body.name!r}, which is not in the bodies"
-                    )
+                    what = f"{joint.place}: {joint.kind} {joint.name!r}"
+                    raise ProblemError(f"{what} joins Body {body.name!r}, which is not in the bodies")
         for contact in self.contacts:
             for body in contact.bodies():
                 if id(body) not in bodies:
@@ -149,17 +178,19 @@ class Model:
                         "bodies"
                     )
         for motor in self.motors:
-            if motor.hinge not in self.joints:
-                raise ProblemError(f"{motor.place}: Motor drives Hinge {motor.hinge.name!r}, which is not in the model")
+            if motor.joint not in self.joints:
+                raise ProblemError(
+                    f"{motor.place}: Motor drives {motor.joint.kind} {motor.joint.name!r}, which is not in the model"
+                )
 
-    def tree(self) -> list[Hinge]:
-        """Hinges in an order in which each joins a new body to one already placed; those that close loops are left out.
+    def tree(self) -> list[Joint]:
+        """Joints in an order in which each joins a new body to one already placed; those that close loops are left out.
 
         Raises:
             ProblemError: for bodies joined to each other but not to the ground or a free body.
         """
         placed = {id(GROUND)} | {id(body) for body in self.bodies if body.free}
-        order: list[Hinge] = []
+        order: list[Joint] = []
         while True:
             fresh = [j for j in self.joints if sum(id(body) in placed for body in j.bodies()) == 1]
             if not fresh:
@@ -175,18 +206,39 @@ class Model:
 
     @property
     def has_loops(self) -> bool:
-        """True if hinges close loops."""
+        """True if joints close loops."""
         return len(self.tree()) < len(self.joints)
 
     @property
     def is_unilateral(self) -> bool:
-        """True if anything pushes in one direction only: a contact, or a hinge's limits."""
+        """True if anything pushes in one direction only: a contact, or a joint's limits."""
         return bool(self.contacts) or any(joint.limits is not None for joint in self.joints)
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Names of the inputs, in the order of the motors, each once."""
-        return tuple(dict.fromkeys(motor.signal for motor in self.motors))
+        """Names of the inputs, in the order of the motors, then of other loads, each once."""
+        of_loads = (signal for joint in self.joints for signal in joint.signals)
+        return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *of_loads]))
+
+    @cached_property
+    def freedoms(self) -> tuple[Freedom, ...]:
+        """Coordinates of all joints, joint by joint, (n_s,)."""
+        return tuple(Freedom(joint, i) for joint in self.joints for i in range(len(joint.coordinates)))
+
+    @cached_property
+    def rows(self) -> int:
+        """Constraint rows of all joints, n_g."""
+        return sum(joint.rows for joint in self.joints)
+
+    def rows_of(self, joint: Joint) -> slice:
+        """Which of all constraint rows are a joint's."""
+        start = sum(other.rows for other in self.joints[: self.joints.index(joint)])
+        return slice(start, start + joint.rows)
+
+    def freedoms_of(self, joint: Joint) -> slice:
+        """Which of all coordinates are a joint's."""
+        start = sum(len(other.coordinates) for other in self.joints[: self.joints.index(joint)])
+        return slice(start, start + len(joint.coordinates))
 
     @property
     def configuration(self) -> Manifold:
@@ -200,27 +252,31 @@ class Model:
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        things: tuple[Body | Hinge | Motor | Contact, ...]
+        things: tuple[Body | Joint | Motor | Contact, ...]
         things = (*self.bodies, *self.joints, *self.motors, *self.contacts)
         return [self.gravity, *(e for thing in things for e in thing.expressions())]
 
     def violation(self, q: ca.SX) -> ca.SX:
-        """g(q), (5 n_j,), at any expression of the configuration."""
-        return ca.vertcat(ca.SX(0, 1), *(self.hinge(joint, q, self._still).violation for joint in self.joints))
+        """g(q), (n_g,), at any expression of the configuration."""
+        return ca.vertcat(ca.SX(0, 1), *(self.joint(joint, q).violation for joint in self.joints))
 
     def mechanics(self, q: ca.SX) -> Mechanics:
-        """The equations' ingredients at configuration ``q``, a symbol (7 n_b,)."""
-        columns = 6 * len(self.bodies)
-        v = ca.SX.sym("v", columns)
-        relations = [self.hinge(joint, q, v) for joint in self.joints]
+        """The equations' ingredients at any expression of the configuration (7 n_b,)."""
+        if not q.is_valid_input():
+            symbol = ca.SX.sym("q", q.numel())
+            at = self.mechanics(symbol)
+            parts = ca.substitute([at.violation, at.constraint, at.slip, at.displacement], [symbol], [ca.densify(q)])
+            return replace(at, **dict(zip(("violation", "constraint", "slip", "displacement"), parts, strict=True)))
+        v = ca.SX.sym("v", self.configuration.tangent)
+        states = [self.joint(joint, q, v) for joint in self.joints]
         empty = ca.SX(0, 1)
-        violation = ca.vertcat(empty, *(relation.violation for relation in relations))
-        slip = ca.vertcat(empty, *(relation.slip for relation in relations))
+        violation = ca.vertcat(empty, *(state.violation for state in states))
+        rates = ca.vertcat(empty, *(state.rates for state in states))
         return Mechanics(
             violation=violation,
-            constraint=jacobian(violation, q, self.configuration) if self.joints else ca.SX(0, columns),
-            slip=ca.jacobian(slip, v),
-            angle=ca.vertcat(empty, *(relation.angle for relation in relations)),
+            constraint=jacobian(violation, q, self.configuration) if self.joints else ca.SX(0, v.numel()),
+            slip=ca.jacobian(rates, v),
+            displacement=ca.vertcat(empty, *(state.displacement for state in states)),
             mass=self.inertia(),
             force=self.weight(),
         )
@@ -233,34 +289,36 @@ class Model:
         """Forces and torques of gravity, (6 n_b,)."""
         return ca.densify(ca.vertcat(*(ca.vertcat(body.mass * self.gravity, ca.SX(3, 1)) for body in self.bodies)))
 
-    @property
-    def _still(self) -> ca.SX:
-        return ca.SX(6 * len(self.bodies), 1)
+    def joint(self, joint: Joint, q: ca.SX, v: ca.SX | None = None) -> JointState:
+        """One joint at any expressions of q and v, at rest without v."""
+        return JointState(joint, self.moving(joint.parent, q, v), self.moving(joint.child, q, v))
 
-    def hinge(self, joint: Hinge, q: ca.SX, v: ca.SX) -> HingeRelation:
-        """Violation, angle and slip rate of one hinge at any expressions of q and v (F.1)."""
-        a, b = self.moving(joint.parent, q, v), self.moving(joint.child, q, v)
-        y_b, z_b = b.axes[:, 1], b.axes[:, 2]
-        g = ca.vertcat(a.origin - b.origin, ca.dot(a.axes[:, 0], y_b), ca.dot(a.axes[:, 0], z_b))
-        angle = ca.atan2(ca.dot(a.axes[:, 2], y_b), ca.dot(a.axes[:, 1], y_b))
-        # x of the child (F.2): a constant vector in the child's own frame, where its ω is given.
-        slip = ca.dot(joint.child.axes[:, 0], b.omega) - ca.dot(b.axes[:, 0], a.axes @ (joint.parent.axes.T @ a.omega))
-        return HingeRelation(g, angle, slip)
+    def rates(self, q: ca.SX, v: ca.SX) -> ca.SX:
+        """Slip rates of all joints at any expressions of q and v, (n_s,)."""
+        return ca.vertcat(ca.SX(0, 1), *(self.joint(joint, q, v).rates for joint in self.joints))
 
     def contact(self, contact: Contact, q: ca.SX) -> ca.SX:
         """The point of a contact in the frame of its plane at any expression of q: (gap, x, y), (3,) [m]."""
-        point, plane = (self.moving(side, q, self._still) for side in (contact.point, contact.plane))
+        point, plane = (self.moving(side, q) for side in (contact.point, contact.plane))
         along = plane.axes.T @ (point.origin - plane.origin)
         return ca.vertcat(along[2], along[0], along[1])
 
-    def moving(self, frame: Frame, q: ca.SX, v: ca.SX) -> MovingFrame:
-        """A frame in the world at any expressions of q and v."""
+    def moving(self, frame: Frame, q: ca.SX, v: ca.SX | None = None) -> MovingFrame:
+        """A frame in the world at any expressions of q and v, at rest without v."""
         if frame.body is GROUND:
-            return MovingFrame(frame.at, frame.axes, ca.SX(3, 1))
-        i = self.bodies.index(frame.body)
-        rotation = rotations.matrix(q[7 * i + 3 : 7 * i + 7])
-        origin = q[7 * i : 7 * i + 3] + rotation @ frame.at
-        return MovingFrame(origin, rotation @ frame.axes, v[6 * i + 3 : 6 * i + 6])
+            return MovingFrame.grounded(frame)
+        drift, omega = (ca.SX(3, 1), ca.SX(3, 1)) if v is None else self.twist(frame.body, v)
+        return MovingFrame(frame, *self.pose(frame.body, q), drift, omega)
+
+    def pose(self, body: Body, q: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Position (3,) and quaternion (4,) of a body in q."""
+        i = self.bodies.index(body)
+        return q[7 * i : 7 * i + 3], q[7 * i + 3 : 7 * i + 7]
+
+    def twist(self, body: Body, v: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Velocity in the world (3,) and angular velocity in the body (3,) of a body in v."""
+        i = self.bodies.index(body)
+        return v[6 * i : 6 * i + 3], v[6 * i + 3 : 6 * i + 6]
 
 
 def row_labels(model: Model, quantity: str) -> tuple[str, ...]:
@@ -270,6 +328,6 @@ def row_labels(model: Model, quantity: str) -> tuple[str, ...]:
     )
 
 
-def constraint_labels(model: Model) -> tuple[str, ...]:
-    """Names of the 5 n_j constraint rows, such as ``elbow.x``."""
-    return tuple(f"{joint.name}.{axis}" for joint in model.joints for axis in ("x", "y", "z", "xy", "xz")[:ROWS])
+def constraint_labels(joints: Sequence[Joint]) -> tuple[str, ...]:
+    """Names of the constraint rows of joints, such as ``elbow.x``."""
+    return tuple(f"{joint.name}.{row}" for joint in joints for row in (*joint.linear, *joint.angular))

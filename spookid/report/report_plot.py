@@ -16,7 +16,7 @@ from spookid.kernels.kernel import Array
 from spookid.report import plots
 from spookid.report.summary import misfit
 from spookid.results.result import Result, Trajectory
-from spookid.results.sketch import HingeOutline, Mechanism
+from spookid.results.sketch import JointOutline, Mechanism
 
 WIDTH = 5.6
 """Of every figure [in]; a phone shows it at two thirds of its size."""
@@ -170,7 +170,7 @@ def _upright(parts: Mechanism) -> Rotation:
     return Rotation.align_vectors([[0.0, 0.0, -1.0]], [g / np.linalg.norm(g)])[0]
 
 
-def _ends(hinge: HingeOutline) -> list[tuple[str, tuple[float, float, float]]]:
+def _ends(hinge: JointOutline) -> list[tuple[str, tuple[float, float, float]]]:
     return [(hinge.parent, hinge.parent_at), (hinge.child, hinge.child_at)]
 
 
@@ -182,7 +182,7 @@ def _place(poses: dict[str, tuple[Array, Rotation]], body: str, at: tuple[float,
     return np.asarray(origin + rotation.apply(at), dtype=np.float64)
 
 
-def _hinge(panel: Axes, hinge: HingeOutline, place: Array) -> None:
+def _hinge(panel: Axes, hinge: JointOutline, place: Array) -> None:
     grounded = _GROUND in (hinge.parent, hinge.child)
     panel.plot(*place, "^" if grounded else "o", color="black", mfc="white", markersize=9 if grounded else 6, zorder=5)
     panel.annotate(hinge.name, tuple(place), (7, -13), textcoords="offset points", fontsize=9, parse_math=False)

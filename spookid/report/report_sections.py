@@ -110,15 +110,15 @@ def mechanism(solution: Result) -> dict[str, Any] | None:
         first = solution.trajectories[0]
         picture = report_plot.embedded(report_plot.mechanism(parts, first))
         caption = (
-            f"At the start of {first.name}, later positions pale: dots are centres of mass, white triangles hinges to "
-            "the ground, white circles hinges between bodies. Only what lies between is drawn, not the bodies' shapes."
+            f"At the start of {first.name}, later positions pale: dots are centres of mass, white triangles joints to "
+            "the ground, white circles joints between bodies. Only what lies between is drawn, not the bodies' shapes."
         )
     return {
         "picture": picture,
         "caption": caption,
         "bodies": Table(("body", "coefficients"), [(b.name, _coefficients(b.quantities)) for b in parts.bodies]),
         "hinges": Table(
-            ("hinge", "joins", "coefficients"),
+            ("joint", "joins", "coefficients"),
             [(h.name, f"{h.parent} and {h.child}", _coefficients(h.quantities)) for h in parts.hinges],
         ),
         "motors": Table(

@@ -201,6 +201,8 @@ def _cost(solution: Result) -> list[str]:
     cost = solution.cost
     terms = [("state", cost.state, _STATE_COST[solution.dynamics])]
     terms.append(("observation", cost.observation, "Σ|Δy/σ|²"))
+    if cost.residual:
+        terms.append(("residual", cost.residual, "squares of residuals of one's own over their sigma"))
     if cost.prior:
         terms.append(("prior", cost.prior, "Σ|(θ − mean)/sigma|²"))
     rows = [(name, number(value), _share(value, cost), meaning) for name, value, meaning in terms]

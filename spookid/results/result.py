@@ -96,11 +96,13 @@ class Cost:
     observation: float
     """Σ|Δy/σ|²."""
     prior: float = 0.0
+    residual: float = 0.0
+    """Of residuals of the user's own."""
 
     @property
     def total(self) -> float:
         """Their sum."""
-        return self.state + self.observation + self.prior
+        return self.state + self.observation + self.prior + self.residual
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,13 @@ def sensitivity_arrays(solution: Result) -> dict[str, Any]:
 
 
 def _cost(cost: Cost) -> Tree:
-    return {"total": cost.total, "state": cost.state, "observation": cost.observation, "prior": cost.prior}
+    return {
+        "total": cost.total,
+        "state": cost.state,
+        "observation": cost.observation,
+        "prior": cost.prior,
+        "residual": cost.residual,
+    }
 
 
 def _noise(noise: tuple[Noise, ...]) -> Tree:

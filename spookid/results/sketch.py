@@ -9,7 +9,7 @@ Vector = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Quantity:
-    """A coefficient of a body, a hinge or a motor."""
+    """A coefficient of a body, a joint or a motor."""
 
     name: str
     formula: str
@@ -30,8 +30,8 @@ class BodyOutline:
 
 
 @dataclass(frozen=True)
-class HingeOutline:
-    """A hinge between two bodies; "GROUND" is the inertial frame."""
+class JointOutline:
+    """A joint of any kind between two bodies; "GROUND" is the inertial frame."""
 
     name: str
     parent: str
@@ -48,7 +48,7 @@ class HingeOutline:
 
 @dataclass(frozen=True)
 class MotorOutline:
-    """A motor on a hinge."""
+    """A motor on a coordinate of a joint."""
 
     hinge: str
     signal: str
@@ -73,7 +73,8 @@ class Mechanism:
     """All parts; bodies in the order of the states."""
 
     bodies: tuple[BodyOutline, ...]
-    hinges: tuple[HingeOutline, ...]
+    hinges: tuple[JointOutline, ...]
+    """Joints of all kinds; result files have had this name for them since there were hinges only."""
     motors: tuple[MotorOutline, ...]
     sensors: tuple[SensorOutline, ...]
     gravity: Vector

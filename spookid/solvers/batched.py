@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.kernels.native import Routines, address, strides
 
-RANK = 1e-9
+_RANK = 1e-9
 """Singular values below this share of a step's largest are zero: the rows are redundant."""
 
 
@@ -17,8 +16,6 @@ RANK = 1e-9
 class Split:
     """Matrices A (n, rows, columns), split into what they reach and what they do not."""
 
-    rank: int
-    """Of every step alike: the largest that any step has."""
     null: Array
     """Orthonormal columns with A null = 0, (n, columns, columns − rank)."""
     inverse: Array
@@ -37,51 +34,37 @@ def rank(matrices: Array) -> int:
 
 def _rank(matrices: Array) -> int:
     values = np.linalg.svd(matrices, compute_uv=False)
-    return int(np.max(np.sum(values > RANK * values[:, :1], axis=1)))
+    return int(np.max(np.sum(values > _RANK * values[:, :1], axis=1)))
 
 
-def null_space(matrices: Array, rank: int, by: Routines | None = None) -> Array:
+def null_space(matrices: Array, rank: int) -> Array:
     """Orthonormal columns Z with A Z = 0 of every step's matrix, of one rank, (n, columns, columns − rank)."""
-    return _split(matrices, rank, by, False)[0]
-
-
-def split(matrices: Array, rank: int, by: Routines | None = None) -> Split:
-    """Null space and pseudo-inverse of every step's matrix, of one rank."""
-    null, inverse = _split(matrices, rank, by, True)
-    return Split(rank, null, inverse)
-
-
-def _split(matrices: Array, rank: int, by: Routines | None, inverted: bool) -> tuple[Array, Array]:
-    """By Householder's reflections if the rows are independent, which both ways of computing have in common."""
-    n, rows, columns = matrices.shape
+    rows, columns = matrices.shape[1:]
     if not rank == rows <= columns:
-        return _by_values(matrices, rank)
-    if by is not None:
-        null, inverse = np.empty((n, columns, columns - rows)), np.empty((n, columns, rows) if inverted else (0, 0, 0))
-        step, row, column = strides(matrices)
-        target = address(inverse if inverted else None)
-        by.split(n, address(matrices), step, column, row, columns, rows, address(null), target)
-        return null, inverse
-    Q, R = np.linalg.qr(matrices.transpose(0, 2, 1), mode="complete")
-    null = np.ascontiguousarray(Q[:, :, rows:])
-    if not inverted:
-        return null, np.empty((0, 0, 0))
-    try:
-        inverse = np.linalg.solve(R[:, :rows], Q[:, :, :rows].transpose(0, 2, 1)).transpose(0, 2, 1)
-    except np.linalg.LinAlgError:
-        return _by_values(matrices, rank)
-    return null, inverse
+        return split(matrices, rank).null
+    return np.ascontiguousarray(np.linalg.qr(matrices.transpose(0, 2, 1), mode="complete")[0][:, :, rows:])
 
 
-def _by_values(matrices: Array, rank: int) -> tuple[Array, Array]:
-    """By singular values."""
+def split(matrices: Array, rank: int) -> Split:
+    """Null space and pseudo-inverse of every step's matrix, of one rank.
+
+    By Householder's reflections if the rows are independent, which compiled C does, too, else by singular values.
+    """
+    rows, columns = matrices.shape[1:]
+    if rank == rows <= columns:
+        Q, R = np.linalg.qr(matrices.transpose(0, 2, 1), mode="complete")
+        try:
+            inverse = np.linalg.solve(R[:, :rows], Q[:, :, :rows].transpose(0, 2, 1)).transpose(0, 2, 1)
+            return Split(np.ascontiguousarray(Q[:, :, rows:]), inverse)
+        except np.linalg.LinAlgError:
+            pass
     left, values, right = np.linalg.svd(matrices, full_matrices=True)
     scaled = left[:, :, :rank] / values[:, None, :rank]
     inverse = np.matmul(right[:, :rank, :].transpose(0, 2, 1), scaled.transpose(0, 2, 1))
-    return np.ascontiguousarray(right[:, rank:, :].transpose(0, 2, 1)), inverse
+    return Split(np.ascontiguousarray(right[:, rank:, :].transpose(0, 2, 1)), inverse)
 
 
-def smallest_solution(matrices: Array, right: Array, rank: int, by: Routines | None = None) -> Array:
+def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
     """Least-squares solution x of A x = right, smallest in norm, (n, rows, columns), (n, rows) to (n, columns).
 
     NaN if anything is not finite, or a matrix has not that rank.
@@ -90,15 +73,13 @@ def smallest_solution(matrices: Array, right: Array, rank: int, by: Routines | N
     if not (np.all(np.isfinite(matrices)) and np.all(np.isfinite(right))):
         return unknown
     try:
-        return _smallest(matrices, right, rank, by)
+        return _smallest(matrices, right, rank)
     except np.linalg.LinAlgError:
         return unknown
 
 
-def _smallest(matrices: Array, right: Array, rank: int, by: Routines | None) -> Array:
+def _smallest(matrices: Array, right: Array, rank: int) -> Array:
     rows, columns = matrices.shape[1:]
-    if by is not None and rank == min(rows, columns):
-        return _solved(matrices, np.ascontiguousarray(right), by)
     transposed = matrices.transpose(0, 2, 1)
     if rank == rows <= columns:
         gram = np.matmul(matrices, transposed)
@@ -107,12 +88,3 @@ def _smallest(matrices: Array, right: Array, rank: int, by: Routines | None) -> 
         gram, projected = np.matmul(transposed, matrices), np.matmul(transposed, right[:, :, None])
         return np.asarray(np.linalg.solve(gram, projected)[:, :, 0])
     return np.asarray(np.matmul(split(matrices, rank).inverse, right[:, :, None])[:, :, 0])
-
-
-def _solved(matrices: Array, right: Array, by: Routines) -> Array:
-    n, rows, columns = matrices.shape
-    wide, (step, row, column) = rows < columns, strides(matrices)
-    tall = (column, row, columns, rows) if wide else (row, column, rows, columns)
-    solution = np.empty((n, columns))
-    by.solve(n, address(matrices), step, *tall, int(wide), address(right), rows, address(solution))
-    return solution

@@ -34,7 +34,7 @@ class Watch:
 
 
 class _Function(ca.Callback):  # type: ignore[misc]
-    """Evaluates ``work``: arrays of nonzeros in, arrays of nonzeros out."""
+    """Evaluates ``work``: arrays of nonzeros in, arrays of nonzeros out; where that fails, ``failed`` everywhere."""
 
     def __init__(
         self,
@@ -43,9 +43,11 @@ class _Function(ca.Callback):  # type: ignore[misc]
         outputs: Sequence[tuple[str, ca.Sparsity]],
         work: Callable[..., Sequence[Array | float]],
         watch: Watch,
+        failed: float = np.nan,
     ) -> None:
         super().__init__()
         self._inputs, self._outputs, self._work, self._watch = inputs, outputs, work, watch
+        self._failed = failed
         self.construct(name, {})
 
     def get_n_in(self) -> int:
@@ -75,11 +77,9 @@ class _Function(ca.Callback):  # type: ignore[misc]
             with np.errstate(all="ignore"):
                 values = self._work(*(np.frombuffer(a) if a is not None else None for a in arguments))
         except KeyboardInterrupt:
-            self._watch.interrupted = True
-            values = [np.nan] * len(results)
+            self._watch.interrupted, values = True, [self._failed] * len(results)
         except Exception as error:  # it must not pass through C++
-            self._watch.error = self._watch.error or error
-            values = [np.nan] * len(results)
+            self._watch.error, values = self._watch.error or error, [self._failed] * len(results)
         for result, value in zip(results, values, strict=True):
             if result is not None and len(result):
                 np.frombuffer(result)[:] = value
@@ -111,50 +111,24 @@ class Functions:
             "grad_f": _Function("grad_f", given, gradient, lambda z, _: (p.objective(z), p.gradient(z)), watch),
             "jac_g": _Function("jac_g", given, jacobian, lambda z, _: (p.constraints(z), p.jacobian(z)), watch),
             "hess_lag": _Function(
-                "hess_lag",
-                multipliers,
-                hessian,
-                lambda z, _, weight, lam: (p.hessian(z, float(weight[0]), lam),),
-                watch,
+                "hess_lag", multipliers, hessian, lambda z, _, w, y: (p.hessian(z, w.item(), y),), watch
             ),
         }
 
 
-class Observer(ca.Callback):  # type: ignore[misc]
-    """Called by ``nlpsol`` at every iterate.
+def observer(program: Program, see: Callable[[Array, Array, Array], bool], watch: Watch) -> ca.Function:
+    """What ``nlpsol`` calls at every iterate.
 
     Args:
         see: given z and the multipliers of its bounds and of the rows; it returns True to stop the solver.
     """
+    rows = len(program.bounds[0])
+    sizes = {"x": program.size, "f": 1, "g": rows, "lam_x": program.size, "lam_g": rows}
+    names = ca.nlpsol_out()
 
-    def __init__(self, program: Program, see: Callable[[Array, Array, Array], bool]) -> None:
-        super().__init__()
-        self._sizes = {"x": program.size, "f": 1, "g": len(program.bounds[0]), "lam_x": program.size}
-        self._sizes["lam_g"] = self._sizes["g"]
-        self._see = see
-        self.construct("observer", {})
+    def work(*values: Array) -> Sequence[float]:
+        given = dict(zip(names, values, strict=True))
+        return (float(watch.over or see(*(given[name].copy() for name in ("x", "lam_x", "lam_g")))),)
 
-    def get_n_in(self) -> int:
-        return int(ca.nlpsol_n_out())
-
-    def get_n_out(self) -> int:
-        return 1
-
-    def get_name_in(self, i: int) -> str:
-        return str(ca.nlpsol_out(i))
-
-    def get_name_out(self, i: int) -> str:
-        return "stop"
-
-    def get_sparsity_in(self, i: int) -> ca.Sparsity:
-        return ca.Sparsity.dense(self._sizes.get(ca.nlpsol_out(i), 0), 1)
-
-    def has_eval_buffer(self) -> bool:
-        return True
-
-    def eval_buffer(self, arguments: Sequence[memoryview], results: Sequence[memoryview]) -> int:
-        given = dict(zip(ca.nlpsol_out(), arguments, strict=True))
-        z, bounds, rows = (np.frombuffer(given[name]).copy() for name in ("x", "lam_x", "lam_g"))
-        stop = self._see(z, bounds, rows)
-        np.frombuffer(results[0])[:] = float(stop)
-        return 0
+    inputs = [(name, ca.Sparsity.dense(sizes.get(name, 0), 1)) for name in names]
+    return _Function("observer", inputs, [("stop", _SCALAR)], work, watch, failed=1.0)

@@ -19,7 +19,7 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.solvers.batched import rank, split
 from spookid.solvers.reduction import Reduction
-from spookid.solvers.structured import NormalEquations, gather
+from spookid.solvers.structured import NormalEquations, summed
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Block, Point
 
@@ -61,7 +61,7 @@ class _Curvature:
         products = ((tuple(f.variables), self._padded(self._reduced(f, part))) for f, part in parts)
         reach = max(f.reach for f in self._reduction.kept)
         steps = self._problem.chains[self._chain].steps
-        return gather(products, reach, steps, self._reduction.tangent, len(self._problem.names))
+        return summed(products, reach, steps, self._reduction.tangent, len(self._problem.names))
 
     def _stiffness(self, factor: Factor) -> float:
         """What the rows are multiplied by before they are squared."""

@@ -52,7 +52,7 @@ def unknown(problem: Transcription) -> Information:
     return Information(np.full((n, n), np.nan), 0)
 
 
-def unseen(problem: Transcription, point: Point, scales: Array) -> Array:
+def unseen_directions(problem: Transcription, point: Point, scales: Array) -> Array:
     """Directions of the parameters, over their scales, that move nothing at ``point``: orthonormal rows, (k, n_p)."""
     matrix = information(problem, point).matrix * np.outer(scales, scales)
     if not np.all(np.isfinite(matrix)):

@@ -16,7 +16,6 @@ the residual, as the cosine that Levenberg–Marquardt tests, too.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -24,19 +23,15 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.bounded import bounded_step
-from spookid.solvers.callbacks import Functions, Observer, Watch
-from spookid.solvers.information import information, unknown, unseen
+from spookid.solvers.callbacks import Functions, Watch, observer
+from spookid.solvers.information import information, unknown, unseen_directions
 from spookid.solvers.program import Program
 from spookid.solvers.reduction import Reduction
-from spookid.solvers.roles import Mask
-from spookid.solvers.status import Iteration, Outcome, Status, Timing
+from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.transcription import Point, Transcription
-
-Callback = Callable[[Iteration], None]
-End = tuple[Status, str]
 
 HESSIANS = ("gauss-newton", "exact")
 _SMALL_COSINE = 1e-5
@@ -217,8 +212,8 @@ class _Run:
         try:
             self._prepare(held, t)
             functions = Functions(self.program, self.watch)
-            observer = Observer(self.program, self._see)
-            solver = ca.nlpsol("ipopt", "ipopt", functions.nlp, self._options(functions, observer, left))
+            watching = observer(self.program, self._see, self.watch)
+            solver = ca.nlpsol("ipopt", "ipopt", functions.nlp, self._options(functions, watching, left))
             (lower, upper), (below, above) = self.program.box, self.program.bounds
         except KeyboardInterrupt:
             return Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
@@ -247,15 +242,15 @@ class _Run:
         point = self.program.point(self.last.z)
         if not t:
             if self.unseen is None:
-                self.unseen = unseen(self.problem, point, self.program.scales)
+                self.unseen = unseen_directions(self.problem, point, self.program.scales)
             pins = np.sqrt(_PINNED * self.history[-1].total) * self.unseen
         self._set(Program(self.problem, point, exact, t, self.program.sizes, held, pins))
         self.loose = t > 0
 
-    def _options(self, functions: Functions, observer: Observer, left: int) -> dict[str, Any]:
+    def _options(self, functions: Functions, watching: ca.Function, left: int) -> dict[str, Any]:
         options: dict[str, Any] = {
             **functions.options,
-            "iteration_callback": observer,
+            "iteration_callback": watching,
             "iteration_callback_ignore_errors": False,
             "no_nlp_grad": True,
             "calc_lam_p": False,
@@ -291,23 +286,10 @@ class _Run:
     def _see(self, z: Array, bounds: Array, rows: Array) -> bool:
         """IPOPT stands at z: record it and test it; True to stop."""
         call, self.calls = self.calls, self.calls + 1
-        if self.watch.over:
-            return True
-        began = time.perf_counter()
-        try:
-            below, above = self.program.bounds
-            # On the way IPOPT's multipliers of inequalities may have a sign that no bound gives them.
-            rows = np.clip(rows, np.where(np.isfinite(below), -np.inf, 0.0), np.where(np.isfinite(above), np.inf, 0.0))
-            return self._look(_Iterate(z, bounds, rows), call)
-        except KeyboardInterrupt:
-            self.watch.interrupted = True
-        except Exception as error:  # it must not pass through C++
-            self.watch.error = error
-        finally:
-            self.watch.seconds += time.perf_counter() - began
-        return True
-
-    def _look(self, here: _Iterate, call: int) -> bool:
+        below, above = self.program.bounds
+        # On the way IPOPT's multipliers of inequalities may have a sign that no bound gives them.
+        rows = np.clip(rows, np.where(np.isfinite(below), -np.inf, 0.0), np.where(np.isfinite(above), np.inf, 0.0))
+        here = _Iterate(z, bounds, rows)
         # The first is where the solve starts, pushed into the bounds; in a restoration z stands still.
         if call == 0 or np.array_equal(here.z, self.last.z):
             self.lengths = self.program.lengths(here.z) if call == 0 else self.lengths

@@ -39,14 +39,12 @@ from spookid.kernels.threads import Team, processors
 from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduction import Evaluation, Reduction, needed_first
-from spookid.solvers.status import Iteration, Outcome, Status, Timing
+from spookid.solvers.status import Callback as Callback  # estimation takes it from here
+from spookid.solvers.status import End, Iteration, Outcome, Status, Timing
 from spookid.solvers.steps import PenaltyStep, SaddleStep, damped
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.solvers.switching import Switching
 from spookid.transcription.transcription import Point, Transcription
-
-Callback = Callable[[Iteration], None]
-End = tuple[Status, str]
 
 _ACCEPT = 1e-4
 _POOR = 0.25

@@ -13,7 +13,7 @@ from spookid.solvers.curvature import curvature
 from spookid.solvers.reduction import Evaluation, Reduction, Rows, Stream
 from spookid.solvers.structured import (
     NormalEquations,
-    assemble,
+    normal_equations,
     positive,
     pull_back,
 )
@@ -93,8 +93,8 @@ class Linearization:
         return here
 
     def _assembled(self, chain: int) -> NormalEquations:
-        steps, names = self.problem.chains[chain].steps, self.problem.names
-        return assemble(self.rows[chain], steps, self.reduction.tangent, len(names), self.reduction.rooms[chain])
+        steps, n, reduction = self.problem.chains[chain].steps, len(self.problem.names), self.reduction
+        return normal_equations(self.rows[chain], steps, reduction.tangent, n, reduction.rooms[chain])
 
     def _soft(self, factor: Factor) -> bool:
         return not (self.reduction.saddle and factor in self.reduction.coupled)

@@ -7,7 +7,7 @@ With H = LLᵀ in blocks of t unknowns, and P = H⁻¹, the last step first (Tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -65,6 +65,17 @@ def _fill(factor: Array, tangent: int, result: Array, by: Routines | None) -> No
         here[tangent:, :tangent], here[:tangent, tangent:] = -across, -across.T
         square = D + G.T @ across
         here[:tangent, :tangent] = (square + square.T) / 2  # what rounding leaves of the other part would grow
+
+
+def spread(covariances: Array, offsets: Sequence[int], states: Array) -> Array:
+    """P Jᵀ for transposed Jacobians of the states (count, unknowns, rows), steps in order of offset; see ``neighbours``
+    for P."""
+    unknowns, seen = states.shape[1], covariances[: len(states)]
+    if max(offsets) + 1 > len(offsets):
+        t = unknowns // len(offsets)
+        places = np.concatenate([np.arange(offset * t, (offset + 1) * t) for offset in offsets])
+        seen = seen[:, places[:, None], places]
+    return np.asarray(np.matmul(seen[:, :unknowns, :unknowns], states))
 
 
 def _columns(factor: Array, tangent: int) -> Array:

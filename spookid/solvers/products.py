@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.compiled import CompiledKernel
-from spookid.kernels.kernel import CHUNK, Array
+from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
 from spookid.kernels.native import Routines, address, strides
 from spookid.solvers.reduction import Rows, Stream
-
-Integers = NDArray[np.int64]
 
 _MOST = 40_000
 """Products of a step; where there are more, dense products of a tuned library are as fast."""
@@ -129,7 +127,7 @@ def _plan(
     )
 
 
-def _pairs(alive: NDArray[np.bool_], number: Integers) -> Integers:
+def _pairs(alive: Mask, number: Integers) -> Integers:
     """Of one row: columns i ≤ j that are not zero, and the numbers of their entries, (4, pairs)."""
     columns = np.flatnonzero(alive)
     i, j = np.triu_indices(len(columns))

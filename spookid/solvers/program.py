@@ -7,21 +7,19 @@ Jacobians are the transcription's own; the chart's derivative T turns their tang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 
 import casadi as ca
 import numpy as np
-from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array, Kernel, contiguous
-from spookid.solvers.roles import Mask, Pairs, Relaxed, Role, role_of
+from spookid.kernels.kernel import Array, Integers, Kernel, Mask, contiguous
+from spookid.solvers.roles import Pairs, Relaxed, Role, role_of
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
-Indices = NDArray[np.int64]
 V = TypeVar("V")
 
 
@@ -31,9 +29,9 @@ class Place:
 
     factor: Factor
     chain: int
-    columns: Indices
+    columns: Integers
     """Unknowns of each step's window, ascending, (count, columns)."""
-    rows: Indices
+    rows: Integers
     """Constraint rows of each step, (count, k); −1 for a row that others imply."""
     role: Role
     structure: Mask
@@ -45,7 +43,7 @@ _ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
-class Held:
+class PairActivity:
     """Pairs of which one member each is held at zero."""
 
     pairs: int
@@ -53,21 +51,6 @@ class Held:
     """Pairs of which both members are zero."""
     wrong: int
     """Biactive pairs whose held member the objective would have let go: there the point is not strongly stationary."""
-
-
-class _Last(Generic[V]):
-    """The value at the last z only: a solver asks for several things at one point."""
-
-    def __init__(self) -> None:
-        self.z: Array | None = None
-        self.value: V | None = None
-
-    def get(self, z: Array) -> V | None:
-        return self.value if self.z is not None and np.array_equal(self.z, z) else None
-
-    def keep(self, z: Array, value: V) -> V:
-        self.z, self.value = z.copy(), value
-        return value
 
 
 class Program:
@@ -98,15 +81,24 @@ class Program:
         self._firsts = np.cumsum([0, *(chain.steps * self._width for chain in problem.chains)])
         self.scales = np.maximum(problem.magnitudes, np.abs(start.parameters))
         """Parameters are these times their unknowns, (n_p,)."""
-        self._residuals: _Last[list[list[Array]]] = _Last()
-        self._jacobians: _Last[list[Array]] = _Last()
-        self._points: _Last[Point] = _Last()
+        self._last: tuple[Array, dict[str, Any]] = np.zeros(0), {}
+        """z of the last point that was looked at, and what was found there."""
         x, d = ca.SX.sym("x", problem.manifold.ambient), ca.SX.sym("d", self._width)
         self._chart = Kernel(ca.Function("chart", [x, d], [problem.manifold.chart(x, d)]), 2)
         tangent = ca.densify(problem.manifold.chart_tangent(d))
         self._tangent = Kernel(ca.Function("chart_tangent", [d], [tangent]), 1)
         self._pins = np.zeros((0, len(problem.names))) if pins is None else pins
         self.places = self._placed(t, iter(sizes or ()), iter(held or ()))
+
+    def _once(self, name: str, z: Array, find: Callable[[Array], V]) -> V:
+        """What is found at z; a solver asks for several things at one point, several times."""
+        if not np.array_equal(self._last[0], z):
+            self._last = z.copy(), {}
+        known = self._last[1]
+        if name not in known:
+            known[name] = find(z)
+        found: V = known[name]
+        return found
 
     # --- unknowns ---
 
@@ -128,7 +120,7 @@ class Program:
         return np.concatenate([-free, lower]), np.concatenate([free, upper])
 
     @cached_property
-    def _used(self) -> NDArray[np.bool_]:
+    def _used(self) -> Mask:
         """True for unknowns that move some factor's residual at the start by more than rounding, (size,).
 
         Multipliers of a plane mechanism's joints that push out of the plane do not.
@@ -142,14 +134,15 @@ class Program:
 
     def point(self, z: Array) -> Point:
         """What z stands for."""
-        if (known := self._points.get(z)) is not None:
-            return known
+        return self._once("point", z, self._point)
+
+    def _point(self, z: Array) -> Point:
         states = tuple(
             self._chart([base, delta], [], np.empty_like(base))
             for base, delta in zip(self.start.states, self._deltas(z), strict=True)
         )
         parameters = np.clip(z[self._firsts[-1] :] * self.scales, self.problem.lower, self.problem.upper)
-        return self._points.keep(z, Point(states, parameters))
+        return Point(states, parameters)
 
     def _deltas(self, z: Array) -> list[Array]:
         return [
@@ -183,7 +176,7 @@ class Program:
         turned = pattern[:, :states].reshape(len(pattern), windows, self._width).astype(float) @ block > 0
         return np.hstack([turned.reshape(len(pattern), states), pattern[:, states:]])
 
-    def _columns(self, factor: Factor, chain: int, count: int) -> Indices:
+    def _columns(self, factor: Factor, chain: int, count: int) -> Integers:
         starts = self._firsts[chain] + self._width * np.arange(count)[:, None]
         windows = [starts + self._width * offset + np.arange(self._width) for offset in factor.variables]
         parameters = np.tile(self._firsts[-1] + np.arange(len(self.problem.names)), (count, 1))
@@ -202,8 +195,7 @@ class Program:
 
     def residuals(self, z: Array) -> list[list[Array]]:
         """As the transcription's."""
-        known = self._residuals.get(z)
-        return known if known is not None else self._residuals.keep(z, self.problem.residuals(self.point(z)))
+        return self._once("residuals", z, lambda z: self.problem.residuals(self.point(z)))
 
     def _own(self, z: Array) -> list[Array]:
         """Residuals of each place."""
@@ -211,8 +203,9 @@ class Program:
 
     def jacobians(self, z: Array) -> list[Array]:
         """Transposed Jacobian of each place with respect to its columns of z, (count, columns, rows)."""
-        if (known := self._jacobians.get(z)) is not None:
-            return known
+        return self._once("jacobians", z, self._jacobians)
+
+    def _jacobians(self, z: Array) -> list[Array]:
         point, width = self.point(z), self._width
         turns = [self._tangent([delta], [], np.empty((len(delta), width, width))) for delta in self._deltas(z)]
         blocks = []
@@ -225,7 +218,7 @@ class Program:
             states = len(place.factor.variables) * width
             out[:, states:] = matrix[:, states:] * self.scales[:, None]
             blocks.append(out)
-        return self._jacobians.keep(z, blocks)
+        return blocks
 
     # --- the program ---
 
@@ -243,7 +236,8 @@ class Program:
         total = np.zeros(self.size)
         total[self._firsts[-1] :] = 2 * self._pins.T @ self._pinned(z)
         for place, r, J in zip(self.places, self._own(z), self.jacobians(z), strict=True):
-            share = np.matmul(J, place.role.slope(r)[:, :, None])[:, :, 0]
+            slopes = place.role.multipliers(r, 1.0, np.zeros(place.rows.shape))
+            share = np.matmul(J, slopes[:, :, None])[:, :, 0]
             total += np.bincount(place.columns.ravel(), share.ravel(), self.size)
         return total
 
@@ -310,7 +304,7 @@ class Program:
     # --- sparsity ---
 
     @cached_property
-    def _jacobian_order(self) -> tuple[ca.Sparsity, Indices]:
+    def _jacobian_order(self) -> tuple[ca.Sparsity, Integers]:
         """Sparsity of ∂c/∂z, and where in the places' nonzeros each of its nonzeros is."""
         rows, columns = [], []
         for place in self.places:
@@ -323,7 +317,7 @@ class Program:
         return _sparsity(len(self.bounds[0]), self.size, i[order], j[order]), order
 
     @cached_property
-    def _hessian_order(self) -> tuple[ca.Sparsity, Indices]:
+    def _hessian_order(self) -> tuple[ca.Sparsity, Integers]:
         """Sparsity of the upper triangle, and to which of its nonzeros each of the places' goes."""
         keys = []
         for place in self.places:
@@ -337,7 +331,7 @@ class Program:
         return _sparsity(self.size, self.size, unique % self.size, unique // self.size), places
 
     @property
-    def _corner(self) -> tuple[Indices, Indices]:
+    def _corner(self) -> tuple[Integers, Integers]:
         """Rows and columns of the pinned parameters' upper triangle; empty if there are none."""
         return np.triu_indices(len(self.problem.names) if len(self._pins) else 0)
 
@@ -359,7 +353,7 @@ class Program:
     # --- measures ---
 
     @property
-    def paired_rows(self) -> list[Indices]:
+    def paired_rows(self) -> list[Integers]:
         """Constraint rows of each factor of pairs."""
         return [place.rows for place in self.places if place.factor.pairs]
 
@@ -368,7 +362,9 @@ class Program:
         """Of the members of pairs, for each factor of pairs along each chain."""
         return [place.role.scales for place in self.places if isinstance(place.role, (Pairs, Relaxed))]
 
-    def held(self, z: Array, multipliers: Array, nothing: float, worth: float, cost: float) -> tuple[list[Mask], Held]:
+    def held(
+        self, z: Array, multipliers: Array, nothing: float, worth: float, cost: float
+    ) -> tuple[list[Mask], PairActivity]:
         """Which members to hold next where one of each pair is held, and what the pairs are like at z.
 
         Of a pair whose members are both zero the one that is held is let go if the objective falls by more than
@@ -389,7 +385,7 @@ class Program:
                 leaves = both & (push > worth)
                 next_held.append(role.first ^ leaves)
                 pairs, biactive, wrong = pairs + both.size, biactive + int(both.sum()), wrong + int(leaves.sum())
-        return next_held, Held(pairs, biactive, wrong)
+        return next_held, PairActivity(pairs, biactive, wrong)
 
     def costs(self, z: Array) -> dict[Group, float]:
         """Of the soft factors."""
@@ -451,11 +447,11 @@ def _curvature(problem: Transcription, factor: Factor, scales: Array) -> Kernel:
     return Kernel(ca.Function("curvature", inputs, [ca.cse(ca.densify(hessian))]), len(inputs) - 2)
 
 
-def _joined(parts: Sequence[Indices]) -> Indices:
+def _joined(parts: Sequence[Integers]) -> Integers:
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
-def _sparsity(rows: int, columns: int, i: Indices, j: Indices) -> ca.Sparsity:
+def _sparsity(rows: int, columns: int, i: Integers, j: Integers) -> ca.Sparsity:
     """From row and column of each nonzero, sorted by column, then row."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(j, minlength=columns))])
     return ca.Sparsity(rows, columns, starts.tolist(), i.tolist())

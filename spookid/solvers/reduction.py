@@ -71,6 +71,21 @@ class Rows:
         count, columns, rows = self.matrix.shape
         return count, columns, rows
 
+    def image(self, steps: Array) -> Array:
+        """J times steps of the states (N, tangent, m): (count, m, rows)."""
+        t, count = steps.shape[1], len(self.matrix)
+        parts = [
+            np.matmul(steps[offset : offset + count].transpose(0, 2, 1), self.matrix[:, i * t : (i + 1) * t])
+            for i, offset in enumerate(self.offsets)
+        ]
+        return np.asarray(sum(parts[1:], parts[0]))
+
+    def pull(self, columns: Array, steps: Array) -> None:
+        """Add Jᵀ times columns (count, m, rows) to steps of the states (N, tangent, m)."""
+        t, across = steps.shape[1], columns.transpose(0, 2, 1)
+        for i, offset in enumerate(self.offsets):
+            steps[offset : offset + len(across)] += np.matmul(self.matrix[:, i * t : (i + 1) * t], across)
+
     def parts(self, start: int) -> Iterator[tuple[int, Array]]:
         """The matrix from a step on, if any is left, with that step's number."""
         if start < len(self.matrix):

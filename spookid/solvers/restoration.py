@@ -29,7 +29,7 @@ _STILL = np.array([1e-12])
 _CHUNK = 1024
 """Steps that are put back at once, few enough for a processor's cache."""
 
-Held = Callable[[int, Factor], Array | float]
+HeldMultipliers = Callable[[int, Factor], Array | float]
 """What is added to the residual of a factor of one chain, (count, rows), before its private unknowns are fitted."""
 
 
@@ -65,7 +65,7 @@ class Restoration:
         self.ranks = {f.name: self._rank(start, f) for f in self._private}
         """Of each factor's private columns."""
 
-    def restore(self, point: Point, held: Held) -> tuple[Point, list[Space]]:
+    def restore(self, point: Point, held: HeldMultipliers) -> tuple[Point, list[Space]]:
         """The point put back, and what is left there to each chain."""
         if self._problem.local or self._private:
             point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
@@ -75,7 +75,7 @@ class Restoration:
         """What is left to each chain at a point that stays where it is."""
         return self._team.each(lambda c: self._space(point, c, None), range(len(point.states)))
 
-    def _space(self, point: Point, chain: int, held: Held | None) -> Space:
+    def _space(self, point: Point, chain: int, held: HeldMultipliers | None) -> Space:
         """The steps are moved if it is given what is held."""
         basis, drag = self._surface(point, chain, 0 if held is None else _NEWTON)
         fits = {f.name: self._reached(f, point, chain, held) for f in self._private}
@@ -156,7 +156,7 @@ class Restoration:
         blocks = [self._problem.local_rows(f, point, chain)(part) for f in self._problem.local]
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=2)
 
-    def _reached(self, factor: Factor, point: Point, chain: int, held: Held | None) -> tuple[Array, Array]:
+    def _reached(self, factor: Factor, point: Point, chain: int, held: HeldMultipliers | None) -> tuple[Array, Array]:
         """C and the residual of a factor along a chain, its private unknowns fitted if it is given what is held."""
         call = self._problem.private_rows(factor, point, chain)
         (_, rows), rank, count = call.shape, self.ranks[factor.name], factor.count(self._problem.chains[chain].steps)

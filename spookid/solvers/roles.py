@@ -6,47 +6,47 @@ Each role sees one factor's residuals r (count, rows) and transposed Jacobians J
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Mask
 from spookid.transcription.factor import Factor, Kind
 
-Mask = NDArray[np.bool_]
 
-
-class Role(Protocol):
-    """How a factor's residuals enter."""
+class Role:
+    """How a factor's residuals enter; rows of constraints, as far as nothing else is said."""
 
     def bounds(self) -> tuple[Array, Array]:
         """Lower and upper bounds of the constraint rows, each (count, k)."""
+        raise NotImplementedError
 
     def objective(self, r: Array) -> float:
         """o(r), summed."""
-
-    def slope(self, r: Array) -> Array:
-        """∂o/∂r, (count, rows)."""
+        return 0.0
 
     def constraints(self, r: Array) -> Array:
         """c(r), (count, k)."""
+        return r
 
     def constraint_slopes(self, r: Array, J: Array) -> Array:
         """∂c/∂columns, transposed, (count, columns, k)."""
+        return J
 
     def pattern(self, structure: Mask) -> Mask:
         """Where ∂c/∂columns can differ from zero, (k, columns), from that of r, (rows, columns)."""
+        return structure
 
     def multipliers(self, r: Array, weight: float, given: Array) -> Array:
         """∂(weight o + givenᵀc)/∂r, (count, rows), given of shape (count, k)."""
+        return given
 
     def curvature(self, r: Array, J: Array, weight: float, given: Array) -> Array | None:
         """J ∂²(weight o + givenᵀc)/∂r² Jᵀ, (count, columns, columns); None if it is zero."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
-class Soft:
+class Soft(Role):
     """|r|² in the objective."""
 
     count: int
@@ -58,10 +58,6 @@ class Soft:
     def objective(self, r: Array) -> float:
         """Sum of squares."""
         return float(np.vdot(r, r))
-
-    def slope(self, r: Array) -> Array:
-        """2 r."""
-        return 2 * r
 
     def constraints(self, r: Array) -> Array:
         """None."""
@@ -85,10 +81,9 @@ class Soft:
 
 
 @dataclass(frozen=True, eq=False)
-class Hard:
+class Hard(Role):
     """r = 0, without the rows that others imply."""
 
-    rows: int
     kept: Mask
     """False for rows that others imply, (count, rows)."""
 
@@ -96,34 +91,6 @@ class Hard:
         """Zero; a row that others imply is unbounded, and no row of the program."""
         free = np.where(self.kept, 0.0, np.inf)
         return -free, free
-
-    def objective(self, r: Array) -> float:
-        """None."""
-        return 0.0
-
-    def slope(self, r: Array) -> Array:
-        """None."""
-        return np.zeros_like(r)
-
-    def constraints(self, r: Array) -> Array:
-        """r."""
-        return r
-
-    def constraint_slopes(self, r: Array, J: Array) -> Array:
-        """J."""
-        return J
-
-    def pattern(self, structure: Mask) -> Mask:
-        """Its own."""
-        return structure
-
-    def multipliers(self, r: Array, weight: float, given: Array) -> Array:
-        """As given."""
-        return given
-
-    def curvature(self, r: Array, J: Array, weight: float, given: Array) -> None:
-        """None."""
-        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +103,7 @@ class Inequality(Hard):
 
 
 @dataclass(frozen=True, eq=False)
-class Relaxed:
+class Relaxed(Role):
     """(a, b) = r with a + b − √(a² + b² + 2t) = 0, that is a, b > 0 and a b = t (Fischer 1992; Kanzow 1996)."""
 
     scales: Array
@@ -153,14 +120,6 @@ class Relaxed:
         """Zero."""
         zero = np.zeros((self.count, len(self.scales) // 2))
         return zero, zero
-
-    def objective(self, r: Array) -> float:
-        """None."""
-        return 0.0
-
-    def slope(self, r: Array) -> Array:
-        """None."""
-        return np.zeros_like(r)
 
     def constraints(self, r: Array) -> Array:
         """One of every pair."""
@@ -194,7 +153,7 @@ class Relaxed:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class Pairs(Role):
     """(a, b) = r with one member of each pair held at zero and the other not negative."""
 
     scales: Array
@@ -207,14 +166,6 @@ class Pairs:
         upper = np.where(np.hstack([self.first, ~self.first]), 0.0, np.inf)
         return np.zeros_like(upper), upper
 
-    def objective(self, r: Array) -> float:
-        """None."""
-        return 0.0
-
-    def slope(self, r: Array) -> Array:
-        """None."""
-        return np.zeros_like(r)
-
     def constraints(self, r: Array) -> Array:
         """a and b over their sizes."""
         return r / self.scales
@@ -223,17 +174,9 @@ class Pairs:
         """Those of a and b."""
         return J / self.scales
 
-    def pattern(self, structure: Mask) -> Mask:
-        """Its own."""
-        return structure
-
     def multipliers(self, r: Array, weight: float, given: Array) -> Array:
         """As given."""
         return given / self.scales
-
-    def curvature(self, r: Array, J: Array, weight: float, given: Array) -> None:
-        """None."""
-        return None
 
 
 def role_of(factor: Factor, r: Array, J: Array, t: float, sizes: Array | None, first: Mask | None) -> Role:
@@ -251,9 +194,9 @@ def role_of(factor: Factor, r: Array, J: Array, t: float, sizes: Array | None, f
         a, b = np.hsplit(r / scales, 2)
         return Pairs(scales, np.asarray(a < b) if first is None else first)
     if factor.kind is Kind.INEQUALITY:
-        return Inequality(len(factor.rows), np.ones(r.shape, dtype=bool))
+        return Inequality(np.ones(r.shape, dtype=bool))
     if factor.hard:
-        return Hard(len(factor.rows), independent(J))
+        return Hard(independent_rows(J))
     return Soft(len(r))
 
 
@@ -270,7 +213,7 @@ _REDUNDANT = 1e-8
 """A row whose part that is orthogonal to the others is below this share of the longest says nothing new."""
 
 
-def independent(J: Array) -> Mask:
+def independent_rows(J: Array) -> Mask:
     """A largest set of independent rows of every step, (count, rows), from transposed Jacobians (count, columns, rows).
 
     Gram–Schmidt with the longest remaining row first, all steps at once; a row that is zero at every step is kept.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -60,6 +61,12 @@ class Iteration:
     def total(self) -> float:
         """Cost: sum over the groups."""
         return sum(self.costs.values())
+
+
+Callback = Callable[[Iteration], None]
+"""Given every accepted iterate."""
+End = tuple[Status, str]
+"""How a solve ended, and which test ended it."""
 
 
 @dataclass(frozen=True)

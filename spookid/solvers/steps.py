@@ -22,7 +22,7 @@ _PASSES, _SATISFIED = 6, 1e-8
 """Passes of the method of multipliers at the most, and the share of the coupled rows' first error that is enough."""
 
 
-class _Step:
+class _ParameterStep:
     """The parameters' part of a step: a small bounded quadratic program on the Schur complement of the states."""
 
     def __init__(self, here: Linearization, damping: float, corner: Array, taken: Sequence[Array]) -> None:
@@ -58,7 +58,7 @@ class _Step:
         return Tangent(step.plus(more).states, whole)
 
 
-class PenaltyStep(_Step):
+class PenaltyStep(_ParameterStep):
     """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box, for one α; coupled rows stand in J.
 
     With ``exact``, JᵀJ + S in the place of JᵀJ.
@@ -109,7 +109,7 @@ class PenaltyStep(_Step):
         return Tangent(tuple(states), parameters)
 
 
-class SaddleStep(_Step):
+class SaddleStep(_ParameterStep):
     """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box and Cδ = −c in the coupled rows, for one α.
 
     Raises:

@@ -77,7 +77,7 @@ class NormalEquations:
         return moved, border.T @ states + self.corner[:-1, :-1] @ parameters
 
 
-def assemble(
+def normal_equations(
     blocks: Sequence[Rows | Stream], steps: int, tangent: int, parameters: int, rooms: Rooms | None = None
 ) -> NormalEquations:
     """Normal equations of one chain from its linearized factors; ``rooms`` hold them until the next ones."""
@@ -99,7 +99,7 @@ def assemble(
     return sums.equations(tuple(sorted(place - tangent for place in linked if tangent <= place < 2 * tangent)))
 
 
-def gather(
+def summed(
     products: Iterable[tuple[tuple[int, ...], Array]], reach: int, steps: int, tangent: int, parameters: int
 ) -> NormalEquations:
     """One chain's matrix from symmetric blocks (count, columns + 1, columns + 1), each with its factor's offsets.
@@ -197,11 +197,6 @@ def pull_back(
             states[offset : offset + len(product)] += product[:, i * tangent : (i + 1) * tangent]
         parameters = parameters + product[:, len(offsets) * tangent :].sum(axis=0)
     return states.ravel(), np.asarray(parameters)
-
-
-def diagonal(equations: NormalEquations) -> Array:
-    """Diagonal of JᵀWJ, 1 where an unknown moves nothing, (N t,)."""
-    return positive(equations.diagonal)
 
 
 def positive(values: Array) -> Array:

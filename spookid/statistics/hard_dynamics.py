@@ -15,8 +15,9 @@ import numpy as np
 from scipy.special import fdtrc
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.condensed import Columns, Contraction, Strip
+from spookid.statistics.condensed import Contraction
 from spookid.statistics.misfit import FALSE_ALARMS
+from spookid.statistics.strips import Columns, Strip
 from spookid.transcription.factor import Group
 
 _LAGS = 5
@@ -62,12 +63,8 @@ def _drawn(strip: Strip, sizes: Mapping[str, float], rng: np.random.Generator) -
 
 def _of_sensors(contraction: Contraction, columns: Sequence[Columns]) -> Array:
     """Sums of squares in the rows of sensors, (m,)."""
-    pairs = (
-        (s, c)
-        for strips, parts in zip(contraction.linear.chains, columns, strict=True)
-        for s, c in zip(strips, parts, strict=True)
-    )
-    return np.asarray(sum(np.einsum("kmr,kmr->m", c, c) for s, c in pairs if s.factor.group is Group.OBSERVATION))
+    parts = (part for strip, part in contraction.rows(columns) if strip.factor.group is Group.OBSERVATION)
+    return np.asarray(sum(np.einsum("kmr,kmr->m", part, part) for part in parts))
 
 
 def feedback(inputs: Array, noise: Array) -> float:
@@ -138,7 +135,7 @@ def _equations(strips: Sequence[Strip]) -> Array:
     t, count, parts = strips[0].tangent, strips[0].steps - 2, []
     for strip in (s for s in strips if s.factor.group is Group.STATE and not s.factor.first_only):
         shift = 2 - max(strip.source.offsets)
-        states = strip.matrix(slice(shift, shift + count))[:, : strip.unknowns]
+        states = strip.at(slice(shift, shift + count)).matrix[:, : strip.unknowns]
         whole = np.zeros((count, 3 * t, states.shape[2]))
         for i, offset in enumerate(strip.source.offsets):
             place = (offset + shift) * t

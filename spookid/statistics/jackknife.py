@@ -9,8 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.condensed import Contraction, products
+from spookid.statistics.condensed import Contraction
 from spookid.statistics.leaving_out import reduced
+from spookid.statistics.strips import products
 from spookid.transcription.factor import Group
 
 WINDOWS = 20

@@ -16,7 +16,7 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
-from spookid.statistics.condensed import Strip, added
+from spookid.statistics.strips import Strip, added
 from spookid.transcription.factor import Group
 
 

@@ -137,8 +137,8 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
     """
     chains, n = states.chains, len(states.reduction.problem.names)
     value = 0.0
-    volume, residual, freedom, following = np.zeros(n), _Sums(), _Sums(), _Sums()
-    fisher, strength = _Sums(), _Sums()
+    volume, residual, freedom, following = np.zeros(n), _Totals(), _Totals(), _Totals()
+    fisher, strength = _Totals(), _Totals()
     for chain in chains:
         value += chain.volume()
         gradient, pulled = chain.sweep
@@ -169,14 +169,14 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
 
 
 def _ahead(chains: Sequence[_Chain], step: Array) -> Mapping[str, float]:
-    sums = _Sums()
+    sums = _Totals()
     for chain in chains:
         for name, squares in chain.ahead(step):
             sums.add(name, squares)
     return sums
 
 
-class _Sums(dict[Any, float]):
+class _Totals(dict[Any, float]):
     def add(self, name: Any, value: float) -> None:
         """Add to what there is under a name."""
         self[name] = self.get(name, 0.0) + float(value)
@@ -213,16 +213,13 @@ class _Chain:
 
     def following(self, logs: Mapping[str, float]) -> Array:
         """How the states follow steps of the logarithms of noises, (N t,): 2 H⁻¹ Σ J_gᵀ r_g times the step of g."""
-        right = np.zeros((self.steps, self.t))
+        right = np.zeros((self.steps, self.t, 1))
         for factor, rows in self.kept:
             if factor.noise:
                 steps = np.array([logs.get(name, 0.0) for name in factor.noise])
                 r = _whole(rows, rows.matrix[:, -1]) * steps
-                r = r if rows.complement is None else np.matmul(r[:, None], rows.complement)[:, 0]
-                for i, offset in enumerate(rows.offsets):
-                    J = rows.matrix[:, i * self.t : (i + 1) * self.t]
-                    right[offset : offset + len(J)] += np.matmul(J, r[:, :, None])[:, :, 0]
-        return 2 * self.system.solve(right.reshape(-1, 1).copy())[:, 0]
+                rows.pull(rows.reduce(r)[:, None], right)
+        return 2 * self.system.solve(right.reshape(-1, 1))[:, 0]
 
     def volume(self) -> float:
         """log det H − 2 Σ log |det D_k|."""
@@ -297,9 +294,7 @@ class _Chain:
 
     def _along(self, rows: Rows, moves: Array) -> Array:
         """J times moves of the states (N t, m), (count, m, rows)."""
-        count, moved = len(rows.matrix), moves.reshape(self.steps, self.t, -1)
-        steps = np.concatenate([moved[o : o + count] for o in rows.offsets], axis=1)
-        return np.asarray(np.matmul(steps.transpose(0, 2, 1), rows.matrix[:, : steps.shape[1]]))
+        return rows.image(moves.reshape(self.steps, self.t, -1))
 
     def fisher(self) -> list[tuple[tuple[str, str], float]]:
         """|(I − J P Jᵀ)_gg'|² by the names of two noises."""
@@ -307,21 +302,15 @@ class _Chain:
         probes = int(np.clip(_SAMPLES // self.steps, *_PROBES))
         found = []
         for name in names_:
-            signs = [self._signs(factor, name, probes, rng) for factor, _ in self.soft]
+            signs = [self._signs(factor, rows, name, probes, rng) for factor, rows in self.soft]
             right = np.zeros((self.steps, self.t, probes))
             for (_, rows), z in zip(self.soft, signs, strict=True):
-                for i, offset in enumerate(rows.offsets):
-                    part = rows.matrix[:, i * self.t : (i + 1) * self.t]
-                    right[offset : offset + len(z)] += np.matmul(part, _taken(rows, z))
+                rows.pull(z, right)
             moved = self.system.solve(right.reshape(-1, probes)).reshape(self.steps, self.t, probes)
             for (factor, rows), z in zip(self.soft, signs, strict=True):
                 if factor.noise:
-                    J = rows.matrix[:, : len(rows.offsets) * self.t]
-                    steps = np.concatenate([moved[o : o + len(z)] for o in rows.offsets], axis=1)
-                    left = _taken(rows, z) - np.matmul(J.transpose(0, 2, 1), steps)
-                    left = left if rows.complement is None else np.matmul(rows.complement, left)
-                    left *= self._alive(factor)[:, :, None]
-                    squares = np.einsum("krm,krm->r", left, left) / probes
+                    left = _whole(rows, z - rows.image(moved)) * self._alive(factor)[:, None]
+                    squares = np.einsum("kmr,kmr->r", left, left) / probes
                     found += [((name, other), squares[i]) for i, other in enumerate(factor.noise)]
         return found
 
@@ -332,13 +321,14 @@ class _Chain:
         shape = factor.count(chain.steps), len(factor.rows)
         return np.ones(shape) if missing is None else 1.0 - missing
 
-    def _signs(self, factor: Factor, name: str, probes: int, rng: np.random.Generator) -> Array:
-        """Random signs in the rows of one noise, 0 elsewhere, (count, rows, probes)."""
+    def _signs(self, factor: Factor, rows: Rows, name: str, probes: int, rng: np.random.Generator) -> Array:
+        """Random signs in the rows of one noise, 0 elsewhere, (count, probes, rows that are left)."""
         alive = self._alive(factor)
         if name not in factor.noise:
-            return np.zeros((*alive.shape, probes))
+            return np.zeros((len(alive), probes, rows.matrix.shape[2]))
         own = np.array([other == name for other in factor.noise])
-        return np.asarray((rng.integers(0, 2, (*alive.shape, probes)) * 2.0 - 1.0) * (alive * own)[:, :, None])
+        signs = (rng.integers(0, 2, (*alive.shape, probes)) * 2.0 - 1.0).transpose(0, 2, 1) * (alive * own)[:, None]
+        return np.asarray(signs if rows.complement is None else np.matmul(signs, rows.complement))
 
     def measured(self, sensors: Mapping[str, float]) -> list[tuple[str, int]]:
         """Numbers of measurements by the name of their noise."""
@@ -354,11 +344,6 @@ def _whole(rows: Rows, values: Array) -> Array:
     if rows.complement is None:
         return values
     return np.asarray(np.einsum("k...l,krl->k...r", values, rows.complement))
-
-
-def _taken(rows: Rows, values: Array) -> Array:
-    """Columns (count, rows, m) in the rows that are left."""
-    return values if rows.complement is None else np.matmul(rows.complement.transpose(0, 2, 1), values)
 
 
 def names(factors: Sequence[Factor]) -> list[str]:

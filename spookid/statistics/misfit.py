@@ -21,7 +21,8 @@ from scipy.special import ndtri
 
 from spookid.kernels.kernel import Array
 from spookid.statistics import recordings, whiteness
-from spookid.statistics.condensed import Columns, Contraction, Strip
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.strips import Columns, Strip
 from spookid.transcription.factor import Group, measured_noise
 
 FALSE_ALARMS = 0.01
@@ -70,8 +71,6 @@ class Motion:
 
     observed: Array
     """What the sensors would show, continuous in time, (N, n_o)."""
-    angles: Array
-    """Of the hinges that have random rows, (N, n)."""
     inputs: Array
     """(N, n_u)."""
 
@@ -85,21 +84,21 @@ class Scene:
     motions: tuple[Motion, ...]
     sensors: tuple[tuple[str, str], ...]
     """Signal and unit of each."""
-    hinges: tuple[str, ...]
-    """Names of those that have random rows, in the order of ``Motion.angles``."""
+    coordinates: tuple[tuple[str, str], ...]
+    """Label, and unit of what acts along it, of those of joints that have random rows."""
     sigmas: dict[str, float]
     """Of sensors by their signal."""
     impulses: dict[str, float]
-    """Random impulse of a step of hinges by their name [N m s]."""
+    """Random impulse of a step of coordinates by their label [N m s or N s]."""
     motors: tuple[tuple[str, str, int, float], ...]
-    """Hinge, signal, the signal's place and gain of each motor."""
+    """Coordinate, signal, the signal's place and gain of each motor."""
 
 
 def asked(contraction: Contraction, scene: Scene, declared: Sequence[Cause], volumes: Array) -> Answers:
     """What the residuals say to each test.
 
     Args:
-        declared: causes in what is declared of bodies and hinges.
+        declared: causes in what is declared of bodies and joints.
         volumes: ``Cause.volume`` of the parameters in each recording, (recordings, n_p).
     """
     tails = [_tails(contraction, scene, i) for i in range(len(scene.sensors))]
@@ -140,7 +139,7 @@ def _of_causes(contraction: Contraction, far: tuple[Symptom, ...], causes: Seque
     columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(contraction.linear.chains))]
     states = [contraction.without_states(chain, part) for chain, part in enumerate(columns)]
     left = contraction.left(columns)
-    own, apart = contraction.inner(left, left), recordings.tests(contraction, left, volumes)
+    own, apart = contraction.inner(left, left), recordings.disagreements(contraction, left, volumes)
     known = np.array([c.volume is not None for c in causes])
     # Volumes, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
     slopes = np.array([c.volume or 0.0 for c in causes])
@@ -228,7 +227,7 @@ class Answers:
 
 def _lasting(contraction: Contraction) -> tuple[Symptom, ...]:
     """Noise that is not white, the worst."""
-    found = whiteness.tests(contraction)
+    found = whiteness.correlations(contraction)
     if not found or abs((worst := max(found, key=lambda test: abs(test.z))).z) <= _limit(len(found)):
         return ()
     return (Symptom(worst.words, worst.z),)
@@ -238,12 +237,13 @@ def _tails(contraction: Contraction, scene: Scene, i: int) -> Symptom:
     """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
     signal = scene.sensors[i][0]
     key, parts = measured_noise(signal), []
-    for strips, residuals in zip(contraction.linear.chains, contraction.residuals, strict=True):
-        for strip, r in zip(strips, residuals, strict=True):
-            if strip.factor.group is Group.OBSERVATION and key in strip.factor.noise:
-                row = strip.factor.noise.index(key)
-                parts.append(r[:, 0, row][strip.alive[:, row] > 0])
+    for strip, r in contraction.rows(contraction.residuals):
+        if strip.factor.group is Group.OBSERVATION and key in strip.factor.noise:
+            row = strip.factor.noise.index(key)
+            parts.append(r[:, 0, row][strip.alive[:, row] > 0])
     e = np.concatenate(parts)
+    if not e.size:  # nothing that is estimated moves what it shows
+        return Symptom("", 0.0)
     variance = float(np.mean(e**2)) or 1.0
     z = (float(np.mean(e**4)) / variance**2 - 3) / np.sqrt(24 / len(e))
     width = float(np.median(np.abs(e))) / 0.6745 or 1.0
@@ -265,8 +265,8 @@ def _stacked(columns: Sequence[Columns]) -> Columns:
 
 def _causes(contraction: Contraction, scene: Scene) -> list[Cause]:
     found = [cause for i in range(len(scene.sensors)) for cause in _of_sensor(contraction, scene, i)]
-    for j in range(len(scene.hinges)):
-        found += _of_hinge(contraction, scene, j)
+    for j in range(len(scene.coordinates)):
+        found += _of_coordinate(contraction, scene, j)
     return found + [cause for m in range(len(scene.motors)) for cause in _of_motor(contraction, scene, m)]
 
 
@@ -281,26 +281,27 @@ def _of_sensor(contraction: Contraction, scene: Scene, i: int) -> list[Cause]:
     ]
 
 
-def _of_hinge(contraction: Contraction, scene: Scene, j: int) -> list[Cause]:
-    """A constant torque a about a hinge lacks where the residual is −a h over the random impulse."""
-    name = scene.hinges[j]
+def _of_coordinate(contraction: Contraction, scene: Scene, j: int) -> list[Cause]:
+    """A constant torque or force a lacks where the residual is −a h over the random impulse."""
+    name, unit = scene.coordinates[j]
     if name not in scene.impulses:
         return []
-    parts = [np.full(len(m.angles), -scene.step / scene.impulses[name]) for m in scene.motions]
-    words = "{} of constant torque in " + name + ": an offset of the motor, or a tilt?"
-    return [Cause(words, "N m", _rows(contraction, Group.STATE, name, parts))]
+    parts = [np.full(len(m.observed), -scene.step / scene.impulses[name]) for m in scene.motions]
+    what = "torque" if unit == "N m" else "force"
+    words = f"{{}} of constant {what} in {name}: an offset of the motor, or a tilt?"
+    return [Cause(words, unit, _rows(contraction, Group.STATE, name, parts))]
 
 
 def _of_motor(contraction: Contraction, scene: Scene, m: int) -> list[Cause]:
     """Late, or early: an input that moves between its samples is taken as held, half an interval late."""
-    hinge, signal, place, gain = scene.motors[m]
-    scale = scene.step * gain / scene.impulses.get(hinge, np.inf)
+    driven, signal, place, gain = scene.motors[m]
+    scale = scene.step * gain / scene.impulses.get(driven, np.inf)
     slopes = [scale * np.gradient(motion.inputs[:, place], scene.step) for motion in scene.motions]
     words = {
-        f"{signal} acts on {hinge} late by about {{}}: a delay?": slopes,
-        f"{signal} acts on {hinge} early by about {{}}: does it move between its samples?": [-s for s in slopes],
+        f"{signal} acts on {driven} late by about {{}}: a delay?": slopes,
+        f"{signal} acts on {driven} early by about {{}}: does it move between its samples?": [-s for s in slopes],
     }
-    return [Cause(w, "s", _rows(contraction, Group.STATE, hinge, s), _LATE) for w, s in words.items()]
+    return [Cause(w, "s", _rows(contraction, Group.STATE, driven, s), _LATE) for w, s in words.items()]
 
 
 def _rows(contraction: Contraction, group: Group, noise: str, values: Sequence[Array]) -> tuple[Columns, ...]:

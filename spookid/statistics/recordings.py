@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.condensed import Columns, Contraction
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.strips import Columns
 from spookid.transcription.factor import Group
 
 
@@ -36,7 +37,7 @@ class Apart:
     """Less those with the residuals and slopes of volumes, (k,)."""
 
 
-def tests(contraction: Contraction, others: Sequence[Columns], volumes: Array) -> Apart:
+def disagreements(contraction: Contraction, others: Sequence[Columns], volumes: Array) -> Apart:
     """Of every parameter that moves in every recording, if there are several.
 
     Args:

@@ -13,7 +13,7 @@ Levenberg–Marquardt where these do not suffice or hard rows link steps. Steps 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from spookid.kernels.kernel import Array
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
-from spookid.solvers.status import Iteration, Outcome, Status, Timing
+from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import Marginal, States, marginal
 from spookid.statistics.noise import Size
@@ -109,7 +109,7 @@ class Search:
     sizes: tuple[Size, ...]
     inner: LevenbergMarquardt
     max_iterations: int
-    callback: Callable[[Iteration], None]
+    callback: Callback
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
@@ -146,7 +146,8 @@ class Search:
         floors = []
         for size, log in zip(self.sizes, self.best.logs, strict=True):
             others = of_kind["sensor" if size.kind == "disturbance" else "disturbance"]
-            floor = log + np.log(strength[size] / (_CONDITION * others)) / 2 if others > 0 else -np.inf
+            known = others > 0 and strength[size] > 0
+            floor = log + np.log(strength[size] / (_CONDITION * others)) / 2 if known else -np.inf
             floors.append(max(floor, np.log(size.floor)) if size.floor > 0 else floor)
         return np.array(floors)
 

@@ -24,9 +24,9 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import eliminate
-from spookid.solvers.neighbours import neighbours
+from spookid.solvers.neighbours import neighbours, spread
 from spookid.solvers.reduction import Rows
-from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, assemble
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
 from spookid.transcription.factor import Factor, Group
 
 _INDEPENDENT = 1e-9
@@ -60,7 +60,7 @@ def system(factors: Sequence[Factor], rows: Sequence[Rows], steps: int, tangent:
         NotPositiveDefiniteError: if the states are not determined.
     """
     if not any(factor.hard for factor in factors):
-        return SoftSystem(assemble(rows, steps, tangent, parameters), rows, tangent)
+        return SoftSystem(normal_equations(rows, steps, tangent, parameters), rows, tangent)
     return HardSystem(factors, rows, steps, tangent, parameters)
 
 
@@ -88,14 +88,8 @@ class SoftSystem:
         return 2 * float(np.sum(np.log(self._factor[0])))
 
     def spread(self, number: int) -> Array:
-        rows, t = self._rows[number], self._tangent
-        states = rows.matrix[:, : len(rows.offsets) * t]
-        seen = self._blocks[: len(rows.matrix)]
-        if max(rows.offsets) + 1 > len(rows.offsets):
-            places = np.concatenate([np.arange(o * t, (o + 1) * t) for o in rows.offsets])
-            seen = seen[:, places[:, None], places]
-        wide = states.shape[1]
-        return np.asarray(np.matmul(seen[:, :wide, :wide], states))
+        rows = self._rows[number]
+        return spread(self._blocks, rows.offsets, rows.matrix[:, : len(rows.offsets) * self._tangent])
 
 
 class HardSystem:
@@ -107,7 +101,7 @@ class HardSystem:
         self._rows, self._t, self._steps = rows, tangent, steps
         self._held = self._scaled(factors)
         weighted = [self._weighted(i) for i in range(len(rows))]
-        equations = assemble(weighted, steps, tangent, parameters)
+        equations = normal_equations(weighted, steps, tangent, parameters)
         size = max((held.place.stop for held in self._held.values()), default=tangent)
         blocks, self._across = self._blocks(equations, size)
         self._inverses, logarithm = _eliminated(blocks, self._across, tangent)
@@ -238,7 +232,7 @@ class _Held:
     @classmethod
     def of(cls, rows: Rows, hard: bool, first: bool, tangent: int, norm: float, start: int) -> _Held:
         """Of hard or random rows, to be scaled to a norm; their multipliers stand from ``start`` on."""
-        basis = independent(rows, tangent) if first else np.eye(rows.matrix.shape[2])
+        basis = independent_combinations(rows, tangent) if first else np.eye(rows.matrix.shape[2])
         states = rows.matrix[:, : len(rows.offsets) * tangent] @ basis
         sizes = np.sqrt(np.einsum("kcr,kcr->r", states, states) / len(states))
         scale = norm / np.where(sizes > 0, sizes, norm)
@@ -264,9 +258,10 @@ class _Held:
         return float(np.sum(np.log(np.where(self.variance > 0, random, sizes))))
 
 
-def independent(rows: Rows, tangent: int) -> Array:
-    """Orthonormal combinations of rows of the first step that do not depend on one another, (rows, combinations)."""
-    left, values, _ = np.linalg.svd(rows.matrix[0, :tangent].T, full_matrices=False)
+def independent_combinations(rows: Rows, states: int) -> Array:
+    """Orthonormal combinations of rows of the first step that do not depend on one another in so many unknowns of the
+    ``states``, (rows, combinations)."""
+    left, values, _ = np.linalg.svd(rows.matrix[0, :states].T, full_matrices=False)
     return np.asarray(left[:, values > _INDEPENDENT * values.max(initial=0.0)])
 
 

@@ -26,7 +26,8 @@ from scipy.optimize import nnls
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.condensed import Columns, Contraction, Linear, Signs, Strip, products
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.strips import Columns, Linear, Signs, Strip, products
 from spookid.transcription.factor import Group
 
 _PROBES = (8, 96)
@@ -54,7 +55,7 @@ Members: TypeAlias = Mapping[str, Mapping[str, Array]]
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class VarianceComponents:
     """Variances of whitened residuals by group: 1 if the noise is what the weights say."""
 
     groups: tuple[str, ...]
@@ -76,7 +77,7 @@ class Noise:
         return np.asarray(self.prior + np.tensordot(self.variances, self.shares, axes=1))
 
 
-def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
+def estimate(first: Contraction, held: NDArray[np.bool_]) -> VarianceComponents:
     """The variances, and what each group says about the parameters."""
     here = first.linear
     members, prior = _members(here)
@@ -88,7 +89,7 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> Noise:
     for number in range(_ROUNDS):
         doubt = doubt * np.outer(variances, variances)
         variances = variances * ratios
-        noise = Noise(tuple(members), variances, doubt, common, shares, _share(first, prior))
+        noise = VarianceComponents(tuple(members), variances, doubt, common, shares, _share(first, prior))
         deviations = np.sqrt(np.diag(doubt))
         last, now = now, np.append(np.sqrt(np.diag(first.inverse @ noise.scatter @ first.inverse)), deviations)
         still = np.all(np.abs(now - last) <= settled * now) and (np.all(variances > 0) or number >= _FOR_ZERO)
@@ -178,7 +179,7 @@ def _members(here: Linear) -> tuple[Members, Mapping[str, Array]]:
         if factor.group is Group.PRIOR:
             prior[factor.name] = np.ones(n)
             continue
-        labels = factor.rows if factor.group is Group.OBSERVATION else (factor.group.value,) * n
+        labels = (factor.group.value,) * n if factor.group is Group.STATE else factor.rows
         for label in dict.fromkeys(labels):
             found.setdefault(label, {})[factor.name] = np.array([other == label for other in labels], dtype=np.float64)
     return found, prior
@@ -238,28 +239,25 @@ def _traces(c: Contraction, members: Members) -> Array | None:
     if any(strip.factor.hard for strip in c.linear.chains[0]) or (leverages := c.leverages()) is None:
         return None
     traces = np.array([-np.trace(c.inverse @ _share(c, rows)) for rows in members.values()])
-    for strips, parts in zip(c.linear.chains, leverages, strict=True):
-        for s, taken in zip(strips, parts, strict=True):
-            free = np.sum(s.alive, axis=0) - taken
-            traces += [float(free @ rows.get(s.factor.name, np.zeros(len(free)))) for rows in members.values()]
+    for s, taken in c.rows(leverages):
+        free = np.sum(s.alive, axis=0) - taken
+        traces += [float(free @ rows.get(s.factor.name, np.zeros(len(free)))) for rows in members.values()]
     return traces
 
 
 def _probed(c: Contraction, signs: Sequence[Sequence[Signs]], members: Members) -> tuple[Array, Array]:
     """Of what is left of random signs: squares in each group, (n_g, probes), and products with the signs, (probes,)."""
     left = c.left(signs)
-    pairs = ((a, b) for some, others in zip(signs, left, strict=True) for a, b in zip(some, others, strict=True))
-    controls = np.asarray(sum(np.einsum("kmr,kmr->m", a, b) for a, b in pairs))
+    controls = np.asarray(sum(np.einsum("kmr,kmr->m", a, b) for _, a, b in c.rows(signs, left)))
     return np.array([_squares(c, left, rows) for rows in members.values()]), controls
 
 
 def _squares(c: Contraction, columns: list[Columns], rows: Mapping[str, Array]) -> Array:
     """Sums of squares of columns in a group's rows, (m,)."""
     total = np.zeros(columns[0][0].shape[1])
-    for strips, parts in zip(c.linear.chains, columns, strict=True):
-        for s, part in zip(strips, parts, strict=True):
-            if s.factor.name in rows:
-                total += np.einsum("kmr,kmr->mr", part, part) @ rows[s.factor.name]
+    for s, part in c.rows(columns):
+        if s.factor.name in rows:
+            total += np.einsum("kmr,kmr->mr", part, part) @ rows[s.factor.name]
     return total
 
 
@@ -267,10 +265,9 @@ def _share(c: Contraction, rows: Mapping[str, Array]) -> Array:
     """T_gᵀT_g of a group, (n_p, n_p)."""
     n = c.linear.parameters
     total = np.zeros((n, n))
-    for strips, parts in zip(c.linear.chains, c.T, strict=True):
-        for s, T in zip(strips, parts, strict=True):
-            if s.factor.name in rows:
-                total += products(T, T, rows[s.factor.name])
+    for s, T in c.rows(c.T):
+        if s.factor.name in rows:
+            total += products(T, T, rows[s.factor.name])
     return total
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.solvers.reduction import Rows
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.systems import independent
+from spookid.statistics.systems import independent_combinations
 from spookid.transcription.factor import Factor
 
 
@@ -37,7 +37,7 @@ class Volumes:
             stop = len(rows.offsets) * tangent
             part = rows.matrix[:, stop - tangent : stop]
             if factor.hard and factor.first_only:
-                self._add([(i, part, independent(rows, tangent))])
+                self._add([(i, part, independent_combinations(rows, tangent))])
             elif factor.hard or factor.density:
                 newest.append((i, part, _random(factor, rows)))
         if len(newest) == 1 and (own := _own(*kept[newest[0][0]])) is not None:

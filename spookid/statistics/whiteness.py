@@ -17,7 +17,8 @@ import numpy as np
 from scipy.special import ndtri, stdtr
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.condensed import Columns, Contraction, Strip
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.strips import Columns, Strip
 
 _LAGS = (1, 4, 16)
 """Rows of one noise."""
@@ -47,7 +48,7 @@ class Lasting:
         )
 
 
-def tests(contraction: Contraction) -> list[Lasting]:
+def correlations(contraction: Contraction) -> list[Lasting]:
     """Of every noise that has rows enough."""
     names = list(dict.fromkeys(n for strips in contraction.linear.chains for s in strips for n in s.factor.noise))
     steps, rng = sum(strips[0].steps for strips in contraction.linear.chains), np.random.default_rng(0)
@@ -78,13 +79,12 @@ def _drawn(strip: Strip, draws: int, rng: np.random.Generator) -> Array:
 def _sums(contraction: Contraction, columns: list[Columns], name: str) -> Array:
     """Of products of rows of a noise with themselves and with later ones, samples that miss left out, (1 + lags, m)."""
     total = np.zeros((1 + len(_LAGS), columns[0][0].shape[1]))
-    for strips, parts in zip(contraction.linear.chains, columns, strict=True):
-        for strip, part in zip(strips, parts, strict=True):
-            whole = part if strip.complement is None else part @ strip.complement.transpose(0, 2, 1)
-            for row in (i for i, other in enumerate(strip.factor.noise) if other == name):
-                there = slice(None) if strip.complement is not None else strip.alive[:, row] > 0
-                r = whole[there, :, row]
-                total += np.array([np.sum(r[lag:] * r[: max(len(r) - lag, 0)], axis=0) for lag in (0, *_LAGS)])
+    for strip, part in contraction.rows(columns):
+        whole = part if strip.complement is None else part @ strip.complement.transpose(0, 2, 1)
+        for row in (i for i, other in enumerate(strip.factor.noise) if other == name):
+            there = slice(None) if strip.complement is not None else strip.alive[:, row] > 0
+            r = whole[there, :, row]
+            total += np.array([np.sum(r[lag:] * r[: max(len(r) - lag, 0)], axis=0) for lag in (0, *_LAGS)])
     return total
 
 

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 
 import casadi as ca
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array, contiguous
 from spookid.stepping.complementarity import bounded
 from spookid.stepping.complementarity.law import NOTHING, Bounded, BoundedSolution, is_dependent
-from spookid.stepping.complementarity.status import Status
 from spookid.stepping.reactions import ExactStep
 from spookid.stepping.redundancy import has_redundant_rows, smallest
+from spookid.stepping.simulation import first_guess
 from spookid.transcription.factor import Constant
 
 _TOLERANCE = 1e-12
@@ -31,20 +30,6 @@ _ROUNDING = 1e-3
 """Corrections of up to a thousand times the tolerance may be rounding."""
 _MOST_ROUNDS = 60
 _dgesv, _dsysv = get_lapack_funcs(("gesv", "sysv"), dtype=np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """One step that was solved."""
-
-    x_next: Array
-    """(ambient,)."""
-    unknowns: Array
-    """(y, u), (n + m,)."""
-    modes: NDArray[np.int_]
-    """Mode of each reaction, (m,), as in ``complementarity.bounded``."""
-    residual: float
-    """Largest error of a reaction against its law, in its unit [N m s or N s]."""
 
 
 class ExactStepper:
@@ -58,13 +43,14 @@ class ExactStepper:
     def __init__(self, step: ExactStep, constants: Iterable[Constant]) -> None:
         constants = list(constants)
         self._n, self._m, self._l = step.unknowns.numel(), step.reactions.numel(), step.loads.numel()
-        self._velocities = step.x_next.numel() * 6 // 13
+        self._velocities = step.velocities
         self._factorize = _dsysv if step.symmetric else _dgesv
         self._unilateral = np.array(step.unilateral, dtype=bool)
         both = ca.vertcat(step.unknowns, step.reactions)
         rows = ca.vertcat(step.equations, step.rates, step.constant, step.loads)
         outputs = [ca.densify(e) for e in (rows, ca.jacobian(rows, both), step.weights)]
         symbols = ca.vertcat(*(c.symbol for c in constants))
+        self._guess = first_guess(step)
         function = ca.Function("exact_step", [step.x, step.u, both, symbols], outputs, {"cse": True})
         self._inputs = [contiguous(np.zeros(s.numel())) for s in (step.x, step.u, both)]
         self._constants = contiguous([c.value for c in constants])
@@ -79,26 +65,15 @@ class ExactStepper:
         """True if the reactions' rates depend on one another, found out at the first step."""
 
     def guess(self, x: Array) -> Array:
-        """Unknowns to start from: the velocities of ``x``, no multipliers and no reactions."""
-        unknowns = np.zeros(self._n + self._m)
-        unknowns[: self._velocities] = x[len(x) - self._velocities :]
-        return unknowns
-
-    def with_constants(self, values: Array) -> None:
-        """Put other numbers in the place of the constants, in their order."""
-        self._constants[:] = values
+        """Unknowns to start from at the state ``x``, and no reactions."""
+        return np.concatenate([self._guess(x), np.zeros(self._m)])
 
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
-        """Next state and the unknowns that belong to it, from a guess of the unknowns.
+        """Next state and the unknowns (y, u) that belong to it, from a guess of the unknowns.
 
         Raises:
             ArithmeticError: if there is no solution or it is not found; its argument is the residual left.
         """
-        solved = self.solve(x, u, unknowns)
-        return solved.x_next, solved.unknowns
-
-    def solve(self, x: Array, u: Array, unknowns: Array) -> Solved:
-        """The step from ``x`` with inputs ``u``, from a guess of (y, u); see ``step``."""
         self._inputs[0][:], self._inputs[1][:] = x, u
         last = residual = np.inf
         for repeated in range(_MOST_ROUNDS):
@@ -106,7 +81,7 @@ class ExactStepper:
             self._run()
             change, laws = self._change(unknowns[self._n :], bounded.follow if repeated else bounded.solve)
             residual = laws.residual
-            if laws.status is not Status.SOLVED or not np.all(np.isfinite(change)):
+            if not laws.solved or not np.all(np.isfinite(change)):
                 break
             length = float(np.max(np.abs(change), initial=0.0))
             # Corrections that no longer shrink are rounding: positions have few digits left for h v.
@@ -116,7 +91,7 @@ class ExactStepper:
             if done:
                 self._inputs[2][:] = unknowns
                 self._move()
-                return Solved(self._next.copy(), unknowns, laws.modes, residual)
+                return self._next.copy(), unknowns
         raise ArithmeticError(residual if residual > 0 else float(np.max(np.abs(self._outputs[0][0, : self._n]))))
 
     def _change(self, u: Array, solve: Callable[[Bounded, Array], BoundedSolution]) -> tuple[Array, BoundedSolution]:

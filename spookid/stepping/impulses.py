@@ -1,14 +1,16 @@
-"""Impulses along the hinges' axes, and the settings that every stepper shares."""
+"""Impulses along the joints' coordinates, and the settings that every stepper shares."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import casadi as ca
+import numpy as np
 
-from spookid.mechanics.friction import smooth_torque
+from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
+from spookid.transcription.factor import Factor, Group, measured_noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,24 +22,23 @@ class Settings:
     weight: ca.SX
     """κ, the state weight."""
     slip_width: ca.SX
-    """Width of the smooth stick/slip transition of each hinge, (n_j,) [rad/s]."""
+    """Width of the smooth stick/slip transition of each coordinate, (n_s,) [rad/s or m/s]."""
     turn_width: ca.SX
-    """Slip rate of each hinge below which friction that sticks stops it at once, (n_j,) [rad/s]."""
+    """Slip rate of each coordinate below which friction that sticks stops it at once, (n_s,) [rad/s or m/s]."""
     impulse_width: ca.SX
     """Width δ of √(λ² + δ²) in the load-dependent friction bound [N s]."""
     disturbance: ca.SX
-    """Standard deviations of the random impulses of a step: about the axis of each hinge [N m s], then force (3) and
-    torque (3) on each free body [N s, N m s]."""
+    """Standard deviations of the random impulses of a step: along each joint's coordinates [N s or N m s], then force
+    (3) and torque (3) on each free body [N s, N m s]."""
     torques: Mapping[str, ca.SX]
-    """Standard deviations of measured joint torques [N m], by signal."""
+    """Standard deviations of measured efforts of motors [N m or N], by signal."""
     sensors: ca.SX
     """Standard deviations of the observations, each in its signal's unit, (n_o,)."""
 
     @classmethod
     def of(cls, model: Model, sensors: int = 0) -> Settings:
         """Fresh symbols for a model and so many sensors."""
-        n = len(model.joints)
-        random = n + 6 * sum(body.free for body in model.bodies)
+        n = len(model.freedoms)
         torques = {m.signal: ca.SX.sym(f"sigma_{m.signal}") for m in model.motors if m.measured}
         return cls(
             ca.SX.sym("h"),
@@ -45,7 +46,7 @@ class Settings:
             ca.SX.sym("slip_width", n),
             ca.SX.sym("turn_width", n),
             ca.SX.sym("impulse_width"),
-            ca.SX.sym("disturbance", random),
+            ca.SX.sym("disturbance", len(disturbance_names(model))),
             torques,
             ca.SX.sym("sigma", sensors),
         )
@@ -61,6 +62,18 @@ class StepFunction:
 
 
 @dataclass(frozen=True)
+class Window:
+    """The unknowns that a state at one step is made of, and the state."""
+
+    variables: Mapping[int, ca.SX]
+    """Their symbols by offset; over several steps the state is that of the middle one, the earlier of two."""
+    q: ca.SX
+    v: ca.SX
+    a: ca.SX
+    """Of v and a what was asked for, else zeros."""
+
+
+@dataclass(frozen=True)
 class ForwardStep:
     """One step as equations to solve: equations(x, u, unknowns) = 0, then x_next(x, unknowns); x = (q, v)."""
 
@@ -71,11 +84,15 @@ class ForwardStep:
     """(v₊, λ)."""
     equations: ca.SX
     x_next: ca.SX
+    guess: ca.SX
+    """Of the unknowns, from x."""
+    velocities: int
+    """How many of the unknowns, the first, are velocities."""
 
 
 @dataclass(frozen=True)
 class Slips:
-    """Slip rates of all hinges in one step, (n_j,) [rad/s]."""
+    """Slip rates of all joints in one step, (n_s,) [rad/s or m/s]."""
 
     now: ca.SX
     """At which viscous friction and drag act."""
@@ -92,16 +109,16 @@ class Slips:
 def random_symbol(model: Model, wanted: bool) -> ca.SX:
     """Random impulses of a forward step, behind its other inputs; none if they are not wanted.
 
-    About the axis of each hinge, then force and torque on each free body, (n_j + 6 n_free,).
+    Along each joint's coordinates, then force and torque on each free body, (n_s + 6 n_free,).
     """
-    return ca.SX.sym("random", (len(model.joints) + 6 * sum(body.free for body in model.bodies)) * wanted)
+    return ca.SX.sym("random", len(disturbance_names(model)) * wanted)
 
 
 def disturbance(model: Model, at: Mechanics, random: ca.SX) -> ca.SX:
     """What random impulses do to all bodies, (6 n_b,)."""
     if not random.numel():
-        return ca.SX(6 * len(model.bodies), 1)
-    n = len(model.joints)
+        return ca.SX(model.configuration.tangent, 1)
+    n = len(model.freedoms)
     free = [i for i, body in enumerate(model.bodies) if body.free]
     parts = [ca.SX(6, 1) for _ in model.bodies]
     for place, i in enumerate(free):
@@ -109,19 +126,67 @@ def disturbance(model: Model, at: Mechanics, random: ca.SX) -> ca.SX:
     return at.slip.T @ random[:n] + ca.vertcat(*parts)
 
 
-def along_axes(model: Model, settings: Settings, angles: ca.SX, slips: Slips, friction: ca.SX, u: ca.SX) -> ca.SX:
-    """Impulse about the axis of each hinge: springs, friction, motors, (n_j,) [N m s].
+def along_coordinates(
+    model: Model, settings: Settings, displacement: ca.SX, slips: Slips, friction: ca.SX, u: ca.SX
+) -> ca.SX:
+    """Impulse along each coordinate of the joints: springs, friction, other loads, motors, (n_s,) [N s or N m s].
 
     Args:
-        angles: of all hinges where they act, in (−π, π], (n_j,).
-        friction: impulses of dry friction, (n_j,).
+        displacement: coordinates of all joints where they act, angles of hinges in (−π, π], (n_s,).
+        friction: impulses of dry friction, (n_s,).
         u: inputs, (n_u,).
     """
-    h, impulses = settings.step, []
-    for j, joint in enumerate(model.joints):
-        impulses.append(h * smooth_torque(joint, angles[j], slips.now[j]) + friction[j])
+    h, inputs = settings.step, {signal: u[i] for i, signal in enumerate(model.signals)}
+    impulses: list[ca.SX] = []
+    for joint in model.joints:
+        own = model.freedoms_of(joint)
+        along = h * joint.effort(displacement[own], slips.now[own], inputs) + friction[own]
+        impulses += [along[i] for i in range(len(joint.coordinates))]
     for motor in model.motors:
-        j = model.joints.index(motor.hinge)
-        drive = motor.gain * u[model.signals.index(motor.signal)]
-        impulses[j] += h * drive - motor.shaft_inertia * slips.change[j]
+        place = model.freedoms_of(motor.joint).start + motor.coordinate
+        impulses[place] += h * (motor.gain * inputs[motor.signal]) - motor.shaft_inertia * slips.change[place]
     return ca.vertcat(ca.SX(0, 1), *impulses)
+
+
+def random_factor(
+    model: Model,
+    settings: Settings,
+    places: Sequence[int],
+    impulses: ca.SX,
+    variables: Mapping[int, ca.SX],
+    data: ca.SX,
+    private: tuple[int, range] | None = None,
+    known: int | None = None,
+) -> Factor:
+    """Random impulses over their standard deviations: where an effort is measured the noise is that measurement's.
+
+    Args:
+        places: of each impulse among ``Settings.disturbance``.
+        known: how many, the first, may be measured; by default all.
+    """
+    names = disturbance_names(model)
+    measured = {motor.label: motor.signal for motor in model.motors if motor.measured}
+    rows, noise, density = [], [], []
+    for row, place in enumerate(places):
+        signal = measured.get(names[place]) if known is None or row < known else None
+        scale = settings.disturbance[place] if signal is None else settings.step * settings.torques[signal]
+        rows.append(impulses[row] / scale)
+        noise.append(names[place] if signal is None else measured_noise(signal))
+        density += [] if signal else [row]
+    return Factor(
+        "impulse",
+        Group.STATE,
+        ca.vertcat(ca.SX(0, 1), *rows),
+        variables,
+        data,
+        tuple(f"Δp {name}" for name in noise),
+        motion=True,
+        private=private,
+        noise=tuple(noise),
+        density=tuple(density),
+    )
+
+
+def split(vector: ca.SX, sizes: Sequence[int]) -> Sequence[ca.SX]:
+    """A vector cut into parts of these sizes."""
+    return ca.vertsplit(vector, np.cumsum([0, *sizes]).tolist()) if sizes else ()

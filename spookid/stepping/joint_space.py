@@ -1,7 +1,7 @@
 """The variational step in the coordinates of the joints, for a likelihood: what is random is a row a degree of freedom.
 
 The step is that of ``variational``, M (v₊ − v) = Gᵀλ + Ḡᵀτ + h (f + f_g), g = 0 at every k, with poses that are placed
-from joint coordinates, so that hinges of the tree hold identically and their λ follow from the impulses that they
+from joint coordinates, so that joints of the tree hold identically and their λ follow from the impulses that they
 carry. What is left is the virtual work of the residual p along unit rates,
 
     w = Sᵀp,    n rows in N m s (N s for the translation of free bodies),
@@ -9,14 +9,14 @@ carry. What is left is the virtual work of the residual p along unit rates,
 random with a standard deviation of s √h, where s is a disturbance in N m/√Hz. It is a density of the new state, unless
 the torque at a joint is measured: then its row is an error of that measurement.
 
-Hinges that close a loop hold by hard rows; their λ, and the random impulse along their axis, are private unknowns of
-the step, so that the covariance of the rows that remain is Σ_j s_j² a_j a_jᵀ over all hinges.
+Joints that close a loop hold by hard rows; their λ, and the random impulses along their coordinates, are private
+unknowns of the step, so that the covariance of the rows that remain is Σ_j s_j² a_j a_jᵀ over all coordinates.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import ClassVar
 
 import casadi as ca
@@ -24,56 +24,49 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.joints import ROWS
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.model import Mechanics, Model
+from spookid.mechanics.model import Mechanics, Model, constraint_labels
+from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, Slips, StepFunction, along_axes
-from spookid.transcription.factor import Factor, Group, Kind, measured_noise
-
-_CUT = ROWS + 1
-"""Private unknowns of a hinge that closes a loop: λ, and the random impulse along its axis."""
+from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor, split
+from spookid.stepping.windows import of_positions
+from spookid.transcription.factor import Factor, Group, Kind
 
 
 @dataclass(frozen=True)
-class JointSpace:
+class JointSpace(Scheme):
     """Joint coordinates at each step as unknowns."""
 
     name = "variational"
     order: ClassVar[int] = 2
+    offers_hard: ClassVar[bool] = True
     law: DryFriction = field(default=DryFriction(), repr=False)
 
     def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: joint coordinates, what cut hinges transmit, and those of the friction law."""
+        """The unknowns of a step: joint coordinates, what cut joints transmit, and those of the friction law."""
         joints = JointCoordinates(model)
-        flat = _CUT * len(joints.cut) + self.law.unknowns(model)
+        flat = _private(joints) + self.law.unknowns(model)
         return Manifold((*joints.manifold.parts, *((("flat", flat),) if flat else ())))
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         """q (7 n_b,) of the unknowns of one step."""
         return JointCoordinates(model).configuration(x)
 
-    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
-        """The unknowns that a state at one step is made of, by offset, and that state's q and v; as ``Variational``."""
-        ambient = self.manifold(model).ambient
-        here = ca.SX.sym("x", ambient)
-        q = self.configuration(model, here)
-        if not rates:
-            return {0: here}, q, ca.SX(model.configuration.tangent, 1)
-        before, after = ca.SX.sym("x_before", ambient), ca.SX.sym("x_after", ambient)
-        q_before, q_after = self.configuration(model, before), self.configuration(model, after)
-        sides = [model.configuration.difference(a, b) for a, b in ((q, q_before), (q_after, q))]
-        return {0: before, 1: here, 2: after}, q, (sides[0] + sides[1]) / (2 * settings.step)
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """Velocities and accelerations are differences, over three steps."""
+        return of_positions(model, settings, order, self.manifold(model).ambient, partial(self.configuration, model))
 
-    def start(self, model: Model, states: Array, angles: Array, friction: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles of all hinges, (N, n_j), and the
-        unknowns of the friction law, (N, n)."""
+    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
+        """Joint coordinates, and nothing transmitted."""
         joints = JointCoordinates(model)
-        tree = angles[:, [model.joints.index(joint) for joint in joints.tree]]
-        poses = [states[:, 7 * i : 7 * i + 7] for i in (model.bodies.index(body) for body in joints.roots)]
-        cut = np.zeros((len(states), _CUT * len(joints.cut)))
-        return np.hstack([tree, *poses, cut, friction])
+        given = ca.SX.sym("displacements", len(model.freedoms)), ca.SX.sym("roots", 7 * len(joints.roots))
+        convert = ca.Function("coordinates", list(given), [ca.densify(joints.coordinates(*given))])
+        roots = [states[:, 7 * i : 7 * i + 7] for i in (model.bodies.index(body) for body in joints.roots)]
+        poses = np.hstack([np.zeros((len(states), 0)), *roots])
+        tree = np.asarray(convert(displacements.T, poses.T).full()).T
+        return np.hstack([tree, np.zeros((len(states), _private(joints))), friction])
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b), from poses q: v_k is the mean of both sides, extrapolated at the ends."""
@@ -96,50 +89,31 @@ class JointSpace:
         step = _step(model, settings, self.law)
         joints = step.joints
         first = joints.manifold.tangent
-        measured = {motor.hinge.name: motor.signal for motor in model.motors if motor.measured}
-        whitened, noise, density = [], [], []
-        for row, name in enumerate(joints.names):
-            sensor = measured.get(name)
-            scale = (
-                settings.disturbance[joints.places[row]] if sensor is None else settings.step * settings.torques[sensor]
-            )
-            whitened.append(step.residual[row] / scale)
-            noise.append(name if sensor is None else measured_noise(sensor))
-            density += [] if sensor else [row]
-        for i, joint in enumerate(joints.cut):
-            whitened.append(step.random[i] / settings.disturbance[model.joints.index(joint)])
-            noise.append(joint.name)
-        factors = [
-            Factor(
-                "impulse",
-                Group.STATE,
-                ca.vertcat(ca.SX(0, 1), *whitened),
-                step.variables,
-                step.u,
-                tuple(f"Δp {name}" for name in noise),
-                private=(1, range(first, first + _CUT * len(joints.cut))) if joints.cut else None,
-                noise=tuple(noise),
-                density=tuple(density),
-            )
-        ]
+        private = (1, range(first, first + _private(joints))) if joints.cut else None
+        impulses, tree = ca.vertcat(step.residual, step.random), len(joints.places)
+        places = [*joints.places, *joints.cut_places]
+        factors = [random_factor(model, settings, places, impulses, step.variables, step.u, private, known=tree)]
         if joints.cut:
-            rows = tuple(f"{joint.name}.{axis}" for joint in joints.cut for axis in ("x", "y", "z", "xy", "xz"))
-            relations = [model.hinge(joint, step.q, ca.SX(6 * len(model.bodies), 1)) for joint in joints.cut]
-            closed = ca.vertcat(*(relation.violation for relation in relations))
-            none = ca.SX.sym("none", 0)
+            closed = ca.vertcat(*(model.joint(joint, step.q).violation for joint in joints.cut))
+            rows, none = constraint_labels(joints.cut), ca.SX.sym("none", 0)
             factors.append(Factor("joints", Group.STATE, closed, {0: step.here}, none, rows, kind=Kind.HARD))
         return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
-        """λ of the step at t_k, (5 n_j,), from the impulses that its hinges transmit."""
+        """λ of the step at t_k, (n_g,), from the impulses that its joints transmit."""
         step = _step(model, settings, self.law)
         return StepFunction(step.variables, step.u, step.multipliers)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """What ``DryFriction.along`` gives of every hinge in the step around t_k, (4 n_j,)."""
+        """In the step around t_k."""
         step = _step(model, settings, self.law)
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, step.u, value)
+
+
+def _private(joints: JointCoordinates) -> int:
+    """Unknowns of joints that close loops: λ, and the random impulses along their coordinates."""
+    return sum(joint.rows + len(joint.coordinates) for joint in joints.cut)
 
 
 @lru_cache(maxsize=4)
@@ -157,9 +131,11 @@ class _Step:
         before, self.here, after = (ca.SX.sym(name, manifold.ambient) for name in ("x_before", "x", "x_after"))
         self.variables = {0: before, 1: self.here, 2: after}
         self.u = ca.SX.sym("u", len(model.signals))
-        h, n, cut = settings.step, self.joints.manifold.ambient, len(self.joints.cut)
-        _, private, self.extra = ca.vertsplit(self.here, [0, n, n + _CUT * cut, manifold.ambient])
-        self._loads, self.random = private[: ROWS * cut], private[ROWS * cut :]
+        h, n, cut = settings.step, self.joints.manifold.ambient, self.joints.cut
+        rows = sum(joint.rows for joint in cut)
+        cuts = [0, n, n + rows, n + _private(self.joints), manifold.ambient]
+        _, loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
+        self._given = dict(zip(cut, split(loads, [joint.rows for joint in cut]), strict=True))
         q_before, self.q, q_after = (self.joints.configuration(x) for x in (before, self.here, after))
         self.v = model.configuration.difference(self.q, q_before) / h
         self.v_next = model.configuration.difference(q_after, self.q) / h
@@ -169,7 +145,7 @@ class _Step:
         """Slip rates at the midpoint velocity, all rows Ḡ at q_k."""
 
         def rates(v: ca.SX) -> ca.SX:
-            return ca.vertcat(ca.SX(0, 1), *(self.model.hinge(joint, self.q, v).slip for joint in self.model.joints))
+            return self.model.rates(self.q, v)
 
         middle = rates((self.v + self.v_next) / 2)
         sides = rates(self.v), rates(self.v_next)
@@ -177,15 +153,15 @@ class _Step:
 
     @cached_property
     def _along_with(self) -> tuple[ca.SX, ca.SX]:
-        """Impulses along the axes of all hinges, and λ of all hinges."""
-        given = {joint.name: self._loads[ROWS * i : ROWS * (i + 1)] for i, joint in enumerate(self.joints.cut)}
-        free = self.joints.transmitted(self.q, self._transmitted_by_cut(self._along(self._ordered(given))))
-        multipliers = self._ordered({**given, **free.loads})
+        """Impulses along the coordinates of all joints, and λ of all joints."""
+        own = self._along(self._ordered(self._given))  # a joint's friction follows its own load alone
+        free = self.joints.transmitted(self.q, self._transmitted_by_cut(own))
+        multipliers = self._ordered({**self._given, **free.loads})
         return self._along(multipliers), multipliers
 
     @property
     def multipliers(self) -> ca.SX:
-        """λ of all hinges, (5 n_j,)."""
+        """λ of all joints, (n_g,)."""
         return self._along_with[1]
 
     @cached_property
@@ -193,30 +169,30 @@ class _Step:
         """w = Sᵀp, (n,)."""
         along = self._along_with[0]
         net = self.joints.transmitted(self.q, self._transmitted_by_cut(along)).along
-        tree = [along[self.model.joints.index(joint)] for joint in self.joints.tree]
-        return net - ca.vertcat(ca.SX(0, 1), *tree, ca.SX(net.numel() - len(tree), 1))
+        tree = ca.vertcat(ca.SX(0, 1), *(along[self.model.freedoms_of(joint)] for joint in self.joints.tree))
+        return net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1))
 
-    def _ordered(self, loads: dict[str, ca.SX]) -> ca.SX:
-        parts = (loads.get(joint.name, ca.SX(ROWS, 1)) for joint in self.model.joints)
-        return ca.vertcat(ca.SX(0, 1), *parts)
+    def _ordered(self, loads: dict[Joint, ca.SX]) -> ca.SX:
+        return ca.vertcat(ca.SX(0, 1), *(loads.get(joint, ca.SX(joint.rows, 1)) for joint in self.model.joints))
 
     def _along(self, multipliers: ca.SX) -> ca.SX:
         friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
-        angles = [self.model.hinge(joint, self.q, 0 * self.v).angle for joint in self.model.joints]
-        return along_axes(self.model, self.settings, ca.vertcat(ca.SX(0, 1), *angles), self.slips, friction, self.u)
+        states = (self.model.joint(joint, self.q) for joint in self.model.joints)
+        displacement = ca.vertcat(ca.SX(0, 1), *(state.displacement for state in states))
+        return along_coordinates(self.model, self.settings, displacement, self.slips, friction, self.u)
 
     def _transmitted_by_cut(self, along: ca.SX) -> ca.SX:
-        """M (v₊ − v) − h (f + f_g) less what cut hinges do to the bodies, (6 n_b,)."""
+        """M (v₊ − v) − h (f + f_g) less what cut joints do to the bodies, (6 n_b,)."""
         model = self.model
         mass, force = model.inertia(), model.weight()
         gyroscopic = Mechanics.gyroscopic_of(mass, (self.v + self.v_next) / 2)
         impulse = mass @ (self.v_next - self.v) - self.settings.step * (force + gyroscopic)
-        if self.joints.cut:
-            q = ca.SX.sym("q", model.configuration.ambient)
-            at = model.mechanics(q)
-            for i, joint in enumerate(self.joints.cut):
-                j = model.joints.index(joint)
-                G, row = ca.substitute([at.constraint[ROWS * j : ROWS * (j + 1), :], at.slip[j, :]], [q], [self.q])
-                axial = along[j] + self.random[i]
-                impulse -= G.T @ self._loads[ROWS * i : ROWS * (i + 1)] + row.T @ axial
+        if not self.joints.cut:
+            return impulse
+        at = model.mechanics(self.q)
+        sizes = [len(joint.coordinates) for joint in self.joints.cut]
+        for joint, random in zip(self.joints.cut, split(self.random, sizes), strict=True):
+            own = model.freedoms_of(joint)
+            impulse -= at.constraint[model.rows_of(joint), :].T @ self._given[joint]
+            impulse -= at.slip[own, :].T @ (along[own] + random)
         return impulse

@@ -1,7 +1,8 @@
 """A step with friction that sticks and constraints that only push, as equations and bounded reactions (2.21, 2.24).
 
-The reactions of a step are impulses u along rows B of the velocities: for each hinge with dry friction its slip row Ḡ,
-for each limit of a hinge ±Ḡ, for each contact the rows of its gap and of its two tangents. The equations of motion hold
+The reactions of a step are impulses u along rows B of the velocities: for each coordinate with dry friction its slip
+row Ḡ, for each limit of a joint ±Ḡ, for each contact the rows of its gap and of its two tangents. The equations of
+motion hold
 
     F(x, y, u) = 0,      y = (v₊, λ),
 
@@ -20,11 +21,11 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spookid.mechanics.contact import Contact
-from spookid.mechanics.friction import coefficients
-from spookid.mechanics.joints import ROWS, Hinge
+from spookid.mechanics.joints import Joint
+from spookid.mechanics.loads import is_absent
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
-from spookid.parameter import is_constant
+from spookid.stepping.dry_friction import rubbing
 from spookid.stepping.impulses import Settings
 
 
@@ -48,10 +49,14 @@ class ExactStep:
     weights: ca.SX
     """W, (m, l)."""
     loads: ca.SX
-    """λ of hinges whose dry friction depends on it, (l,)."""
+    """λ of joints whose dry friction depends on it, (l,)."""
     unilateral: tuple[bool, ...]
     """True for each reaction that only pushes."""
     x_next: ca.SX
+    guess: ca.SX
+    """Of the unknowns, from x."""
+    velocities: int
+    """How many of the unknowns, the first, are velocities."""
     symmetric: bool
     """True if ∂F/∂y, the matrix of the bilateral part, is symmetric (and indefinite)."""
 
@@ -65,12 +70,12 @@ class Reactions:
 
     def __init__(self, model: Model, settings: Settings, at: Mechanics, q: ca.SX) -> None:
         self.model, self._settings, self._q = model, settings, q
-        self.rubbing = [joint for joint in model.joints if joint.rubs]
+        self.rubbing = rubbing(model)
         self._limited = [joint for joint in model.joints if joint.limits is not None]
-        slips = [at.slip[model.joints.index(joint), :] for joint in self.rubbing]
-        ends = [sign * at.slip[model.joints.index(joint), :] for joint in self._limited for sign in (1, -1)]
+        slips = [at.slip[j, :] for j in self.rubbing]
+        ends = [sign * at.slip[model.freedoms_of(joint), :] for joint in self._limited for sign in (1, -1)]
         touching = [jacobian(model.contact(contact, q), q, model.configuration) for contact in model.contacts]
-        self.directions = ca.vertcat(ca.SX(0, 6 * len(model.bodies)), *slips, *ends, *touching)
+        self.directions = ca.vertcat(ca.SX(0, model.configuration.tangent), *slips, *ends, *touching)
         """B, (m, 6 n_b)."""
         self.symbol = ca.SX.sym("reaction", self.directions.shape[0])
         self.unilateral = (
@@ -84,10 +89,10 @@ class Reactions:
         """What must not be negative, at any expression of the configuration: both ends of limits, gaps of contacts."""
         gaps = []
         for joint in self._limited:
-            angle = self.model.hinge(joint, q, ca.SX(6 * len(self.model.bodies), 1)).angle
             lower, upper = ca.vertsplit(joint.limits)
-            away = angle - (lower + upper) / 2
-            away = ca.atan2(ca.sin(away), ca.cos(away))
+            away = self.model.joint(joint, q).displacement - (lower + upper) / 2
+            if joint.coordinates[0].period is not None:
+                away = ca.atan2(ca.sin(away), ca.cos(away))
             gaps += [(upper - lower) / 2 + away, (upper - lower) / 2 - away]
         gaps += [self.model.contact(contact, q)[0] for contact in self.model.contacts]
         return ca.vertcat(ca.SX(0, 1), *gaps)
@@ -95,9 +100,9 @@ class Reactions:
     def regularized(self, v: ca.SX, v_next: ca.SX) -> ca.SX:
         """Rows of what pushes in SPOOK: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21)."""
         h = self._settings.step
-        soft: list[Hinge | Contact] = [*(joint for joint in self._limited for _ in range(2)), *self.model.contacts]
+        soft: list[Joint | Contact] = [*(joint for joint in self._limited for _ in range(2)), *self.model.contacts]
         relaxation = ca.vertcat(ca.SX(0, 1), *(1 / (1 + 4 * thing.damping / h) for thing in soft))
-        compliance = ca.vertcat(ca.SX(0, 1), *(thing.compliance[thing.compliance.numel() - 1] for thing in soft))
+        compliance = ca.vertcat(ca.SX(0, 1), *(thing.stop_compliance for thing in soft))
         C = ca.vertcat(ca.SX(0, v.numel()), *(self.directions[i, :] for i in self._pushing))
         pushes = ca.vertcat(ca.SX(0, 1), *(self.symbol[i] for i in self._pushing))
         sigma = 4 / h**2 * compliance * relaxation
@@ -112,20 +117,21 @@ class Reactions:
         return ca.vertcat(ca.SX(0, 1), *rates)
 
     def bounds(self, slip_before: ca.SX, multipliers: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
-        """c (m,), W (m, l) and the loads (l,) of L = c + W|λ|: μ Σ|λ_i| + h c of hinges, μ u_n of contacts."""
-        m = self.symbol.numel()
-        constant, rows, loads = ca.SX(m, 1), [], []
-        for i, joint in enumerate(self.rubbing):
-            j = self.model.joints.index(joint)
-            dry, coulomb = coefficients(joint, slip_before[j])
-            constant[i] = self._settings.step * coulomb
-            if not (is_constant(dry) and float(dry) == 0):
-                rows.append((i, dry))
-                loads.append(multipliers[ROWS * j : ROWS * (j + 1)])
+        """c (m,), W (m, l) and the loads (l,) of L = c + W|λ|: μ Σ|λ_i| + h c of joints, μ u_n of contacts."""
+        m, freedoms = self.symbol.numel(), self.model.freedoms
+        constant, loaded, loads = ca.SX(m, 1), [], []
+        for i, j in enumerate(self.rubbing):
+            joint, own = freedoms[j].joint, self.model.freedoms_of(freedoms[j].joint)
+            bound, k = joint.bound(slip_before[own]), freedoms[j].index
+            constant[i] = self._settings.step * bound.constant[k]
+            if not is_absent(bound.load[k]):
+                loaded.append((i, bound.load[k]))
+                loads.append(multipliers[self.model.rows_of(joint)])
         for k, contact in enumerate(self.model.contacts):
             normal = m - 3 * len(self.model.contacts) + 3 * k
             constant[normal + 1 : normal + 3] = contact.friction * self.symbol[normal]
-        weights = ca.SX(m, ROWS * len(rows))
-        for k, (i, dry) in enumerate(rows):
-            weights[i, ROWS * k : ROWS * (k + 1)] = dry
+        weights, start = ca.SX(m, sum(load.numel() for load in loads)), 0
+        for (i, coefficient), load in zip(loaded, loads, strict=True):
+            weights[i, start : start + load.numel()] = coefficient
+            start += load.numel()
         return ca.densify(constant), weights, ca.vertcat(ca.SX(0, 1), *loads)

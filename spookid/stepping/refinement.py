@@ -21,7 +21,7 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model
-from spookid.stepping.simulation import Progress, StepFailedError, Stepper
+from spookid.stepping.simulation import NewtonStepper, Progress, StepFailedError
 
 TOLERANCE = 1e-6
 """Of all steps together, in metres and radians, and in m/s and rad/s."""
@@ -46,7 +46,7 @@ class Refinement:
     """Refines the steps of one mechanism."""
 
     model: Model
-    stepper: Stepper
+    stepper: NewtonStepper
     """Of the variational step."""
     constants: Callable[[int], Array]
     """Numbers of its symbols, for so many substeps."""
@@ -91,7 +91,7 @@ class Refinement:
                 best = row[moves.index(moved) + 1]
             above, n = row, 2 * n
         assert best is not None
-        return self._normed(best), moved
+        return self.model.state.normed(best), moved
 
     def _divided(self, k: int, x: Array, n: int) -> Array:
         """The state after n substeps, its velocity the mean of both sides."""
@@ -105,10 +105,3 @@ class Refinement:
             x, unknowns = self.stepper.step(x, u, unknowns)
         beyond, _ = self.stepper.step(x, inputs[-1], unknowns)
         return np.concatenate([x[:poses], (x[poses:] + beyond[poses:]) / 2])
-
-    def _normed(self, x: Array) -> Array:
-        """The state with quaternions of length one."""
-        x = x.copy()
-        for i in range(len(self.model.bodies)):
-            x[7 * i + 3 : 7 * i + 7] /= np.linalg.norm(x[7 * i + 3 : 7 * i + 7])
-        return x

@@ -12,6 +12,7 @@ from scipy.linalg import get_lapack_funcs
 
 from spookid.kernels.kernel import Array, contiguous
 from spookid.stepping.impulses import ForwardStep
+from spookid.stepping.reactions import ExactStep
 from spookid.stepping.redundancy import has_redundant_rows, smallest
 from spookid.transcription.factor import Constant
 
@@ -45,7 +46,7 @@ class _Evaluation:
     """(ambient,)."""
 
 
-class Stepper:
+class NewtonStepper:
     """Solves one step at a time, in buffers that are bound once.
 
     Args:
@@ -70,17 +71,16 @@ class Stepper:
             self._buffer.set_res(i, array.data)
         self._redundant: bool | None = None
         """True if the joints' rows depend on one another, found out at the first step."""
-        self._velocities = step.x_next.numel() * 6 // 13
+        self._velocities = step.velocities
+        self._guess = first_guess(step)
 
     def with_constants(self, values: Array) -> None:
         """Go on with other numbers for the symbols, in the same order."""
         self._constants[:] = values
 
     def guess(self, x: Array) -> Array:
-        """Unknowns to start from: the velocities of ``x``, no multipliers."""
-        unknowns = np.zeros_like(self._inputs[2])
-        unknowns[: self._velocities] = x[len(x) - self._velocities :]
-        return unknowns
+        """Unknowns to start from at the state ``x``."""
+        return self._guess(x)
 
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
         """Next state and the unknowns that belong to it, from a guess of the unknowns.
@@ -143,6 +143,12 @@ class Stepper:
         self._run()
         equations, jacobian, x_next = self._outputs
         return _Evaluation(equations[0].copy(), jacobian.T.copy(), x_next[0].copy())
+
+
+def first_guess(step: ForwardStep | ExactStep) -> Callable[[Array], Array]:
+    """The unknowns to start from, as a function of x."""
+    function = ca.Function("guess", [step.x], [ca.densify(step.guess)])
+    return lambda x: np.asarray(function(x).full()[:, 0])
 
 
 class Steps(Protocol):

@@ -4,8 +4,8 @@ The step, with M, G, g, f at step k and multipliers λ that are impulses, is
 
     M v₊ − Gᵀλ − Ḡᵀτ(v₊, λ) = M v + h (f + f_g),     Σ λ + G v₊ = a = −(4/h) Υ g + Υ G v,     q₊ = q ⊞ h v₊,
 
-Υ = diag 1/(1 + 4τ/h), Σ = (4/h²) diag ε/(1 + 4τ/h); τ holds the impulses along the hinges' axes: friction, springs,
-motors. Signs follow these equations; those printed with (2.8), (2.29) and (2.30) do not fit them.
+Υ = diag 1/(1 + 4τ/h), Σ = (4/h²) diag ε/(1 + 4τ/h); τ holds the impulses along the joints' coordinates: friction,
+springs, motors. Signs follow these equations; those printed with (2.8), (2.29) and (2.30) do not fit them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,17 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.mechanics.joints import ROWS
-from spookid.mechanics.kinematics import velocities
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.model import Mechanics, Model, constraint_labels, row_labels
+from spookid.mechanics.model import Model, constraint_labels, row_labels
 from spookid.parameter import is_constant
+from spookid.stepping.base import Stepper
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import (
-    ForwardStep,
-    Settings,
-    Slips,
-    StepFunction,
-    along_axes,
-    disturbance,
-    random_symbol,
-)
+from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window, disturbance, random_symbol
 from spookid.stepping.reactions import ExactStep, Reactions
+from spookid.stepping.spook_space import SpookSpace
+from spookid.stepping.spook_step import Step, doubled
+from spookid.stepping.variational import Variational
+from spookid.stepping.windows import of_states
 from spookid.transcription.factor import Factor, Group, Kind
 
 _SHIFT = 1e-10
@@ -42,7 +37,7 @@ _SHIFT = 1e-10
 
 
 @dataclass(frozen=True)
-class Spook:
+class Spook(Stepper):
     """Positions and velocities at each step as unknowns.
 
     Raises:
@@ -50,21 +45,21 @@ class Spook:
     """
 
     multipliers: Literal["eliminated", "lifted"] = "eliminated"
-    """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive, and a stiff hinge makes the
+    """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive, and a stiff joint makes the
     problem hard to solve. ``"lifted"``: λ is unknown, and Σλ + G v₊ = a are hard rows; any compliance from zero up, and
     the same answer where both can be had. Where the noise is estimated both are one (``spook_space``), and any
     compliance will do."""
     law: DryFriction = field(default=DryFriction(), repr=False)
     """Form of dry friction; ``Problem.friction`` sets it."""
     order: ClassVar[int] = 1
-    """Errors of a motion fall with this power of h."""
+    infinite_weight: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.multipliers not in ("eliminated", "lifted"):
             raise ProblemError(f"Spook: multipliers is {self.multipliers!r}; choose 'eliminated' or 'lifted'")
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """As on the command line."""
         return "spook-lifted" if self._lifted else "spook"
 
@@ -72,25 +67,25 @@ class Spook:
     def _lifted(self) -> bool:
         return self.multipliers == "lifted"
 
-    def check_weight(self, state_weight: float, what: str) -> None:
-        """Raise ProblemError for an infinite state weight, which this stepper cannot do."""
-        if not np.isfinite(state_weight):
-            raise ProblemError(f"{what}: an infinite state_weight needs the stepper Variational()")
+    def likelihood(self, law: DryFriction) -> SpookSpace:
+        """Both kinds of multipliers are one there."""
+        return SpookSpace(law)
+
+    @property
+    def leader(self) -> Stepper:
+        """Rigid joints: stiff ones, or multipliers that start from nothing, only make it harder to begin."""
+        return Variational()
 
     def check_model(self, model: Model) -> None:
-        """Raise ProblemError for a rigid hinge whose multipliers are to be eliminated."""
+        """Raise ProblemError for a rigid joint whose multipliers are to be eliminated."""
         if self._lifted:
             return
         for joint in model.joints:
             if any(is_constant(e) and float(e) == 0 for e in ca.vertsplit(joint.compliance)):
                 raise ProblemError(
-                    f"{joint.place}: Hinge {joint.name!r} has compliance 0, so Spook() cannot eliminate its "
+                    f"{joint.place}: {joint.kind} {joint.name!r} has compliance 0, so Spook() cannot eliminate its "
                     'multipliers; use Spook(multipliers="lifted") or Variational()'
                 )
-
-    def notices(self, model: Model) -> list[str]:
-        """What a user should know."""
-        return []
 
     def manifold(self, model: Model) -> Manifold:
         """The unknowns of a step: (q, v), λ if lifted, and those of the friction law."""
@@ -98,21 +93,18 @@ class Spook:
         return Manifold((*model.state.parts, *((("flat", flat),) if flat else ())))
 
     def _multipliers(self, model: Model) -> int:
-        return ROWS * len(model.joints) if self._lifted else 0
+        return model.rows if self._lifted else 0
 
-    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
-        """The unknowns that a state at one step is made of, by offset, and that state's q and v."""
-        x = ca.SX.sym("x", self.manifold(model).ambient)
-        n, m = model.configuration.ambient, model.state.ambient
-        return {0: x}, x[:n], x[n:m]
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """Velocities are unknowns; accelerations are their differences."""
+        return of_states(model, settings, order, self.manifold(model).ambient, staggered=True)
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         """q (7 n_b,) of the unknowns of one step."""
         return x[: model.configuration.ambient]
 
-    def start(self, model: Model, states: Array, angles: Array, friction: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles of all hinges, (N, n_j), and the
-        unknowns of the friction law, (N, n)."""
+    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
+        """The states, and no multipliers."""
         return np.hstack([states, np.zeros((len(states), self._multipliers(model))), friction])
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
@@ -120,14 +112,8 @@ class Spook:
         return unknowns[:, : model.state.ambient]
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """Unknowns (N, ambient) of which every other one belongs to the same motion in steps of 2h: the velocity is
-        that since two steps before. None if multipliers are unknown, which belong to a step."""
-        if self._lifted:
-            return None
-        q = np.ascontiguousarray(unknowns[:, : model.configuration.ambient])
-        sides = velocities(q, step)
-        v = (sides[2:] + sides[1:-1]) / 2  # from the third step on; those before are extrapolated
-        return np.hstack([q, np.vstack([3 * v[:1] - 2 * v[1:2], 2 * v[:1] - v[1:2], v])])
+        """None if multipliers are unknown, which belong to a step."""
+        return None if self._lifted else doubled(model, unknowns, step)
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
         """Data of the impulse factor, (N − 1, n_u), from the inputs held at each step, (N, n_u)."""
@@ -154,7 +140,7 @@ class Spook:
         return step.multipliers if self._lifted else step.eliminated(step.v_next)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """What ``DryFriction.along`` gives of every hinge over the step from x to x₊, (4 n_j,)."""
+        """Over the step from x to x₊."""
         step = self._step(model, settings)
         slips = step.slips(step.v_next)
         return StepFunction(
@@ -177,6 +163,8 @@ class Spook:
                 step.constraint(v_next, multipliers),
             ),
             x_next=ca.vertcat(q_next, v_next),
+            guess=ca.vertcat(step.v, ca.SX.zeros(multipliers.numel())),
+            velocities=v_next.numel(),
         )
 
     def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
@@ -185,7 +173,7 @@ class Spook:
         reactions = Reactions(model, settings, step.at, step.q)
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", step.sigma.numel())
-        impulse = step.balance(v_next, multipliers, ca.SX(len(model.joints), 1))
+        impulse = step.balance(v_next, multipliers, ca.SX(len(model.freedoms), 1))
         impulses = random_symbol(model, random)
         impulse -= reactions.directions.T @ reactions.symbol + disturbance(model, step.at, impulses)
         constant, weights, loads = reactions.bounds(step.slip_before, multipliers)
@@ -201,81 +189,14 @@ class Spook:
             loads=loads,
             unilateral=reactions.unilateral,
             x_next=ca.vertcat(model.configuration.retract(step.q, settings.step * v_next), v_next),
+            guess=ca.vertcat(step.v, ca.SX.zeros(multipliers.numel())),
+            velocities=v_next.numel(),
             symmetric=True,
         )
 
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
         """Inputs of the forward steps, (N − 1, n_u)."""
         return held[:-1]
-
-    def recorded(self, model: Model, marched: Array, step: float) -> Array:
-        """States at t_k from those of the march."""
-        return marched
-
-
-class Step:
-    """The symbols and equations of one step from x with inputs u; ``w`` is v₊ or (q₊ ⊟ q)/h."""
-
-    def __init__(
-        self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold, multipliers: int
-    ) -> None:
-        self.model, self.settings, self.law = model, settings, law
-        self.x, self.x_next = ca.SX.sym("x", manifold.ambient), ca.SX.sym("x_next", manifold.ambient)
-        self.variables = {0: self.x, 1: self.x_next}
-        self.u = ca.SX.sym("u", len(model.signals))
-        m = model.state.ambient
-        cuts = [0, model.configuration.ambient, m, m + multipliers, manifold.ambient]
-        self.q, self.v, self.multipliers, self.extra = ca.vertsplit(self.x, cuts)
-        self.q_next, self.v_next, _, _ = ca.vertsplit(self.x_next, cuts)
-        self.at: Mechanics = model.mechanics(self.q)
-        self.slip_before = self.at.slip @ self.v
-        h = settings.step
-        relaxation = ca.vertcat(ca.SX(0, 1), *(1 / (1 + 4 * j.damping / h) for j in model.joints for _ in range(ROWS)))
-        compliance = ca.vertcat(ca.SX(0, 1), *(j.compliances() for j in model.joints))
-        self.sigma = 4 / h**2 * compliance * relaxation
-        """Diagonal of Σ, (5 n_j,)."""
-        together = sum((ca.SX(body.mass) for body in model.bodies), ca.SX(0))
-        self.softened = self.sigma + relaxation / together
-        """Diagonal of Σ̃, Σ of joints that are no stiffer than one on which all masses together swing with ω h = 2."""
-        self.target = relaxation * (self.at.constraint @ self.v - 4 / h * self.at.violation)
-        """a = −(4/h) Υ g + Υ G v, (5 n_j,)."""
-
-    def eliminated(self, w: ca.SX) -> ca.SX:
-        """λ(w) = Σ⁻¹ (a − G w), (5 n_j,)."""
-        return (self.target - self.at.constraint @ w) / self.sigma
-
-    def lifted(self, w: ca.SX) -> ca.SX:
-        """λ(w) = λ − Σ̃⁻¹ G (w − v₊) with the unknown λ of v₊, (5 n_j,): with Σ̃ = Σ as eliminated.
-
-        With λ for both residuals nothing but M would tie (q₊ ⊟ q)/h to v₊, and positions would follow the noise in the
-        directions that joints hold.
-        """
-        return self.multipliers - (self.at.constraint @ (w - self.v_next)) / self.softened
-
-    def constraint(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
-        """Σλ + G w − a, (5 n_j,)."""
-        return self.sigma * multipliers + self.at.constraint @ w - self.target
-
-    def slips(self, w: ca.SX) -> Slips:
-        """Slip rates of a step to ``w``."""
-        now = self.at.slip @ w
-        return Slips(now, now, self.slip_before, now - self.slip_before, (now,))
-
-    def impulse(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
-        """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8)."""
-        friction = self.law.impulses(self.model, self.settings, self.slips(w), multipliers, self.extra)
-        return self.balance(w, multipliers, friction)
-
-    def balance(self, w: ca.SX, multipliers: ca.SX, friction: ca.SX) -> ca.SX:
-        """The same with given impulses of dry friction about the hinges' axes, (n_j,)."""
-        force = self.at.force + self.at.gyroscopic(self.v)
-        along = along_axes(self.model, self.settings, self.at.angle, self.slips(w), friction, self.u)
-        return (
-            self.at.mass @ (w - self.v)
-            - self.at.constraint.T @ multipliers
-            - self.at.slip.T @ along
-            - self.settings.step * force
-        )
 
 
 def _impulse_factor(step: Step, multipliers: Callable[[ca.SX], ca.SX]) -> Factor:
@@ -289,6 +210,7 @@ def _impulse_factor(step: Step, multipliers: Callable[[ca.SX], ca.SX]) -> Factor
         step.variables,
         step.u,
         row_labels(step.model, "Δp_q") + row_labels(step.model, "Δp_u"),
+        motion=True,
     )
 
 
@@ -300,7 +222,7 @@ def _constraint_factor(step: Step) -> Factor:
         step.constraint(step.v_next, step.multipliers),
         step.variables,
         ca.SX.sym("none", 0),
-        constraint_labels(step.model),
+        constraint_labels(step.model.joints),
         kind=Kind.HARD,
     )
 

@@ -1,20 +1,20 @@
 """The SPOOK step for a likelihood: random along the joints' rates alone, everything else hard.
 
-The unknowns are (q, v) as in ``spook``. The momentum residual of a step without what its hinges do,
+The unknowns are (q, v) as in ``spook``. The momentum residual of a step without what its joints do,
 
     p = M (v₊ − v) − h (f + f_g) = Σ_j (Gᵀλ + Ḡᵀτ)_j,
 
-gives the five impulses λ that each hinge of the tree transmits and the one τ about its axis, by recursion from the
+gives the impulses λ that each joint of the tree transmits and those τ along its coordinates, by recursion from the
 leaves to the root and with no compliance to divide by, so that λ is no unknown. Rows of a step are
 
     w = τ − τ(v₊, λ, u)                    random with a standard deviation of s √h, s in N m/√Hz,
     (q₊ ⊟ q)/h − v₊ = 0,  Σλ + G v₊ = a    hard,
 
 as many together as the new state has unknowns. Velocity and constraint rows carry no noise: it would be one of the
-hinges' compliance. The forward step satisfies these rows to the last digit, so ⊟ is the exact logarithm. At the first
+joints' compliance. The forward step satisfies these rows to the last digit, so ⊟ is the exact logarithm. At the first
 step g = 0 and G v = 0 are hard, and nothing else is believed of it.
 
-Of hinges that close loops λ is an unknown of the step's end, and so is the random impulse about their axis.
+Of joints that close loops λ is an unknown of the step's end, and so are the random impulses along their coordinates.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.joints import ROWS
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model, constraint_labels
 from spookid.parameter import is_constant
+from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, StepFunction, along_axes
-from spookid.stepping.spook import Spook, Step
-from spookid.transcription.factor import Factor, Group, Kind, measured_noise
-
-_CUT = ROWS + 1
-"""Unknowns of a hinge that closes a loop: λ, and the random impulse about its axis."""
+from spookid.stepping.impulses import Settings, StepFunction, Window, along_coordinates, random_factor, split
+from spookid.stepping.spook_step import Step, doubled
+from spookid.stepping.windows import of_states
+from spookid.transcription.factor import Factor, Group, Kind
 
 
 @dataclass(frozen=True)
-class SpookSpace:
+class SpookSpace(Scheme):
     """Positions and velocities at each step as unknowns; see ``Spook`` for what the members are."""
 
     name = "spook"
@@ -56,32 +55,29 @@ class SpookSpace:
         for joint in model.joints:
             if any(is_constant(e) and float(e) == 0 for e in ca.vertsplit(joint.compliance)):
                 raise ProblemError(
-                    f"{joint.place}: Hinge {joint.name!r} has compliance 0 in a mechanism with loops, so Spook() "
-                    "cannot estimate the noise; give its hinges compliance or use Variational()"
+                    f"{joint.place}: {joint.kind} {joint.name!r} has compliance 0 in a mechanism with loops, so "
+                    "Spook() cannot estimate the noise; give its joints compliance or use Variational()"
                 )
 
     def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: (q, v), what cut hinges have transmitted since the step before, and those of the
+        """The unknowns of a step: (q, v), what cut joints have transmitted since the step before, and those of the
         friction law."""
         flat = self._cut(model) + self.law.unknowns(model)
         return Manifold((*model.state.parts, *((("flat", flat),) if flat else ())))
 
     def _cut(self, model: Model) -> int:
-        return _CUT * len(JointCoordinates(model).cut)
+        return sum(joint.rows + len(joint.coordinates) for joint in JointCoordinates(model).cut)
 
-    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
-        """The unknowns that a state at one step is made of, by offset, and that state's q and v."""
-        x = ca.SX.sym("x", self.manifold(model).ambient)
-        n, m = model.configuration.ambient, model.state.ambient
-        return {0: x}, x[:n], x[n:m]
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """Velocities are unknowns; accelerations are their differences."""
+        return of_states(model, settings, order, self.manifold(model).ambient, staggered=True)
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         """q (7 n_b,) of the unknowns of one step."""
         return x[: model.configuration.ambient]
 
-    def start(self, model: Model, states: Array, angles: Array, friction: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles of all hinges, (N, n_j), and the
-        unknowns of the friction law, (N, n)."""
+    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
+        """The states, and no multipliers."""
         return np.hstack([states, np.zeros((len(states), self._cut(model))), friction])
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
@@ -91,7 +87,7 @@ class SpookSpace:
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
         """Unknowns of which every other one belongs to the same motion in steps of 2h; None with loops, whose
         multipliers belong to a step."""
-        return None if self._cut(model) else Spook().doubled(model, unknowns, step)
+        return None if self._cut(model) else doubled(model, unknowns, step)
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
         """Data of the impulse factor, (N − 1, n_u): the inputs' means over each step."""
@@ -105,12 +101,12 @@ class SpookSpace:
         return [*first, _impulse_factor(step), _hard_factor(step), *friction]
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
-        """λ of the step from x to x₊, (5 n_j,)."""
+        """λ of the step from x to x₊, (n_g,)."""
         step = _Step(model, settings, self.law, self.manifold(model))
         return StepFunction(step.variables, step.base.u, step.multipliers)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """What ``DryFriction.along`` gives of every hinge over the step from x to x₊, (4 n_j,)."""
+        """Over the step from x to x₊."""
         step = _Step(model, settings, self.law, self.manifold(model))
         slips = step.base.slips(step.base.v_next)
         value = self.law.along(model, settings, slips, step.multipliers, step.extra)
@@ -123,64 +119,45 @@ class _Step:
     def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
         self.model, self.settings = model, settings
         self.joints = JointCoordinates(model)
-        cut, m = len(self.joints.cut), model.state.ambient
-        self.base = Step(model, settings, law, manifold, _CUT * cut)
+        cut, m = self.joints.cut, model.state.ambient
+        rows, rates = sum(joint.rows for joint in cut), sum(len(joint.coordinates) for joint in cut)
+        self.base = Step(model, settings, law, manifold, rows + rates)
         self.variables, self.extra = self.base.variables, self.base.extra
-        loads = self.base.x_next[m : m + ROWS * cut]
-        self.random = self.base.x_next[m + ROWS * cut : m + _CUT * cut]
-        """Random impulse about the axis of each cut hinge."""
+        loads = split(self.base.x_next[m : m + rows], [joint.rows for joint in cut])
+        self.random = self.base.x_next[m + rows : m + rows + rates]
+        """Random impulses along the coordinates of cut joints."""
         base, at = self.base, self.base.at
         force = at.force + at.gyroscopic(base.v)
         impulse = at.mass @ (base.v_next - base.v) - settings.step * force
-        places = [model.joints.index(joint) for joint in self.joints.cut]
-        given = {joint.name: loads[ROWS * i : ROWS * (i + 1)] for i, joint in enumerate(self.joints.cut)}
-        axial = self._axial(law, self._ordered(given))  # a hinge's friction follows its own load alone
-        for i, j in enumerate(places):
-            impulse -= at.constraint[ROWS * j : ROWS * (j + 1), :].T @ loads[ROWS * i : ROWS * (i + 1)]
-            impulse -= at.slip[j, :].T @ (axial[j] + self.random[i])
+        given = dict(zip(cut, loads, strict=True))
+        along = self._along(law, self._ordered(given))  # a joint's friction follows its own load alone
+        for joint, random in zip(cut, split(self.random, [len(joint.coordinates) for joint in cut]), strict=True):
+            own = model.freedoms_of(joint)
+            impulse -= at.constraint[model.rows_of(joint), :].T @ given[joint]
+            impulse -= at.slip[own, :].T @ (along[own] + random)
         free = self.joints.balanced(at, impulse)
         self.multipliers = self._ordered({**given, **free.loads})
-        """λ of all hinges, (5 n_j,)."""
-        axial = self._axial(law, self.multipliers)
-        tree = [axial[model.joints.index(joint)] for joint in self.joints.tree]
-        self.residual = free.along - ca.vertcat(ca.SX(0, 1), *tree, ca.SX(free.along.numel() - len(tree), 1))
+        """λ of all joints, (n_g,)."""
+        along = self._along(law, self.multipliers)
+        tree = ca.vertcat(ca.SX(0, 1), *(along[model.freedoms_of(joint)] for joint in self.joints.tree))
+        self.residual = free.along - ca.vertcat(tree, ca.SX(free.along.numel() - tree.numel(), 1))
         """w, (n,)."""
 
-    def _ordered(self, loads: dict[str, ca.SX]) -> ca.SX:
-        return ca.vertcat(ca.SX(0, 1), *(loads.get(joint.name, ca.SX(ROWS, 1)) for joint in self.model.joints))
+    def _ordered(self, loads: dict[Joint, ca.SX]) -> ca.SX:
+        return ca.vertcat(ca.SX(0, 1), *(loads.get(joint, ca.SX(joint.rows, 1)) for joint in self.model.joints))
 
-    def _axial(self, law: DryFriction, multipliers: ca.SX) -> ca.SX:
-        """Impulses about the axes of all hinges, (n_j,)."""
+    def _along(self, law: DryFriction, multipliers: ca.SX) -> ca.SX:
+        """Impulses along the coordinates of all joints, (n_s,)."""
         base, slips = self.base, self.base.slips(self.base.v_next)
         friction = law.impulses(self.model, self.settings, slips, multipliers, self.extra)
-        return along_axes(self.model, self.settings, base.at.angle, slips, friction, base.u)
+        return along_coordinates(self.model, self.settings, base.at.displacement, slips, friction, base.u)
 
 
 def _impulse_factor(step: _Step) -> Factor:
     """w over its standard deviations, as in ``joint_space``."""
-    model, settings, joints = step.model, step.settings, step.joints
-    measured = {motor.hinge.name: motor.signal for motor in model.motors if motor.measured}
-    whitened, noise, density = [], [], []
-    for row, name in enumerate(joints.names):
-        sensor = measured.get(name)
-        scale = settings.disturbance[joints.places[row]] if sensor is None else settings.step * settings.torques[sensor]
-        whitened.append(step.residual[row] / scale)
-        noise.append(name if sensor is None else measured_noise(sensor))
-        density += [] if sensor else [row]
-    for i, joint in enumerate(joints.cut):
-        density.append(len(whitened))
-        whitened.append(step.random[i] / settings.disturbance[model.joints.index(joint)])
-        noise.append(joint.name)
-    return Factor(
-        "impulse",
-        Group.STATE,
-        ca.vertcat(ca.SX(0, 1), *whitened),
-        step.variables,
-        step.base.u,
-        tuple(f"Δp {name}" for name in noise),
-        noise=tuple(noise),
-        density=tuple(density),
-    )
+    impulses, tree = ca.vertcat(step.residual, step.random), len(step.joints.places)
+    places = [*step.joints.places, *step.joints.cut_places]
+    return random_factor(step.model, step.settings, places, impulses, step.variables, step.base.u, known=tree)
 
 
 def _hard_factor(step: _Step) -> Factor:
@@ -190,12 +167,14 @@ def _hard_factor(step: _Step) -> Factor:
     rows = ca.vertcat(moved - base.v_next, base.constraint(base.v_next, step.multipliers))
     labels = tuple(f"v {body.name}.{axis}" for body in model.bodies for axis in ("x", "y", "z", "rx", "ry", "rz"))
     none = ca.SX.sym("none", 0)
-    return Factor("step", Group.STATE, rows, step.variables, none, labels + constraint_labels(model), kind=Kind.HARD)
+    return Factor(
+        "step", Group.STATE, rows, step.variables, none, labels + constraint_labels(model.joints), kind=Kind.HARD
+    )
 
 
 def _first_factor(step: _Step) -> Factor:
     """g = 0 and G v = 0 at the first step."""
-    at, labels = step.base.at, constraint_labels(step.model)
+    at, labels = step.base.at, constraint_labels(step.model.joints)
     rows = ca.vertcat(at.violation, at.constraint @ step.base.v)
     names = tuple(f"{label} {what}" for what in ("apart", "parting") for label in labels)
     none = ca.SX.sym("none", 0)

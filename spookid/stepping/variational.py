@@ -25,85 +25,71 @@ adds half the impulse of a step around t_0 from 2 v_0 − v_½, M (v_½ − v_0)
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.mechanics.joints import ROWS
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, constraint_labels, row_labels
-from spookid.parameter import is_constant
+from spookid.stepping.base import Stepper, rigid_notices
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     ForwardStep,
     Settings,
     Slips,
     StepFunction,
-    along_axes,
+    Window,
+    along_coordinates,
     disturbance,
     random_symbol,
 )
+from spookid.stepping.joint_space import JointSpace
 from spookid.stepping.reactions import ExactStep, Reactions
+from spookid.stepping.windows import of_positions
 from spookid.transcription.factor import Factor, Group, Kind
 
 
 @dataclass(frozen=True)
-class Variational:
+class Variational(Stepper):
     """Positions at each step and the multipliers of rigid joints as unknowns."""
 
     name = "variational"
     order: ClassVar[int] = 2
-    """Errors of a motion fall with this power of h."""
+    corrects: ClassVar[bool] = True
+    staggered: ClassVar[bool] = True
+    two_sided: ClassVar[bool] = True
 
     law: DryFriction = field(default=DryFriction(), repr=False)
     """Form of dry friction; ``Problem.friction`` sets it."""
 
-    def check_weight(self, state_weight: float, what: str) -> None:
-        """Any state weight will do: an infinite one makes the dynamics hard rows."""
-
-    def check_model(self, model: Model) -> None:
-        """Any model will do."""
+    def likelihood(self, law: DryFriction) -> JointSpace:
+        """The same step in the coordinates of the joints."""
+        return JointSpace(law)
 
     def notices(self, model: Model) -> list[str]:
         """Which joints are not as compliant as declared."""
-        soft = [
-            joint.name
-            for joint in model.joints
-            if any(not is_constant(e) or float(e) != 0 for e in ca.vertsplit(joint.compliance))
-        ]
-        if not soft:
-            return []
-        return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]
+        return rigid_notices(model)
 
     def manifold(self, model: Model) -> Manifold:
         """The unknowns of a step: q, λ and those of the friction law."""
-        flat = ROWS * len(model.joints) + self.law.unknowns(model)
+        flat = model.rows + self.law.unknowns(model)
         return Manifold((*model.configuration.parts, *((("flat", flat),) if flat else ())))
 
-    def window(self, model: Model, settings: Settings, rates: bool) -> tuple[dict[int, ca.SX], ca.SX, ca.SX]:
-        """The unknowns that a state at one step is made of, by offset, and that state's q and v.
-
-        With ``rates`` v is the mean of both sides, over three steps; without, one step is enough and v is 0.
-        """
-        n, ambient = model.configuration.ambient, self.manifold(model).ambient
-        here = ca.SX.sym("x", ambient)
-        if not rates:
-            return {0: here}, here[:n], ca.SX(model.configuration.tangent, 1)
-        before, after = ca.SX.sym("x_before", ambient), ca.SX.sym("x_after", ambient)
-        sides = [model.configuration.difference(a[:n], b[:n]) for a, b in ((here, before), (after, here))]
-        return {0: before, 1: here, 2: after}, here[:n], (sides[0] + sides[1]) / (2 * settings.step)
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """Velocities and accelerations are differences, over three steps."""
+        return of_positions(model, settings, order, self.manifold(model).ambient, partial(self.configuration, model))
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         """q (7 n_b,) of the unknowns of one step."""
         return x[: model.configuration.ambient]
 
-    def start(self, model: Model, states: Array, angles: Array, friction: Array) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), unwrapped angles of all hinges, (N, n_j), and the
-        unknowns of the friction law, (N, n)."""
-        multipliers = np.zeros((len(states), ROWS * len(model.joints)))
+    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
+        """The poses, and no multipliers."""
+        multipliers = np.zeros((len(states), model.rows))
         return np.hstack([states[:, : model.configuration.ambient], multipliers, friction])
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
@@ -132,22 +118,23 @@ class Variational:
                 step.variables,
                 step.u,
                 row_labels(model, "Δp"),
+                motion=True,
                 kind=Kind.HARD if hard else Kind.SOFT,
-                private=(1, range(m, m + ROWS * len(model.joints))) if model.joints else None,
+                private=(1, range(m, m + model.rows)) if model.joints else None,
             )
         ]
         if model.joints:
-            rows, none = constraint_labels(model), ca.SX.sym("none", 0)
+            rows, none = constraint_labels(model.joints), ca.SX.sym("none", 0)
             factors.append(Factor("joints", Group.STATE, step.at.violation, {0: step.here}, none, rows, kind=Kind.HARD))
         return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of the step at t_k, an unknown."""
         x, n = ca.SX.sym("x", self.manifold(model).ambient), model.configuration.ambient
-        return StepFunction({0: x}, ca.SX.sym("none", 0), x[n : n + ROWS * len(model.joints)])
+        return StepFunction({0: x}, ca.SX.sym("none", 0), x[n : n + model.rows])
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """What ``DryFriction.along`` gives of every hinge in the step around t_k, (4 n_j,)."""
+        """In the step around t_k."""
         step = _Inner(model, settings, self.law, self.manifold(model))
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, ca.SX.sym("none", 0), value)
@@ -161,7 +148,7 @@ class Variational:
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
         q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
-        multipliers = ca.SX.sym("lambda", ROWS * len(model.joints))
+        multipliers = ca.SX.sym("lambda", model.rows)
         q_next = model.configuration.retract(q, settings.step * v_next)
         share = replace(settings, step=u[-1] * settings.step)
         at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
@@ -174,6 +161,8 @@ class Variational:
             unknowns=ca.vertcat(v_next, multipliers),
             equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
             x_next=ca.vertcat(q_next, v_next),
+            guess=ca.vertcat(v, ca.SX.zeros(model.rows)),
+            velocities=v_next.numel(),
         )
 
     def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
@@ -186,12 +175,12 @@ class Variational:
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
         q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
-        multipliers = ca.SX.sym("lambda", ROWS * len(model.joints))
+        multipliers = ca.SX.sym("lambda", model.rows)
         q_next = model.configuration.retract(q, settings.step * v_next)
         share = replace(settings, step=u[-1] * settings.step)
         at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
         reactions = Reactions(model, share, at, q)
-        impulse = _impulse(model, share, at, sides, multipliers, ca.SX(len(model.joints), 1), u[:-1])
+        impulse = _impulse(model, share, at, sides, multipliers, ca.SX(len(model.freedoms), 1), u[:-1])
         impulse -= reactions.directions.T @ reactions.symbol + disturbance(model, at, impulses)
         constant, weights, loads = reactions.bounds(_slips(at, sides).before, multipliers)
         return ExactStep(
@@ -206,6 +195,8 @@ class Variational:
             loads=loads,
             unilateral=reactions.unilateral,
             x_next=ca.vertcat(q_next, v_next),
+            guess=ca.vertcat(v, ca.SX.zeros(model.rows)),
+            velocities=v_next.numel(),
             # Joints hold at q₊ and push at q, and the gyroscopic impulse follows the midpoint velocity.
             symmetric=False,
         )
@@ -240,9 +231,7 @@ class _Inner:
         self.variables = {0: before, 1: self.here, 2: after}
         self.u = ca.SX.sym("u", len(model.signals))
         n = model.configuration.ambient
-        q, self.multipliers, self.extra = ca.vertsplit(
-            self.here, [0, n, n + ROWS * len(model.joints), manifold.ambient]
-        )
+        q, self.multipliers, self.extra = ca.vertsplit(self.here, [0, n, n + model.rows, manifold.ambient])
         self.v = model.configuration.difference(q, before[:n]) / settings.step
         self.v_next = model.configuration.difference(after[:n], q) / settings.step
         self.at = model.mechanics(q)
@@ -288,6 +277,6 @@ def _impulse(
     u: ca.SX,
 ) -> ca.SX:
     """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
-    along = along_axes(model, settings, at.angle, _slips(at, sides), friction, u)
+    along = along_coordinates(model, settings, at.displacement, _slips(at, sides), friction, u)
     force = at.force + at.gyroscopic(sides.middle)
     return at.mass @ sides.change - at.constraint.T @ multipliers - at.slip.T @ along - settings.step * force

@@ -85,7 +85,7 @@ def compare(
     Raises:
         ProblemError: as ``Problem.simulate``, or if the problem has no observations.
     """
-    if not problem.observations:
+    if not problem.channels:
         raise ProblemError(
             f"{problem.place}: Problem {problem.name!r} has no observations; a simulation would have nothing to show"
         )
@@ -95,9 +95,9 @@ def compare(
     steps = Grid(float(measured.t[0]) if measured else 0.0, problem.step, len(states))
     return Comparison(
         name=measured.name if measured else problem.name,
-        signals=tuple(o.signal for o in problem.observations),
-        units=tuple(o.unit for o in problem.observations),
-        periods=tuple(o.period for o in problem.observations),
+        signals=tuple(o.signal for o in problem.channels),
+        units=tuple(o.unit for o in problem.channels),
+        periods=tuple(o.period for o in problem.channels),
         inputs=_inputs(problem, measured, steps),
         t=steps.times(),
         q=states[:, : 7 * bodies].reshape(-1, bodies, 7),
@@ -141,8 +141,8 @@ def _inputs(problem: Declaration, measured: Recording | None, steps: Grid) -> di
 
 def _observed(problem: Declaration, measured: Recording | None, steps: Grid) -> Array:
     if measured is None:
-        return np.full((steps.count, len(problem.observations)), np.nan)
-    return np.column_stack([observed(measured, o.signal, steps, period=o.period) for o in problem.observations])
+        return np.full((steps.count, len(problem.channels)), np.nan)
+    return np.column_stack([observed(measured, o.signal, steps, period=o.period) for o in problem.channels])
 
 
 def _predicted(problem: Declaration, states: Array, values: Mapping[str, float]) -> Array:
@@ -151,7 +151,7 @@ def _predicted(problem: Declaration, states: Array, values: Mapping[str, float])
         Constant(Settings.of(problem.model).step, problem.step),
         *(Constant(p, numbers[p.name]) for p in problem.parameters),
     )
-    return unwrapped(predict(problem, contiguous(states), constants), [o.period for o in problem.observations])
+    return unwrapped(predict(problem, contiguous(states), constants), [o.period for o in problem.channels])
 
 
 def _rms(differences: Array) -> float:

@@ -18,16 +18,16 @@ from spookid.assembly.initialization import closing_rows
 from spookid.assembly.trajectories import predict, unwrapped
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, held, limited, moments
-from spookid.data.sensors import HingeAngle
+from spookid.data.sensors import Channel, JointPosition
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
-from spookid.mechanics.kinematics import follow, place, rest_angles
+from spookid.mechanics.joint_coordinates import disturbance_names
+from spookid.mechanics.kinematics import follow, place, rest_positions
 from spookid.results.result import Result
 from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
 from spookid.stepping.refinement import MOST, TOLERANCE, Refined, Refinement
-from spookid.stepping.simulation import Progress, StepFailedError, Stepper, march
-from spookid.stepping.variational import Variational
+from spookid.stepping.simulation import NewtonStepper, Progress, StepFailedError, march
 from spookid.transcription.factor import Constant, measured_noise
 
 Initial: TypeAlias = Mapping[str, Any] | Result | tuple[Any, Any] | None
@@ -61,14 +61,16 @@ def simulate(
     Args:
         parameters: values by name, in the place of the problem's guesses; a Result gives its estimates.
         duration: [s]; by default that of the recording.
-        initial: where it starts: angle [rad], or (angle, rate), of each hinge by its name (those not named at their
-            rest angle); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a Result, for its first estimated state.
+        initial: where it starts: position [rad or m], or (position, rate), of each joint's coordinate by its name
+            (those not named at rest, where their springs are); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a
+            Result, for its first estimated state.
             By default the first state of ``parameters`` if that is a Result, else the initial guess from the
-            recording, else all hinges at rest.
+            recording, else all joints at rest.
         recording: which of the problem's recordings gives the inputs and the default start and duration.
         inputs: a recording of the motors' signals to use instead; without any they are zero.
-        noise: what is random: a Result, for the noise it found; or sizes by name, disturbances of hinges [N m/√Hz]
-            and standard deviations of signals, of both where a signal is called like a hinge. By default nothing is.
+        noise: what is random: a Result, for the noise it found; or sizes by name, disturbances of joints [N m/√Hz or
+            N/√Hz] and standard deviations of signals, of both where a signal is called like a joint. By default
+            nothing is.
         seed: of the random numbers.
         substeps: equal parts that each step is taken in; by default as above. 1 gives the motion of the problem's own
             steps, as fits without a correction for the step estimate its parameters.
@@ -103,13 +105,13 @@ def simulate(
 
 
 def _sizes(problem: Declaration, noise: Noises) -> dict[str, float] | None:
-    """Sizes of noise by the names of hinges, and of signals by ``measured_noise``; None if nothing is random."""
+    """Sizes of noise by the names of coordinates, and of signals by ``measured_noise``; None if nothing is random."""
     if noise is None:
         return None
     if isinstance(noise, Result):
         moving = {name: n.density for n in noise.noise if n.kind == "disturbance" for name in n.names}
         return moving | {measured_noise(name): n.std for n in noise.noise if n.kind == "sensor" for name in n.names}
-    known = {joint.name for joint in problem.model.joints} | {o.signal for o in problem.observations}
+    known = {freedom.label for freedom in problem.model.freedoms} | {o.signal for o in problem.channels}
     for name, size in noise.items():
         if name not in known:
             raise ProblemError(f"{problem.place}: noise names {name!r}; there are {', '.join(sorted(known))}")
@@ -121,9 +123,8 @@ def _sizes(problem: Declaration, noise: Noises) -> dict[str, float] | None:
 
 
 def _impulses(problem: Declaration, sizes: Mapping[str, float], steps: int, rng: np.random.Generator) -> Array:
-    """Random impulses of each step, (N − 1, n_j + 6 n_free) [N m s, N s]."""
-    free = [f"{body.name} {what}" for body in problem.model.bodies if body.free for what in ("force", "torque")]
-    names = [joint.name for joint in problem.model.joints] + [name for name in free for _ in range(3)]
+    """Random impulses of each step, (N − 1, n_s + 6 n_free) [N m s, N s]."""
+    names = disturbance_names(problem.model)
     deviations = np.sqrt(problem.step) * np.array([sizes.get(name, 0.0) for name in names])
     return np.asarray(deviations * rng.standard_normal((steps, len(names))))
 
@@ -141,7 +142,7 @@ def _motion(march: _March, substeps: int | None) -> Array:
     problem = march.problem
     if substeps is not None and (not isinstance(substeps, Integral) or isinstance(substeps, bool) or substeps < 1):
         raise ProblemError(f"{problem.place}: substeps is {shown(substeps)}; give a whole number from 1 on")
-    if substeps is not None or not (isinstance(problem.stepper, Variational) and problem.friction == "smooth"):
+    if substeps is not None or not (problem.stepper.staggered and problem.friction == "smooth"):
         return march.divided(substeps or 1)
     refined = march.refined()
     if refined.left > TOLERANCE:
@@ -161,7 +162,7 @@ class _March:
     problem: Declaration
     settings: Settings
     widths: Array
-    """Slip rates over which smooth friction turns, (n_j,)."""
+    """Slip rates over which smooth friction turns, (n_s,)."""
     start: Array
     source: Recording | None
     """Of the motors' signals."""
@@ -199,7 +200,7 @@ class _March:
             return contiguous(inputs)
         random = np.zeros((count, self.random.shape[1]))
         random[::substeps] = self.random
-        if isinstance(self.problem.stepper, Variational):
+        if self.problem.stepper.staggered:
             random[0] = 0.0  # no step ends where the motion starts, with a velocity that is given
         return contiguous(np.hstack([inputs, random]))
 
@@ -210,7 +211,7 @@ class _March:
             StepFailedError: if a step has no solution.
         """
         stepper = forward_stepper(self.problem, self.settings, self.constants(), self.random is not None)
-        assert isinstance(stepper, Stepper)
+        assert isinstance(stepper, NewtonStepper)
         known: dict[int, Array] = {}
 
         def constants(substeps: int) -> Array:
@@ -237,7 +238,7 @@ class _March:
 
 def forward_stepper(
     problem: Declaration, settings: Settings, constants: tuple[Constant, ...], random: bool = False
-) -> Stepper | ExactStepper:
+) -> NewtonStepper | ExactStepper:
     """What steps the mechanism: with smooth friction, or with friction that sticks; with random impulses if asked.
 
     Raises:
@@ -249,7 +250,7 @@ def forward_stepper(
         raise ProblemError(
             f'{problem.place}: Problem {problem.name!r} has limits or contacts, which need friction="exact"'
         )
-    return Stepper(problem.stepper.forward(problem.model, settings, random), constants)
+    return NewtonStepper(problem.stepper.forward(problem.model, settings, random), constants)
 
 
 def _values(problem: Declaration, parameters: Parameters) -> dict[str, float]:
@@ -319,49 +320,49 @@ def _start(problem: Declaration, initial: Initial, recording: int) -> Array:
                 f"initial has q of shape {q.shape} and v of {v.shape}; it needs ({bodies}, 7) and ({bodies}, 6)"
             )
         return np.concatenate([q.ravel(), v.ravel()])
-    return _from_angles(problem, dict(initial or {}))
+    return _from_joints(problem, dict(initial or {}))
 
 
-def _from_angles(problem: Declaration, initial: dict[str, Any]) -> Array:
-    """The state on the constraint surface with the named hinges' angles and rates.
+def _from_joints(problem: Declaration, initial: dict[str, Any]) -> Array:
+    """The state on the constraint surface with the named coordinates' positions and rates.
 
-    In a tree the others are at rest at their rest angle; in a loop they follow, from their rest angles, so that it
-    closes.
+    In a tree the others are at rest where their springs are; in a loop they follow from there, so that it closes.
     """
-    model, names = problem.model, [joint.name for joint in problem.model.joints]
+    model, names = problem.model, [freedom.label for freedom in problem.model.freedoms]
     for name in initial:
         if name not in names:
-            raise ProblemError(f"{problem.place}: initial names the hinge {name!r}; the model has {', '.join(names)}")
-    given = {names.index(name): _angle_and_rate(name, value) for name, value in initial.items()}
-    angles = rest_angles(model, problem.guess)
+            raise ProblemError(f"{problem.place}: initial names the joint {name!r}; the model has {', '.join(names)}")
+    given = {names.index(name): _position_and_rate(name, value) for name, value in initial.items()}
+    moved = rest_positions(model, problem.guess)
     for j, pair in given.items():
-        angles[j] = pair[0]
-    q = place(model, angles[None, :], problem.guess)[0]
+        moved[j] = pair[0]
+    q = place(model, moved[None, :], problem.guess)[0]
     moving = sorted(given) if model.has_loops else list(range(len(names)))
     if model.has_loops:
-        sensors = [HingeAngle(model.joints[j], names[j]) for j in moving]
+        chosen = [model.freedoms[j] for j in moving]
+        sensors = [Channel(JointPosition(f.joint, f.label, coordinate=f.index), 0) for f in chosen]
         rows = closing_rows(model, sensors, problem.guess)
-        q = follow(rows, q, angles[None, moving])[0]
-        if np.max(np.abs(rows(q, angles[moving], np.zeros(6 * len(model.bodies)))[0].full())) > _CLOSED:
+        q = follow(rows, q, moved[None, moving])[0]
+        if np.max(np.abs(rows(q, moved[moving], np.zeros(model.configuration.tangent))[0].full())) > _CLOSED:
             raise ProblemError(
-                f"{problem.place}: initial: no pose was found that closes the loop; name other hinges, or more"
+                f"{problem.place}: initial: no pose was found that closes the loop; name other joints, or more"
             )
     rates = np.array([(*given.get(j, (0.0, 0.0)), 0.0)[1] for j in moving])
     return np.concatenate([q, _velocities(problem, q, moving, rates)])
 
 
-def _angle_and_rate(name: str, value: Any) -> Array:
+def _position_and_rate(name: str, value: Any) -> Array:
     try:
         pair = np.atleast_1d(np.asarray(value, dtype=float))
     except (TypeError, ValueError):
         pair = np.zeros(0)
     if pair.shape not in ((1,), (2,)) or not np.all(np.isfinite(pair)):
-        raise ProblemError(f"initial: {name!r} is {shown(value)}; give its angle or (angle, rate)")
+        raise ProblemError(f"initial: {name!r} is {shown(value)}; give its position or (position, rate)")
     return pair
 
 
 def _velocities(problem: Declaration, q: Array, moving: list[int], rates: Array) -> Array:
-    """Smallest v with G v = 0 and slip rates ``rates`` of the hinges ``moving``."""
+    """Smallest v with G v = 0 and slip rates ``rates`` of the coordinates ``moving``."""
     symbol = ca.SX.sym("q", len(q))
     at = problem.model.mechanics(symbol)
     parameters = ca.vertcat(ca.SX(0, 1), *problem.parameters)
@@ -381,11 +382,11 @@ def _recording(
     sizes: Mapping[str, float],
     rng: np.random.Generator,
 ) -> Recording:
-    shown = unwrapped(predict(problem, states, constants), [o.period for o in problem.observations])
+    shown = unwrapped(predict(problem, states, constants), [o.period for o in problem.channels])
     bodies = len(problem.model.bodies)
     signals = {
         o.signal: shown[:, i] + sizes.get(measured_noise(o.signal), 0.0) * rng.standard_normal(len(shown))
-        for i, o in enumerate(problem.observations)
+        for i, o in enumerate(problem.channels)
     }
     signals |= {signal: u[:, i] for i, signal in enumerate(problem.model.signals)}
     return Recording(

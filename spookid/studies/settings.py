@@ -12,8 +12,9 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import AUTO, BACKENDS, FRICTIONS, Declaration
-from spookid.data.sensors import State
+from spookid.data.state import State
 from spookid.errors import ProblemError
+from spookid.mechanics.joints import Joint
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
@@ -87,7 +88,8 @@ def digest(problem: Declaration) -> str:
     model = problem.model
     q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
     state = State(model, q, v)
-    values = [*model.expressions(), *(sensor.predicted(state) for sensor in problem.observations)]
+    values = [*model.expressions(), model.violation(q), *(s.predicted(state) for s in problem.channels)]
+    values += [_loads(joint, state) for joint in model.joints if joint.loads]
     symbols = [q, v, ca.vertcat(*problem.parameters)]
     formulas = ca.Function("problem", symbols, [ca.densify(ca.vec(ca.SX(value))) for value in values])
     result = hashlib.sha256(formulas.serialize().encode())
@@ -99,15 +101,22 @@ def digest(problem: Declaration) -> str:
     return result.hexdigest()
 
 
+def _loads(joint: Joint, state: State) -> ca.SX:
+    """What the loads of a joint do in a state, with inputs that differ."""
+    inputs = {name: ca.SX(i + 1) for i, name in enumerate(joint.signals)}
+    bound = joint.bound(state.rate(joint))
+    return ca.vertcat(joint.effort(state.angle(joint), state.rate(joint), inputs), bound.load, bound.constant)
+
+
 def _facts(problem: Declaration) -> list[object]:
     """All but formulas and data, in types whose text is complete."""
     model = problem.model
     return [
         problem.name,
         [(body.name, body.free) for body in model.bodies],
-        [(joint.name, joint.parent.body.name, joint.child.body.name) for joint in model.joints],
-        [(motor.hinge.name, motor.signal, motor.measured) for motor in model.motors],
-        [(s.signal, s.sigma, s.unit, s.period, s.title) for s in problem.observations],
+        [(joint.kind, joint.name, joint.parent.body.name, joint.child.body.name) for joint in model.joints],
+        [(motor.label, motor.signal, motor.measured) for motor in model.motors],
+        [(s.signal, s.sigma, s.unit, s.period, s.title) for s in problem.channels],
         [(p.name, p.lower, p.upper, p.prior) for p in problem.parameters],
         sorted(problem.guess.items()),
         sorted(problem.fixed),

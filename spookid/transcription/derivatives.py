@@ -67,7 +67,7 @@ def pulled_back(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: 
     return ca.vertcat(*steps, ca.gradient(sum_of_rows, parameters))
 
 
-def coefficients(factor: Factor, manifold: Manifold) -> ca.SX:
+def contraction_weights(factor: Factor, manifold: Manifold) -> ca.SX:
     """Symbol of a matrix A, (columns of all its steps, rows)."""
     return _matrix("A", len(factor.variables) * manifold.tangent, len(factor.rows))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import casadi as ca
 
-from spookid.kernels.compiled import Kernels, prepare
+from spookid.kernels.compiled import Kernels, prepare_kernels
 from spookid.kernels.kernel import Evaluate, Kernel
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.transcription.derivatives import (
@@ -18,8 +18,8 @@ from spookid.transcription.derivatives import (
     Recipe,
     Seeds,
     augmented,
-    coefficients,
     contracted,
+    contraction_weights,
     projected,
     pulled_back,
     some,
@@ -93,7 +93,7 @@ class FactorKernels:
         recipes = []
         for i, factor in enumerate(self.factors):
             if factor.group is not Group.PRIOR and not factor.pairs:
-                weights = coefficients(factor, self.manifold)
+                weights = contraction_weights(factor, self.manifold)
                 result = partial(contracted, factor, self.manifold, self.shared[0], weights)
                 recipes.append(self._recipe(_CONTRACTED, i, result, [ca.vec(weights.T)]))
         return self._prepared(recipes, "contractions")
@@ -178,7 +178,7 @@ class FactorKernels:
         """Factors that stand at one step are not worth a compiler."""
         often, once = [r for r in recipes if not r.once], [r for r in recipes if r.once]
         seed = b"\0".join([*self._seed, purpose.encode()])
-        made = prepare([r.signature for r in often], seed, lambda: [r.function() for r in often], self.steps)
+        made = prepare_kernels([r.signature for r in often], seed, lambda: [r.function() for r in often], self.steps)
         self._made.append(made)
         alone = {r.name: Kernel(r.function(), len(r.stepwise)) for r in once}
         return replace(made, functions={**made.functions, **alone})

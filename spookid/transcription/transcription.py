@@ -140,8 +140,13 @@ class Transcription:
         other.lower = other.upper = parameters
         return other
 
+    @property
+    def motion(self) -> Factor:
+        """That of the impulses which the motion lacks."""
+        return next(factor for factor in self.factors if factor.motion)
+
     def at_solution(self) -> Transcription:
-        """The same with the smaller member of each complementarity pair held at zero."""
+        """The same with pairs and inequalities as the hard rows that they are at a solution."""
         return self.with_factors([factor.at_solution() for factor in self.factors])
 
     def pattern(self, factor: Factor) -> NDArray[np.bool_]:

@@ -12,18 +12,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Mask
 from spookid.stepping.complementarity import linear, pieces
-from spookid.stepping.complementarity.law import (
-    BACKWARD,
-    FORWARD,
-    OPEN,
-    STICKING,
-    Bounded,
-    BoundedSolution,
-    own_response,
-)
-from spookid.stepping.complementarity.status import Mask, Status
+from spookid.stepping.complementarity.law import Bounded, BoundedSolution, own_response
 
 _MOST_NEWTON = 30
 _SMALLEST_SHARE = 1e-4
@@ -40,28 +31,28 @@ _dgesv = get_lapack_funcs("gesv", dtype=np.float64)
 def solve(problem: Bounded, guess: Array) -> BoundedSolution:
     """The solution nearest ``guess``, (m,), as far as ``pieces`` says."""
     found = follow(problem, guess)
-    if found.status is Status.SOLVED and (found.u is guess or problem.dependent or pieces.is_unique(problem)):
+    if found.solved and (found.u is guess or problem.dependent or pieces.is_unique(problem)):
         return found
     near = pieces.nearest(problem, guess)
     if near is None:
         return found
     other = _Newton(problem).solve(near)
-    if other.status is not Status.SOLVED:
+    if not other.solved:
         return found
     nearer = pieces.distance(problem, other.u, guess) < (1 - _SAME) * pieces.distance(problem, found.u, guess)
-    return other if nearer or found.status is not Status.SOLVED else found
+    return other if nearer or not found.solved else found
 
 
 def follow(problem: Bounded, guess: Array) -> BoundedSolution:
     """The solution that the methods reach from ``guess``, (m,), which is near the one that is sought."""
     newton = _Newton(problem)
     found = newton.solve(guess)
-    if found.status is Status.SOLVED or not np.isfinite(problem.rates).all():
+    if found.solved or not np.isfinite(problem.rates).all():
         return found
     for start in (np.zeros_like(guess), _lemke(problem)):
         if start is not None:
             other = newton.solve(start)
-            if other.status is Status.SOLVED:
+            if other.solved:
                 return other
             found = min(found, other, key=lambda solution: solution.residual)
     return found
@@ -107,10 +98,7 @@ class _Newton:
                 break
             here = self._search(here, step)
         worst, size = float(np.abs(here.error).max()), self._size(here)
-        status = Status.SOLVED if worst <= 10 * _ACCURATE * size else Status.INACCURATE
-        at_lower = np.where(self._p.unilateral, OPEN, FORWARD) if self._pushes else FORWARD
-        modes = np.where(here.low, at_lower, np.where(here.high, BACKWARD, STICKING))
-        return BoundedSolution(status, here.u, worst, modes)
+        return BoundedSolution(worst <= 10 * _ACCURATE * size, here.u, worst)
 
     def _at(self, u: Array) -> _Point:
         wanted = u - self._slope @ u - self._offset
@@ -177,4 +165,4 @@ def _lemke(p: Bounded) -> Array | None:
         ]
     )
     found = linear.solve(M, q)
-    return expand @ found.z if found.status is Status.SOLVED else None
+    return None if found is None else expand @ found

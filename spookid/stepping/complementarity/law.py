@@ -15,24 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array
-from spookid.stepping.complementarity.status import Mask, Status
+from spookid.kernels.kernel import Array, Mask
 
 _SINGULAR = 1e-11
 """Singular values below this share of the largest are zero."""
 _LOCKED = 1e-9
 """Share of the largest R_ii that stands in for smaller ones: a reaction that cannot move its own rate."""
-
-STICKING = 0
-"""Mode of friction inside its bounds, at rate 0, and of a unilateral constraint that pushes."""
-FORWARD = 1
-"""Mode of friction that slips at a positive rate, at its lower bound −L."""
-BACKWARD = -1
-"""Mode of friction that slips at a negative rate, at its upper bound L."""
-OPEN = 2
-"""Mode of a unilateral constraint without reaction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +59,16 @@ class Bounded:
 
 @dataclass(frozen=True, eq=False)
 class BoundedSolution:
-    """What was found; only if ``status`` is SOLVED is it a solution."""
+    """What was found; only if it is ``solved`` is it a solution."""
 
-    status: Status
+    solved: bool
     u: Array
     """(m,)."""
     residual: float
     """Largest error of u = clip(u − ρ r, lower, upper), ρ = 1/R_ii, in the unit of u."""
-    modes: NDArray[np.int_]
-    """STICKING, FORWARD, BACKWARD or OPEN for each reaction, (m,); at an edge that of sticking."""
 
 
-NOTHING = BoundedSolution(Status.SOLVED, np.zeros(0), 0.0, np.zeros(0, dtype=int))
+NOTHING = BoundedSolution(True, np.zeros(0), 0.0)
 """The solution of a problem without reactions."""
 
 

@@ -8,10 +8,8 @@ lexicographically, which excludes cycling, except that z₀ leaves first.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array
-from spookid.stepping.complementarity.status import Mask, Status
+from spookid.kernels.kernel import Array, Integers, Mask
 
 _TIE = 1e-12
 """Ratios closer than this share of the largest entry of the scaled right-hand side are tied."""
@@ -19,39 +17,37 @@ _PIVOT = 1e-10
 """Entries below this share of the largest in their column are no pivots."""
 
 
-def path(M: Array, q: Array, cover: Array, most_pivots: int) -> tuple[Status, Array, Mask]:
+def path(M: Array, q: Array, cover: Array, most_pivots: int) -> tuple[Array, Mask] | None:
     """Follow the path from the covering vector ``cover`` > 0, (n,).
 
     Returns:
-        how it ended, z (n,) as the tableau has it, and the mask of the z in the basis (n,).
+        z (n,) as the tableau has it and the mask of the z in the basis (n,); None if the path runs off to infinity or
+        is not at its end after ``most_pivots``.
     """
     n = len(q)
     if np.min(q, initial=0.0) >= 0:
-        return Status.SOLVED, np.zeros(n), np.zeros(n, dtype=bool)
+        return np.zeros(n), np.zeros(n, dtype=bool)
     # Columns: w, z, z₀, right-hand side. The first n hold the inverse of the basis, for lexicographic ties.
     table = np.hstack([np.eye(n), -M, -cover[:, None], q[:, None]])
     basis = np.arange(n)
     entering = 2 * n
     row = int(np.argmin(q / cover))
-    status = Status.TOO_MANY_PIVOTS
     for _ in range(most_pivots):
         leaving = int(basis[row])
         _pivot(table, basis, row, entering)
         if leaving == 2 * n:
-            status = Status.SOLVED
-            break
+            values = np.zeros(2 * n + 1)
+            values[basis] = table[:, -1]
+            return np.maximum(values[n : 2 * n], 0.0), np.isin(np.arange(n, 2 * n), basis)
         entering = leaving + n if leaving < n else leaving - n
         found = _leaving_row(table, basis, entering)
         if found is None:
-            status = Status.RAY
-            break
+            return None
         row = found
-    values = np.zeros(2 * n + 1)
-    values[basis] = table[:, -1]
-    return status, np.maximum(values[n : 2 * n], 0.0), np.isin(np.arange(n, 2 * n), basis)
+    return None
 
 
-def _pivot(table: Array, basis: NDArray[np.intp], row: int, entering: int) -> None:
+def _pivot(table: Array, basis: Integers, row: int, entering: int) -> None:
     table[row] /= table[row, entering]
     column = table[:, entering].copy()
     column[row] = 0.0
@@ -59,7 +55,7 @@ def _pivot(table: Array, basis: NDArray[np.intp], row: int, entering: int) -> No
     basis[row] = entering
 
 
-def _leaving_row(table: Array, basis: NDArray[np.intp], entering: int) -> int | None:
+def _leaving_row(table: Array, basis: Integers, entering: int) -> int | None:
     """The row whose basic variable is first to reach zero; None if none does."""
     n = len(basis)
     column = table[:, entering]

@@ -1,104 +1,78 @@
-"""The linear complementarity problem: a quick active-set iteration first, Lemke's method if it does not settle.
-
-Where there are several solutions and a guess is given, the last impulses for instance, problems of up to 10 rows take
-the one nearest the guess among those of all active sets, in the norm √Σ (z_i/d_i)² with d the column factors of
-``status.scaling``, so that units do not matter. Larger problems take the one that the quick iteration reaches from the
-guess, which usually is nearby, or the end of Lemke's path.
-"""
+"""The linear complementarity problem: a quick active-set iteration first, Lemke's method if it does not settle."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from spookid.kernels.kernel import Array
-from spookid.stepping.complementarity import enumeration, lemke
-from spookid.stepping.complementarity.status import ACCURATE, Mask, Status, residual, scaling
+from spookid.kernels.kernel import Array, Mask
+from spookid.stepping.complementarity import lemke
 
+ACCURATE = 1e-9
+"""Largest residual of what is called solved."""
+_SWEEPS = 6
+"""Of the scaling; each brings the largest entry of every row and column nearer to 1."""
+_FLOOR = 1e-5
+"""Share of the largest unknown that counts as a term of every row: what cancels to zero leaves its rounding."""
 _QUICK = 12
 """Active sets that the quick try visits."""
-_SAME = 1e-6
-"""Share of a distance in which two solutions do not differ."""
 _ROUNDING = 1e-13
 """Unknowns below this share of the largest, once scaled, are zero."""
 
 
-@dataclass(frozen=True, eq=False)
-class LinearSolution:
-    """What was found for w = M z + q, 0 ≤ z ⟂ w ≥ 0; only if ``status`` is SOLVED is it a solution."""
-
-    status: Status
-    z: Array
-    """(n,), never negative."""
-    residual: float
-    """Largest error in any row as a share of its terms; see ``status.residual``."""
-    pivots: bool
-    """True if Lemke's method was needed."""
-
-
-def solve(M: Array, q: Array, guess: Array | None = None) -> LinearSolution:
-    """A solution of w = M z + q, 0 ≤ z ⟂ w ≥ 0; if ``guess``, (n,), is given and n ≤ 10, the one nearest to it."""
+def solve(M: Array, q: Array) -> Array | None:
+    """A solution z, (n,), of w = M z + q, 0 ≤ z ⟂ w ≥ 0; None if there is none, or if it is not found."""
     n = len(q)
-    rows, columns = scaling(M)
+    rows, columns = _scaling(M)
     size = float(np.max(np.abs(rows * q), initial=0.0))
     if size == 0:
-        # Zero is the solution for q = 0, and the guess only a choice among its multiples.
-        return LinearSolution(Status.SOLVED, np.zeros(n), 0.0, pivots=False)
-    scaled, right = rows[:, None] * M * columns, rows * q / size
-    found = _reached(M, q, scaled, right, columns * size, guess)
-    if n > enumeration.MOST_ROWS or guess is None or enumeration.is_monotone(scaled):
-        return found
-    return _nearest(M, q, scaled, right, columns * size, guess, found)
-
-
-def _nearest(
-    M: Array, q: Array, scaled: Array, right: Array, unit: Array, guess: Array, found: LinearSolution
-) -> LinearSolution:
-    """``found``, or the solution that is nearer to ``guess``."""
-    reach = np.linalg.norm((found.z - guess) / unit) if found.status is Status.SOLVED else np.inf
-    z, active = enumeration.candidates(scaled, right)
-    distances = np.linalg.norm(z - guess / unit, axis=1)
-    for i in np.argsort(distances):
-        if not distances[i] < (1 - _SAME) * reach:
-            break
-        other = unit * _on(scaled, right, active[i])
-        error = residual(M, q, other)
-        if error <= ACCURATE:
-            return LinearSolution(Status.SOLVED, other, error, pivots=False)
-    return found
-
-
-def _reached(M: Array, q: Array, scaled: Array, right: Array, unit: Array, guess: Array | None) -> LinearSolution:
-    """What the methods find from ``guess``."""
-    active = _settled(scaled, right, np.zeros(len(q)) if guess is None else guess / unit)
-    if active is not None:
-        z = unit * _on(scaled, right, active)
-        error = residual(M, q, z)
-        if error <= ACCURATE:
-            return LinearSolution(Status.SOLVED, z, error, pivots=False)
-    return _by_lemke(M, q, scaled, right, unit)
-
-
-def _by_lemke(M: Array, q: Array, scaled: Array, right: Array, unit: Array) -> LinearSolution:
-    """The best end of the paths from a few covering vectors."""
-    best = LinearSolution(Status.INACCURATE, np.zeros(len(q)), float("inf"), pivots=True)
-    for tilt in (0.0, 0.5, -0.5):
-        cover = 1 + tilt * np.linspace(0, 1, len(q))
-        status, tableau, active = lemke.path(scaled, right, cover, 50 + 10 * len(q))
+        return np.zeros(n)
+    scaled, right, unit = rows[:, None] * M * columns, rows * q / size, columns * size
+    active = _settled(scaled, right)
+    if active is not None and residual(M, q, z := unit * _on(scaled, right, active)) <= ACCURATE:
+        return z
+    for tilt in (0.0, 0.5, -0.5):  # the path depends on the covering vector
+        found = lemke.path(scaled, right, 1 + tilt * np.linspace(0, 1, n), 50 + 10 * n)
+        if found is None:
+            continue
+        tableau, active = found
         for z in (unit * _on(scaled, right, active), unit * _rounded(tableau)):
-            error = residual(M, q, z)
-            if status is Status.SOLVED and error <= ACCURATE:
-                return LinearSolution(Status.SOLVED, z, error, pivots=True)
-            if error < best.residual:
-                ending = Status.INACCURATE if status is Status.SOLVED else status
-                best = LinearSolution(ending, z, error, pivots=True)
-    return best
+            if residual(M, q, z) <= ACCURATE:
+                return z
+    return None
 
 
-def _settled(M: Array, q: Array, z: Array) -> Mask | None:
+def _scaling(M: Array) -> tuple[Array, Array]:
+    """Factors of rows and columns that bring their largest entries near 1 (Ruiz); zero rows and columns keep 1."""
+    rows, columns = np.ones(len(M)), np.ones(len(M))
+    size = np.abs(M)
+    for _ in range(_SWEEPS):
+        now = rows[:, None] * size * columns
+        tall, wide = now.max(axis=1, initial=0.0), now.max(axis=0, initial=0.0)
+        rows /= np.sqrt(np.where(tall > 0, tall, 1.0))
+        columns /= np.sqrt(np.where(wide > 0, wide, 1.0))
+    return rows, columns
+
+
+def residual(M: Array, q: Array, z: Array) -> float:
+    """Largest error in any row of w = M z + q as a share of the row's terms; other units of rows or z change nothing.
+
+    A row with z > 0 is wrong by |w|, one with z = 0 by max(0, −w). A row's terms are |M||z| + |q| and, once rows and
+    columns are scaled, a small share of the largest z and q. It is infinite if a z is negative or not finite.
+    """
+    if not np.all(np.isfinite(z)) or np.any(z < 0):
+        return float("inf")
+    rows, columns = _scaling(M)
+    scaled, q, z = rows[:, None] * M * columns, rows * q, z / columns
+    w = scaled @ z + q
+    largest = np.max(np.abs(z), initial=0.0) + np.max(np.abs(q), initial=0.0)
+    terms = np.abs(scaled) @ np.abs(z) + np.abs(q) + _FLOOR * largest
+    wrong = np.where(z > 0, np.abs(w), np.maximum(-w, 0.0))
+    return float(np.max(wrong, initial=0.0)) if largest == 0 else float(np.max(wrong / terms, initial=0.0))
+
+
+def _settled(M: Array, q: Array) -> Mask | None:
     """The active set at which Newton's method on min(z, w) = 0 stays; None if it returns to an earlier one."""
-    w = M @ z + q
+    z, w = np.zeros(len(q)), q
     seen: set[bytes] = set()
     for _ in range(_QUICK):
         active = z > w

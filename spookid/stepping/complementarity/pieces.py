@@ -24,12 +24,22 @@ from itertools import product
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.stepping.complementarity.enumeration import is_monotone, solved
-from spookid.stepping.complementarity.law import BACKWARD, FORWARD, OPEN, STICKING, Bounded, own_response
+from spookid.stepping.complementarity.law import Bounded, own_response
+
+STICKING = 0
+"""Mode of friction inside its bounds, at rate 0, and of a unilateral constraint that pushes."""
+FORWARD = 1
+"""Mode of friction that slips at a positive rate, at its lower bound −L."""
+BACKWARD = -1
+"""Mode of friction that slips at a negative rate, at its upper bound L."""
+OPEN = 2
+"""Mode of a unilateral constraint without reaction."""
 
 MOST_PIECES = 5000
 _ACCURATE = 1e-9
 """Largest error of a solution, as a share of the largest bound or reaction."""
+_SINGULAR = 1e-12
+"""Determinants below this share of the product of the rows' lengths are zero."""
 
 
 def distance(problem: Bounded, u: Array, last: Array) -> float:
@@ -42,7 +52,7 @@ def is_unique(p: Bounded) -> bool:
     own = np.sqrt(own_response(p.R))
     widening = (np.abs(p.K) + p.W @ np.abs(p.loads)) * own[:, None]
     if not widening.any():
-        return is_monotone(p.R)
+        return _is_monotone(p.R)
     scaled, widening = p.R / np.outer(own, own), (widening / own).ravel()
     even = scaled + scaled.T
     # Gershgorin's bound is exact for two reactions; eigenvalues are needed for more, and seldom.
@@ -58,9 +68,27 @@ def nearest(p: Bounded, last: Array) -> Array | None:
     if table is None:
         return None
     modes, signs = table
-    u = solved(*_systems(p, modes, signs))
+    u = _solved(*_systems(p, modes, signs))
     u = u[_errors(p, u) <= _ACCURATE * np.max(np.abs(u), axis=1, initial=0.0)]
     return u[np.argmin(((u - last) ** 2) @ own_response(p.R))] if len(u) else None
+
+
+def _is_monotone(R: Array) -> bool:
+    """True if the symmetric part of R is positive definite: with given bounds the law then has one solution."""
+    try:
+        np.linalg.cholesky(R + R.T)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _solved(matrices: Array, right: Array) -> Array:
+    """Solutions (k, n) of k systems, (k, n, n) and (k, n); NaN where a matrix is singular."""
+    lengths = np.prod(np.sqrt(np.sum(matrices**2, axis=2)), axis=1)
+    regular = np.abs(np.linalg.det(matrices)) > _SINGULAR * lengths
+    found = np.full(right.shape, np.nan)
+    found[regular] = np.linalg.solve(matrices[regular], right[regular, :, None])[:, :, 0]
+    return found
 
 
 def _systems(p: Bounded, modes: Array, signs: Array) -> tuple[Array, Array]:

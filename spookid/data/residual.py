@@ -1,0 +1,112 @@
+"""Residuals of one's own: what is known of a motion beside its mechanics and its sensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from inspect import signature
+from typing import Any, Literal
+
+import casadi as ca
+import numpy as np
+
+from spookid.data.state import State
+from spookid.errors import ProblemError, declared_at, shown
+from spookid.kernels.kernel import Array
+from spookid.mechanics.model import Model
+
+KINDS = ("soft", "hard", "inequality")
+
+
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """Rows that are small, zero, or not negative at every step: ``Residual("energy", lambda s, n: ..., sigma=1e-3)``.
+
+    Raises:
+        ProblemError: if ``expression`` takes neither one state nor two, the kind is unknown, or a soft residual has not
+            exactly one of ``sigma`` and ``covariance``, positive.
+    """
+
+    name: str
+    expression: Callable[..., Any]
+    """Of a ``State``, or of two neighbouring ones in the order of time; rows (n,), of Parameters too."""
+    kind: Literal["soft", "hard", "inequality"] = "soft"
+    """``"soft"``: normally distributed around zero; ``"hard"``: zero; ``"inequality"``: not negative, in units in which
+    1e-6 is nothing (for backend "ipopt")."""
+    sigma: float | Sequence[float] | None = None
+    """Standard deviation of soft rows, one for all or one each."""
+    covariance: Any = None
+    """Of soft rows, (n, n), in the place of ``sigma``."""
+    place: str = field(default_factory=declared_at, repr=False)
+
+    def __post_init__(self) -> None:
+        if not callable(self.expression) or self.states not in (1, 2):
+            raise ProblemError(f"{self._what} needs a function of one state, or of two neighbouring ones")
+        if self.kind not in KINDS:
+            raise ProblemError(f"{self._what} is of kind {self.kind!r}; choose from {', '.join(KINDS)}")
+        if (self.sigma is None) + (self.covariance is None) != (1 if self.kind == "soft" else 2):
+            need = "one of sigma and covariance" if self.kind == "soft" else "neither sigma nor covariance"
+            raise ProblemError(f"{self._what} is {self.kind}; give it {need}")
+
+    @property
+    def _what(self) -> str:
+        return f"{self.place}: Residual {self.name!r}"
+
+    @cached_property
+    def states(self) -> int:
+        """How many states it is a function of."""
+        return len(signature(self.expression).parameters)
+
+    def rows(self, *states: State) -> ca.SX:
+        """Its rows, (n,).
+
+        Raises:
+            ProblemError: if the expression cannot be evaluated.
+        """
+        try:
+            value = self.expression(*states)
+            parts = value if isinstance(value, (list, tuple)) else [value]
+            return ca.densify(ca.vertcat(ca.SX(0, 1), *(ca.vec(ca.SX(part)) for part in parts)))
+        except Exception as error:  # whatever the user's function raises
+            raise ProblemError(f"{self._what} cannot be evaluated ({type(error).__name__}: {error})") from None
+
+    def order(self, model: Model) -> int:
+        """How many time derivatives of the configuration it sees: 0, 1 for velocities, 2 for accelerations."""
+        states = [State.symbols(model) for _ in range(self.states)]
+        rows = self.rows(*states)
+        return max(state.order(rows) for state in states)
+
+    def whitening(self, rows: int) -> Array:
+        """W with which W r has unit covariance, (rows, rows); the unit matrix for other kinds.
+
+        Raises:
+            ProblemError: for sigma or a covariance of another size, or not positive.
+        """
+        if self.kind != "soft":
+            return np.eye(rows)
+        if self.covariance is None:
+            sigma = np.ravel(np.asarray(self.sigma, dtype=float))
+            sigma = np.full(rows, sigma[0]) if sigma.size == 1 else sigma
+            if sigma.shape != (rows,) or not np.all((sigma > 0) & np.isfinite(sigma)):
+                raise ProblemError(f"{self._what} has sigma {shown(self.sigma)}; give one positive number, or {rows}")
+            return np.diag(1 / sigma)
+        try:
+            covariance = np.asarray(self.covariance, dtype=float).reshape(rows, rows)
+            return np.asarray(np.linalg.inv(np.linalg.cholesky(covariance)))
+        except (ValueError, np.linalg.LinAlgError):
+            what = f"{self._what}: covariance must be a positive definite {rows} x {rows} matrix"
+            raise ProblemError(what) from None
+
+    def check(self, model: Model) -> None:
+        """Raise ProblemError if it does not fit the model."""
+        states = [State.symbols(model) for _ in range(self.states)]
+        rows = self.rows(*states)
+        if not rows.numel():
+            raise ProblemError(f"{self._what} has no rows")
+        moving = ca.which_depends(rows, ca.vertcat(*(x for state in states for x in (state.q, state.v))), 1, True)
+        if self.kind == "hard" and not all(moving):
+            raise ProblemError(
+                f"{self._what} has a hard row that no state moves; write one parameter as an expression of the others"
+            )
+        self.whitening(rows.numel())

@@ -1,0 +1,77 @@
+"""A state of a mechanism in symbols, and what can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import casadi as ca
+
+from spookid.mechanics import rotations
+from spookid.mechanics.body import Body, Frame
+from spookid.mechanics.joints import Joint
+from spookid.mechanics.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """One state of a mechanism in symbols, for sensors and residuals."""
+
+    model: Model
+    q: ca.SX
+    """Poses (r, e) of all bodies, (7 n_b,)."""
+    v: ca.SX
+    """Velocities (ṙ in the world, ω in the body) of all bodies, (6 n_b,)."""
+    a: ca.SX = field(default_factory=lambda: ca.SX(0, 1))
+    """Accelerations (r̈ in the world, ω̇ in the body) of all bodies, (6 n_b,)."""
+    inputs: Mapping[str, ca.SX] = field(default_factory=dict)
+    """The model's input signals, held from this state on; residuals of one's own may use them."""
+    step: ca.SX = field(default_factory=lambda: ca.SX.sym("h"))
+    """h [s]."""
+
+    @classmethod
+    def symbols(cls, model: Model) -> State:
+        """A state of fresh symbols."""
+        q = ca.SX.sym("q", model.configuration.ambient)
+        v, a = (ca.SX.sym(name, model.configuration.tangent) for name in ("v", "a"))
+        return cls(model, q, v, a, {signal: ca.SX.sym(signal) for signal in model.signals})
+
+    def angle(self, joint: Joint) -> ca.SX:
+        """Coordinates of a joint, (n,) [rad or m]; the angle of a hinge in (−π, π]."""
+        return self.model.joint(joint, self.q, self.v).displacement
+
+    def rate(self, joint: Joint) -> ca.SX:
+        """Rates of a joint's coordinates, (n,) [rad/s or m/s]."""
+        return self.model.joint(joint, self.q, self.v).rates
+
+    def position(self, frame: Frame) -> ca.SX:
+        """Origin of a frame in the world, (3,) [m]."""
+        return self.model.moving(frame, self.q, self.v).origin
+
+    def axes(self, frame: Frame) -> ca.SX:
+        """Axes of a frame in the world, columns of (3, 3)."""
+        return self.model.moving(frame, self.q, self.v).axes
+
+    def velocity(self, frame: Frame) -> ca.SX:
+        """Velocity of a frame's origin in the world, (3,) [m/s]."""
+        return self.model.moving(frame, self.q, self.v).velocity
+
+    def angular_velocity(self, body: Body) -> ca.SX:
+        """ω of a body in its own frame, (3,) [rad/s]."""
+        return self.model.twist(body, self.v)[1]
+
+    def acceleration(self, frame: Frame) -> ca.SX:
+        """Acceleration of a frame's origin in the world, (3,) [m/s²]."""
+        if frame.body not in self.model.bodies:
+            return ca.SX(3, 1)
+        (_, omega), (linear, turning) = self.model.twist(frame.body, self.v), self.model.twist(frame.body, self.a)
+        inside = ca.cross(turning, frame.at) + ca.cross(omega, ca.cross(omega, frame.at))
+        return linear + rotations.matrix(self.model.pose(frame.body, self.q)[1]) @ inside
+
+    def angular_acceleration(self, body: Body) -> ca.SX:
+        """ω̇ of a body in its own frame, (3,) [rad/s²]."""
+        return self.model.twist(body, self.a)[1]
+
+    def order(self, rows: ca.SX) -> int:
+        """How many time derivatives of the configuration rows in this state depend on: 0, 1 or 2."""
+        return max((i for i, x in ((1, self.v), (2, self.a)) if ca.jacobian_sparsity(rows, x).nnz()), default=0)

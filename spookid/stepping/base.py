@@ -1,0 +1,169 @@
+"""What a time stepper is: a model and a step h become one-step factors, and a forward step.
+
+``Scheme`` is what a fit takes: which unknowns stand at each step, and the factors between them. ``Stepper`` is what a
+problem declares: a scheme for given weights, one that fits take where the noise is estimated, and a forward step. To
+write one of your own, begin with ``OneStep`` (``stepping.one_step``), which leaves one method to you.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import copy
+from typing import ClassVar, TypeVar
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.mechanics.loads import is_absent
+from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.model import Model
+from spookid.stepping.dry_friction import DryFriction
+from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window
+from spookid.stepping.reactions import ExactStep
+from spookid.transcription.factor import Factor
+
+S = TypeVar("S", bound="Scheme")
+
+
+class Scheme(ABC):
+    """The unknowns of a fit at each step, and the factors between those of neighbouring steps."""
+
+    order: ClassVar[int]
+    """Errors of a motion fall with this power of h."""
+    offers_hard: ClassVar[bool] = False
+    """True if the same scheme, its disturbances at nothing, fits hard dynamics as a second estimator."""
+    law: DryFriction = DryFriction()
+    """Form of dry friction."""
+
+    def with_law(self: S, law: DryFriction) -> S:
+        """The same with another form of dry friction."""
+        other = copy(self)
+        object.__setattr__(other, "law", law)
+        return other
+
+    def check_model(self, model: Model) -> None:  # noqa: B027
+        """Raise ProblemError for a model that it cannot do; by default it can do any."""
+
+    @abstractmethod
+    def manifold(self, model: Model) -> Manifold:
+        """The unknowns of a step; those of the friction law (``law.unknowns``) are the last."""
+
+    @abstractmethod
+    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
+        """q (7 n_b,) of the unknowns of one step."""
+
+    @abstractmethod
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """A state at one step from the unknowns.
+
+        Args:
+            order: of the time derivatives that it needs: 0, 1 with velocities, 2 with accelerations.
+        """
+
+    @abstractmethod
+    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
+        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), coordinates of all joints, continuous in time,
+        (N, n_s), and the unknowns of the friction law, (N, n)."""
+
+    @abstractmethod
+    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
+        """States x = (q, v), (N, 13 n_b), from poses q and the unknowns."""
+
+    def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
+        """Unknowns (N, ambient) of which every other one belongs to the same motion in steps of 2h; None if that
+        cannot be told, and with it what the step adds to the estimates."""
+        return None
+
+    @abstractmethod
+    def inputs(self, held: Array, mean: Array, late: Array) -> Array:
+        """Data of the impulse factor, a row a step, (n, n_u).
+
+        Args:
+            held: inputs at each step, (N, n_u).
+            mean, late: means over each step, and means with a weight that rises from 0 to 1 over it, (N − 1, n_u).
+        """
+
+    @abstractmethod
+    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
+        """One of them is that of the motion; its rows are weighted by √κ, or hard if ``hard``."""
+
+    @abstractmethod
+    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
+        """λ of a step, (n_g,)."""
+
+    @abstractmethod
+    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
+        """What ``DryFriction.along`` gives of every coordinate in a step, (4 n_s,)."""
+
+
+class Stepper(Scheme):
+    """A scheme that a problem can declare, and the forward step that goes with it.
+
+    ``Spook()`` and ``Variational()`` are two; ``OneStep`` is the base of your own.
+    """
+
+    name: str
+    """In results and messages."""
+    corrects: ClassVar[bool] = False
+    """True if estimates from steps of h and h/2 can be extrapolated to continuous time, the noise being estimated."""
+    staggered: ClassVar[bool] = False
+    """True if velocities of the march are those of the interval before, and inputs those around each t_k: then
+    simulations with smooth friction are refined to continuous time (``stepping.refinement``)."""
+    two_sided: ClassVar[bool] = False
+    """True if friction that sticks knows the slip at both ends of a step, so that a fit may begin without."""
+    infinite_weight: ClassVar[bool] = True
+    """True if its dynamics can be hard."""
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))
+        return f"{type(self).__name__}({settings})"
+
+    @abstractmethod
+    def likelihood(self, law: DryFriction) -> Scheme:
+        """What fits take where the noise is estimated.
+
+        Raises:
+            ProblemError: if there is none.
+        """
+
+    @property
+    def leader(self) -> Stepper:
+        """With which a fit with given weights begins, if its own would be hard to begin with."""
+        return self
+
+    def check_weight(self, state_weight: float, what: str) -> None:
+        """Raise ProblemError for an infinite state weight, if it cannot do with one."""
+        if not (self.infinite_weight or np.isfinite(state_weight)):
+            raise ProblemError(f"{what}: an infinite state_weight needs the stepper Variational()")
+
+    def notices(self, model: Model) -> list[str]:
+        """What a user should know."""
+        return []
+
+    @abstractmethod
+    def forward(self, model: Model, settings: Settings, random: bool = False) -> ForwardStep:
+        """The step as equations, with smooth friction; ``random`` impulses stand behind its inputs if they are asked
+        for."""
+
+    @abstractmethod
+    def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
+        """The step as equations with reactions: friction that sticks, limits and contacts; inputs as for
+        ``forward``."""
+
+    @abstractmethod
+    def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
+        """Inputs of the forward steps, (N − 1, n); arguments as of ``inputs``."""
+
+    def recorded(self, model: Model, marched: Array, step: float) -> Array:
+        """States at t_k from those of the march, (N, 13 n_b)."""
+        return marched
+
+
+def rigid_notices(model: Model) -> list[str]:
+    """Which joints are not as compliant as declared, in a stepper whose joints are rigid."""
+    soft = [joint.name for joint in model.joints if not all(map(is_absent, ca.vertsplit(joint.compliance)))]
+    if not soft:
+        return []
+    return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]

@@ -1,0 +1,306 @@
+"""Steppers from x = (q, v) to x₊ with multipliers λ, of which one method says the equations; the base of your own.
+
+The unknowns at each step are q, v and the λ of the step that has led there. Of a step's rows those of the impulse are
+weighted, or hard, and all others are hard. Where the noise is estimated the impulse rows are hard, too, less random
+impulses along the joints' coordinates and on free bodies, which are unknowns as well: a row each, white with the
+standard deviation that is estimated.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from copy import copy
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.mechanics.joint_coordinates import disturbance_names
+from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.model import Model, constraint_labels, row_labels
+from spookid.stepping.base import Stepper, rigid_notices
+from spookid.stepping.dry_friction import DryFriction
+from spookid.stepping.impulses import (
+    ForwardStep,
+    Settings,
+    Slips,
+    StepFunction,
+    Window,
+    along_coordinates,
+    disturbance,
+    random_factor,
+    random_symbol,
+)
+from spookid.stepping.reactions import ExactStep, Reactions
+from spookid.stepping.windows import of_states
+from spookid.transcription.factor import Factor, Group, Kind
+
+T = TypeVar("T", bound="OneStep")
+
+
+@dataclass(frozen=True, eq=False)
+class Impulse:
+    """What a step lacks of the impulses that its change of velocity takes."""
+
+    rows: ca.SX
+    """(6 n_b,)."""
+    slips: Slips
+    """At which its friction acts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """The equations of a step."""
+
+    impulse: Impulse
+    """As ``Step.impulse`` gives it."""
+    hard: ca.SX
+    """Rows that vanish: how the poses follow the velocities, (6 n_b,), and a row for each multiplier."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The symbols of one step, and what its equations are made of."""
+
+    model: Model
+    settings: Settings
+    q: ca.SX
+    """Poses at its beginning, (7 n_b,)."""
+    v: ca.SX
+    """Velocities there, (6 n_b,)."""
+    q_next: ca.SX
+    v_next: ca.SX
+    multipliers: ca.SX
+    """λ, (n_g,) [N s or N m s]."""
+    u: ca.SX
+    """Inputs, averaged over the step."""
+    random: ca.SX
+    """Random impulses; empty if there are none."""
+    friction: DryFriction | None
+    """None where dry friction is no part of the impulse."""
+    extra: ca.SX
+    """Unknowns of the friction law."""
+
+    @property
+    def h(self) -> ca.SX:
+        """Its length [s]."""
+        return self.settings.step
+
+    def plus(self, q: ca.SX, moved: ca.SX) -> ca.SX:
+        """Poses q ⊞ moved, by the exponential."""
+        return self.model.configuration.retract(q, moved)
+
+    def minus(self, q_1: ca.SX, q_0: ca.SX) -> ca.SX:
+        """What moves poses q_0 to q_1, (6 n_b,), by the logarithm."""
+        return self.model.configuration.difference(q_1, q_0)
+
+    def violation(self, q: ca.SX) -> ca.SX:
+        """g(q), (n_g,)."""
+        return self.model.violation(q)
+
+    @property
+    def compliances(self) -> ca.SX:
+        """ε of each constraint row, (n_g,)."""
+        return ca.vertcat(ca.SX(0, 1), *(joint.compliances() for joint in self.model.joints))
+
+    def impulse(self, q: ca.SX, v: ca.SX) -> Impulse:
+        """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), all but v₊ − v at the poses q and velocities v."""
+        at = self.model.mechanics(q)
+        now, before, end = (at.slip @ velocity for velocity in (v, self.v, self.v_next))
+        slips = Slips(now=now, end=end, before=now, change=end - before, rubbing=(before, end))
+        rubbing = ca.SX(len(self.model.freedoms), 1)
+        if self.friction is not None:
+            rubbing = self.friction.impulses(self.model, self.settings, slips, self.multipliers, self.extra)
+        along = along_coordinates(self.model, self.settings, at.displacement, slips, rubbing, self.u)
+        acting = at.slip.T @ along + self.h * (at.force + at.gyroscopic(v)) + disturbance(self.model, at, self.random)
+        return Impulse(at.mass @ (self.v_next - self.v) - at.constraint.T @ self.multipliers - acting, slips)
+
+
+class OneStep(Stepper):
+    """A stepper of your own: say its ``name``, its ``order`` and its ``equations``. The implicit midpoint rule::
+
+    class Midpoint(OneStep):
+        name, order = "midpoint", 2
+
+        def equations(self, step):
+            v = (step.v + step.v_next) / 2
+            moved = step.minus(step.q_next, step.q) / step.h - v
+            middle = step.plus(step.q, step.h / 2 * v)
+            return Equations(step.impulse(middle, v), ca.vertcat(moved, step.violation(step.q_next) / step.h))
+    """
+
+    two_sided: ClassVar[bool] = True
+    rigid: ClassVar[bool] = True
+    """True if joints hold exactly: then they do so in the first state, too. False for equations with compliance."""
+    estimates: bool = False
+    """True of the scheme where the noise is estimated."""
+
+    @abstractmethod
+    def equations(self, step: Step) -> Equations:
+        """Rows of a step, which may contain all of its symbols."""
+
+    def likelihood(self: T, law: DryFriction) -> T:
+        """The same step with random impulses as unknowns."""
+        other = copy(self.with_law(law))
+        object.__setattr__(other, "estimates", True)
+        return other
+
+    def notices(self, model: Model) -> list[str]:
+        """Which joints are not as compliant as declared."""
+        return rigid_notices(model) if self.rigid else []
+
+    def manifold(self, model: Model) -> Manifold:
+        """(q, v), λ of the step before, its random impulses if they are estimated, and the friction law's."""
+        flat = model.rows + self._random(model) + self.law.unknowns(model)
+        return Manifold((*model.state.parts, *((("flat", flat),) if flat else ())))
+
+    def _random(self, model: Model) -> int:
+        return len(disturbance_names(model)) if self.estimates else 0
+
+    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
+        """q of the unknowns of one step."""
+        return x[: model.configuration.ambient]
+
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """Velocities are unknowns; accelerations are their differences."""
+        return of_states(model, settings, order, self.manifold(model).ambient, staggered=False)
+
+    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
+        """The states, and no multipliers."""
+        return np.hstack([states, np.zeros((len(states), model.rows + self._random(model))), friction])
+
+    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
+        """From the unknowns."""
+        return unknowns[:, : model.state.ambient]
+
+    def inputs(self, held: Array, mean: Array, late: Array) -> Array:
+        """Means over each step, (N − 1, n_u)."""
+        return mean
+
+    def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
+        """The same."""
+        return mean
+
+    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
+        """Impulse rows, hard rows and those of the first state; with noise estimated random rows for the first."""
+        x, x_next, step = self._symbols(model, settings)
+        variables, written = {0: x, 1: x_next}, self._written(step)
+        labels = tuple(f"v {label}" for label in row_labels(model, "moved")) + constraint_labels(model.joints)
+        balance = row_labels(model, "Δp")
+        if self.estimates:
+            places = range(step.random.numel())
+            impulse = random_factor(model, settings, places, step.random, variables, step.u)
+            rows, names, data = ca.vertcat(written.impulse.rows, written.hard), (*balance, *labels), step.u
+        else:
+            weighted = (1 if hard else ca.sqrt(settings.weight)) * written.impulse.rows
+            kind = Kind.HARD if hard else Kind.SOFT
+            impulse = Factor("impulse", Group.STATE, weighted, variables, step.u, balance, kind=kind, motion=True)
+            rows, names, data = written.hard, labels, ca.SX.sym("none", 0)
+        others = [self._first(model, x), Factor("step", Group.STATE, rows, variables, data, names, kind=Kind.HARD)]
+        law = self.law.factors(model, settings, written.impulse.slips, step.extra, variables)
+        return [*(factor for factor in others if factor.rows), impulse, *law]
+
+    def _first(self, model: Model, x: ca.SX) -> Factor:
+        """In the first state joints hold, if they are rigid; what led to it is nothing."""
+        m = model.state.ambient
+        rest = x[m : m + model.rows + self._random(model)]
+        at, v, labels = model.mechanics(x[: model.configuration.ambient]), x[model.configuration.ambient : m], []
+        rows = [rest]
+        names = [f"before {i}" for i in range(rest.numel())]
+        if self.rigid:
+            rows += [at.violation, at.constraint @ v]
+            labels = [f"{label} {what}" for what in ("apart", "parting") for label in constraint_labels(model.joints)]
+        none = ca.SX.sym("none", 0)
+        return Factor(
+            "first state",
+            Group.STATE,
+            ca.vertcat(*rows),
+            {0: x},
+            none,
+            (*names, *labels),
+            first_only=True,
+            kind=Kind.HARD,
+        )
+
+    def _symbols(self, model: Model, settings: Settings) -> tuple[ca.SX, ca.SX, Step]:
+        """The unknowns at both ends of a step, and the step."""
+        size, n, m = self.manifold(model).ambient, model.configuration.ambient, model.state.ambient
+        x, x_next, u = ca.SX.sym("x", size), ca.SX.sym("x_next", size), ca.SX.sym("u", len(model.signals))
+        multipliers, random = x_next[m : m + model.rows], x_next[m + model.rows :][: self._random(model)]
+        extra = x[size - self.law.unknowns(model) :]
+        ends = x[:n], x[n:m], x_next[:n], x_next[n:m]
+        return x, x_next, Step(model, settings, *ends, multipliers, u, random, self.law, extra)
+
+    def _written(self, step: Step) -> Equations:
+        """The equations, as many as they must be."""
+        written, wanted = self.equations(step), step.v.numel() + step.multipliers.numel()
+        if written.hard.numel() != wanted:
+            raise ProblemError(
+                f"Stepper {self.name!r} has {written.hard.numel()} hard rows; it needs {step.v.numel()} that move the "
+                f"poses and one for each of {step.multipliers.numel()} multipliers"
+            )
+        return written
+
+    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
+        """λ of the step from x to x₊."""
+        x, x_next, step = self._symbols(model, settings)
+        return StepFunction({0: x, 1: x_next}, step.u, step.multipliers)
+
+    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
+        """Over the step from x to x₊."""
+        x, x_next, step = self._symbols(model, settings)
+        slips = self._written(step).impulse.slips
+        value = self.law.along(model, settings, slips, step.multipliers, step.extra)
+        return StepFunction({0: x, 1: x_next}, step.u, value)
+
+    def _march(self, model: Model, settings: Settings, random: bool, law: DryFriction | None) -> tuple[ca.SX, Step]:
+        """Unknowns of a forward step, (w, v₊, λ) with q₊ = q ⊞ h w, and the step."""
+        n, t = model.configuration.ambient, model.configuration.tangent
+        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals))
+        w, v_next, multipliers = ca.SX.sym("w", t), ca.SX.sym("v_next", t), ca.SX.sym("lambda", model.rows)
+        q_next = model.configuration.retract(x[:n], settings.step * w)
+        impulses = random_symbol(model, random)
+        ends = x[:n], x[n:], q_next, v_next
+        step = Step(model, settings, *ends, multipliers, u, impulses, law, ca.SX(0, 1))
+        return ca.vertcat(w, v_next, multipliers), step
+
+    def forward(self, model: Model, settings: Settings, random: bool = False) -> ForwardStep:
+        """The step as equations in (w, v₊, λ) with q₊ = q ⊞ h w."""
+        unknowns, step = self._march(model, settings, random, DryFriction())
+        written = self._written(step)
+        return ForwardStep(
+            x=ca.vertcat(step.q, step.v),
+            u=ca.vertcat(step.u, step.random),
+            unknowns=unknowns,
+            equations=ca.vertcat(written.impulse.rows, written.hard),
+            x_next=ca.vertcat(step.q_next, step.v_next),
+            guess=ca.vertcat(step.v, step.v, ca.SX.zeros(model.rows)),
+            velocities=2 * step.v.numel(),
+        )
+
+    def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
+        """The same with reactions, which act at q and push as rigid joints do."""
+        unknowns, step = self._march(model, settings, random, None)
+        written = self._written(step)
+        reactions = Reactions(model, settings, model.mechanics(step.q), step.q)
+        constant, weights, loads = reactions.bounds(written.impulse.slips.before, step.multipliers)
+        impulse = written.impulse.rows - reactions.directions.T @ reactions.symbol
+        return ExactStep(
+            x=ca.vertcat(step.q, step.v),
+            u=ca.vertcat(step.u, step.random),
+            unknowns=unknowns,
+            reactions=reactions.symbol,
+            equations=ca.vertcat(impulse, written.hard),
+            rates=reactions.rates(step.v_next, reactions.gaps(step.q_next) / settings.step),
+            constant=constant,
+            weights=weights,
+            loads=loads,
+            unilateral=reactions.unilateral,
+            x_next=ca.vertcat(step.q_next, step.v_next),
+            guess=ca.vertcat(step.v, step.v, ca.SX.zeros(model.rows)),
+            velocities=2 * step.v.numel(),
+            symmetric=False,
+        )

@@ -1,0 +1,244 @@
+"""A joint of one's own, along a line: a cart on a track, a pendulum on a cart, and friction along the track."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from spookid import (
+    GROUND,
+    Body,
+    Coordinate,
+    Hinge,
+    HingeAngle,
+    Joint,
+    JointPosition,
+    Load,
+    Model,
+    Motor,
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    Spook,
+    Variational,
+    gravity,
+    load,
+)
+
+G = 9.82
+
+
+class Slider(Joint):
+    """Along the x axes of both frames."""
+
+    coordinates = (Coordinate("x", "m"),)
+    linear, angular = ("y", "z"), ("xy", "xz", "yz")
+
+    def violation(self, a, b):
+        turned = (ca.dot(a.x, b.y), ca.dot(a.x, b.z), ca.dot(a.y, b.z))
+        return ca.vertcat((a.axes.T @ (b.origin - a.origin))[1:], *turned)
+
+    def position(self, a, b):
+        return ca.dot(a.x, b.origin - a.origin)
+
+    def transform(self, position):
+        return ca.vertcat(position, 0, 0), ca.SX([1, 0, 0, 0])
+
+
+class Magnet(Load):
+    """A force that an input scales."""
+
+    signals = ("field",)
+
+    def __init__(self, strength: Any) -> None:
+        self.strength = strength
+
+    def effort(self, position, rate, inputs):
+        return self.strength * inputs[0] * ca.sin(5 * position)
+
+
+def cart(**track: Any) -> tuple[Body, Slider]:
+    body = Body("cart", mass=Parameter("m", 1.5, lower=0.1, unit="kg"), inertia=(0.01, 0.02, 0.03))
+    return body, Slider("track", GROUND.frame(at=(0, 0.2, 0)), body.frame(at=(0.1, 0, 0.05)), **track)
+
+
+def on_a_track(**settings: Any) -> Problem:
+    """A cart of 2 kg with a spring and friction, driven: m x'' = -k x - b x' + 3 u."""
+    b, k = Parameter("b", 1.0, lower=0, unit="N s/m"), Parameter("k", 20.0, lower=0, unit="N/m")
+    body, track = cart(viscous=b, stiffness=k, **settings.pop("track", {}))
+    t = np.arange(401) * 0.01
+    u = np.sign(np.sin(1.3 * t * (1 + 0.2 * t)))
+    states = [np.array([0.3, 0.0])]
+    for force in 3 * u[:-1]:
+        rate = partial(_track, force=force)
+        states.append(solve_ivp(rate, (0, 0.01), states[-1], rtol=1e-10, atol=1e-12).y[:, -1])
+    x = np.array(states)[:, 0] + 1e-4 * np.random.default_rng(1).normal(size=len(t))
+    model = Model([body], [track], motors=[Motor(track, signal="u", gain=3.0)], gravity=gravity(G))
+    given = {"recordings": [Recording(t, {"x": x, "u": u})], "observations": [JointPosition(track, signal="x")]}
+    return Problem("track", model=model, step=0.01, **{**given, **settings})
+
+
+def _track(_: float, state: np.ndarray, force: float) -> list[float]:
+    x, v = state
+    return [v, (-40 * x - 0.8 * v + force) / 2]
+
+
+def near(solution: Any, truth: dict[str, float], errors: float = 4.0, share: float = 0.0) -> None:
+    """Each estimate within so many standard errors, or within a share, of the truth."""
+    for name, value in truth.items():
+        found = solution[name]
+        assert 0 < found.std_err < 0.2 * value
+        assert abs(found.estimate - value) < errors * found.std_err + share * value, (name, found)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"stepper": Variational()},
+        {"stepper": Spook(), "step_correction": False},
+        {"stepper": Variational(), "state_weight": math.inf},
+        {"stepper": Spook(), "state_weight": 1e4},
+        {"stepper": Spook(multipliers="lifted"), "state_weight": 1e4},
+    ],
+    ids=["variational", "spook", "hard", "eliminated", "lifted"],
+)
+def test_a_cart_is_identified(settings, tmp_path):
+    solution = on_a_track(**settings).solve()
+    assert solution.status.value == "converged"
+    # SPOOK's step is of first order: it adds h k/2 of damping.
+    truth = {"m": 2.0, "b": 0.8, "k": 40.0} if not isinstance(settings["stepper"], Spook) else {"m": 2.0, "k": 40.0}
+    near(solution, truth, share=0.0 if "state_weight" not in settings else 0.01)
+    text = solution.summary()
+    assert "mm" in text or " m" in text
+    solution.save(tmp_path / "out")
+    assert load(tmp_path / "out")["m"].estimate == pytest.approx(solution["m"].estimate)
+    outline = solution.mechanism.hinges[0]
+    assert {q.name: q.unit for q in outline.quantities}["viscous"] == "N s/m"
+    assert solution.mechanism.motors[0].quantities[0].unit == "N per unit of the input"
+    if solution.noise:
+        assert [n.unit for n in solution.noise] == ["N", "m"]
+
+
+def test_the_report_of_a_cart_shows_its_joint(tmp_path):
+    on_a_track(stepper=Variational()).solve().save(tmp_path / "out")
+    from spookid.cli.main import main
+
+    assert main(["report", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out/report.html").read_text()
+    assert "track" in page
+    assert "N s/m" in page
+
+
+def test_a_pendulum_on_a_cart_swings_as_by_hand():
+    """The equations of the cart-pole, by Lagrange: an oracle that knows no joints."""
+    m, M, l = 0.4, 2.0, 0.3
+    body, track = cart()
+    rod = Body("rod", mass=m, inertia=(1e-9, 1e-9, 1e-9))
+    pin = Hinge(
+        "pin",
+        body.frame(at=(0.1, 0, 0.05), x=(0, 1, 0), y=(0, 0, -1)),
+        rod.frame(at=(0, 0, l), x=(0, 1, 0), y=(0, 0, -1)),
+    )
+    model = Model([body, rod], [track, pin], gravity=gravity(G))
+    sensors = [JointPosition(track, signal="x"), HingeAngle(pin, signal="theta")]
+    problem = Problem("cart-pole", model=model, observations=sensors, step=0.01)
+    run = problem.simulate({"m": M}, 1.5, {"track": (0.1, -0.5), "pin": (1.0, 0.3)})
+
+    def rate(_, s):
+        _, a, v, w = s
+        # x of the mass is x − l sin a, as a turns x towards −z about y.
+        matrix = np.array([[M + m, -m * l * np.cos(a)], [-m * l * np.cos(a), m * l**2]])
+        return [v, w, *np.linalg.solve(matrix, [-m * l * np.sin(a) * w**2, -m * G * l * np.sin(a)])]
+
+    exact = solve_ivp(rate, (0, 1.5), [0.1, 1.0, -0.5, 0.3], t_eval=run.t, rtol=1e-10, atol=1e-12).y
+    np.testing.assert_allclose(run.signals["x"], exact[0], atol=1e-5)
+    np.testing.assert_allclose(run.signals["theta"], exact[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("stepper", [Spook(), Variational()], ids=["spook", "variational"])
+def test_a_sliding_cart_stops_where_coulomb_says(stepper):
+    """v²/(2 a) with a = c/m, and limits that hold it back."""
+    body, track = cart(coulomb=4.0)
+    sensors = [JointPosition(track, signal="x")]
+    problem = Problem(
+        "brake",
+        model=Model([body], [track], gravity=gravity(G)),
+        observations=sensors,
+        step=0.002,
+        stepper=stepper,
+        friction="exact",
+    )
+    x = problem.simulate({"m": 2.0}, 1.0, {"track": (0.0, 1.0)}).signals["x"]
+    assert x[-1] == pytest.approx(0.25, abs=2e-3)
+    assert np.ptp(x[-100:]) < 1e-9
+    body, track = cart(limits=(-1, 0.2), compliance=1e-6)
+    model = Model([body], [track], gravity=gravity(G))
+    x = (
+        problem.with_(model=model, observations=[JointPosition(track, signal="x")])
+        .simulate({"m": 2.0}, 1.0, {"track": (0.0, 1.0)})
+        .signals["x"]
+    )
+    assert x.max() < 0.21
+
+
+def test_friction_that_sticks_is_identified_along_a_track():
+    body, track = cart(coulomb=Parameter("c", 1.0, lower=0, unit="N"))
+    t = np.arange(301) * 0.01
+    push = Recording(t, {"u": 6 * np.sin(4 * t)})
+    model = Model([body], [track], motors=[Motor(track, signal="u")], gravity=gravity(G))
+    problem = Problem(
+        "rub",
+        model=model,
+        observations=[JointPosition(track, signal="x", sigma=1e-4)],
+        step=0.01,
+        fixed=["m"],
+        initial={"m": 2.0},
+        state_weight=1e6,
+    )
+    made = problem.simulate({"c": 3.0, "m": 2.0}, initial={"track": 0.1}, inputs=push, duration=3.0, friction="exact")
+    for friction in ("smooth", "exact"):
+        assert problem.solve(recordings=[made], friction=friction)["c"].estimate == pytest.approx(3.0, rel=0.05)
+
+
+def test_a_load_of_ones_own_takes_an_input():
+    strength = Parameter("F", 1.0, unit="N")
+    body, track = cart(viscous=0.5, loads=[Magnet(strength)])
+    sensors = [JointPosition(track, signal="x")]
+    problem = Problem(
+        "magnet",
+        model=Model([body], [track], gravity=gravity(G)),
+        observations=sensors,
+        step=0.01,
+        fixed=["m"],
+        initial={"m": 2.0},
+    )
+    assert [p.name for p in problem.parameters] == ["F", "m"]
+    assert problem.model.signals == ("field",)
+    t = np.arange(201) * 0.01
+    field = Recording(t, {"field": np.cos(3 * t)})
+    made = problem.simulate({"F": 4.0}, 2.0, {"track": 0.2}, inputs=field)
+    noisy = made.with_signals(x=made.signals["x"] + 1e-4 * np.random.default_rng(2).normal(size=201))
+    near(problem.solve(recordings=[noisy]), {"F": 4.0}, share=0.005)
+
+
+def test_mistakes_are_told():
+    class Half(Slider):
+        angular = ("xy",)
+
+    body = Body("b", mass=1, inertia=(1, 1, 1))
+    with pytest.raises(ProblemError, match=r"test_slider.py:\d+: Half 'h' has 3 rows and 1 coordinates; .* make 6"):
+        Half("h", GROUND.frame(), body.frame())
+    with pytest.raises(ProblemError, match=r"Slider 's' has dry and load_friction, which are one"):
+        Slider("s", GROUND.frame(), body.frame(), dry=1, load_friction=2)
+    with pytest.raises(ProblemError, match=r"Motor drives coordinate 1 of 's', which has 1, from 0 on"):
+        Motor(Slider("s", GROUND.frame(), body.frame()), signal="u", coordinate=1)
+    with pytest.raises(ProblemError, match=r"HingeAngle observes .*, which is no Hinge"):
+        HingeAngle(Slider("s", GROUND.frame(), body.frame()), signal="x")
+    assert float(Slider("s", GROUND.frame(), body.frame(), dry=0.2).load_friction) == 0.2
