@@ -14,8 +14,8 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import Routines, address, routines
 
-_CHUNK = 64
-"""Steps whose covariances are held at once."""
+_NUMBERS = 150_000
+"""Covariances that are held at once, of a few steps or of many."""
 
 
 def neighbours(factor: Array, tangent: int) -> Array:
@@ -40,9 +40,10 @@ def backward(columns: Callable[[slice], Array], steps: int, tangent: int) -> Ite
         steps: N.
     """
     width, by = len(columns(slice(0, tangent))), routines(steps)
-    room = np.zeros((min(_CHUNK, steps) + 1, width, width))
-    for stop in range(steps, 0, -_CHUNK):
-        start = max(stop - _CHUNK, 0)
+    size = min(max(_NUMBERS // width**2, 1), steps)
+    room = np.zeros((size + 1, width, width))
+    for stop in range(steps, 0, -size):
+        start = max(stop - size, 0)
         here = room[: stop - start + 1]
         here[-1] = room[0]
         _fill(columns(slice(start * tangent, stop * tangent)), tangent, here, by)

@@ -123,7 +123,7 @@ class Contraction:
         steps = (self.inverse @ self.inner(self.T, columns)).T
         for Ts, parts in zip(self.T, columns, strict=True):
             for T, part in zip(Ts, parts, strict=True):
-                for here in chunks(len(T)):
+                for here in chunks(len(T), T[:1].size):
                     part[here] -= np.matmul(steps, T[here])
         return list(columns)
 

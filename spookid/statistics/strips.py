@@ -20,8 +20,8 @@ from spookid.statistics.systems import independent_combinations
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
-_CHUNK = 64
-"""Steps whose Jacobians are computed at once."""
+_NUMBERS = 100_000
+"""That are computed at once, of a few steps or of many."""
 
 Columns = list[Array]
 """m vectors of residuals along one chain: per factor (count, m, rows)."""
@@ -70,14 +70,15 @@ class Strip:
 
     def parts(self) -> Iterator[tuple[slice, Rows]]:
         """Some steps after the other, and the rows there, which the next ones overwrite."""
-        room = np.empty((0 if isinstance(self.source, Rows) else _CHUNK, *self.source.shape[1:]))
-        for here in chunks(len(self.residual)):
+        count, columns, rows = self.source.shape
+        room = np.empty(0)
+        for here in chunks(count, columns * rows):
             if isinstance(self.source, Rows):
                 yield here, self.at(here)
             else:
-                call = self.source.jacobian
-                matrix = call.kernel(*call.at(here), room[: here.stop - here.start])
-                yield here, Rows(self.source.offsets, matrix, None)
+                call, size = self.source.jacobian, here.stop - here.start
+                room = room if room.size else np.empty((size, columns, rows))
+                yield here, Rows(self.source.offsets, call.kernel(*call.at(here), room[:size]), None)
 
     def images(self, steps: Array) -> Iterator[tuple[slice, Array]]:
         """J times steps of the states (N, tangent, m): some steps after the other, and (count, m, rows) there."""
@@ -94,9 +95,10 @@ class Strip:
         return replace(self, source=_scaled(self.source, scales), residual=self.residual * scales)
 
 
-def chunks(count: int) -> Iterator[slice]:
-    """So many steps, some at a time."""
-    return (slice(start, min(start + _CHUNK, count)) for start in range(0, count, _CHUNK))
+def chunks(count: int, numbers: int) -> Iterator[slice]:
+    """So many steps of so many numbers each, some at a time."""
+    size = max(_NUMBERS // max(numbers, 1), 1)
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 def _scaled(source: Rows | Stream, scales: Array) -> Rows | Stream:
@@ -177,6 +179,6 @@ def products(one: Array, other: Array, weights: Array | float = 1.0) -> Array:
     """Inner products of vectors of residuals of one factor, (count, m, rows) and (count, m', rows), each row times its
     weight, (m, m')."""
     total = np.zeros((one.shape[1], other.shape[1]))
-    for here in chunks(len(one)):
+    for here in chunks(len(one), one[:1].size):
         total += np.tensordot(one[here] * weights, other[here], axes=((0, 2), (0, 2)))
     return total
