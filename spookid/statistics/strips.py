@@ -20,7 +20,7 @@ from spookid.statistics.systems import independent_combinations
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
-_NUMBERS = 100_000
+_NUMBERS = 150_000
 """That are computed at once, of a few steps or of many."""
 
 Columns = list[Array]
@@ -72,7 +72,7 @@ class Strip:
         """Some steps after the other, and the rows there, which the next ones overwrite."""
         count, columns, rows = self.source.shape
         room = np.empty(0)
-        for here in chunks(count, columns * rows):
+        for here in chunks(count, columns * (rows + self.parameters + 1)):  # products with T stand beside them
             if isinstance(self.source, Rows):
                 yield here, self.at(here)
             else:
@@ -179,6 +179,6 @@ def products(one: Array, other: Array, weights: Array | float = 1.0) -> Array:
     """Inner products of vectors of residuals of one factor, (count, m, rows) and (count, m', rows), each row times its
     weight, (m, m')."""
     total = np.zeros((one.shape[1], other.shape[1]))
-    for here in chunks(len(one), one[:1].size):
+    for here in chunks(len(one), one[:1].size + other[:1].size):
         total += np.tensordot(one[here] * weights, other[here], axes=((0, 2), (0, 2)))
     return total
