@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spookid import Problem, load_problem
-from spookid.report.wording import labelled, uncertain
+from spookid.results.wording import labelled, uncertain
 from spookid.studies.crossvalidation import CrossValidation, verdict
 
 HERE = Path(__file__).parent

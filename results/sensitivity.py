@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from spookid import Problem, Solution, Variational, load_problem, sweep
-from spookid.report.wording import labelled
+from spookid.results.wording import labelled
 from spookid.studies.sweep_points import Point, Sweep
 
 HERE = Path(__file__).parent

@@ -45,7 +45,7 @@ _HOME = {
     "gravity": "mechanics.model",
     "load": "solution",
     "load_problem": "problem",
-    "sweep": "studies.sweeping",
+    "sweep": "report.sweep",
     "tilted_gravity": "mechanics.model",
 }
 """Public names and the modules they live in. They are imported on first use: CasADi takes a while to load."""
@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.model import Model, gravity, tilted_gravity
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
+    from spookid.report.sweep import sweep
     from spookid.solution import Solution, load
     from spookid.solvers.status import Status
     from spookid.stepping.base import Stepper
@@ -109,7 +110,6 @@ if TYPE_CHECKING:
     from spookid.stepping.spook import Spook
     from spookid.stepping.variational import Variational
     from spookid.studies.sweep_points import Sweep
-    from spookid.studies.sweeping import sweep
 
 
 def __getattr__(name: str) -> Any:

@@ -30,7 +30,7 @@ from spookid import (
 )
 from spookid.cli.main import main
 from spookid.estimation.estimation import solve
-from spookid.report import audit_plot
+from spookid.report import audit as audit_plot
 from spookid.solution import Solution
 from spookid.solvers.status import Status
 from spookid.studies import audit as time_steps
@@ -421,7 +421,7 @@ def test_an_interrupt_ends_the_audit_and_writes_nothing(
 
         return solve(problem, backend, options, interrupt, *near)
 
-    monkeypatch.setattr("spookid.cli.audit_command.solve", interrupted)
+    monkeypatch.setattr("spookid.cli.commands.estimate", interrupted)
     assert main(["audit", write(FILE), "--out", "out"]) == 130
     assert capsys.readouterr() == ("", "spookid: interrupted; nothing of swing was written\n")
     assert fits == [0.02, 0.005][:fit]

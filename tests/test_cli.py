@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,11 @@ from matplotlib.figure import Figure
 import spookid
 from spookid import Recording, load, load_problem
 from spookid.assembly import declaration
-from spookid.cli import commands, progress, terminal
+from spookid.cli import commands, progress, runner, terminal
 from spookid.cli import main as cli
 from spookid.cli.main import main
 from spookid.errors import ProblemError
-from spookid.report import simulation_plot
+from spookid.report import simulation as simulation_plot
 from spookid.results import folders
 from spookid.studies.comparison import compare
 
@@ -205,15 +206,15 @@ def test_arguments_that_do_not_parse(capsys, arguments, message):
 def test_choices_are_those_of_the_package():
     assert cli.BACKENDS == declaration.BACKENDS
     assert cli.FRICTIONS == declaration.FRICTIONS
-    assert set(cli.STEPPERS) == set(commands.STEPPERS)
-    assert cli.INTERRUPTED, cli.WRONG_INPUT == (commands.Exit.INTERRUPTED, commands.Exit.WRONG_INPUT)
+    assert set(cli.STEPPERS) == set(runner.STEPPERS)
+    assert cli.INTERRUPTED, cli.WRONG_INPUT == (runner.Exit.INTERRUPTED, runner.Exit.WRONG_INPUT)
 
 
 def test_worst_status():
-    order = [commands.Exit.INTERRUPTED, commands.Exit.WRONG_INPUT, commands.Exit.NOT_CONVERGED, commands.Exit.DONE]
+    order = [runner.Exit.INTERRUPTED, runner.Exit.WRONG_INPUT, runner.Exit.NOT_CONVERGED, runner.Exit.DONE]
     assert [int(end) for end in order] == [130, 2, 3, 0]
     for i, end in enumerate(order):
-        assert commands._worst(*reversed(order[i:])) is end
+        assert runner.worst(*reversed(order[i:])) is end
 
 
 # --- wrong input, common to all commands ---
@@ -487,7 +488,7 @@ def test_refused_folders_are_known_before_the_first_solve(here, capsys, monkeypa
     Path("out/b").mkdir(parents=True)
     Path("out/b/notes.txt").write_text("mine")
     complaints = []
-    monkeypatch.setattr(commands, "_solve", lambda *_: complaints.append(capsys.readouterr().err) or commands.Exit.DONE)
+    monkeypatch.setattr(commands, "_solve", lambda *_: complaints.append(capsys.readouterr().err) or runner.Exit.DONE)
     assert main(["solve", write(TWO), "--out", "out"]) == 2
     assert complaints == [
         "spookid: error: b: out/b is not empty and holds no earlier solution.json, so it is left alone; "
@@ -590,15 +591,19 @@ def test_simulated_signals_have_their_own_units(here, capsys):
     assert re.search(r"rms difference theta \S+ rad, x \S+ m, z [^ ]+$", sentence), sentence
     comparison = compare(load_problem(path), 0, TRUTH, None, {"pivot": 4.0}, lambda steps: steps)
     figure = simulation_plot.figure([comparison], "title")
-    drawn = [axes.get_ylabel() for axes in figure.axes]
-    assert drawn == ["theta [rad]", "x [m]", "z"]
-    assert [axes.get_legend().get_texts()[1].get_text().split()[4:] for axes in figure.axes] == [["rad"], ["m"], []]
+    assert [axes.get_ylabel() for axes in figure.axes[::2]] == ["theta [rad]", "x [m]", "z"]
+    units = [axes.texts[0].get_text().split()[2:] for axes in figure.axes[1::2]]
+    assert [unit[0].strip("mµn") + "|" if unit else "" for unit in units] == ["rad|", "|", ""]
 
 
-def test_only_periodic_measurements_are_unwrapped():
-    measured, simulated = np.array([0.0, 4.0, np.nan, 8.0]), np.array([10.0, 14.0, 16.0, 18.0])
-    for period, expected in ((None, [0, 4, np.nan, 8]), (10.0, [10, 14, np.nan, 18])):
-        np.testing.assert_allclose(simulation_plot._continuous(measured, simulated, period), expected)
+def test_a_simulation_without_measurements_has_no_residuals(here):
+    blind = load_problem(write(BLIND))
+    comparison = compare(blind, 0, TRUTH, 0.5, {"pivot": 1.0}, lambda steps: steps)
+    figure = simulation_plot.figure([replace(comparison, failure="no way on")], "title")
+    assert [axes.get_ylabel() for axes in figure.axes] == ["theta [rad]"]
+    assert figure.axes[0].get_title(loc="left") == "blind, not solved after 0.5 s"
+    assert figure.axes[0].get_xlabel() == "time [s]"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["simulated"]
 
 
 def test_simulate_without_observations(here, capsys):
@@ -674,22 +679,22 @@ def test_first_step_without_a_solution(here, capsys, monkeypatch):
 # --- folders ---
 
 
+MARK = {"mark.json": {"schema": 1, "problem": "p", "new": True}}
+
+
 def test_folder_is_whole_or_absent(tmp_path):
     target = tmp_path / "deep" / "out"
-    with folders.replacing(target, "mark.json") as folder:
-        (folder / "mark.json").write_text('{"schema": 1, "problem": "p"}')
-        assert not target.exists()
+    folders.save(target, {**MARK, "late.txt": lambda path: path.write_text(str(target.exists()))})
     assert [path.name for path in target.parent.iterdir()] == ["out"]
+    assert (target / "late.txt").read_text() == "False"
 
-    def fail():
-        with folders.replacing(target, "mark.json") as folder:
-            (folder / "half").write_text("")
-            raise RuntimeError("halfway")
+    def fail(path):
+        raise RuntimeError("halfway")
 
     with pytest.raises(RuntimeError, match="halfway"):
-        fail()
+        folders.save(target, {"mark.json": {}, "half": fail})
     assert [path.name for path in target.parent.iterdir()] == ["out"]
-    assert [path.name for path in target.iterdir()] == ["mark.json"]
+    assert json.loads((target / "mark.json").read_text())["new"]
 
 
 def test_folder_is_put_back_if_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
@@ -704,11 +709,8 @@ def test_folder_is_put_back_if_the_new_one_cannot_take_its_place(tmp_path, monke
         return rename(self, to)
 
     monkeypatch.setattr(Path, "rename", fail)
-    with (
-        pytest.raises(ProblemError, match=r"out cannot be written \(No space left on device\)"),
-        folders.replacing(target, "mark.json"),
-    ):
-        pass
+    with pytest.raises(ProblemError, match=r"out cannot be written \(No space left on device\)"):
+        folders.save(target, MARK)
     assert json.loads((target / "mark.json").read_text())["old"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -716,21 +718,19 @@ def test_folder_is_put_back_if_the_new_one_cannot_take_its_place(tmp_path, monke
 def test_folder_that_filled_up_meanwhile_is_left_alone(tmp_path):
     target = tmp_path / "out"
 
-    def late():
-        with folders.replacing(target, "mark.json"):
-            target.mkdir()
-            (target / "notes.txt").write_text("mine")
+    def late(path):
+        target.mkdir()
+        (target / "notes.txt").write_text("mine")
 
     with pytest.raises(ProblemError, match="is not empty"):
-        late()
+        folders.save(target, {**MARK, "late": late})
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_folder_behind_a_link_is_replaced_and_the_link_stays(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    with folders.replacing(tmp_path / "link", "mark.json") as folder:
-        (folder / "mark.json").write_text("{}")
+    folders.save(tmp_path / "link", MARK)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real" / "mark.json").exists()
 

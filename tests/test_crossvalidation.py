@@ -18,13 +18,12 @@ from solutions import solution as solved
 
 from spookid import Parameter, Problem, ProblemError, Recording, Spook, Status, Variational, load_problem
 from spookid.cli.main import main
-from spookid.report import crossvalidation_folder
-from spookid.report.crossvalidation_table import table
+from spookid.report import crossvalidation as crossvalidation_folder
 from spookid.solution import Solution
 from spookid.studies.agreement import ParameterAgreement, _jointly, agreement
 from spookid.studies.agreement import Test as ChiSquare
 from spookid.studies.cases import cases, same_recordings
-from spookid.studies.crossvalidation import CrossValidation, verdict
+from spookid.studies.crossvalidation import CrossValidation, table, verdict
 
 TRUTH = {"J": 0.005, "b": 2e-3, "c": 0.02}
 J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")

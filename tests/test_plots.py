@@ -17,8 +17,8 @@ from matplotlib.transforms import Bbox
 from solutions import awkward, estimated, solution
 
 from spookid.report import plots
-from spookid.report.wording import uncertain
 from spookid.results.result import Cost, Estimate, Step, Trajectory
+from spookid.results.wording import uncertain
 from spookid.solution import Solution
 
 

@@ -18,8 +18,8 @@ from scipy.optimize import brentq
 from spookid import Parameter, Problem, ProblemError, Status, Variational
 from spookid.cli.main import main
 from spookid.estimation.estimation import solve
-from spookid.report import profile_folder
-from spookid.report.profile_table import interval, table
+from spookid.report import profile as profile_folder
+from spookid.report.profile import interval, table
 from spookid.results.result import Result
 from spookid.solution import Solution
 from spookid.studies.profile import CRITICAL, Profile, ProfilePoint
@@ -241,7 +241,7 @@ def test_an_interrupt_writes_nothing(
 
         return solve(problem, backend, options, interrupt, *near)
 
-    monkeypatch.setattr("spookid.cli.profile_command.solve", interrupted)
+    monkeypatch.setattr("spookid.cli.runner.solve", interrupted)
     assert main(["profile", "swing.py", "--parameter", "J", "--out", "out"]) == 130
     assert "interrupted; nothing of swing was written" in capsys.readouterr().err
     assert not Path("out").exists()

@@ -113,8 +113,8 @@ def test_noise_that_was_estimated_has_its_table() -> None:
     s, text = estimated(), page(estimated()).text
     assert " Noise noise standard deviation its error density resolution disturbance of hinge " in text
     assert f"theta angle of hinge {1000 * s.noise[1].std:.3g} mrad, estimated" in text
-    assert "Dynamics noise estimated" in text
-    assert f"states integrated out {s.log_likelihood:.1f}" in text
+    assert "Dynamics estimated (noise of motion" in text
+    assert f"log-likelihood {s.log_likelihood:.1f} of the data, states integrated out" in text
     assert "Noise noise" not in page(solution()).text
 
 

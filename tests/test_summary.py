@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from solutions import awkward, estimated, solution
 
-from spookid.report.summary import WIDTH, rms, summarize
-from spookid.report.wording import (
+from spookid.report.summary import WIDTH, summarize
+from spookid.results.motion import rms
+from spookid.results.result import Cost, Noise, Times
+from spookid.results.wording import (
     bounds,
     deviation,
     labelled,
@@ -23,7 +25,6 @@ from spookid.report.wording import (
     status_words,
     uncertain,
 )
-from spookid.results.result import Cost, Noise, Times
 from spookid.solution import Solution
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import NO_FACTOR, NOT_WHITE, WeakDirection

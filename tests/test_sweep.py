@@ -26,14 +26,14 @@ from spookid.cli import progress
 from spookid.cli.main import main
 from spookid.estimation.estimation import solve
 from spookid.report import sweep_plot
-from spookid.report.sweep_table import comma_separated, table
+from spookid.report.sweep import run
 from spookid.results.result import Cost, Estimate
 from spookid.solvers.status import Status
 from spookid.studies import sweeping
 from spookid.studies.axes import Axis, axes_of, axis, grid
 from spookid.studies.settings import Variant, digest
-from spookid.studies.sweep_points import Point, failed, solve_point
-from spookid.studies.workers import lasting
+from spookid.studies.sweep_points import Point, comma_separated, failed, solve_point, table
+from spookid.studies.workers import cut_off, processes
 
 FILE = '''"""A pendulum."""
 from pathlib import Path
@@ -216,7 +216,7 @@ def test_a_problem_file_that_changes_meanwhile_ends_the_sweep(here: Path) -> Non
     plan = sweeping.plan(load_problem("swing.py"), str(here / "swing.py"), axes_of({"step": [0.02, 0.04]}), Variant())
     (here / "swing.py").write_text(FILE.replace("mass=0.5", "mass=0.6"))
     with ThreadPoolExecutor(1) as threads, pytest.raises(ProblemError, match="is not what it was"):
-        sweeping.run(plan, executor=threads)
+        run(plan, executor=threads)
 
 
 def test_a_worker_that_dies_is_a_failure_of_its_points(here: Path) -> None:
@@ -310,7 +310,7 @@ def test_a_point_of_other_settings_or_versions_or_a_damaged_one_is_solved_again(
         before = len(solves)
         assert again(cutoff=5.0) == before + 1
     before = len(solves)
-    monkeypatch.setattr(sweeping, "__version__", "0.0.0")
+    monkeypatch.setattr("spookid.results.documents.__version__", "0.0.0")
     assert again(cutoff=5.0) == before + 1
 
 
@@ -402,12 +402,12 @@ def test_several_problems_share_the_workers(here: Path) -> None:
 
 
 def test_workers_that_died_are_replaced_by_others() -> None:
-    with lasting(1) as current:
-        first = current()
-        assert current() is first
-        with pytest.raises(BrokenExecutor):
-            first.submit(os._exit, 1).result(timeout=60)
-        assert current().submit(abs, -3).result(timeout=60) == 3
+    first = processes(1)
+    assert processes(1) is first
+    with pytest.raises(BrokenExecutor):
+        first.submit(os._exit, 1).result(timeout=60)
+    assert processes(1).submit(abs, -3).result(timeout=60) == 3
+    cut_off(processes(1))
 
 
 def test_workers_do_not_outlive_a_sweep_that_its_caller_ends(here: Path) -> None:

@@ -1,122 +1,108 @@
-"""What the commands do once their arguments are parsed. Each returns the exit status."""
+"""The commands: what each does with one problem, how it is printed, and where it is written."""
 
 from __future__ import annotations
 
+import math
+import warnings
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from spookid.assembly.assembly import assemble
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import ProblemFile, is_folder_name, load_file
-from spookid.cli import (
-    audit_command,
-    crossvalidation_command,
-    profile_command,
-    progress,
-    simulate_command,
-    sweep_command,
-    terminal,
-)
+from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe
+from spookid.cli.runner import Exit, Job, Run, Work, changed, each, in_turn, start
 from spookid.errors import ProblemError
-from spookid.estimation.estimation import solve as fit
+from spookid.estimation.estimation import solve as estimate
+from spookid.report import audit as audits
+from spookid.report import crossvalidation as crossvalidations
 from spookid.report import export
+from spookid.report import profile as profiles
+from spookid.report import simulation as simulations
+from spookid.report import sweep as sweeps
 from spookid.report.summary import summarize
+from spookid.results import folders
+from spookid.results.result import Result
+from spookid.results.wording import number, quantity
 from spookid.solvers.status import Iteration, Status
-from spookid.studies import axes as grids
 from spookid.studies import sweeping
-from spookid.studies.settings import STEPPERS
+from spookid.studies.audit import audit as compare_steps
+from spookid.studies.axes import Choice, axes_of, axis
+from spookid.studies.cases import Case, cases, same_recordings
+from spookid.studies.comparison import Comparison, compare
+from spookid.studies.crossvalidation import CrossValidation, table
+from spookid.studies.crossvalidation import crossvalidate as judge
+from spookid.studies.profile import profile as walk
+from spookid.studies.replay import Initial
+from spookid.studies.settings import Variant
+from spookid.studies.sweep_points import Point, place
+from spookid.studies.sweep_points import table as sweep_table
+from spookid.studies.workers import cluster
 
 RESULTS = Path("results")
-"""Where results go unless the user says otherwise."""
-_SETTINGS = ("step", "state_weight", "friction", "friction_width", "cutoff")
-
-T = TypeVar("T")
+"""Where results of `solve` go unless the user says otherwise."""
+_SWEPT = ("step", "state_weight", "friction", "friction_width", "cutoff", "stepper", "backend", "max_iterations")
 
 
-class Exit(IntEnum):
-    """Exit status of a command; of several the worst counts, which is the first here."""
-
-    INTERRUPTED = 130
-    WRONG_INPUT = 2
-    NOT_CONVERGED = 3
-    DONE = 0
+def _ended(*complaints: str) -> Exit:
+    """How a problem ended that has these, if any is not empty, to complain about."""
+    for complaint in filter(None, complaints):
+        terminal.complain(complaint)
+    return Exit.NOT_CONVERGED if any(complaints) else Exit.DONE
 
 
 def check(arguments: Namespace, interruption: Interruption) -> Exit:
     """Describe each problem on stdout."""
-    file = _load(arguments)
+    run = start(arguments, interruption)
 
-    def prepare(key: str) -> tuple[str, Declaration]:
-        return key, _changed(file.problems[key], arguments)
-
-    def work(job: tuple[str, Declaration]) -> Exit:
-        key, problem = job
-        page = describe(assemble(problem), f"{problem.name} ({_name(file, key)})", file.description, terminal.columns())
-        terminal.say(f"{page}\n" if file.several else page)
+    def work(job: Job) -> Exit:
+        title = f"{job.problem.name} ({job.place})"
+        page = describe(assemble(job.problem), title, run.file.description, terminal.columns())
+        terminal.say(f"{page}\n" if run.file.several else page)
         return Exit.DONE
 
-    return _each(file, prepare, work)
+    return each(run, lambda job: partial(work, job))
 
 
 # --- solve ---
 
 
-@dataclass(frozen=True, eq=False)
-class _Solve:
-    problem: Declaration
-    folder: Path
-    label: str
-    """What messages call it."""
-    gap: str
-    """What parts it from the next one on the screen."""
-
-
 def solve(arguments: Namespace, interruption: Interruption) -> Exit:
     """Solve each problem and write its result folder."""
-    file = _load(arguments)
-    folders = _folders(file, arguments.out)
-
-    def prepare(key: str) -> _Solve:
-        problem = _changed(file.problems[key], arguments)
-        export.check_target(folders[key])
-        return _Solve(problem, folders[key], key if file.several else problem.name, "\n" if file.several else "")
-
-    return _each(file, prepare, lambda job: _solve(job, arguments, interruption))
+    run = start(arguments, interruption)
+    return each(run, lambda job: partial(_solve, run, job), marker=export.MARKER, home=RESULTS)
 
 
-def _solve(job: _Solve, arguments: Namespace, interruption: Interruption) -> Exit:
-    given = {"max_iterations": arguments.max_iterations, "threads": arguments.threads}
-    options = {name: value for name, value in given.items() if value is not None}
-    names = [parameter.name for parameter in job.problem.free]
+def _solve(run: Run, job: Job) -> Exit:
     try:
-        with progress.SolverLine(job.label, names, progress.wanted(arguments.quiet)) as line:
+        with run.line(job.label, job.problem) as line:
 
             def callback(iteration: Iteration) -> None:
                 line.show(iteration)
-                interruption.checkpoint()
+                run.interruption.checkpoint()
 
-            solution = fit(job.problem, arguments.backend, options, callback)
+            solution = estimate(job.problem, run.arguments.backend, run.options, callback)
         export.save(solution, job.folder)
     finally:
-        interruption.kept()
-    if not arguments.quiet:
-        terminal.say(f"{summarize(solution)}\n\nWritten to {job.folder}{job.gap}")
+        run.interruption.kept()
+    if not run.arguments.quiet:  # a summary takes a while
+        run.show(summarize(solution), job.out)
     if solution.status is Status.INTERRUPTED:
-        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.folder}")
+        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}")
         return Exit.INTERRUPTED
-    if interruption.asked:
-        terminal.complain(f"interrupted; {job.label} had ended and is in {job.folder}")
+    if run.interruption.asked:
+        terminal.complain(f"interrupted; {job.label} had ended and is in {job.out}")
         return Exit.INTERRUPTED
-    if solution.status is not Status.CONVERGED:
-        terminal.complain(f"{job.label} is not converged ({solution.status.value}); its results are in {job.folder}")
-        return Exit.NOT_CONVERGED
-    return Exit.DONE
+    if solution.status is Status.CONVERGED:
+        return Exit.DONE
+    return _ended(f"{job.label} is not converged ({solution.status.value}); its results are in {job.out}")
 
 
 # --- simulate ---
@@ -124,62 +110,165 @@ def _solve(job: _Solve, arguments: Namespace, interruption: Interruption) -> Exi
 
 def simulate(arguments: Namespace, interruption: Interruption) -> Exit:
     """Simulate each problem on each of its recordings, and write its simulation folder."""
-    file = _load(arguments)
-    folders = _folders(file, arguments.out)
+    run = start(arguments, interruption)
 
-    def prepare(key: str) -> simulate_command.Job:
-        problem, label = file.problems[key], key if file.several else file.problems[key].name
-        source = _source(file, key, arguments.source)
-        return simulate_command.prepare(_changed(problem, arguments), arguments, source, folders[key], label)
+    def prepare(job: Job) -> Work:
+        source = _source(run, job.key)
+        solution = None if source is None else export.load(source)
+        problem = job.problem
+        if solution is not None and arguments.step is None:
+            problem = problem.with_(step=solution.step)  # its estimates belong to its step
+            job = replace(job, problem=problem)
+        estimates, guess, given = solution.values if solution else {}, problem.guess, dict(arguments.set)
+        if solution is not None and guess and guess.keys().isdisjoint(estimates):
+            raise ProblemError(
+                f"{source} holds none of the parameters of {problem.name!r}; give a folder of its results"
+            )
+        values = {name: given.get(name, estimates.get(name, guess[name])) for name in guess}
+        return partial(_simulate, run, job, values, source, solution)
 
-    def work(job: simulate_command.Job) -> Exit:
-        return Exit.DONE if simulate_command.work(job, arguments) else Exit.NOT_CONVERGED
-
-    return _each(file, prepare, work)
+    return each(run, prepare, marker=simulations.MARKER)
 
 
-def _source(file: ProblemFile, key: str, directory: str | None) -> Path | None:
-    """The result folder of one problem: with several problems its own in ``directory``, if there is one."""
-    if directory is None:
+def _source(run: Run, key: str) -> Path | None:
+    """The result folder of one problem: with several problems its own in the user's, if there is one."""
+    if run.arguments.source is None:
         return None
-    own = Path(directory) / key
-    return own if file.several and own.is_dir() else Path(directory)
+    whole = Path(run.arguments.source)
+    return whole / key if run.file.several and (whole / key).is_dir() else whole
 
 
-# --- audit ---
+def _simulate(run: Run, job: Job, values: Mapping[str, float], source: Path | None, solution: Result | None) -> Exit:
+    """Simulate on each recording, write and show."""
+    problem, comparisons = job.problem, []
+    for index in range(max(len(problem.recordings), 1)):
+        bar = progress.along(problem.recordings[index].name if problem.recordings else job.label, run.watched)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", RuntimeWarning)
+            comparison = compare(
+                problem, index, values, run.arguments.duration, _initial(problem, solution, index), bar
+            )
+        for message in dict.fromkeys(str(warning.message) for warning in told):
+            terminal.complain(f"{job.label}, {comparison.name}: {message}")
+        run.say(f"{job.label}, {comparison.name}: {_sentence(problem, comparison)}")
+        comparisons.append(comparison)
+    simulations.save(job.folder, problem, values, None if source is None else str(source), comparisons)
+    run.say(f"Written to {job.out}")
+    failed = [comparison for comparison in comparisons if comparison.failure]
+    before = f"s before it are in {job.out}"
+    return _ended(*(f"{job.label}, {c.name}: {c.failure}; the {number(c.duration)} {before}" for c in failed))
+
+
+def _initial(problem: Declaration, solution: Result | None, index: int) -> Initial:
+    """The first state that was estimated for the same stretch of motion, if there is one."""
+    found: Iterable[Any] = solution.trajectories if solution else ()
+    if problem.recordings:
+        recording, slack = problem.recordings[index], 1e-6 * problem.step
+        found = [t for t in found if t.name == recording.name and abs(t.t[0] - recording.t[0]) <= slack]
+    first = next((t for t in found if t.q.shape[1] == len(problem.model.bodies)), None)
+    return None if first is None else (first.q[0], first.v[0])
+
+
+def _sentence(problem: Declaration, comparison: Comparison) -> str:
+    sizes = zip(comparison.rms.items(), comparison.units, strict=True)
+    known = [f"{signal} {quantity(rms, unit)}" for (signal, rms), unit in sizes if not math.isnan(rms)]
+    difference = f"; rms difference {', '.join(known)}" if known else ""
+    exact = " (friction 'mpcc' steps forward as 'exact' does)" if problem.friction == "mpcc" else ""
+    steps = f"in steps of {number(problem.step, 6)} s{exact}"
+    return f"simulated {number(comparison.duration, 6)} s {steps}{difference}"
+
+
+# --- studies of several fits ---
 
 
 def audit(arguments: Namespace, interruption: Interruption) -> Exit:
     """Fit each problem with three time steps, and say which estimates depend on the step."""
-    file = _load(arguments)
-    folders = {} if arguments.out is None else _folders(file, arguments.out)
+    run = start(arguments, interruption)
 
-    def prepare(key: str) -> audit_command.Job:
-        problem, label = _changed(file.problems[key], arguments), key if file.several else file.problems[key].name
-        return audit_command.prepare(problem, folders.get(key), label, file.several)
+    def work(job: Job) -> Exit:
+        def fit(problem: Declaration, near: Result | None, hold: bool) -> Result:
+            label, how = f"{job.label}, step {number(problem.step, 6)} s", (arguments.backend, run.options)
+            return run.fit(label, problem, lambda show: estimate(problem, *how, show, near, hold))
 
-    def work(job: audit_command.Job) -> Exit:
-        return Exit.DONE if audit_command.work(job, arguments, interruption) else Exit.NOT_CONVERGED
+        result = compare_steps(job.problem, fit)
+        if job.out is not None:
+            audits.save(job.out, result)
+        run.show(result.table(), job.out)
+        ends = zip(result.steps, result.statuses, strict=True)
+        failed = [f"{number(step, 6)} s ({end.value})" for step, end in ends if end is not Status.CONVERGED]
+        return _ended(f"{job.label} is not converged with the step {', '.join(failed)}" if failed else "")
 
-    return _each(file, prepare, work)
-
-
-# --- profile ---
+    return each(run, lambda job: partial(work, job), marker=audits.MARKER)
 
 
 def profile(arguments: Namespace, interruption: Interruption) -> Exit:
     """Refit each problem along its parameters, and write its folder of profiles."""
-    file = _load(arguments)
-    folders = _folders(file, arguments.out)
+    run, names = start(arguments, interruption), list(dict.fromkeys(arguments.parameter))
 
-    def prepare(key: str) -> profile_command.Job:
-        problem, label = _changed(file.problems[key], arguments), key if file.several else file.problems[key].name
-        return profile_command.prepare(problem, arguments.parameter, folders[key], label, file.several)
+    def prepare(job: Job) -> Work:
+        free = [parameter.name for parameter in job.problem.free]
+        for name in names:
+            if name not in free:
+                known = ", ".join(free) or "none"
+                raise ProblemError(f"--parameter {name}: {job.label} has no free parameter {name!r}; it has {known}")
+        return partial(work, job)
 
-    def work(job: profile_command.Job) -> Exit:
-        return Exit.DONE if profile_command.work(job, arguments, interruption) else Exit.NOT_CONVERGED
+    def work(job: Job) -> Exit:
+        def fit(problem: Declaration, near: Result | None) -> Result:
+            free = {parameter.name for parameter in problem.free}
+            held = [f"{name} = {number(problem.guess[name])}" for name in names if name not in free]
+            return run.refit(", ".join([job.label, *held]), problem, near)
 
-    return _each(file, prepare, work)
+        solution = fit(job.problem, None)
+        found = [walk(job.problem, name, fit, solution) for name in names]
+        profiles.save(job.folder, found)
+        run.show(profiles.table(found), job.out)
+        failed = ", ".join(p.name for p in found if not p.converged)
+        return _ended(f"{job.label}: not every fit of the profile of {failed} converged" if failed else "")
+
+    return each(run, prepare, marker=profiles.MARKER)
+
+
+def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Fit each model to each of its recordings, judge it on the others, and write one folder for all of the file."""
+    run = start(arguments, interruption)
+
+    def prepare(_: str) -> Work:
+        problems = {name: changed(problem, arguments) for name, problem in run.file.problems.items()}
+        folders.check_target(arguments.out, crossvalidations.MARKER)
+        return partial(work, _sets(str(arguments.problem), cases(problems)))
+
+    def judged(case: Case) -> CrossValidation:
+        return judge(case.problem, lambda p, near, purpose: run.refit(f"{case.name}, {purpose}", p, near), case.name)
+
+    def work(sets: list[list[Case]]) -> Exit:
+        results = [[judged(case) for case in models] for models in sets]
+        crossvalidations.save(arguments.out, str(arguments.problem), results)
+        run.say("\n\n\n".join(map(table, results)) + f"\n\nWritten to {Path(arguments.out)}")
+        failed = ", ".join(model.name for models in results for model in models if not model.converged)
+        return _ended(f"not every fit of {failed} converged" if failed else "")
+
+    return in_turn([str(run.file.path)], False, prepare)
+
+
+def _sets(title: str, found: Iterable[Case]) -> list[list[Case]]:
+    """Models on the same recordings together; those with fewer than two are left out.
+
+    Raises:
+        ProblemError: if none is left.
+    """
+    sets: list[list[Case]] = []
+    for case in found:
+        if len(case.problem.recordings) < 2:
+            terminal.complain(f"{case.name} has fewer than two recordings and is left out")
+            continue
+        home = next((s for s in sets if same_recordings(s[0].problem, case.problem)), None)
+        if home is None:
+            sets.append(home := [])
+        home.append(case)
+    if not sets:
+        raise ProblemError(f"{title}: cross-validation needs a model with two or more recordings")
+    return sets
 
 
 # --- sweep ---
@@ -187,48 +276,54 @@ def profile(arguments: Namespace, interruption: Interruption) -> Exit:
 
 def sweep(arguments: Namespace, interruption: Interruption) -> Exit:
     """Solve each problem over a grid of settings and parameters; what was solved before is not solved again."""
-    axes = grids.axes_of([grids.axis(text) for text in arguments.over])
-    file = _load(arguments)
-    folders = _folders(file, arguments.out)
+    axes = axes_of([axis(text) for text in arguments.over])
+    run = start(arguments, interruption)
 
-    def prepare(key: str) -> sweep_command.Job:
-        problem = file.problems[key]
-        variant = sweep_command.variant(arguments, problem.guess)
-        plan = sweeping.plan(problem, f"{file.path.absolute()}::{key}", axes, variant)
-        return sweep_command.prepare(plan, folders[key], key if file.several else problem.name)
+    def prepare(job: Job) -> Work:
+        path = f"{run.file.path.absolute()}::{job.key}"
+        plan = sweeping.plan(job.problem, path, axes, _variant(arguments, job.problem.guess))
+        folders.check_continued(job.folder, sweeps.MARKER)
+        return partial(_sweep, run, job, plan, executor)
 
-    def work(job: sweep_command.Job) -> Exit:
-        try:
-            return Exit.NOT_CONVERGED if sweep_command.work(job, arguments, executor).unsettled else Exit.DONE
-        except KeyboardInterrupt:
-            return Exit.INTERRUPTED
+    with ExitStack() as stack:
+        executor = None if arguments.scheduler is None else stack.enter_context(cluster(arguments.scheduler))
+        return each(run, prepare, change=lambda problem, _: problem)
 
+
+def _variant(arguments: Namespace, names: Mapping[str, float]) -> Variant:
+    """What the command line changes at all points; ``names`` are those of the problem's parameters."""
+    given: dict[str, Choice | None] = {name: getattr(arguments, name) for name in _SWEPT}
+    return Variant(
+        settings={name: value for name, value in given.items() if value is not None},
+        initial={name: value for name, value in arguments.set if name in names},
+        fixed=tuple(name for name in arguments.fix if name in names),
+    )
+
+
+def _sweep(run: Run, job: Job, plan: sweeping.Plan, executor: Executor | None) -> Exit:
+    known: list[Point] = []
+    total = math.prod(len(one.values) for one in plan.axes)
     try:
-        with sweep_command.crew(arguments, file.several) as executor:
-            end = _each(file, prepare, work)
-            if end is Exit.INTERRUPTED:
-                raise KeyboardInterrupt  # so that the workers do not finish what they are at
-            return end
+        with progress.counting(job.label, total, run.watched) as count:
+
+            def seen(point: Point, before: bool) -> None:
+                known.append(point)
+                count(before)
+
+            result = sweeps.run(plan, job.folder, jobs=run.arguments.jobs, executor=executor, seen=seen)
     except KeyboardInterrupt:
+        kept = f"{sum(point.status is not None for point in known)} of {total} points of {job.label} are in {job.out}"
+        terminal.complain(f"interrupted; {kept}; the same command does the rest")
         return Exit.INTERRUPTED
-
-
-# --- crossvalidate ---
-
-
-def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Fit each model to each of its recordings, judge it on the others, and write one folder for all of the file."""
-    file = _load(arguments)
-
-    def prepare(key: str) -> crossvalidation_command.Job:
-        problems = {name: _changed(problem, arguments) for name, problem in file.problems.items()}
-        return crossvalidation_command.prepare(str(arguments.problem), problems, Path(arguments.out))
-
-    def work(job: crossvalidation_command.Job) -> Exit:
-        return Exit.DONE if crossvalidation_command.work(job, arguments, interruption) else Exit.NOT_CONVERGED
-
-    whole = replace(file, problems={str(file.path): next(iter(file.problems.values()))}, several=False)
-    return _each(whole, prepare, work)
+    run.say(f"{sweep_table(result, terminal.columns())}\n\nWritten to {job.out}")
+    if not result.unsettled:
+        return Exit.DONE
+    first = result.unsettled[0]
+    reason = f": {first.message}" if first.status is None else ""
+    return _ended(
+        f"{len(result.unsettled)} of {total} points of {job.label} are not converged, the first at {place(first)} "
+        f"({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
+    )
 
 
 # --- report ---
@@ -236,101 +331,7 @@ def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
 
 def report(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write the page of a folder of results."""
-    from spookid.report import page as pages  # it loads much that the other commands do without
+    from spookid.report import page  # it loads much that the other commands do without
 
-    path = pages.write(arguments.directory)
-    terminal.say(f"Written to {path}")
+    terminal.say(f"Written to {page.write(arguments.directory)}")
     return Exit.DONE
-
-
-# --- problems and folders ---
-
-
-def _load(arguments: Namespace) -> ProblemFile:
-    """The problem file, once the names on the command line are known to one of its problems at least."""
-    file = load_file(arguments.problem)
-    known = dict.fromkeys(p.name for problem in file.problems.values() for p in problem.parameters)
-    for flag, names in (("--set", [name for name, _ in arguments.set]), ("--fix", getattr(arguments, "fix", []))):
-        for name in names:
-            if name not in known:
-                raise ProblemError(
-                    f"{flag} {name}: {file.path} has no parameter {name!r}; its parameters are "
-                    f"{', '.join(known) or 'none'}"
-                )
-    return file
-
-
-def _changed(problem: Declaration, arguments: Namespace) -> Declaration:
-    """The problem with the settings and, unless it is to be simulated, the guesses of the command line."""
-    given = {name: getattr(arguments, name, None) for name in _SETTINGS}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if arguments.stepper is not None:
-        changes["stepper"] = STEPPERS[arguments.stepper]
-    if "fix" in arguments:
-        known = problem.guess
-        changes["initial"] = {**problem.initial, **{name: v for name, v in arguments.set if name in known}}
-        changes["fixed"] = {*problem.fixed, *(name for name in arguments.fix if name in known)}
-    return problem.with_(**changes)
-
-
-def _folders(file: ProblemFile, out: str | None) -> dict[str, Path]:
-    """The folder of each problem."""
-    if out is not None:
-        return {key: Path(out) / key if file.several else Path(out) for key in file.problems}
-    names = [problem.name for problem in file.problems.values()]
-    for name in names:
-        if not is_folder_name(name):
-            raise ProblemError(f"{file.path}: the problem's name {name!r} is no folder name; give a folder with --out")
-        if names.count(name) > 1:
-            raise ProblemError(
-                f"{file.path} has {names.count(name)} problems named {name!r}, which would share a folder; rename all "
-                "but one or give a folder with --out"
-            )
-    return {key: RESULTS / problem.name for key, problem in file.problems.items()}
-
-
-def _name(file: ProblemFile, key: str) -> str:
-    return f"{file.path}::{key}" if file.several else str(file.path)
-
-
-def _each(file: ProblemFile, prepare: Callable[[str], T], work: Callable[[T], Exit]) -> Exit:
-    """Prepare all problems, then work on one after another: work may take hours, and wrong input is known before."""
-    jobs: dict[str, T] = {}
-
-    def collect(key: str) -> Exit:
-        jobs[key] = prepare(key)
-        return Exit.DONE
-
-    prepared = _in_turn(list(file.problems), file.several, collect)
-    if prepared is Exit.INTERRUPTED:
-        return prepared
-    return _worst(prepared, _in_turn(list(jobs), file.several, lambda key: work(jobs[key])))
-
-
-def _in_turn(keys: Sequence[str], several: bool, work: Callable[[str], Exit]) -> Exit:
-    """Wrong input of one problem does not keep the others from their turn, an interrupt does."""
-    worst = Exit.DONE
-    for done, key in enumerate(keys, start=1):
-        try:
-            end = work(key)
-        except ProblemError as error:
-            terminal.complain(f"error: {f'{key}: ' if several else ''}{error}")
-            end = Exit.WRONG_INPUT
-        except MemoryError as error:
-            size = str(error) or "memory ran out"
-            terminal.complain(f"error: {key}: {size}; take a larger step or a shorter duration")
-            end = Exit.WRONG_INPUT
-        except KeyboardInterrupt:
-            terminal.complain(f"interrupted; nothing of {key} was written")
-            end = Exit.INTERRUPTED
-        worst = _worst(worst, end)
-        if end is Exit.INTERRUPTED:
-            if keys[done:]:
-                terminal.complain(f"not started: {', '.join(keys[done:])}")
-            break
-    return worst
-
-
-def _worst(*ends: Exit) -> Exit:
-    order: Sequence[Exit] = list(Exit)
-    return min(ends, key=order.index)

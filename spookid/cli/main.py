@@ -6,13 +6,14 @@ import argparse
 import gc
 import logging
 import math
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
-import spookid
 from spookid.cli import terminal
 from spookid.cli.interruption import Interruption
 from spookid.errors import ProblemError
+from spookid.version import __version__
 
 INTERRUPTED = 130
 WRONG_INPUT = 2
@@ -44,6 +45,7 @@ Every point is kept in DIR/points once it is solved; the same command goes on
 where it was interrupted. A point is solved anew if the problem, the settings
 or the versions have changed. With a dict `problems`, each has its DIR/key.
 """
+_PAGE = "The page needs no other file. Of a folder with several results it has them all.\n"
 _FOLDERS = """With a dict `problems`, PROBLEM.py means all of them, each with its own folder
 DIR/key. A folder is written whole or not at all; an empty one or an earlier
 one of the same command is replaced, any other is refused.
@@ -84,6 +86,18 @@ class _Parser(argparse.ArgumentParser):
         self.exit(WRONG_INPUT, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 
+@dataclass(frozen=True)
+class _Command:
+    name: str
+    purpose: str
+    more: str
+    """What its help says of folders and axes."""
+    flags: tuple[str, ...] = ()
+    """Of `_FLAGS`, in the order of the help; those of `_SETTINGS` all have."""
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What differs for this command, by flag."""
+
+
 def _parser() -> _Parser:
     parser = _Parser(
         prog="spookid",
@@ -92,162 +106,34 @@ def _parser() -> _Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"spookid {spookid.__version__}")
+    parser.add_argument("--version", action="version", version=f"spookid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_check(commands)
-    _add_solve(commands)
-    _add_simulate(commands)
-    _add_audit(commands)
-    _add_profile(commands)
-    _add_crossvalidate(commands)
-    _add_sweep(commands)
-    _add_report(commands)
+    for command in _COMMANDS:
+        _add(commands, command)
     return parser
 
 
-def _add_check(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _command(commands, "check", "show what a problem is made of, its sizes and sparsity; solves nothing")
-    _add_fit(parser)
-    _add_settings(parser)
-
-
-def _add_solve(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _command(commands, "solve", "estimate states and parameters, and write a folder of results", _FOLDERS)
-    parser.add_argument("--backend", choices=BACKENDS, default="lm", help="solver (default: lm)")
-    _add_fit(parser)
-    _add_settings(parser)
-    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps at the most")
-    parser.add_argument("--threads", type=_jobs, metavar="N", help="threads that share out the recordings (default: 1)")
-    parser.add_argument("--out", metavar="DIR", help="folder of results (default: results/<name of the problem>)")
-    parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
-
-
-def _add_simulate(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _command(
-        commands, "simulate", "step a mechanism forward, and compare with its recordings if it has any", _FOLDERS
-    )
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="DIR",
-        help="folder of results: its estimates, its step, and its first state of recordings of the same name "
-        "(with several problems DIR/key, if there is one)",
-    )
-    parser.add_argument(
-        "--set", nargs="+", action="extend", default=[], type=_pair, metavar="NAME=VALUE", help="values"
-    )
-    parser.add_argument("--duration", type=float, metavar="S", help="seconds (default: as long as the recording)")
-    _add_settings(parser)
-    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the simulation")
-    parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
-
-
-def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _command(
-        commands, "audit", "fit with the time steps h, h/2 and h/4, and say which estimates move", _FOLDERS
-    )
-    parser.add_argument("--backend", choices=BACKENDS, default="lm", help="solver (default: lm)")
-    _add_fit(parser)
-    _add_settings(parser, "largest time step h [s]")
-    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
-    parser.add_argument("--out", metavar="DIR", help="folder of the audit (default: none is written)")
-    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
-
-
-def _add_profile(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _command(
-        commands, "profile", "refit along a parameter: how far the data let it go, without linearization", _FOLDERS
-    )
-    parser.add_argument(
-        "--parameter", nargs="+", action="extend", required=True, metavar="NAME", help="parameter to hold, or several"
-    )
-    parser.add_argument("--backend", choices=BACKENDS, default="lm", help="solver (default: lm)")
-    _add_fit(parser)
-    _add_settings(parser)
-    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
-    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the profiles")
-    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
-
-
-def _add_crossvalidate(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _command(
-        commands, "crossvalidate", "fit models to each recording, judge them on the others, and order them", _VALIDATION
-    )
-    parser.add_argument("--backend", choices=BACKENDS, default="lm", help="solver (default: lm)")
-    _add_fit(parser)
-    _add_settings(parser)
-    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
-    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the cross-validation")
-    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
-
-
-def _add_sweep(commands: argparse._SubParsersAction[_Parser]) -> None:
-    parser = _command(commands, "sweep", "fit over a grid of settings or parameters, in parallel", _GRID)
-    parser.add_argument("--over", action="append", required=True, metavar="NAME=RANGE", help="axis of the grid")
-    parser.add_argument("--backend", choices=BACKENDS, help="solver (default: lm)")
-    _add_fit(parser)
-    _add_settings(parser)
-    parser.add_argument("--max-iterations", type=_count, metavar="N", help="accepted steps of each fit at the most")
-    parser.add_argument("--jobs", type=_jobs, metavar="N", help="worker processes (default: one for each processor)")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work instead")
-    parser.add_argument("--out", metavar="DIR", required=True, help="folder of the sweep")
-    parser.add_argument("--quiet", action="store_true", help="no progress and no table")
-
-
-def _add_report(commands: argparse._SubParsersAction[_Parser]) -> None:
-    purpose = "write DIR/report.html, one page about the results in DIR"
-    more = "The page needs no other file. Of a folder with several results it has them all.\n"
-    parser = _bare(commands, "report", purpose, more)
-    parser.add_argument("directory", metavar="DIR", help="what `spookid solve` wrote")
-
-
-def _command(commands: argparse._SubParsersAction[_Parser], name: str, purpose: str, more: str = "") -> _Parser:
-    parser = _bare(commands, name, purpose, more)
-    parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
-    return parser
-
-
-def _bare(commands: argparse._SubParsersAction[_Parser], name: str, purpose: str, more: str) -> _Parser:
-    return commands.add_parser(
-        name,
+def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> None:
+    purpose = command.purpose
+    parser = commands.add_parser(
+        command.name,
         help=purpose,
         description=f"{purpose[0].upper()}{purpose[1:]}.",
-        epilog=f"{more}\n{_STATUS}" if more else _STATUS,
+        epilog=f"{command.more}\n{_STATUS}" if command.more else _STATUS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-
-
-def _add_fit(parser: _Parser) -> None:
-    parser.add_argument(
-        "--set",
-        nargs="+",
-        action="extend",
-        default=[],
-        type=_pair,
-        metavar="NAME=VALUE",
-        help="initial guesses of parameters; with --fix the values held",
-    )
-    parser.add_argument(
-        "--fix", nargs="+", action="extend", default=[], metavar="NAME", help="parameters that keep their guess"
-    )
-    parser.add_argument(
-        "--state-weight",
-        type=_weight,
-        metavar="K",
-        help="where the weight of the equations of motion comes from: auto (the default) estimates the sizes of "
-        "disturbances and sensor noise with the parameters, a number is the paper's κ, inf makes the dynamics hard "
-        "(stepper variational)",
-    )
-
-
-def _add_settings(parser: _Parser, step: str = "time step [s]") -> None:
+    if command.name == "report":
+        parser.add_argument("directory", metavar="DIR", help="what `spookid solve` wrote")
+        return
+    parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
     settings = parser.add_argument_group("settings in the place of the problem's own")
-    settings.add_argument("--stepper", choices=STEPPERS, help="time stepping")
-    settings.add_argument("--friction", choices=FRICTIONS, help="how dry friction is represented")
-    settings.add_argument("--friction-width", type=float, metavar="W", help="width of smooth dry friction [rad/s]")
-    settings.add_argument("--step", type=float, metavar="H", help=step)
-    settings.add_argument("--cutoff", type=float, metavar="F", help="low-pass filter of the initial guess [Hz]")
+    for place, flags in ((parser, {flag: _FLAGS[flag] for flag in command.flags}), (settings, _SETTINGS)):
+        for flag, how in flags.items():
+            place.add_argument(flag, **{**how, **command.own.get(flag, {})})
+
+
+# --- types of arguments ---
 
 
 def _pair(text: str) -> tuple[str, float]:
@@ -283,3 +169,102 @@ def _jobs(text: str) -> int:
     if not (text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; give 1, 2, 3 ...")
     return int(text)
+
+
+# --- the commands and their flags ---
+
+
+def _flag(help: str, metavar: str | None = None, **how: Any) -> dict[str, Any]:
+    return {"help": help, **({"metavar": metavar} if metavar else {}), **how}
+
+
+_SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend"}
+_WEIGHT = (
+    "where the weight of the equations of motion comes from: auto (the default) estimates the sizes of disturbances "
+    "and sensor noise with the parameters, a number is the paper's κ, inf makes the dynamics hard (stepper variational)"
+)
+_SOURCE = (
+    "folder of results: its estimates, its step, and its first state of recordings of the same name (with several "
+    "problems DIR/key, if there is one)"
+)
+_GUESSES = "initial guesses of parameters; with --fix the values held"
+_FLAGS = {
+    "--backend": _flag("solver (default: lm)", choices=BACKENDS, default="lm"),
+    "--set": _flag(_GUESSES, "NAME=VALUE", type=_pair, default=[], **_SEVERAL),
+    "--fix": _flag("parameters that keep their guess", "NAME", default=[], **_SEVERAL),
+    "--state-weight": _flag(_WEIGHT, "K", type=_weight),
+    "--max-iterations": _flag("accepted steps of each fit at the most", "N", type=_count),
+    "--threads": _flag("threads that share out the recordings (default: 1)", "N", type=_jobs),
+    "--from": _flag(_SOURCE, "DIR", dest="source"),
+    "--duration": _flag("seconds (default: as long as the recording)", "S", type=float),
+    "--parameter": _flag("parameter to hold, or several", "NAME", required=True, **_SEVERAL),
+    "--over": _flag("axis of the grid", "NAME=RANGE", required=True, action="append"),
+    "--jobs": _flag("worker processes (default: one for each processor)", "N", type=_jobs),
+    "--scheduler": _flag("Dask scheduler whose workers do the work instead", "ADDRESS"),
+    "--out": _flag("folder of results", "DIR", required=True),
+    "--quiet": _flag("no progress, no summary and no table", action="store_true"),
+}
+_SETTINGS = {
+    "--stepper": _flag("time stepping", choices=STEPPERS),
+    "--friction": _flag("how dry friction is represented", choices=FRICTIONS),
+    "--friction-width": _flag("width of smooth dry friction [rad/s]", "W", type=float),
+    "--step": _flag("time step [s]", "H", type=float),
+    "--cutoff": _flag("low-pass filter of the initial guess [Hz]", "F", type=float),
+}
+_GUESSED = ("--set", "--fix", "--state-weight")
+_FIT = ("--backend", *_GUESSED, "--max-iterations", "--out", "--quiet")
+
+
+def _out(help: str, required: bool = True) -> dict[str, Any]:
+    return {"--out": {"help": help, "required": required}}
+
+
+_COMMANDS = (
+    _Command("check", "show what a problem is made of, its sizes and sparsity; solves nothing", "", _GUESSED),
+    _Command(
+        "solve",
+        "estimate states and parameters, and write a folder of results",
+        _FOLDERS,
+        (*_FIT, "--threads"),
+        _out("folder of results (default: results/<name of the problem>)", required=False),
+    ),
+    _Command(
+        "simulate",
+        "step a mechanism forward, and compare with its recordings if it has any",
+        _FOLDERS,
+        ("--from", "--set", "--duration", "--out", "--quiet"),
+        {"--set": {"help": "values"}, **_out("folder of the simulation")},
+    ),
+    _Command(
+        "audit",
+        "fit with the time steps h, h/2 and h/4, and say which estimates move",
+        _FOLDERS,
+        _FIT,
+        {
+            "--step": {"help": "largest time step h [s]"},
+            **_out("folder of the audit (default: none is written)", False),
+        },
+    ),
+    _Command(
+        "profile",
+        "refit along a parameter: how far the data let it go, without linearization",
+        _FOLDERS,
+        ("--parameter", *_FIT),
+        _out("folder of the profiles"),
+    ),
+    _Command(
+        "crossvalidate",
+        "fit models to each recording, judge them on the others, and order them",
+        _VALIDATION,
+        _FIT,
+        _out("folder of the cross-validation"),
+    ),
+    _Command(
+        "sweep",
+        "fit over a grid of settings or parameters, in parallel",
+        _GRID,
+        ("--over", *_FIT, "--jobs", "--scheduler"),
+        {"--backend": {"default": None}, **_out("folder of the sweep")},
+    ),
+    _Command("report", "write DIR/report.html, one page about the results in DIR", _PAGE),
+)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,11 +12,9 @@ from spookid.data.sensors import Channel
 from spookid.estimation.knowledge import foresee, papers_weight
 from spookid.parameter import parameters_in
 from spookid.report.summary import weak_words
-from spookid.report.wording import bounds, number, quantity, weight_words
+from spookid.results.tables import Table, wrapped
+from spookid.results.wording import bounds, number, quantity, weight_words
 from spookid.statistics.covariance import WEAK
-
-_NARROWEST = 16
-"""Columns that the last cell of a table's row gets at least."""
 
 Row = tuple[str, ...]
 
@@ -31,10 +28,10 @@ def describe(assembly: Assembly, title: str, description: str, width: int) -> st
         width: columns of a line.
     """
     sections = [
-        [title, "=" * min(len(title), width), *_wrapped(description, width, "")],
+        [title, "=" * min(len(title), width), *(wrapped(description, width) if description else [])],
         _mechanism(assembly.problem, width),
-        ["Recordings", *_table(_recordings(assembly), width)],
-        ["Parameters", *_table(_parameters(assembly.problem), width)],
+        ["Recordings", *_table(("name", "steps", "duration", "missing samples"), _recordings(assembly), width)],
+        ["Parameters", *_parameters(assembly.problem, width)],
         _settings(assembly, width),
         _size(assembly, width),
         _identifiability(assembly, width),
@@ -59,7 +56,7 @@ def _mechanism(problem: Declaration, width: int) -> list[str]:
         ("Sensors", sensors),
     ]
     return [
-        line for label, names in labelled if names for line in _wrapped(", ".join(names), width, _label(label, names))
+        line for label, names in labelled if names for line in wrapped(", ".join(names), width, _label(label, names))
     ]
 
 
@@ -73,8 +70,8 @@ def _label(label: str, names: Sequence[str]) -> str:
     return f"{label:<7}{len(names):>3}  "
 
 
-def _recordings(assembly: Assembly) -> list[Row]:
-    rows: list[Row] = [("name", "steps", "duration", "missing samples")]
+def _recordings(assembly: Assembly) -> Sequence[Row]:
+    rows = []
     for e in assembly.evidence:
         duration = e.recording.t[-1] - e.recording.t[0]
         rows.append((e.recording.name, f"{e.grid.count:,}", f"{number(duration, 6)} s", _missing(assembly.problem, e)))
@@ -87,14 +84,14 @@ def _missing(problem: Declaration, evidence: Evidence) -> str:
     return ", ".join(gaps) or "none"
 
 
-def _parameters(problem: Declaration) -> list[Row]:
+def _parameters(problem: Declaration, width: int) -> list[str]:
     if not problem.parameters:
-        return [("none",)]
-    rows: list[Row] = [("name", "guess", "bounds", "unit", "", "note")]
+        return ["  none"]
+    rows = []
     for p in problem.parameters:
         fixed = "fixed" if p.name in problem.fixed else ""
         rows.append((p.name, number(problem.guess[p.name], 6), bounds(p.lower, p.upper), p.unit, fixed, p.note))
-    return rows
+    return _table(("name", "guess", "bounds", "unit", "", "note"), rows, width)
 
 
 def _settings(assembly: Assembly, width: int) -> list[str]:
@@ -103,15 +100,15 @@ def _settings(assembly: Assembly, width: int) -> list[str]:
         f"stepper {problem.stepper.name}, friction {problem.friction}, step h = {number(problem.step, 6)} s, "
         f"{weight_words(problem.dynamics, problem.weight)}, cutoff of the initial guess {number(problem.cutoff)} Hz"
     )
-    lines = _wrapped(text, width, "Settings    ")
+    lines = wrapped(text, width, "Settings    ")
     rubbing = [
-        f"{freedom.label} {number(slip, 3)} {freedom.coordinate.unit}/s"
-        for freedom, slip in zip(problem.model.freedoms, slip_widths(problem, assembly.evidence), strict=True)
-        if freedom.rubs
+        f"{joint.name} {number(slip, 3)} rad/s"
+        for joint, slip in zip(problem.model.joints, slip_widths(problem, assembly.evidence), strict=True)
+        if joint.rubs
     ]
     if rubbing:
         origin = "" if problem.friction_width is not None else f" ({100 * WIDTH_SHARE:g} % of the rms slip rate)"
-        lines += _wrapped(f"friction width {', '.join(rubbing)}{origin}", width, " " * 12)
+        lines += wrapped(f"friction width {', '.join(rubbing)}{origin}", width, " " * 12)
     return lines
 
 
@@ -124,7 +121,7 @@ def _size(assembly: Assembly, width: int) -> list[str]:
         f"{transcription.unknowns:,} unknowns ({states:,} of states, {parameters:,} of parameters), "
         f"{transcription.rows:,} residuals, {transcription.nonzeros:,} Jacobian nonzeros ({number(100 * density, 2)} %)"
     )
-    return _wrapped(text, width, "Size        ")
+    return wrapped(text, width, "Size        ")
 
 
 def _identifiability(assembly: Assembly, width: int) -> list[str]:
@@ -136,19 +133,19 @@ def _identifiability(assembly: Assembly, width: int) -> list[str]:
     values = knowledge.singular_values
     if not np.all(np.isfinite(values)):
         reason = next(iter(knowledge.reasons.values()))
-        return [head, *_wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
+        return [head, *wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
     spectrum = f"Directions are seen at {', '.join(number(value, 2) for value in values)} sigma for a change of 100 %."
-    lines = _wrapped(spectrum, width, "  ")
+    lines = wrapped(spectrum, width, "  ")
     for weak in knowledge.weak:
-        lines += _wrapped(weak_words(weak), width, "  - ")
+        lines += wrapped(weak_words(weak), width, "  - ")
     if not knowledge.weak:
-        lines += _wrapped(f"None is weak (below {number(WEAK)} sigma).", width, "  ")
+        lines += wrapped(f"None is weak (below {number(WEAK)} sigma).", width, "  ")
     return [head, *lines]
 
 
 def _notices(assembly: Assembly, width: int) -> list[str]:
     notices = [*assembly.notices, *papers_weight(assembly.problem), *_silent_motors(assembly)]
-    lines = [line for notice in dict.fromkeys(notices) for line in _wrapped(notice, width, "  - ")]
+    lines = [line for notice in dict.fromkeys(notices) for line in wrapped(notice, width, "  - ")]
     return ["Notices", *lines] if lines else []
 
 
@@ -165,26 +162,5 @@ def _silent_motors(assembly: Assembly) -> list[str]:
     ]
 
 
-# --- layout ---
-
-
-def _wrapped(text: str, width: int, label: str) -> list[str]:
-    """Lines of at most ``width`` columns, the first after ``label``, the others indented as far."""
-    return textwrap.wrap(text, width, initial_indent=label, subsequent_indent=" " * len(label))
-
-
-def _table(rows: Sequence[Row], width: int) -> list[str]:
-    """Aligned columns, the last one wrapped; columns empty below their heading are left out."""
-    used = [i for i in range(len(rows[0])) if len(rows) == 1 or any(row[i] for row in rows[1:])]
-    *first, last = used
-    widths = {i: max(len(row[i]) for row in rows) for i in first}
-    indent = 2 + sum(w + 2 for w in widths.values())
-    lines: list[str] = []
-    for row in rows:
-        start = "  " + "".join(row[i].ljust(widths[i]) + "  " for i in first)
-        lines += _ended(start, row[last], indent, max(width, indent + _NARROWEST))
-    return lines
-
-
-def _ended(start: str, text: str, indent: int, width: int) -> Iterable[str]:
-    return textwrap.wrap(text, width, initial_indent=start, subsequent_indent=" " * indent) or [start.rstrip()]
+def _table(head: Row, rows: Sequence[Row], width: int) -> list[str]:
+    return Table(head, rows, range(len(rows[0]))).text(width, "  ").splitlines()

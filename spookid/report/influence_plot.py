@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.report.wording import number
+from spookid.report import pictures
+from spookid.report.pictures import BLUE, GREY, PALE, RED
 from spookid.results.result import Result
+from spookid.results.wording import number
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BLUE, _RED, _GREY = "#0072B2", "#D55E00", "#707070"  # of Okabe and Ito: colour-blind people tell them apart
 _MOST_COLUMNS = 4
 _MUCH = 1.0
 """Changes of more standard errors than this are drawn in red."""
@@ -36,11 +36,11 @@ def figure(solution: Result) -> Figure:
     picture = Figure(figsize=(3.5 + 4.0 * max(columns, 1), 1.6 + 1.05 * max(len(shown), 1)))
     picture.set_layout_engine("constrained", w_pad=0.08, h_pad=0.05)
     title = f"{solution.problem}: change of each estimate, in standard errors, if the samples of a stretch were missing"
-    picture.suptitle(textwrap.fill(title, int(10 * picture.get_figwidth())), fontsize=11, parse_math=False)
+    pictures.title(picture, title, 11)
     grid = picture.subplots(max(len(shown), 1), max(columns, 1), squeeze=False, sharex="col", sharey="row")
     if not shown:
         grid[0, 0].set_axis_off()
-        grid[0, 0].text(0.5, 0.5, "No parameter has a standard error.", ha="center", va="center")
+        pictures.apart(grid[0, 0], "No parameter has a standard error.")
         return picture
     for axes, i in zip(grid, shown, strict=True):
         changes = [stretches[:, i] / errors[i] for stretches in influence.stretches[:columns]]
@@ -57,16 +57,14 @@ def figure(solution: Result) -> Figure:
 
 def _bars(axes: Axes, edges: Array, changes: Array, reach: float) -> None:
     """One bar a stretch, red if large; a stretch on which all hangs is shaded. The axis shows ``reach`` both ways."""
-    colours = [_RED if abs(change) > _MUCH else _BLUE for change in changes]
+    colours = [RED if abs(change) > _MUCH else BLUE for change in changes]
     known = np.where(np.isfinite(changes), changes, 0.0)
     axes.bar(edges[:-1], known, np.diff(edges), align="edge", color=colours, edgecolor="white", linewidth=0.6)
     for k in np.flatnonzero(~np.isfinite(changes)):
-        axes.axvspan(edges[k], edges[k + 1], color="#e4e4e4")
-    axes.axhline(0.0, color=_GREY, linewidth=0.8)
-    axes.spines[["right", "top"]].set_visible(False)
-    axes.grid(color="#e2e2e2", linewidth=0.6, axis="y")
-    axes.set_axisbelow(True)
-    axes.tick_params(labelsize=9)
+        axes.axvspan(edges[k], edges[k + 1], color=PALE)
+    axes.axhline(0.0, color=GREY, linewidth=0.8)
+    pictures.plain(axes)
+    axes.grid(visible=False, axis="x")
     axes.set_ylim(-reach, reach)
     axes.set_yticks([-_nice(reach), 0, _nice(reach)])
     axes.yaxis.set_major_formatter(lambda value, _: number(value, 2))

@@ -11,14 +11,14 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-import spookid
 from spookid.errors import ProblemError
-from spookid.report import export, report_sections
-from spookid.report.report_sections import Table
-from spookid.report.wording import number, status_words
+from spookid.report import export, report_sections, summary
 from spookid.results import folders
 from spookid.results.result import Result
+from spookid.results.tables import Table
+from spookid.results.wording import number, status_words
 from spookid.solvers.status import Status
+from spookid.version import __version__
 
 PAGE = "report.html"
 """Name of the page in its folder."""
@@ -33,12 +33,7 @@ def write(directory: str | os.PathLike[str]) -> Path:
     folder = Path(directory)
     found = _results(folder)
     text = page({key: export.load(path) for key, path in found.items()}, {key: _date(p) for key, p in found.items()})
-    try:
-        folders.write(folder / PAGE, text)
-    except OSError as error:
-        raise ProblemError(
-            f"{folder / PAGE} cannot be written ({error.strerror or error}); copy the results to where you may write"
-        ) from error
+    folders.write(folder / PAGE, text)
     return folder / PAGE
 
 
@@ -51,7 +46,7 @@ def page(solutions: Mapping[str, Result], dates: Mapping[str, str]) -> str:
     title = next(iter(solutions.values())).problem if len(names) == 1 else f"{len(names)} results"
     return environment.get_template(PAGE).render(
         title=title,
-        version=spookid.__version__,
+        version=__version__,
         results=[_result(key, i, solutions[key], dates[key]) for i, key in enumerate(names)],
         overview=_overview(solutions),
     )
@@ -97,18 +92,8 @@ def _result(key: str, place: int, solution: Result, date: str) -> dict[str, Any]
         "message": solution.message,
         "notices": solution.notices,
         "parameters": [report_sections.parameter(estimate) for estimate in solution.parameters.values()],
-        "mechanism": report_sections.mechanism(solution),
-        "data": report_sections.data(solution),
+        **{section.__name__: section(solution) for section in report_sections.SECTIONS},
         **report_sections.fits(solution),
-        "residuals": report_sections.residuals(solution),
-        "residual_picture": report_sections.residual_picture(solution),
-        "residual_structure": report_sections.residual_structure(solution),
-        "noise": report_sections.noise(solution),
-        "impulses": report_sections.impulses(solution),
-        "cost": report_sections.cost(solution),
-        "correlations": report_sections.correlations(solution),
-        "directions": report_sections.directions(solution),
-        "weak": report_sections.weak(solution),
-        "convergence": report_sections.convergence(solution),
+        "cost": summary.cost(solution),
         "provenance": report_sections.provenance(solution, key, date),
     }

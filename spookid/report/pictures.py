@@ -1,13 +1,29 @@
-"""Figures as PNG files, all at one resolution."""
+"""Figures as the package draws them: one set of colours, one way to lay them out, PNG files of one resolution.
+
+Figures are made with Matplotlib's objects, never through pyplot: nothing global is touched and no display is needed.
+Matplotlib is loaded on first use, because it takes a while.
+"""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ParamSpec
 
-if TYPE_CHECKING:  # Matplotlib takes a while to load
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
+P = ParamSpec("P")
+
+BLUE, ORANGE, GREEN, RED, PINK, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
+"""Of Okabe and Ito: colour-blind people tell them apart."""
+BLACK, DARK, GREY, LIGHT, PALE = "#000000", "#1a1a1a", "#707070", "#a8a8a8", "#e4e4e4"
+COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK)
+"""For several of one kind."""
 DPI = 110
 """Dots per inch."""
 
@@ -22,3 +38,67 @@ def save(figure: Figure, path: Path) -> None:
 
     figure.set_dpi(DPI)
     FigureCanvasAgg(figure).print_png(path)  # type: ignore[no-untyped-call]
+
+
+def drawn(draw: Callable[P, Figure], *what: P.args, **how: P.kwargs) -> Callable[[Path], None]:
+    """What writes the figure that ``draw`` makes of something, once its path is known."""
+    return lambda path: save(draw(*what, **how), path)
+
+
+def title(figure: Figure, text: str, size: float = 12) -> None:
+    """Above all panels, in as many lines as the width asks for."""
+    figure.suptitle(textwrap.fill(text, int(10 * figure.get_figwidth())), fontsize=size, parse_math=False)
+
+
+def panels(count: int, most: int, size: tuple[float, float], text: str) -> tuple[Figure, list[Axes]]:
+    """A figure with ``count`` panels in rows of ``most`` at the most, each of about that size [in]."""
+    from matplotlib.figure import Figure
+
+    columns = max(min(count, most), 1)
+    rows = max(-(-count // columns), 1)
+    figure = Figure(figsize=(max(size[0] * columns, 6.0), 1.3 + size[1] * rows), layout="constrained")
+    title(figure, text)
+    grid = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for panel in grid[count:]:
+        panel.set_axis_off()
+    for panel in grid[:count]:
+        panel.tick_params(labelsize=8)
+    return figure, grid
+
+
+def plain(axes: Axes, size: float = 9, grid: bool = True) -> None:
+    """Without a frame, with a pale grid behind what is drawn."""
+    axes.spines[["right", "top"]].set_visible(False)
+    axes.tick_params(labelsize=size)
+    if grid:
+        axes.grid(color=PALE, linewidth=0.6)
+        axes.set_axisbelow(True)
+
+
+def entry(label: str, color: str, marker: str = "", linestyle: Any = "", **style: Any) -> Line2D:
+    """An entry of a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=color, marker=marker, linestyle=linestyle, label=label, **style)
+
+
+def legend(figure: Figure, handles: Sequence[Artist], columns: int | None = None, size: float = 8) -> None:
+    """Below all panels."""
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=columns or len(handles), frameon=False, fontsize=size
+    )
+
+
+def round_ticks(axis: Any, count: int, digits: int = 6) -> None:
+    """At most so many marks with numbers in the package's own wording."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    from spookid.results.wording import number
+
+    axis.set_major_locator(MaxNLocator(count))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number(value, digits)))
+
+
+def apart(axes: Axes, text: str) -> None:
+    """What is said in the place of a curve."""
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=GREY)

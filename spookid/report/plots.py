@@ -7,34 +7,38 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from spookid.kernels.kernel import Array
 from spookid.report import pictures
-from spookid.report.summary import misfit, rms
-from spookid.report.wording import bounds, labelled, number, quantity, remark, status_words, superscripts, uncertain
-from spookid.results.result import Estimate, Result, Trajectory
+from spookid.report.pictures import BLACK, BLUE, COLOURS, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
+from spookid.results.motion import Motion, misfit, rms
+from spookid.results.result import Estimate, Result
+from spookid.results.wording import (
+    HALF_WIDTH,
+    bounds,
+    labelled,
+    number,
+    quantity,
+    remark,
+    status_words,
+    superscripts,
+    uncertain,
+)
 
-_BLUE, _ORANGE, _GREEN, _RED, _GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#707070"
-COLOURS = (_BLUE, _RED, _GREEN, "#CC79A7", _ORANGE, "#56B4E9", "#000000")
-"""Of Okabe and Ito: colour-blind people tell them apart."""
 _DASHES = ("-", "--", ":", "-.")
 _MOST_COLUMNS = 4
 _WIDTHS = (9.5, 13.0, 15.5, 17.5)
 """Of the figure of the fit with one to four recordings [in]."""
 _MOST_POINTS = 3000
 """Points drawn of one curve; a longer one is thinned to the extremes of short stretches."""
-_HALF_WIDTH = 1.96
-"""Of a 95 % interval of the normal distribution, in standard errors."""
 _NEAR = 1.0
 """A bound is drawn if it is no farther from what its row shows than this share of the row's range."""
 _LINEAR = 1e-3
@@ -52,75 +56,86 @@ _TAKES_PREFIX = re.compile(r"(rad|m|s|A|V|W|N|J|Hz|Pa|T)(?![^ /·])")
 
 
 def fit(solution: Result) -> Figure:
-    """Measured and estimated signals over time with their residuals: a column a recording, at most the first four."""
-    shown = solution.trajectories[:_MOST_COLUMNS]
-    signals = shown[0].signals if shown else ()  # the same for all recordings
-    rows, columns = max(len(signals), 1), max(len(shown), 1)
-    figure = _figure(_WIDTHS[columns - 1], 1.3 + 2.8 * rows)
-    more = len(solution.trajectories) - len(shown)
-    _title(figure, solution, f"first {len(shown)} of {len(solution.trajectories)} recordings" if more else "")
+    """Measured and estimated signals over time with their residuals."""
+    return signals(solution.trajectories, _headline(solution), "estimated")
+
+
+def signals(motions: Sequence[Motion], title: str, word: str, measured: bool = True) -> Figure:
+    """Signals over time with their residuals: a column a recording, at most the first four.
+
+    Args:
+        word: what the model's signals are.
+        measured: False if there is nothing beside them.
+    """
+    shown = motions[:_MOST_COLUMNS]
+    names, units = (shown[0].signals, shown[0].units) if shown else ((), ())  # the same for all recordings
+    rows, columns = max(len(names), 1), max(len(shown), 1)
+    figure = _figure(_WIDTHS[columns - 1], 1.3 + (2.8 if measured else 2.1) * rows)
+    more = f" (first {len(shown)} of {len(motions)} recordings)" if len(motions) > len(shown) else ""
+    pictures.title(figure, f"{title}{more}", 11)
     # Three rows a signal: the fit, its residual, and air before the next.
-    grid = figure.add_gridspec(3 * rows - 1, columns, height_ratios=([3, 1, 0.4] * rows)[:-1])
-    units = shown[0].units if shown else ()
-    scales = [scale(np.concatenate([misfit(t, i) for t in shown]), unit) for i, unit in enumerate(units)]
-    for place, trajectory in enumerate(shown):
-        column = [figure.add_subplot(grid[3 * (i // 2) + i % 2, place]) for i in range(2 * len(signals))]
-        for i, size in enumerate(scales):
-            _signal((column[2 * i], column[2 * i + 1]), trajectory, i, size)
-        _column(column, trajectory)
-        if place == 0:
-            _label(column, shown[0], scales)
-            figure.align_ylabels(column)
-    _legend(figure, _FIT_LEGEND)
+    heights = ([3, 1 if measured else 0.01, 0.4] * rows)[:-1]
+    grid = figure.add_gridspec(3 * rows - 1, columns, height_ratios=heights)
+    scales = [scale(np.concatenate([misfit(m, i) for m in shown]), unit) for i, unit in enumerate(units)]
+    for place, motion in enumerate(shown):
+        panels = [[figure.add_subplot(grid[3 * i + j, place]) for j in range(1 + measured)] for i in range(len(names))]
+        column = [panel for pair in panels for panel in pair]
+        for i, (pair, size) in enumerate(zip(panels, scales, strict=True)):
+            _signal(pair, motion, i, size)
+            if place == 0:
+                _label(pair, motion, i, size[1])
+        _column(column, motion)
+        figure.align_ylabels(column)
+    handles = [
+        entry("measured", ORANGE, ".", markersize=8),
+        entry(word, BLUE, linestyle="-", linewidth=1.4),
+        entry(f"residual: measured less {word}", GREY, ".", markersize=5),
+    ]
+    pictures.legend(figure, handles if measured else handles[1:2], size=9)
     return figure
 
 
-_FIT_LEGEND = (
-    Line2D([], [], color=_ORANGE, marker=".", markersize=8, linestyle="", label="measured"),
-    Line2D([], [], color=_BLUE, linewidth=1.4, label="estimated"),
-    Line2D([], [], color=_GREY, marker=".", markersize=5, linestyle="", label="residual: measured less estimated"),
-)
-
-
-def _column(column: Sequence[Axes], trajectory: Trajectory) -> None:
+def _column(column: Sequence[Axes], motion: Motion) -> None:
     """One recording's panels, which share its time axis."""
     for axes in column:
-        _plain(axes)
+        plain(axes)
         axes.sharex(column[0])
         axes.tick_params(labelbottom=axes is column[-1])
     if column:
-        column[0].set_xlim(trajectory.t[0], trajectory.t[-1])
-        column[0].set_title(trajectory.name, fontsize=10, loc="left", parse_math=False)
+        if len(motion.t) > 1:
+            column[0].set_xlim(motion.t[0], motion.t[-1])
+        column[0].set_title(motion.name, fontsize=10, loc="left", parse_math=False)
         column[-1].set_xlabel("time [s]")
 
 
-def _label(column: Sequence[Axes], trajectory: Trajectory, scales: Sequence[tuple[float, str]]) -> None:
+def _label(pair: Sequence[Axes], motion: Motion, i: int, unit: str) -> None:
     """Names and units of the vertical axes; they hold for the other columns too."""
-    for i, (_, unit) in enumerate(scales):
-        column[2 * i].set_ylabel(labelled(trajectory.signals[i], trajectory.units[i]), parse_math=False)
-        column[2 * i + 1].set_ylabel(f"residual\n[{unit}]" if unit else "residual", fontsize=9, parse_math=False)
+    texts = (labelled(motion.signals[i], motion.units[i]), f"residual\n[{unit}]" if unit else "residual")
+    for panel, text, size in zip(pair, texts, (10, 9), strict=False):
+        panel.set_ylabel(text, fontsize=size, parse_math=False)
 
 
-def _signal(panels: tuple[Axes, Axes], trajectory: Trajectory, column: int, scale: tuple[float, str]) -> None:
-    """A signal and, on its own scale, its residual."""
-    upper, lower = panels
-    t, (measured, estimated) = trajectory.t, continuous(trajectory, column)
-    residual, (factor, unit) = misfit(trajectory, column), scale
+def _signal(pair: Sequence[Axes], motion: Motion, i: int, scale: tuple[float, str]) -> None:
+    """A signal and, in a panel on its own scale if there is one, its residual."""
+    upper, *below = pair
+    t, (measured, modelled) = motion.t, continuous(motion, i)
+    residual, (factor, unit) = misfit(motion, i), scale
     dot = 2.6 if np.count_nonzero(np.isfinite(measured)) > 400 else 4.5
-    upper.plot(*thinned(t, measured), ".", color=_ORANGE, markersize=2 * dot, markeredgewidth=0)
-    upper.plot(*thinned(t, estimated), "-", color=_BLUE, linewidth=1.0)
-    when, error = thinned(t, residual / factor)
-    lower.axhline(0.0, color=_GREY, linewidth=0.6)
-    lower.vlines(when, 0.0, error, color=_GREY, linewidth=0.6, alpha=0.35)
-    lower.plot(when, error, ".", color=_GREY, markersize=dot, markeredgewidth=0)
-    lower.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
-    lower.margins(y=0.2)
-    size = rms(residual)
-    text = f"rms {quantity(size / factor, unit)}" if math.isfinite(size) else "no residuals"
-    lower.text(1.0, 1.02, text, transform=lower.transAxes, ha="right", va="bottom", fontsize=8, parse_math=False)
+    upper.plot(*thinned(t, measured), ".", color=ORANGE, markersize=2 * dot, markeredgewidth=0)
+    upper.plot(*thinned(t, modelled), "-", color=BLUE, linewidth=1.0)
+    for lower in below:
+        when, error = thinned(t, residual / factor)
+        lower.axhline(0.0, color=GREY, linewidth=0.6)
+        lower.vlines(when, 0.0, error, color=GREY, linewidth=0.6, alpha=0.35)
+        lower.plot(when, error, ".", color=GREY, markersize=dot, markeredgewidth=0)
+        lower.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
+        lower.margins(y=0.2)
+        size = rms(residual)
+        text = f"rms {quantity(size / factor, unit)}" if math.isfinite(size) else "no residuals"
+        lower.text(1.0, 1.02, text, transform=lower.transAxes, ha="right", va="bottom", fontsize=8, parse_math=False)
 
 
-def continuous(trajectory: Trajectory, column: int) -> tuple[Array, Array]:
+def continuous(trajectory: Motion, column: int) -> tuple[Array, Array]:
     """Measured and estimated signal without the jumps of a periodic one, on the branch of its first sample."""
     measured, estimated = trajectory.observed[:, column], trajectory.predicted[:, column]
     period = trajectory.periods[column]
@@ -167,7 +182,7 @@ def convergence(solution: Result) -> Figure:
     names = list(solution.history[-1].parameters) if solution.history else []
     columns = 1 + (len(names) - 1) // _LEGEND_ROWS
     figure = _figure(8.5 + columns * (0.4 + 0.08 * max(map(len, names), default=0)), 9.0)
-    _title(figure, solution)
+    pictures.title(figure, _headline(solution), 11)
     top, middle, bottom = figure.subplots(3, 1, sharex=True, gridspec_kw={"height_ratios": [3, 4, 1.4]})
     k = np.array([step.iteration for step in solution.history])
     marker = "." if len(k) <= 50 else ""
@@ -184,13 +199,13 @@ def convergence(solution: Result) -> Figure:
 def _costs(axes: Axes, k: Array, solution: Result, marker: str) -> None:
     costs = [step.cost for step in solution.history]
     curves = {
-        "total": ([c.total for c in costs], "#000000", 2.2),
-        "state": ([c.state for c in costs], _BLUE, 1.4),
-        "observation": ([c.observation for c in costs], _RED, 1.4),
+        "total": ([c.total for c in costs], BLACK, 2.2),
+        "state": ([c.state for c in costs], BLUE, 1.4),
+        "observation": ([c.observation for c in costs], RED, 1.4),
     }
     if any(c.prior for c in costs):
-        curves["prior"] = ([c.prior for c in costs], _GREEN, 1.4)
-    _plain(axes)
+        curves["prior"] = ([c.prior for c in costs], GREEN, 1.4)
+    plain(axes)
     axes.set_ylabel("cost, noise as found by then" if solution.dynamics == "estimated" else "cost")
     if _logarithmic(axes, [np.array(values) for values, _, _ in curves.values()]):
         for name, (values, colour, width) in curves.items():
@@ -200,8 +215,8 @@ def _costs(axes: Axes, k: Array, solution: Result, marker: str) -> None:
 
 def _ways(axes: Axes, k: Array, ways: Mapping[str, Array], marker: str) -> None:
     """How far each parameter is from where it came to rest."""
-    _plain(axes)
-    axes.axhline(0.0, color=_GREY, linewidth=0.8)
+    plain(axes)
+    axes.axhline(0.0, color=GREY, linewidth=0.8)
     for i, (name, values) in enumerate(ways.items()):
         # Not relative to the final value: many end at zero.
         with np.errstate(invalid="ignore"):
@@ -219,16 +234,16 @@ def _ways(axes: Axes, k: Array, ways: Mapping[str, Array], marker: str) -> None:
 
 
 def _damping(axes: Axes, k: Array, damping: Array, marker: str) -> None:
-    _plain(axes)
+    plain(axes)
     axes.set_ylabel("damping")
     if _logarithmic(axes, [damping]):
-        axes.plot(k, _positive(damping), marker=marker, color=_GREY, linewidth=1.4)
+        axes.plot(k, _positive(damping), marker=marker, color=GREY, linewidth=1.4)
 
 
 def _logarithmic(axes: Axes, curves: Sequence[Array]) -> bool:
     """Make the axis logarithmic if there is anything to show on it, else say that there is not."""
     if not any(np.any(np.isfinite(_positive(values))) for values in curves):
-        axes.text(0.5, 0.5, "no positive finite value", transform=axes.transAxes, ha="center", va="center", color=_GREY)
+        apart(axes, "no positive finite value")
         axes.yaxis.set_major_locator(NullLocator())
         return False
     axes.set_yscale("log")
@@ -255,39 +270,39 @@ def parameters(solution: Result) -> Figure:
     """Each parameter on a scale of its own: estimate with its 95 % interval, guess and bounds near by."""
     estimates = list(solution.parameters.values())
     figure = _figure(10.0, 1.0 + 0.74 * max(len(estimates), 1), _ROW_GAP)
-    _title(figure, solution)
+    pictures.title(figure, _headline(solution), 11)
     rows = figure.subplots(max(len(estimates), 1), 1, squeeze=False)[:, 0]
     if not estimates:
         rows[0].set_axis_off()
-        rows[0].text(0.5, 0.5, "The problem has no parameters.", ha="center", va="center")
+        apart(rows[0], "The problem has no parameters.")
     for axes, estimate in zip(rows, estimates, strict=False):
         _row(axes, estimate)
-    _legend(figure, _PARAMETER_LEGEND)
+    pictures.legend(figure, _PARAMETER_LEGEND, size=9)
     return figure
 
 
 _PARAMETER_LEGEND = (
-    Line2D([], [], color=_BLUE, marker="o", markersize=6, linewidth=5, alpha=0.7, label="estimate, 95 % interval"),
-    Line2D([], [], color=_RED, marker="s", markersize=6, linestyle="", label="without standard error"),
-    Line2D([], [], color=_GREY, marker="s", markersize=6, linestyle="", label="fixed"),
-    Line2D([], [], color="black", marker="|", markersize=12, markeredgewidth=1.6, linestyle="", label="guess"),
-    Patch(facecolor="#e4e4e4", edgecolor="#a8a8a8", hatch="////", label="out of bounds"),
+    entry("estimate, 95 % interval", BLUE, "o", "-", markersize=6, linewidth=5, alpha=0.7),
+    entry("without standard error", RED, "s", markersize=6),
+    entry("fixed", GREY, "s", markersize=6),
+    entry("guess", BLACK, "|", markersize=12, markeredgewidth=1.6),
+    Patch(facecolor=PALE, edgecolor=LIGHT, hatch="////", label="out of bounds"),
 )
 
 
 def _row(axes: Axes, estimate: Estimate) -> None:
     known = math.isfinite(estimate.std_err)
-    reach = _HALF_WIDTH * estimate.std_err if known else 0.0
+    reach = HALF_WIDTH * estimate.std_err if known else 0.0
     low, high = _range(estimate, reach)
     _walls(axes, estimate, low, high)
-    axes.plot([estimate.initial], [0.0], marker="|", color="black", markersize=16, markeredgewidth=1.6)
+    axes.plot([estimate.initial], [0.0], marker="|", color=BLACK, markersize=16, markeredgewidth=1.6)
     if known:
-        axes.plot([estimate.estimate - reach, estimate.estimate + reach], [0, 0], color=_BLUE, linewidth=5, alpha=0.45)
-    marker, colour = ("o", _BLUE) if known else ("s", _GREY if estimate.fixed else _RED)
+        axes.plot([estimate.estimate - reach, estimate.estimate + reach], [0, 0], color=BLUE, linewidth=5, alpha=0.45)
+    marker, colour = ("o", BLUE) if known else ("s", GREY if estimate.fixed else RED)
     axes.plot([estimate.estimate], [0.0], marker=marker, color=colour, markersize=6, clip_on=False)
     axes.set(xlim=(low, high), ylim=(-1.0, 1.0), yticks=[])
     axes.spines[["left", "right", "top"]].set_visible(False)
-    axes.tick_params(axis="x", labelsize=8, colors=_GREY, length=3)
+    axes.tick_params(axis="x", labelsize=8, colors=GREY, length=3)
     axes.xaxis.set_in_layout(False)  # its height is known, and measuring it is what takes long
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: number(x, _digits(low, high))))
@@ -317,8 +332,8 @@ def _walls(axes: Axes, estimate: Estimate, low: float, high: float) -> None:
     """Hatch what the bounds exclude."""
     for edge, beyond in ((estimate.lower, low), (estimate.upper, high)):
         if low < edge < high:
-            axes.axvspan(edge, beyond, facecolor="#e4e4e4", edgecolor="#a8a8a8", hatch="////", linewidth=0, zorder=0)
-            axes.axvline(edge, color=_GREY, linewidth=1.2, zorder=0.5)
+            axes.axvspan(edge, beyond, facecolor=PALE, edgecolor=LIGHT, hatch="////", linewidth=0, zorder=0)
+            axes.axvline(edge, color=GREY, linewidth=1.2, zorder=0.5)
 
 
 def _digits(low: float, high: float) -> int:
@@ -340,9 +355,9 @@ def _words(axes: Axes, estimate: Estimate) -> None:
     }
     value = f"{uncertain(estimate.estimate, estimate.std_err)} {unit}".rstrip()
     axes.annotate(value, (1.0, 0.5), (14, 6), va="center", fontsize=10, **place)
-    axes.annotate(facts, (1.0, 0.5), (14, -6), va="center", fontsize=8, color=_GREY, **place)
+    axes.annotate(facts, (1.0, 0.5), (14, -6), va="center", fontsize=8, color=GREY, **place)
     if special:
-        colour = _GREY if estimate.fixed else _RED
+        colour = GREY if estimate.fixed else RED
         axes.annotate(special, (1.0, 0.5), (14, -17), va="center", fontsize=8, color=colour, **place)
 
 
@@ -355,17 +370,5 @@ def _figure(width: float, height: float, gap: float = 0.06) -> Figure:
     return figure
 
 
-def _title(figure: Figure, solution: Result, note: str = "") -> None:
-    text = f"{solution.problem}: {status_words(solution)}" + (f" ({note})" if note else "")
-    figure.suptitle(textwrap.fill(text, int(10 * figure.get_figwidth())), fontsize=11, parse_math=False)
-
-
-def _legend(figure: Figure, handles: Sequence[Line2D | Patch]) -> None:
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
-
-
-def _plain(axes: Axes) -> None:
-    axes.spines[["right", "top"]].set_visible(False)
-    axes.grid(color="#e2e2e2", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(labelsize=9)
+def _headline(solution: Result) -> str:
+    return f"{solution.problem}: {status_words(solution)}"

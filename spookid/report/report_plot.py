@@ -13,16 +13,16 @@ from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
 from spookid.kernels.kernel import Array
-from spookid.report import plots
-from spookid.report.summary import misfit
+from spookid.report import pictures, plots
+from spookid.report.pictures import BLUE, COLOURS, GREY
+from spookid.results.motion import misfit
 from spookid.results.result import Result, Trajectory
 from spookid.results.sketch import JointOutline, Mechanism
+from spookid.results.wording import HALF_WIDTH
 
 WIDTH = 5.6
 """Of every figure [in]; a phone shows it at two thirds of its size."""
 
-_BLUE, _ORANGE, _GREY = "#0072B2", "#E69F00", "#707070"
-_COLOURS = (_BLUE, "#D55E00", "#009E73", "#CC79A7", _ORANGE, "#56B4E9", "#000000")
 _DPI = 180
 _MOST_LAGS = 40
 _GHOSTS = 12
@@ -75,8 +75,7 @@ def residuals(trajectories: Sequence[Trajectory]) -> Figure:
         _correlogram(panels[i, 1], several)
         panels[i, 0].set_title(signal, fontsize=10, loc="left", parse_math=False)
         for panel in panels[i]:
-            panel.tick_params(labelsize=8)
-            panel.spines[["right", "top"]].set_visible(False)
+            pictures.plain(panel, 8, grid=False)
     panels[-1, 0].set_xlabel("residual / its rms", fontsize=9)
     panels[-1, 1].set_xlabel("lag [steps]", fontsize=9)
     return figure
@@ -86,11 +85,11 @@ def _histogram(panel: Axes, values: Array) -> None:
     known = values[np.isfinite(values)]
     size = float(np.sqrt(np.mean(known**2))) if known.size else 0.0
     if not size > 0:
-        panel.text(0.5, 0.5, "no residuals", transform=panel.transAxes, ha="center", color=_GREY)
+        pictures.apart(panel, "no residuals")
         return
     scaled = known / size
     reach = float(np.clip(np.max(np.abs(scaled)), 3.0, 6.0))
-    panel.hist(np.clip(scaled, -reach, reach), bins=31, range=(-reach, reach), density=True, color=_BLUE, alpha=0.6)
+    panel.hist(np.clip(scaled, -reach, reach), bins=31, range=(-reach, reach), density=True, color=BLUE, alpha=0.6)
     x = np.linspace(-reach, reach, 200)
     panel.plot(x, np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi), color="black", linewidth=1.0)
     panel.set_yticks([])
@@ -103,9 +102,10 @@ def _correlogram(panel: Axes, several: Sequence[Array]) -> None:
     values = [correlation(several, int(lag)) for lag in lags]
     count = sum(np.count_nonzero(np.isfinite(values)) for values in several)
     if count:
-        panel.axhspan(-1.96 / np.sqrt(count), 1.96 / np.sqrt(count), color=_GREY, alpha=0.25, linewidth=0)
-    panel.vlines(lags, 0.0, values, color=_BLUE, linewidth=1.4)
-    panel.axhline(0.0, color=_GREY, linewidth=0.8)
+        half = HALF_WIDTH / np.sqrt(count)
+        panel.axhspan(-half, half, color=GREY, alpha=0.25, linewidth=0)
+    panel.vlines(lags, 0.0, values, color=BLUE, linewidth=1.4)
+    panel.axhline(0.0, color=GREY, linewidth=0.8)
     panel.set_ylim(-1.05, 1.05)
 
 
@@ -147,7 +147,7 @@ def _skeleton(panel: Axes, parts: Mechanism, q: Array, upright: Rotation, pale: 
         for body, row in zip(parts.bodies, q, strict=True)
     }
     for i, body in enumerate(parts.bodies):
-        colour = _COLOURS[i % len(_COLOURS)]
+        colour = COLOURS[i % len(COLOURS)]
         centre = poses[body.name][0]
         for hinge in parts.hinges:
             for side in (end for end in _ends(hinge) if end[0] == body.name):
@@ -200,5 +200,5 @@ def _scale(panel: Axes) -> None:
     """A bar of a round length at the foot."""
     (left, right), (low, high) = panel.get_xlim(), panel.get_ylim()
     length = 10.0 ** np.floor(np.log10(max(right - left, high - low) / 2))
-    panel.plot([left, left + length], [low, low], color=_GREY, linewidth=2, clip_on=False)
-    panel.annotate(f"{length:g} m", (left, low), (0, 5), textcoords="offset points", fontsize=8, color=_GREY)
+    panel.plot([left, left + length], [low, low], color=GREY, linewidth=2, clip_on=False)
+    panel.annotate(f"{length:g} m", (left, low), (0, 5), textcoords="offset points", fontsize=8, color=GREY)

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from spookid.report import report_plot, residual_plot
-from spookid.report.summary import misfit, rms, weak_words
-from spookid.report.wording import (
+from spookid.report import report_plot, residual_plot, summary
+from spookid.report.summary import weak_words
+from spookid.results.motion import misfit, rms
+from spookid.results.result import Estimate, Noise, Result, Trajectory
+from spookid.results.sketch import Quantity, SensorOutline
+from spookid.results.tables import Table
+from spookid.results.wording import (
+    HALF_WIDTH,
     bounds,
     deviation,
     is_seen,
     number,
     quantity,
     remark,
-    seconds,
     superscripts,
     uncertain,
-    weight_words,
 )
-from spookid.results.result import Estimate, Result
-from spookid.results.sketch import Quantity, SensorOutline
 from spookid.statistics.covariance import WEAK
 
-_HALF_WIDTH = 1.96
-"""Of a 95 % interval of the normal distribution, in standard errors."""
 _LEFT, _RIGHT = 8.0, 128.0
 """Ends of the picture of an interval."""
 _SAME = 1e-9
@@ -40,20 +38,12 @@ _LONGEST = 40
 _BLUE, _ORANGE = (0, 114, 178), (230, 140, 0)
 
 
-@dataclass(frozen=True)
-class Table:
-    """Cells of text; the first column names the rows."""
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
 # --- parameters ---
 
 
 def parameter(estimate: Estimate) -> dict[str, Any]:
     """A row of the table of parameters."""
-    reach = _HALF_WIDTH * estimate.std_err
+    reach = HALF_WIDTH * estimate.std_err
     ends = (estimate.estimate - reach, estimate.estimate + reach)
     known = all(map(math.isfinite, ends))
     return {
@@ -105,30 +95,17 @@ def mechanism(solution: Result) -> dict[str, Any] | None:
     parts = solution.mechanism
     if parts is None:
         return None
-    picture, caption = "", ""
-    if solution.trajectories and np.isfinite(solution.trajectories[0].q).all(axis=(1, 2)).any():
-        first = solution.trajectories[0]
-        picture = report_plot.embedded(report_plot.mechanism(parts, first))
-        caption = (
-            f"At the start of {first.name}, later positions pale: dots are centres of mass, white triangles joints to "
-            "the ground, white circles joints between bodies. Only what lies between is drawn, not the bodies' shapes."
-        )
+    moving = [t for t in solution.trajectories[:1] if np.isfinite(t.q).all(axis=(1, 2)).any()]
+    bodies = [(b.name, _coefficients(b.quantities)) for b in parts.bodies]
+    hinges = [(h.name, f"{h.parent} and {h.child}", _coefficients(h.quantities)) for h in parts.hinges]
+    motors = [(m.hinge, m.signal, _coefficients(m.quantities)) for m in parts.motors]
+    sensors = [(s.signal, s.title, _sigma(s, solution)) for s in parts.sensors]
     return {
-        "picture": picture,
-        "caption": caption,
-        "bodies": Table(("body", "coefficients"), [(b.name, _coefficients(b.quantities)) for b in parts.bodies]),
-        "hinges": Table(
-            ("joint", "joins", "coefficients"),
-            [(h.name, f"{h.parent} and {h.child}", _coefficients(h.quantities)) for h in parts.hinges],
-        ),
-        "motors": Table(
-            ("motor on", "input", "coefficients"),
-            [(m.hinge, m.signal, _coefficients(m.quantities)) for m in parts.motors],
-        ),
-        "sensors": Table(
-            ("signal", "what it is", "standard deviation"),
-            [(s.signal, s.title, _sigma(s, solution)) for s in parts.sensors],
-        ),
+        "pictures": {t.name: report_plot.embedded(report_plot.mechanism(parts, t)) for t in moving},
+        "bodies": Table(("body", "coefficients"), bodies),
+        "hinges": Table(("joint", "joins", "coefficients"), hinges),
+        "motors": Table(("motor on", "input", "coefficients"), motors),
+        "sensors": Table(("signal", "what it is", "standard deviation"), sensors),
         "gravity": "(" + ", ".join(number(g) for g in parts.gravity) + ")",
     }
 
@@ -143,20 +120,17 @@ def _sigma(sensor: SensorOutline, solution: Result) -> str:
 
 def noise(solution: Result) -> Table:
     """A row for each size of noise that was estimated or given with the parameters."""
-    rows = []
-    for n in solution.noise:
-        moving, unit = n.kind == "disturbance", superscripts(n.unit)
-        error = "given" if n.given else f"± {100 * n.error:.2g} %" if math.isfinite(n.error) else ""
-        rows.append(
-            (
-                f"{'disturbance of ' if moving else ''}{', '.join(n.names)}",
-                deviation(n.std, unit) if is_seen(n) else "none seen",
-                error,
-                f"{quantity(n.density, unit)}/√Hz" if moving and is_seen(n) else "",
-                deviation(n.resolution, unit) if n.resolution > 0 else "",
-            )
-        )
+    rows = [_noise(size) for size in solution.noise]
     return Table(("noise", "standard deviation", "its error", "density", "resolution"), rows)
+
+
+def _noise(size: Noise) -> tuple[str, ...]:
+    moving, unit = size.kind == "disturbance", superscripts(size.unit)
+    name = f"{'disturbance of ' if moving else ''}{', '.join(size.names)}"
+    std = deviation(size.std, unit) if is_seen(size) else "none seen"
+    error = "given" if size.given else f"± {100 * size.error:.2g} %" if math.isfinite(size.error) else ""
+    density = f"{quantity(size.density, unit)}/√Hz" if moving and is_seen(size) else ""
+    return name, std, error, density, deviation(size.resolution, unit) if size.resolution > 0 else ""
 
 
 def _coefficients(quantities: Sequence[Quantity]) -> str:
@@ -198,25 +172,18 @@ def fits(solution: Result) -> dict[str, Any]:
 
 def residuals(solution: Result) -> Table:
     """A row for each signal of each recording."""
-    rows = []
-    for t in solution.trajectories:
-        for i, signal in enumerate(t.signals):
-            error, unit = misfit(t, i), superscripts(t.units[i])
-            known = error[np.isfinite(error)]
-            if not known.size:
-                rows.append((f"{signal}, {t.name}", "no samples", "", "", "", ""))
-                continue
-            rows.append(
-                (
-                    f"{signal}, {t.name}",
-                    quantity(rms(error), unit),
-                    quantity(float(np.max(np.abs(known))), unit),
-                    quantity(float(np.mean(known)), unit),
-                    number(report_plot.correlation([error], 1), 2),
-                    f"{known.size:,}",
-                )
-            )
-    return Table(("signal", "rms", "largest", "mean", "correlation with the next", "samples"), rows)
+    head = ("signal", "rms", "largest", "mean", "correlation with the next", "samples")
+    return Table(head, [_residuals(t, i) for t in solution.trajectories for i in range(len(t.signals))])
+
+
+def _residuals(trajectory: Trajectory, column: int) -> tuple[str, ...]:
+    error, unit = misfit(trajectory, column), superscripts(trajectory.units[column])
+    known, name = error[np.isfinite(error)], f"{trajectory.signals[column]}, {trajectory.name}"
+    if not known.size:
+        return name, "no samples", "", "", "", ""
+    sizes = (rms(error), float(np.max(np.abs(known))), float(np.mean(known)))
+    next_one = number(report_plot.correlation([error], 1), 2)
+    return name, *(quantity(size, unit) for size in sizes), next_one, f"{known.size:,}"
 
 
 def residual_picture(solution: Result) -> str:
@@ -250,45 +217,22 @@ def impulses(solution: Result) -> str:
     )
 
 
-def cost(solution: Result) -> Table:
-    """What the total is made of."""
-    c, first = solution.cost, solution.history[0].cost if solution.history else solution.cost
-    parts = [("state", c.state, first.state), ("observation", c.observation, first.observation)]
-    if c.prior or first.prior:
-        parts.append(("prior", c.prior, first.prior))
-    rows = [(name, number(end), number(begin)) for name, end, begin in (*parts, ("total", c.total, first.total))]
-    if solution.dynamics == "estimated":  # over sizes of noise that have changed since
-        rows = [(name, end, "") for name, end, _ in rows]
-    if math.isfinite(solution.log_likelihood):
-        rows.append(("log-likelihood of the data, states integrated out", f"{solution.log_likelihood:.1f}", ""))
-    return Table(("part", "at the solution", "at the initial guess"), rows)
-
-
 # --- what the data know ---
 
 
 def correlations(solution: Result) -> dict[str, Any] | None:
-    """Cells with their colours; None if there are fewer than two parameters with standard errors."""
+    """Names, and rows of texts with their colours; None if fewer than two parameters have standard errors."""
     knowledge = solution.sensitivities
-    some = [
-        i
-        for i in range(len(knowledge.names))
-        if np.isfinite(knowledge.covariance[i, i]) and knowledge.covariance[i, i] > 0
-    ]
+    errors = knowledge.standard_errors
+    some = np.flatnonzero(np.isfinite(errors) & (errors > 0))
     if len(some) < 2:
         return None
-    matrix = knowledge.correlation[np.ix_(some, some)]
+    cells = [
+        [(f"{round(value, 2) + 0.0:.2f}", _colour(value)) for value in row]
+        for row in knowledge.correlation[np.ix_(some, some)].tolist()
+    ]
     names = [knowledge.names[i] for i in some]
-    return {
-        "names": names,
-        "rows": [
-            {
-                "name": name,
-                "cells": [{"text": f"{round(value, 2) + 0.0:.2f}", "colour": _colour(float(value))} for value in row],
-            }
-            for name, row in zip(names, matrix, strict=True)
-        ],
-    }
+    return {"names": names, "rows": list(zip(names, cells, strict=True))}
 
 
 def _colour(value: float) -> str:
@@ -328,28 +272,28 @@ def convergence(solution: Result) -> str:
 
 
 def provenance(solution: Result, key: str, date: str) -> list[tuple[str, str]]:
-    """Settings, sizes, times and versions."""
-    size, times = solution.size, solution.timing
+    """Where it comes from; sizes, times, settings and versions."""
     facts = [
         ("Folder", f"{key}, written {date}"),
         ("Solver", f"{solution.backend}, {solution.iterations} accepted steps; {solution.detail}"),
-        ("Time stepping", f"{solution.stepper}, step h = {number(solution.step, 6)} s"),
-        ("Friction", solution.friction),
-        ("Dynamics", weight_words(solution.dynamics, solution.state_weight)),
-        (
-            "Size",
-            f"recordings {size.recordings:,}; steps {size.steps:,}; unknowns of states {size.states:,}; "
-            f"parameters {size.parameters:,}; residuals {size.residuals:,}; "
-            f"Jacobian nonzeros {size.jacobian_nonzeros:,}",
-        ),
-        (
-            "Time",
-            f"build {seconds(times.build)}, compile {seconds(times.compile)}, solve {seconds(times.solve)} (evaluate "
-            f"{seconds(times.evaluate)}, factorize {seconds(times.factorize)}), analysis {seconds(times.analysis)}, "
-            f"other {seconds(times.other)}",
-        ),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in solution.versions.items())),
+        *summary.work(solution),
     ]
     if math.isfinite(solution.complementarity_residual):
         facts.append(("Complementarity", f"largest residual {number(solution.complementarity_residual, 2)}"))
     return facts
+
+
+SECTIONS: tuple[Callable[[Result], Any], ...] = (
+    mechanism,
+    data,
+    residuals,
+    residual_picture,
+    residual_structure,
+    noise,
+    impulses,
+    correlations,
+    directions,
+    weak,
+    convergence,
+)
+"""Those that need nothing but a Solution; the page knows them by these names."""

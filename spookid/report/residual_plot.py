@@ -19,10 +19,11 @@ from matplotlib.ticker import MaxNLocator
 
 from spookid.data.sampling import wrap
 from spookid.kernels.kernel import Array
-from spookid.report import plots
-from spookid.report.summary import misfit
-from spookid.report.wording import is_seen, labelled
+from spookid.report import pictures, plots
+from spookid.report.pictures import COLOURS, DARK, GREY
+from spookid.results.motion import misfit
 from spookid.results.result import Result, Trajectory
+from spookid.results.wording import HALF_WIDTH, is_seen, labelled
 
 WIDTH = 7.2
 """[in]"""
@@ -33,11 +34,8 @@ _MOST_NAMES = 7
 _MOST_BINS = 24
 _LEAST_SAMPLES = 12
 """Of a bin."""
-_BAND = 1.96
-"""Half of a 95 % interval, in standard errors of a mean."""
 _SHOWN = 0.995
 """Share of the residuals that the vertical axis holds at least."""
-_GREY, _DARK = "#707070", "#1a1a1a"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +65,7 @@ def figure(solution: Result) -> Figure | None:
         axes[2].set_xlabel(labelled(signals[i], unit), fontsize=8, parse_math=False)
     panels[-1, 0].set_xlabel("time [s]", fontsize=8)
     result.align_ylabels(panels[:, 0])
-    result.legend(handles=_legend(trajectories), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    pictures.legend(result, _legend(trajectories), 4)
     return result
 
 
@@ -107,16 +105,15 @@ def _row(axes: Sequence[Axes], points: Sequence[_Points], size: float) -> None:
         for i, p in enumerate(points):
             numbers, shown = plots.thinned(np.arange(len(p.residual), dtype=np.float64), p.residual / size)
             keep = numbers.astype(int)
-            colour = plots.COLOURS[i % len(plots.COLOURS)]
+            colour = COLOURS[i % len(COLOURS)]
             panel.plot(p.along[j][keep], shown, ".", color=colour, ms=dot, mew=0, alpha=0.4, rasterized=True)
         centres, means, errors = binned(np.concatenate([p.along[j] for p in points]), residual)
-        panel.axhline(0.0, color=_GREY, linewidth=0.8)
-        half = _BAND * errors
-        panel.fill_between(centres, means - half, means + half, color=_DARK, alpha=0.25, linewidth=0)
-        panel.plot(centres, means, "-", color=_DARK, linewidth=1.3)
+        panel.axhline(0.0, color=GREY, linewidth=0.8)
+        half = HALF_WIDTH * errors
+        panel.fill_between(centres, means - half, means + half, color=DARK, alpha=0.25, linewidth=0)
+        panel.plot(centres, means, "-", color=DARK, linewidth=1.3)
         reach = max(reach, 1.2 * float(np.max(np.abs(means), initial=0.0)))
-        panel.spines[["right", "top"]].set_visible(False)
-        panel.tick_params(labelsize=7)
+        pictures.plain(panel, 7, grid=False)
         panel.xaxis.set_major_locator(MaxNLocator(4))
     axes[0].yaxis.set_major_locator(MaxNLocator(4, symmetric=True))
     axes[0].set_ylim(-reach or -1.0, reach or 1.0)
@@ -133,9 +130,6 @@ def binned(x: Array, y: Array) -> tuple[Array, Array, Array]:
 
 def _legend(trajectories: Sequence[Trajectory]) -> list[Line2D | Patch]:
     several = trajectories if 1 < len(trajectories) <= _MOST_NAMES else ()
-    dots = [
-        Line2D([], [], color=plots.COLOURS[i], marker=".", markersize=7, alpha=0.6, linestyle="", label=f" {t.name}")
-        for i, t in enumerate(several)
-    ]
-    mean = Line2D([], [], color=_DARK, linewidth=1.3, label="mean over a bin")
-    return [*dots, mean, Patch(color=_DARK, alpha=0.25, linewidth=0, label="its 95 % interval for white noise")]
+    dots = [pictures.entry(f" {t.name}", COLOURS[i], ".", markersize=7, alpha=0.6) for i, t in enumerate(several)]
+    mean = pictures.entry("mean over a bin", DARK, linestyle="-", linewidth=1.3)
+    return [*dots, mean, Patch(color=DARK, alpha=0.25, linewidth=0, label="its 95 % interval for white noise")]

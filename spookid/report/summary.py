@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
-from spookid.report.wording import (
+from spookid.results.motion import misfit, rms
+from spookid.results.result import Cost, Estimate, Result, Trajectory
+from spookid.results.tables import Row, Table, wrapped
+from spookid.results.wording import (
     bounds,
     counted,
     noise_words,
@@ -21,7 +22,6 @@ from spookid.report.wording import (
     uncertain,
     weight_words,
 )
-from spookid.results.result import Cost, Estimate, Result, Trajectory
 from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
 
 WIDTH = 100
@@ -59,27 +59,14 @@ def summarize(solution: Result) -> str:
         _parameters(solution),
         _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
-        _cost(solution),
+        ["Cost", *_table((), cost(solution).rows, right=(1, 2))],
         _friction(solution),
     ]
     notices = _notices([notice for notice in solution.notices if not notice.startswith(MISFIT)])
     # Both tell how long all took, what is computed for this page included.
-    page = [_headline(solution), *sections, _work(solution), notices]
+    done = [line for label, text in work(solution) for line in _wrapped(text, f"{label:<10}")]
+    page = [_headline(solution), *sections, done, notices]
     return "\n\n".join("\n".join(section) for section in page if section)
-
-
-# --- misfit of a signal ---
-
-
-def rms(values: Array) -> float:
-    """Root mean square of the finite ones; NaN if there are none."""
-    finite = values[np.isfinite(values)]
-    return float(np.sqrt(np.mean(finite**2))) if finite.size else math.nan
-
-
-def misfit(trajectory: Trajectory, column: int) -> Array:
-    """Measured less estimated values of one signal, (N,), NaN where a sample is missing."""
-    return trajectory.observed[:, column] - trajectory.predicted[:, column]
 
 
 # --- sections, each a list of lines ---
@@ -94,8 +81,8 @@ def _parameters(solution: Result) -> list[str]:
     estimates = list(solution.parameters.values())
     if not estimates:
         return []
-    header = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
-    lines = ["Parameters", *_table([header, *map(_parameter, estimates)], right=(1,))]
+    head = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
+    lines = ["Parameters", *_table(head, [_parameter(estimate) for estimate in estimates], right=(1,))]
     if any(math.isfinite(estimate.std_err) for estimate in estimates):
         origin = _ERRORS_FROM_LIKELIHOOD if solution.dynamics == "estimated" else _ERRORS_FROM
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
@@ -171,9 +158,9 @@ def _weak(known: Sensitivities, notices: Sequence[str]) -> list[str]:
 def _fit(trajectories: Sequence[Trajectory]) -> list[str]:
     if not trajectories:
         return []
-    header = ("signal", "rms", "largest", "samples", f"worst of {len(trajectories)} recordings")
+    head = ("signal", "rms", "largest", "samples", f"worst of {len(trajectories)} recordings")
     rows = [_signal(trajectories, column) for column in range(len(trajectories[0].signals))]  # the same for all
-    return ["Fit: measured less estimated", *_table([header if len(trajectories) > 1 else (*header[:-1], ""), *rows])]
+    return ["Fit: measured less estimated", *(_table(head, rows) if rows else [])]
 
 
 def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
@@ -197,30 +184,22 @@ def _worst(trajectories: Sequence[Trajectory], column: int) -> str:
     return f"{name}: {quantity(size, trajectories[0].units[column])}" if len(known) > 1 else ""
 
 
-def _cost(solution: Result) -> list[str]:
-    cost = solution.cost
-    terms = [("state", cost.state, _STATE_COST[solution.dynamics])]
-    terms.append(("observation", cost.observation, "Σ|Δy/σ|²"))
-    if cost.residual:
-        terms.append(("residual", cost.residual, "squares of residuals of one's own over their sigma"))
-    if cost.prior:
-        terms.append(("prior", cost.prior, "Σ|(θ − mean)/sigma|²"))
-    rows = [(name, number(value), _share(value, cost), meaning) for name, value, meaning in terms]
-    return ["Cost", *_table([*rows, *_totals(solution)], right=(1, 2))]
-
-
-def _totals(solution: Result) -> list[tuple[str, ...]]:
-    """The total, and the likelihood where there is one; costs over other sizes of noise are no measure."""
-    total = number(solution.cost.total)
-    if solution.dynamics != "estimated":
-        first = solution.history[0].cost if solution.history else solution.cost
-        return [("total", total, "", f"{number(first.total)} at the initial guess")]
-    rows: list[tuple[str, ...]] = [("total", total, "", "")]
-    if math.isfinite(solution.log_likelihood):
+def cost(solution: Result) -> Table:
+    """What the total is made of; costs over other sizes of noise than those found last are no measure."""
+    c, first = solution.cost, solution.history[0].cost if solution.history else solution.cost
+    terms = [("state", c.state, _STATE_COST[solution.dynamics]), ("observation", c.observation, "Σ|Δy/σ|²")]
+    if c.residual:
+        terms.append(("residual", c.residual, "squares of residuals of one's own over their sigma"))
+    if c.prior:
+        terms.append(("prior", c.prior, "Σ|(θ − mean)/sigma|²"))
+    rows = [(name, number(value), _share(value, c), meaning) for name, value, meaning in terms]
+    estimated = solution.dynamics == "estimated"
+    rows.append(("total", number(c.total), "", "" if estimated else f"{number(first.total)} at the initial guess"))
+    if estimated and math.isfinite(solution.log_likelihood):
         whose = ", noise estimated" if solution.choice and solution.choice.estimator == "hard" else ""
         words = f"of the data, states integrated out{whose}"
         rows.append(("log-likelihood", f"{solution.log_likelihood:.1f}", "", words))
-    return rows
+    return Table(("part", "at the solution", "share", "meaning"), rows)
 
 
 def _share(value: float, cost: Cost) -> str:
@@ -233,10 +212,11 @@ def _friction(solution: Result) -> list[str]:
         return []
     rows = [(name, f"sticks for {100 * share:.0f} % of the time") for name, share in solution.sticking.items()]
     law = f"Largest distance from the exact law: {number(solution.complementarity_residual, 2)} N m s."
-    return ["Dry friction", *_table(rows), *_wrapped(law)]
+    return ["Dry friction", *_table((), rows), *_wrapped(law)]
 
 
-def _work(solution: Result) -> list[str]:
+def work(solution: Result) -> list[tuple[str, str]]:
+    """Sizes, times, settings and versions, each with a label."""
     size, times = solution.size, solution.timing
     rest = max(times.solve - times.evaluate - times.factorize, 0.0)
     sizes = (
@@ -254,17 +234,11 @@ def _work(solution: Result) -> list[str]:
         f"step h = {number(solution.step, 6)} s, {weight_words(solution.dynamics, solution.state_weight)}"
     )
     versions = ", ".join(f"{name} {version}" for name, version in solution.versions.items())
-    labelled = (
-        ("Size", sizes),
-        ("Time", where),
-        ("Settings", settings),
-        ("Dynamics", dynamics_words(solution)),
-        ("Versions", versions),
-    )
-    return [line for label, text in labelled for line in _wrapped(text, f"{label:<10}")]
+    texts = (sizes, where, settings, _dynamics(solution), versions)
+    return list(zip(("Size", "Time", "Settings", "Dynamics", "Versions"), texts, strict=True))
 
 
-def dynamics_words(solution: Result) -> str:
+def _dynamics(solution: Result) -> str:
     """Which estimator it is, and why."""
     choice = solution.choice
     kind = _HARD if choice and choice.estimator == "hard" else _DYNAMICS[solution.dynamics]
@@ -280,37 +254,11 @@ def _notices(notices: Sequence[str]) -> list[str]:
     return ["Notices", *(line for notice in notices for line in _wrapped(notice, "  - "))] if notices else []
 
 
-# --- layout ---
-
-
 def _wrapped(text: str, label: str = "  ") -> list[str]:
-    """Text within the page, its first line after ``label``, the others indented as far; numbers keep their %."""
-    kept, indent = text.replace(" %", "\N{NO-BREAK SPACE}%"), " " * len(label)
-    lines = textwrap.wrap(kept, WIDTH, initial_indent=label, subsequent_indent=indent)
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [label.rstrip()]
+    return wrapped(text, WIDTH, label)
 
 
-def _table(rows: Sequence[tuple[str, ...]], right: Iterable[int] = ()) -> list[str]:
-    """Aligned columns, those in ``right`` to the right; columns empty throughout are left out."""
-    used = [i for i in range(len(rows[0])) if any(row[i] for row in rows)]
-    widths = {i: max(len(row[i]) for row in rows) for i in used}
-    lines = []
-    for row in rows:
-        lines += _row([row[i].rjust(widths[i]) if i in right else row[i].ljust(widths[i]) for i in used])
-    return lines
-
-
-def _row(cells: Sequence[str]) -> list[str]:
-    """One line, or more if the cells do not fit the page."""
-    lines, line = [], "  "
-    for cell in cells:
-        if len(line) + len(cell.rstrip()) > WIDTH:
-            lines.append(line.rstrip())
-            line = " " * 6
-        line += cell + "  "
-    return [piece for whole in (*lines, line.rstrip()) for piece in _clipped(whole)]
-
-
-def _clipped(line: str) -> list[str]:
-    """Pieces no wider than the page; only a name of a line's length needs more than one."""
-    return [line[i : i + WIDTH].rstrip() for i in range(0, len(line), WIDTH)]
+def _table(head: tuple[str, ...], rows: Sequence[Row], right: Collection[int] = ()) -> list[str]:
+    """Lines of a table, columns not in ``right`` aligned to the left."""
+    left = {i for i in range(len(rows[0])) if i not in right}
+    return Table(head, rows, left).text(WIDTH, "  ").splitlines()

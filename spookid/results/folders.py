@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
 
 from spookid.errors import ProblemError
+from spookid.results.documents import json
+
+AnyPath: TypeAlias = str | os.PathLike[str]
+Content: TypeAlias = str | Mapping[str, Any] | Callable[[Path], object]
+"""Of a file: text, a tree that becomes JSON with null for numbers that are not finite, or what writes to its path."""
+Files: TypeAlias = Mapping[str, Content]
+"""By name, the one that tells what the folder is first."""
 
 MARKERS = ("solution.json", "simulation.json", "audit.json", "sweep.json", "profile.json", "crossvalidation.json")
 """Files that tell a folder of results."""
 
 
-def check_target(directory: str | os.PathLike[str], marker: str) -> Path:
+def check_target(directory: AnyPath, marker: str) -> Path:
     """The real path of ``directory``, if a folder may be put there.
 
     It may where there is nothing, an empty folder, or an earlier folder of the same kind.
@@ -42,7 +50,7 @@ def check_target(directory: str | os.PathLike[str], marker: str) -> Path:
     return target
 
 
-def check_continued(directory: str | os.PathLike[str], marker: str) -> Path:
+def check_continued(directory: AnyPath, marker: str) -> Path:
     """The real path of ``directory``, if work of a kind may begin or go on in it.
 
     It may where there is nothing, an empty folder, or an earlier folder of the same kind, whatever else is in it.
@@ -68,7 +76,7 @@ def check_continued(directory: str | os.PathLike[str], marker: str) -> Path:
     return target
 
 
-def _check_parent(target: Path, directory: str | os.PathLike[str]) -> None:
+def _check_parent(target: Path, directory: AnyPath) -> None:
     parent = next((folder for folder in target.parents if folder.exists()), target)
     if not parent.is_dir():
         raise ProblemError(f"{directory} cannot be made because {parent} is a file; choose another folder")
@@ -80,51 +88,65 @@ def _check_parent(target: Path, directory: str | os.PathLike[str]) -> None:
 
 def _is_ours(marker: Path) -> bool:
     try:
-        tree = json.loads(marker.read_text(encoding="utf-8"))
+        tree = msgspec.json.decode(marker.read_bytes())
     except (OSError, ValueError):
         return False
     return isinstance(tree, dict) and type(tree.get("schema")) is int and "problem" in tree
 
 
-@contextmanager
-def replacing(directory: str | os.PathLike[str], marker: str) -> Iterator[Path]:
-    """A fresh folder to write into, which becomes ``directory`` when the block ends well and vanishes when it does not.
+def save(directory: AnyPath, files: Files) -> None:
+    """Write a folder of files whole or not at all; the first file is its marker.
 
-    What was there before is moved aside first, removed after, and put back if the new folder cannot take its place.
-
-    Args:
-        directory, marker: as in `check_target`.
+    The folder is built beside ``directory`` and renamed. What was there before is moved aside first, removed after, and
+    put back if the new folder cannot take its place.
 
     Raises:
         ProblemError: as `check_target`, or if the disk refuses.
     """
+    marker = next(iter(files))
     target = check_target(directory, marker)
     part = _beside(target, "part")
     try:
         part.mkdir(parents=True)
-        yield part
+        for name, content in files.items():
+            _fill(part / name, content)
         check_target(target, marker)  # writing takes a while, and others write too
         _install(part, target)
     except OSError as error:
-        raise ProblemError(
-            f"{directory} cannot be written ({error.strerror or error}); choose another folder"
-        ) from error
+        raise _unwritable(directory, error) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, content: Content) -> None:
     """Write a file whole or not at all, in the place of what was there.
 
     Raises:
-        OSError: if the disk refuses.
+        ProblemError: if the disk refuses.
     """
     part = _beside(path, "part")
     try:
-        part.write_text(text, encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _fill(part, content)
         part.replace(path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _unwritable(path: AnyPath, error: OSError) -> ProblemError:
+    """What is said of a path that the disk refuses."""
+    return ProblemError(f"{path} cannot be written ({error.strerror or error}); choose another folder")
+
+
+def _fill(path: Path, content: Content) -> None:
+    if callable(content):
+        content(path)
+    elif isinstance(content, str):
+        path.write_text(content + "\n" if content[-1:] != "\n" else content, encoding="utf-8")
+    else:
+        path.write_bytes(json(content))
 
 
 def _beside(target: Path, kind: str) -> Path:

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Generic, Self, TypeVar
 
 T = TypeVar("T")
 
 
+_timed = ContextVar("_timed", default=False)
+"""True while some clock runs: what one lazy value needs of another, of whichever fit, counts once."""
+
+
 class Clock:
-    """Seconds spent on lazy values; what one needs of another counts once."""
+    """Seconds spent on lazy values."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._began: float | None = None
 
     def time(self, make: Callable[[], T]) -> T:
         """What ``make`` returns."""
-        if self._began is not None:
+        if _timed.get():
             return make()
-        self._began = time.perf_counter()
+        began, token = time.perf_counter(), _timed.set(True)
         try:
             return make()
         finally:
-            self.seconds += time.perf_counter() - self._began
-            self._began = None
+            _timed.reset(token)
+            self.seconds += time.perf_counter() - began
 
 
 class Lazy(Generic[T]):

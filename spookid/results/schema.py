@@ -1,70 +1,117 @@
 """What stands in the files of a result folder: a Result as a tree that JSON can hold and named arrays.
 
-JSON knows no NaN and no infinity: both are null. A null is read as NaN (``schema_reading``) unless its path stands
-under the key ``infinities``, whose value there is the sign; so nothing is lost, and under a number's key stands a
-number or null.
+JSON knows no NaN and no infinity: both are null. A null is read as NaN unless its path stands under the key
+``infinities``, whose value there is the sign; so nothing is lost, and under a number's key stands a number or null.
+
+Reading raises KeyError for an array that is missing, and TypeError or ValueError for what is wrong.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias, get_args, get_type_hints
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from spookid.results.result import Cost, Estimate, Noise, Result, Step
-from spookid.statistics.covariance import Sensitivities
+from spookid.kernels.kernel import Array
+from spookid.results.documents import SCHEMA, Tree, plain, with_nan
+from spookid.results.result import Estimate, Noise, Result, Step, Trajectory
+from spookid.statistics.covariance import Sensitivities, WeakDirection
+from spookid.statistics.influence import Influence
 
-SCHEMA = 1
-"""Version of the layout."""
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
-Tree: TypeAlias = dict[str, Any]
+# Shapes by letters: N steps, o signals, n free parameters, f fixed ones, digits as they are, any length under "*".
+_ALONG = {"t": "N", "q": "N*7", "v": "N*6", "observed": "No", "predicted": "No"} | dict.fromkeys(
+    ("impulse_residual", "multipliers", "friction", "sticks"), "N*"
+)
+"""Arrays of a Trajectory; the file has ``t_0`` for the first."""
+_KNOWLEDGE = {
+    "covariance": ("covariance", "nn"),
+    "covariance_sandwich": ("covariance_sandwich", "nn"),
+    "factor": ("T", "nn"),
+    "dispersion": ("dispersion", "n"),
+    "inflation": ("inflation", "*"),
+}
+"""Arrays of Sensitivities, and their names in the file."""
+_INFLUENCE = {
+    "state_weight": ("d_state_weight", "n"),
+    "step": ("d_step", "n"),
+    "step_error": ("step_error", "n"),
+    "fixed": ("d_fixed", "fn"),
+}
+"""Arrays of an Influence."""
+_STRETCHES = {"observations": ("d_observed", "*on"), "edges": ("stretch_edges", "*"), "stretches": ("d_stretch", "*n")}
+"""Those of each recording."""
+_OPTIONAL = ("choice", "mechanism", "periods")
+"""Keys whose null is no number that is not known."""
 
-ALONG = ("t", "q", "v", "observed", "predicted", "impulse_residual", "multipliers", "friction", "sticks")
-"""Arrays of a Trajectory; the file has them as ``t_0`` for the first recording, and so on."""
+
+def _fields(kind: type, names: Mapping[str, str] | None, without: tuple[str, ...] = ()) -> Any:
+    """A type that demands those fields of a dataclass, but for those that may be None.
+
+    Args:
+        names: other keys in the file.
+    """
+    hints = [(name, hint) for name, hint in get_type_hints(kind).items() if name not in without]
+    fields = [(name, hint, None) if type(None) in get_args(hint) else (name, hint) for name, hint in hints]
+    return msgspec.defstruct(kind.__name__, fields, rename=names, kw_only=True)
+
+
+_Answer = _fields(Result, {"times": "timing_s"}, ("sensitivities", "influence", "trajectories", "normaliser", "clocks"))
+_Heading = _fields(Trajectory, None, tuple(_ALONG))
+
+
+class _Known(msgspec.Struct):
+    """Fields of Sensitivities."""
+
+    reasons: dict[str, str]
+    singular_values: list[float]
+    weak: tuple[WeakDirection, ...] = msgspec.field(name="weak_directions")
+    noise: dict[str, float]
+
+
+# --- writing ---
 
 
 def document(solution: Result) -> Tree:
     """Content of ``solution.json``: all but the arrays; every number is finite or None."""
+    s, knowledge = solution, solution.sensitivities
     tree = {
         "schema": SCHEMA,
-        "problem": solution.problem,
-        "backend": solution.backend,
-        "stepper": solution.stepper,
-        "friction": solution.friction,
-        "step": solution.step,
-        "state_weight": solution.state_weight,
-        "dynamics": solution.dynamics,
-        "log_likelihood": solution.log_likelihood,
-        "noise": _noise(solution.noise),
-        "choice": None if solution.choice is None else asdict(solution.choice),
-        "status": solution.status.value,
-        "message": solution.message,
-        "detail": solution.detail,
-        "iterations": solution.iterations,
-        "cost": _cost(solution.cost),
-        "history": [_step(step) for step in solution.history],
-        "parameters": {name: _estimate(p) for name, p in solution.parameters.items()},
-        "identifiability": _identifiability(solution.sensitivities),
-        "complementarity": {"max_residual": solution.complementarity_residual, "sticking": dict(solution.sticking)},
-        "size": asdict(solution.size),
-        "timing_s": asdict(solution.timing),
-        "versions": dict(solution.versions),
-        "recordings": [
-            {"name": t.name, "signals": list(t.signals), "units": list(t.units), "periods": list(t.periods)}
-            for t in solution.trajectories
-        ],
-        "notices": list(solution.notices),
-        "mechanism": None if solution.mechanism is None else asdict(solution.mechanism),
+        **{name: getattr(s, name) for name in ("problem", "backend", "stepper", "friction", "step", "state_weight")},
+        **{name: getattr(s, name) for name in ("dynamics", "log_likelihood", "choice", "status", "message", "detail")},
+        "noise": _noise(s.noise),
+        "iterations": s.iterations,
+        "cost": {"total": s.cost.total, **asdict(s.cost)},
+        "history": [_step(step) for step in s.history],
+        "parameters": {name: _estimate(p) for name, p in s.parameters.items()},
+        "identifiability": {
+            "singular_values": knowledge.singular_values,
+            "weak_directions": knowledge.weak,
+            "reasons": knowledge.reasons,
+            "noise": knowledge.noise,
+        },
+        "complementarity": {"max_residual": s.complementarity_residual, "sticking": s.sticking},
+        "size": s.size,
+        "timing_s": s.timing,
+        "versions": s.versions,
+        "recordings": [{name: getattr(t, name) for name in _Heading.__struct_fields__} for t in s.trajectories],
+        "notices": s.notices,
+        "mechanism": s.mechanism,
     }
-    infinities: dict[str, int] = {}
-    return {**_plain(tree, "", infinities), "infinities": infinities}
+    bare = plain(tree)
+    infinities = {path: 1 if x > 0 else -1 for path, x in _leaves(bare) if isinstance(x, float) and math.isinf(x)}
+    return {**bare, "infinities": infinities}
 
 
 def trajectory_arrays(solution: Result) -> dict[str, Any]:
     """Content of ``trajectory.npz``."""
-    return {f"{name}_{i}": getattr(t, name) for i, t in enumerate(solution.trajectories) for name in ALONG}
+    return {f"{name}_{i}": getattr(t, name) for i, t in enumerate(solution.trajectories) for name in _ALONG}
 
 
 def sensitivity_arrays(solution: Result) -> dict[str, Any]:
@@ -73,32 +120,15 @@ def sensitivity_arrays(solution: Result) -> dict[str, Any]:
     Names that begin with d are derivatives of the estimates, their last axis that of ``names``; see `Influence`.
     """
     knowledge, influence = solution.sensitivities, solution.influence
-    along = {"d_observed": influence.observations, "stretch_edges": influence.edges, "d_stretch": influence.stretches}
+    along = {key: getattr(influence, name) for name, (key, _) in _STRETCHES.items()}
     return {
         "names": np.array(knowledge.names, dtype=np.str_),
-        "covariance": knowledge.covariance,
-        "covariance_sandwich": knowledge.covariance_sandwich,
         "correlation": knowledge.correlation,
-        "T": knowledge.factor,
-        "dispersion": knowledge.dispersion,
-        "inflation": knowledge.inflation,
-        "d_state_weight": influence.state_weight,
-        "d_step": influence.step,
-        "step_error": influence.step_error,
+        **{key: getattr(knowledge, name) for name, (key, _) in _KNOWLEDGE.items()},
         "fixed_names": np.array(influence.fixed_names, dtype=np.str_),
-        "d_fixed": influence.fixed,
-        **{f"{name}_{i}": array for name, arrays in along.items() for i, array in enumerate(arrays)},
+        **{key: getattr(influence, name) for name, (key, _) in _INFLUENCE.items()},
+        **{f"{key}_{i}": array for key, arrays in along.items() for i, array in enumerate(arrays)},
         **({} if solution.normaliser is None else {"normaliser": solution.normaliser}),
-    }
-
-
-def _cost(cost: Cost) -> Tree:
-    return {
-        "total": cost.total,
-        "state": cost.state,
-        "observation": cost.observation,
-        "prior": cost.prior,
-        "residual": cost.residual,
     }
 
 
@@ -106,55 +136,133 @@ def _noise(noise: tuple[Noise, ...]) -> Tree:
     """By hinge, free body or signal."""
     tree: Tree = {"disturbance": {}, "sensors": {}}
     for size in noise:
-        place = tree["disturbance" if size.kind == "disturbance" else "sensors"]
-        node = {key: value for key, value in asdict(size).items() if key != "kind"}
-        place |= {name: node for name in size.names}
+        node = asdict(size)
+        place = tree["disturbance" if node.pop("kind") == "disturbance" else "sensors"]
+        place |= dict.fromkeys(size.names, node)
     return tree
 
 
 def _step(step: Step) -> Tree:
-    return {
-        "iteration": step.iteration,
-        **_cost(step.cost),
-        "damping": step.damping,
-        "step_norm": step.step_norm,
-        "parameters": dict(step.parameters),
-    }
+    node = asdict(step)
+    return {"total": step.cost.total, **node.pop("cost"), **node}
 
 
 def _estimate(estimate: Estimate) -> Tree:
-    tree = asdict(estimate)
-    del tree["name"]  # it is the key
-    return tree
-
-
-def _identifiability(knowledge: Sensitivities) -> Tree:
-    return {
-        "singular_values": knowledge.singular_values.tolist(),
-        "weak_directions": [
-            {"singular_value": w.singular_value, "direction": dict(w.direction), "advice": w.advice}
-            for w in knowledge.weak
-        ],
-        "reasons": dict(knowledge.reasons),
-        "noise": dict(knowledge.noise),
-    }
-
-
-def _plain(node: Any, path: str, infinities: dict[str, int]) -> Any:
-    """The tree in Python's own types, None for numbers that are not finite; infinite ones are noted with their sign."""
-    if isinstance(node, dict):
-        return {key: _plain(value, _join(path, key), infinities) for key, value in node.items()}
-    if isinstance(node, (list, tuple)):
-        return [_plain(value, _join(path, i), infinities) for i, value in enumerate(node)]
-    if isinstance(node, np.generic):
-        node = node.item()
-    if isinstance(node, float) and not math.isfinite(node):
-        if math.isinf(node):
-            infinities[path] = 1 if node > 0 else -1
-        return None
+    node = asdict(estimate)
+    del node["name"]  # it is the key
     return node
 
 
-def _join(path: str, key: object) -> str:
-    """Keys on the way to a number are ours or identifiers: none holds a slash."""
-    return f"{path}/{key}" if path else str(key)
+def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """What a tree of Python's own types holds, by path; keys on the way are ours or identifiers without a slash."""
+    if isinstance(node, (dict, list, tuple)):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _leaves(value, f"{path}/{key}" if path else str(key))
+    else:
+        yield path, node
+
+
+# --- reading ---
+
+
+def _restored(tree: Tree) -> Tree:
+    """``tree`` with NaN and infinite numbers back in their places."""
+    for path, sign in tree["infinities"].items():
+        *way, last = path.split("/")
+        node: Any = tree
+        for key in way:
+            node = node[int(key) if isinstance(node, list) else key]
+        node[int(last) if isinstance(node, list) else last] = math.copysign(math.inf, sign)
+    return dict(with_nan(tree, but=_OPTIONAL))
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """What ``solution.json`` holds of a Result."""
+
+    answer: Any
+    recordings: list[Any]
+    known: _Known
+
+
+def head_of(tree: Tree) -> Head:
+    """From the content of ``solution.json``, changed on the way."""
+    whole = _restored(tree)
+    return Head(
+        msgspec.convert(_regrouped(whole), _Answer),
+        msgspec.convert(whole["recordings"], list[_Heading]),  # type: ignore[valid-type]
+        msgspec.convert(whole["identifiability"], _Known),
+    )
+
+
+def trajectories_of(head: Head, arrays: Arrays) -> tuple[Trajectory, ...]:
+    """With the content of ``trajectory.npz``."""
+    return tuple(_trajectory(heading, i, arrays) for i, heading in enumerate(head.recordings))
+
+
+def solution_of(head: Head, trajectories: tuple[Trajectory, ...], arrays: Arrays) -> Result:
+    """With the content of ``sensitivities.npz``: the Result that `document` described."""
+    return Result(
+        **msgspec.structs.asdict(head.answer),
+        trajectories=trajectories,
+        sensitivities=_sensitivities(head.known, arrays),
+        influence=_influence([len(heading.signals) for heading in head.recordings], arrays),
+        normaliser=_shaped(arrays, "normaliser", "*", {}) if "normaliser" in arrays else None,
+    )
+
+
+def _regrouped(tree: Tree) -> Tree:
+    """What the file has by name or side by side, as the fields of a Result have it."""
+    kinds = (("disturbance", tree["noise"]["disturbance"]), ("sensor", tree["noise"]["sensors"]))
+    sizes = [{**node, "kind": kind} for kind, nodes in kinds for node in nodes.values()]
+    once = {(size["kind"], *size["names"]): size for size in sizes}  # each stands under every name it belongs to
+    return {
+        **tree,
+        "noise": list(once.values()),
+        "history": [{**node, "cost": node} for node in tree["history"]],
+        "parameters": {name: {**node, "name": name} for name, node in tree["parameters"].items()},
+        "complementarity_residual": tree["complementarity"]["max_residual"],
+        "sticking": tree["complementarity"]["sticking"],
+    }
+
+
+def _trajectory(heading: Any, place: int, arrays: Arrays) -> Trajectory:
+    sizes = {"N": len(arrays[f"t_{place}"]), "o": len(heading.signals)}
+    parts: dict[str, Any] = {name: _shaped(arrays, f"{name}_{place}", shape, sizes) for name, shape in _ALONG.items()}
+    return Trajectory(**msgspec.structs.asdict(heading), **parts)
+
+
+def _sensitivities(known: _Known, arrays: Arrays) -> Sensitivities:
+    names = _names(arrays, "names")
+    values = np.array(known.singular_values, dtype=np.float64)
+    facts = {**msgspec.structs.asdict(known), **_parts(_KNOWLEDGE, arrays, {"n": len(names)})}
+    return Sensitivities(**{**facts, "names": names, "singular_values": values})
+
+
+def _influence(signals: list[int], arrays: Arrays) -> Influence:
+    fixed = _names(arrays, "fixed_names")
+    sizes = {"n": len(arrays["names"]), "f": len(fixed)}
+    along: dict[str, Any] = {
+        name: tuple(_shaped(arrays, f"{key}_{i}", shape, {**sizes, "o": o}) for i, o in enumerate(signals))
+        for name, (key, shape) in _STRETCHES.items()
+    }
+    return Influence(fixed_names=fixed, **along, **_parts(_INFLUENCE, arrays, sizes))
+
+
+def _parts(names: Mapping[str, tuple[str, str]], arrays: Arrays, sizes: Mapping[str, int]) -> dict[str, Any]:
+    return {name: _shaped(arrays, key, shape, sizes) for name, (key, shape) in names.items()}
+
+
+def _names(arrays: Arrays, name: str) -> tuple[str, ...]:
+    return msgspec.convert(arrays[name].tolist(), tuple[str, ...])
+
+
+def _shaped(arrays: Arrays, name: str, shape: str, sizes: Mapping[str, int]) -> Array:
+    """An array of numbers of that shape."""
+    array = arrays[name]
+    if array.dtype.kind != "f" or array.ndim != len(shape):
+        raise ValueError(f"{name!r} is an array of {array.dtype} of shape {array.shape}")
+    wanted = [int(letter) if letter.isdigit() else sizes.get(letter) for letter in shape]
+    if any(size not in (None, length) for size, length in zip(wanted, array.shape, strict=True)):
+        raise ValueError(f"{name!r} has shape {array.shape}")
+    return array.astype(np.float64, copy=False)

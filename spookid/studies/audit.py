@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from spookid.assembly.declaration import Declaration
 from spookid.estimation.estimation import solve
 from spookid.results.result import Result
+from spookid.results.tables import Table
 from spookid.solvers.status import Status
 
 HALVINGS = 2
@@ -84,12 +85,9 @@ class Audit:
 
     def table(self) -> str:
         """The comparison as text: what noise leaves open, and apart from it what the step adds."""
-        steps = [f"h = {h:g} s" for h in self.steps]
-        head = ["parameter", *steps, "std err", "order", "step adds", "at step 0"]
-        rows = [head, *(_cells(d) for d in self.drifts)]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([f"Time-step audit of {self.problem}", "", *lines, "", self.verdict])
+        head = ("parameter", *(f"h = {h:g} s" for h in self.steps), "std err", "order", "step adds", "at step 0")
+        table = Table(head, [_cells(d) for d in self.drifts])
+        return f"Time-step audit of {self.problem}\n\n{table.text()}\n\n{self.verdict}"
 
 
 def audit(problem: Declaration, fit: Fit | None = None) -> Audit:

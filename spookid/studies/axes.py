@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -112,32 +112,33 @@ def _distinct(what: str, values: list[Choice]) -> tuple[Choice, ...]:
 def _choice(part: str, text: str) -> Choice:
     """A number if it reads as one, else a name."""
     part = part.strip()
-    try:
-        value = float(part)
-    except ValueError:
-        if not part or ":" in part:
-            raise ProblemError(f"{text!r} is no axis; {_HOW}") from None
-        return part
-    if math.isnan(value):
+    value = _read(part)
+    if value is None and (not part or ":" in part):
+        raise ProblemError(f"{text!r} is no axis; {_HOW}")
+    if value is not None and math.isnan(value):
         raise ProblemError(f"{text!r} has a value that is no number; {_HOW}")
-    return value
+    return part if value is None else value
 
 
 def _number(part: str, text: str) -> float:
-    try:
-        value = float(part)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
+    value = _read(part)
+    if value is None or not math.isfinite(value):
         raise ProblemError(f"{text!r}: {part!r} is no finite number; {_HOW}")
     return value
 
 
 def _float(value: object, name: str) -> float:
+    number = _read(value)
+    if number is None:
+        raise ProblemError(f"{name!r} has the value {value!r}; an axis takes numbers and texts")
+    return number
+
+
+def _read(value: Any) -> float | None:
     try:
-        return float(value)  # type: ignore[arg-type]
+        return float(value)
     except (TypeError, ValueError):
-        raise ProblemError(f"{name!r} has the value {value!r}; an axis takes numbers and texts") from None
+        return None
 
 
 def _tidy(value: float) -> float:

@@ -13,6 +13,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, held, observed
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
+from spookid.results.motion import rms
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import Progress, StepFailedError
 from spookid.studies.replay import Initial, simulate
@@ -60,7 +61,7 @@ class Comparison:
     def rms(self) -> dict[str, float]:
         """Root mean square difference to what was measured, by signal; NaN where nothing was."""
         differences = self.nearest - self.observed
-        return {signal: _rms(differences[:, i]) for i, signal in enumerate(self.signals)}
+        return {signal: rms(differences[:, i]) for i, signal in enumerate(self.signals)}
 
     def recording(self) -> Recording | None:
         """The simulated signals and the inputs as a recording; None for a single step, which is no recording."""
@@ -152,8 +153,3 @@ def _predicted(problem: Declaration, states: Array, values: Mapping[str, float])
         *(Constant(p, numbers[p.name]) for p in problem.parameters),
     )
     return unwrapped(predict(problem, contiguous(states), constants), [o.period for o in problem.channels])
-
-
-def _rms(differences: Array) -> float:
-    finite = differences[np.isfinite(differences)]
-    return float(np.sqrt(np.mean(finite**2))) if finite.size else float("nan")

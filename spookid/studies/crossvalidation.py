@@ -16,14 +16,31 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from textwrap import wrap
 
 import numpy as np
 
 from spookid.assembly.declaration import Declaration, Dynamics
 from spookid.errors import ProblemError
 from spookid.results.result import Result
+from spookid.results.tables import Table
+from spookid.results.wording import labelled, number, uncertain
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
+
+_MEANING = (
+    "cost and CV: squared residuals over the number of steps, on the recording fitted to and on the others with the\n"
+    "parameters fixed."
+)
+_LIKELY_MEANING = (
+    "−2 log L and CV: of the recording fitted to, and of the others with the parameters fixed and the noise estimated\n"
+    "again."
+)
+_AIC_MEANING = (
+    "log L: of all recordings together; k: parameters, sizes of noise among them; AIC = −2 log L + 2k, less is\n"
+    "better. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of\n"
+    "freedom as the larger one has parameters more."
+)
 
 Fit = Callable[[Declaration, Result | None, str], Result]
 """Solves a problem, from a solution near by if there is one; the text says what it is for."""
@@ -117,8 +134,6 @@ class CrossValidation:
 
     def table(self) -> str:
         """The scores as text."""
-        from spookid.report.crossvalidation_table import table  # rendering is apart from results
-
         return table([self])
 
 
@@ -259,3 +274,70 @@ def _clear(better: CrossValidation, worse: CrossValidation) -> str:
     pairs = list(zip(better.held_out, worse.held_out, strict=True))
     wins = sum(a.cost < b.cost for a, b in pairs)
     return f" (worse in {wins} of {len(pairs)} pairs of recordings{'' if wins == len(pairs) else ', not clear'})"
+
+
+# --- as text ---
+
+
+def table(models: Sequence[CrossValidation]) -> str:
+    """Scores, estimates, agreement and verdict, for a terminal."""
+    parts = [f"Cross-validation of {', '.join(model.name for model in models)}", _scores(models).text()]
+    parts += [_meaning(models)]
+    if _likely(models):
+        parts += [_criteria(models).text(), _AIC_MEANING]
+    for model in models:
+        told = [f"{model.name}: {model.agreement.verdict}", *wrap(model.agreement.explanation, 110)]
+        parts += [_estimates(model).text(), "\n".join(told)]
+    return "\n\n".join([*parts, verdict(models)])
+
+
+def markdown(models: Sequence[CrossValidation]) -> str:
+    """The same in Markdown."""
+    parts = [f"# Cross-validation of {', '.join(model.name for model in models)}", verdict(models)]
+    parts += [_scores(models).markdown(), _meaning(models)]
+    if _likely(models):
+        parts += [_criteria(models).markdown(), _AIC_MEANING]
+    for model in models:
+        parts += [f"## {model.name}", model.agreement.report, _estimates(model).markdown()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _likely(models: Sequence[CrossValidation]) -> bool:
+    return any(model.dynamics == "estimated" for model in models)
+
+
+def _meaning(models: Sequence[CrossValidation]) -> str:
+    return _LIKELY_MEANING if _likely(models) else _MEANING
+
+
+def _scores(models: Sequence[CrossValidation]) -> Table:
+    rows = []
+    for model in models:
+        for recording in model.recordings:
+            sizes = (model.own(recording).cost, mean(s.cost for s in model.others(recording)))
+            rows.append((model.name, recording, *(_size(model, size) for size in sizes)))
+        rows.append((model.name, "mean", *(_size(model, size) for size in (model.cost, model.score))))
+    return Table(("model", "fitted to", "−2 log L" if _likely(models) else "cost", "CV"), rows)
+
+
+def _size(model: CrossValidation, score: float) -> str:
+    return f"{score:.1f}" if model.dynamics == "estimated" else number(score, 3)
+
+
+def _criteria(models: Sequence[CrossValidation]) -> Table:
+    rows = []
+    for model in sorted(models, key=lambda model: model.aic):
+        known = math.isfinite(model.aic)
+        cells = (f"{model.log_likelihood:.1f}", str(model.count), f"{model.aic:.1f}") if known else ("-", "-", "-")
+        rows.append((model.name, *cells))
+    return Table(("model", "log L", "k", "AIC"), rows)
+
+
+def _estimates(model: CrossValidation) -> Table:
+    rows = []
+    for p in model.agreement.parameters:
+        values = [uncertain(*pair) for pair in zip(p.estimates, p.std_errs, strict=True)]
+        spread = f"{100 * p.spread:.2g} %" if math.isfinite(p.spread) else "-"
+        apart = f"{p.test.sigma:.1f} sigma" if math.isfinite(p.test.sigma) else "-"
+        rows.append((labelled(p.name, p.unit), *values, spread, apart))
+    return Table(("parameter", *model.recordings, "spread", "agreement"), rows)

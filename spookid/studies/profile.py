@@ -25,9 +25,10 @@ from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import finer
 from spookid.parameter import Parameter
 from spookid.results.result import Estimate, Result
+from spookid.results.wording import HALF_WIDTH
 from spookid.solvers.status import Status
 
-CRITICAL = 1.959964
+CRITICAL = HALF_WIDTH
 """ζ at the ends of a 95 % interval."""
 _FAR = 2.5
 """ζ at which a side ends."""

@@ -11,6 +11,8 @@ from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.estimation import solve
 from spookid.results.result import Cost, Estimate
+from spookid.results.tables import Table, blocks
+from spookid.results.wording import labelled, number, uncertain
 from spookid.solvers.status import Status
 from spookid.studies.axes import Axis, Choice
 from spookid.studies.settings import UNITS, Variant
@@ -82,8 +84,6 @@ class Sweep:
         return tuple(point for point in self.points if not point.converged)
 
     def __str__(self) -> str:
-        from spookid.report.sweep_table import table  # rendering is apart from results
-
         return table(self, 100)
 
 
@@ -98,18 +98,78 @@ def solve_point(problem: Declaration, variant: Variant, values: Mapping[str, Cho
     except Exception as error:  # one point must not cost the others
         return failed(values, f"{type(error).__name__}: {error}", time.perf_counter() - began)
     seconds = time.perf_counter() - began
-    return Point(
-        values,
-        solution.status,
-        solution.message,
-        solution.iterations,
-        solution.cost,
-        {name: e.changed(step_error=math.nan) for name, e in solution.parameters.items()},  # no table asks for it
-        seconds,
-        solution.log_likelihood,
-    )
+    s = solution
+    known = {name: e.changed(step_error=math.nan) for name, e in s.parameters.items()}  # no table asks for it
+    return Point(values, s.status, s.message, s.iterations, s.cost, known, seconds, s.log_likelihood)
 
 
 def failed(values: Mapping[str, Choice], message: str, seconds: float = math.nan) -> Point:
     """A point without a solution."""
     return Point(values, None, " ".join(message.split()), 0, _UNKNOWN, {}, seconds)
+
+
+# --- as text ---
+
+
+def table(sweep: Sweep, width: int) -> str:
+    """Axes, outcome, iterations, cost, likelihood and estimates of every point, in as many blocks as ``width`` asks."""
+    points = sweep.points
+    axes = [
+        [labelled(one.name, sweep.unit(one.name)), *(word(p.values[one.name]) for p in points)] for one in sweep.axes
+    ]
+    facts = [
+        ["iterations", *(str(p.iterations) if p.status else "-" for p in points)],
+        ["cost", *(_known(p.cost.total) for p in points)],
+    ]
+    if any(math.isfinite(p.log_likelihood) for p in points):
+        facts.append(["log-likelihood", *(_known(p.log_likelihood, ".1f") for p in points)])
+    if sweep.unsettled:
+        facts.insert(0, ["status", *(p.outcome for p in points)])
+    for name, unit in sweep.estimated.items():
+        facts.append([labelled(name, unit), *(_estimate(p.parameters.get(name)) for p in points)])
+    parts = [one.text(indent="  ") for one in blocks(axes, facts, width)]
+    failures = [f"  {place(point)}: {point.message}" for point in points if point.status is None]
+    return "\n\n".join([_title(sweep), *parts, *(["\n".join(["Failed", *failures])] if failures else [])])
+
+
+def comma_separated(sweep: Sweep) -> str:
+    """A line for every point, numbers in full, empty where one is not known."""
+    names = list(sweep.estimated)
+    costs = ["cost", "cost_state", "cost_observation", "cost_prior", "log_likelihood"]
+    head = [one.name for one in sweep.axes] + ["status", "iterations", *costs]
+    rows = []
+    for point in sweep.points:
+        cost, found = point.cost, [point.parameters.get(name) for name in names]
+        numbers = [cost.total, cost.state, cost.observation, cost.prior, point.log_likelihood]
+        numbers += [value for e in found for value in ((e.estimate, e.std_err) if e else (math.nan, math.nan))]
+        cells = [repr(value) if math.isfinite(value) else "" for value in numbers]
+        values = [value if isinstance(value, str) else repr(value) for value in point.values.values()]
+        rows.append([*values, point.outcome, str(point.iterations) if point.status else "", *cells])
+    return Table(head + [title for name in names for title in (name, f"{name}_std_err")], rows).csv()
+
+
+def word(value: Choice, digits: int = 6) -> str:
+    """A value of an axis in words."""
+    return value if isinstance(value, str) else number(value, digits)
+
+
+def place(point: Point) -> str:
+    """Where in the grid a point is, in words."""
+    return ", ".join(f"{name} = {word(value)}" for name, value in point.values.items())
+
+
+def _title(sweep: Sweep) -> str:
+    sizes = " x ".join(f"{len(one.values)} of {one.name}" for one in sweep.axes)
+    bad = f", {len(sweep.unsettled)} of them not converged" if sweep.unsettled else ""
+    return f"Sweep of {sweep.problem}: {sizes}, {len(sweep.points)} points{bad}"
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "-"
+    mark = " (held)" if estimate.fixed else " (bound)" if estimate.at_bound else ""
+    return uncertain(estimate.estimate, estimate.std_err) + mark
+
+
+def _known(value: float, layout: str = "") -> str:
+    return (format(value, layout) if layout else number(value)) if math.isfinite(value) else "-"

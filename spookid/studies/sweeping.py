@@ -1,72 +1,38 @@
-"""Sweeps: a problem solved over a grid of settings and parameters, in parallel, and continued where it was left."""
+"""Solving the points of a sweep: in parallel, each kept in a file once it is solved, so that a sweep can go on."""
 
 from __future__ import annotations
 
-import os
+import hashlib
+import math
+import re
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
-import casadi as ca
-import numpy as np
+import msgspec
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_problem
 from spookid.errors import ProblemError
 from spookid.kernels.threads import processors
-from spookid.report import sweep_folder
-from spookid.studies.axes import Axis, Choice, axes_of, grid
+from spookid.results import folders
+from spookid.results.documents import SCHEMA, versions, with_nan
+from spookid.studies.axes import Axis, Choice, grid
 from spookid.studies.settings import Variant, digest
-from spookid.studies.sweep_points import Point, Sweep, failed, solve_point
-from spookid.studies.workers import processes
-from spookid.version import __version__
+from spookid.studies.sweep_points import Point, Sweep, failed, solve_point, word
+from spookid.studies.workers import cut_off, processes
 
-Over = Mapping[str, Iterable[Choice]] | Sequence[Axis]
 Seen = Callable[[Point, bool], None]
 """Called with each point of a sweep as it is known, and whether it was known before."""
 
+_LONGEST = 100
+"""Characters of a point's file name that tell its values."""
 _alone = threading.Lock()
-
-
-def sweep(
-    problem: Declaration | str | os.PathLike[str],
-    over: Over,
-    *,
-    folder: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
-    executor: Executor | None = None,
-    seen: Seen | None = None,
-    initial: Mapping[str, float] | None = None,
-    fixed: Iterable[str] = (),
-    **settings: Choice,
-) -> Sweep:
-    """Solve a problem at every point of a grid.
-
-    Args:
-        problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``. Worker processes load it themselves;
-            a Problem cannot be sent to them, so the points of one are solved one after another in this process.
-        over: values by the name of a setting (``step``, ``state_weight``, ``friction_width``, ``cutoff``, ``stepper``,
-            ``friction``, ``backend``, ``max_iterations`` ...) or of a parameter, which is held at them.
-        folder: where to keep every point as it is solved, and the tables and figures at the end; a sweep that was
-            begun there goes on. None keeps nothing.
-        jobs: worker processes; by default as many as there are processors. They are started afresh, so a script that
-            calls this needs its ``if __name__ == "__main__":``.
-        executor: any executor of ``concurrent.futures`` in the place of worker processes, such as one of a cluster.
-            Its workers must find the problem file at the same path.
-        seen: called with each point as it is known.
-        initial, fixed: guesses and parameters to hold at all points, as in ``Problem``.
-        settings: settings at all points, texts and numbers as in ``over``.
-
-    Raises:
-        ProblemError: for an axis that is none, a value that the problem refuses, or a folder of something else.
-    """
-    path = None if isinstance(problem, Declaration) else _absolute(problem)
-    loaded = problem if isinstance(problem, Declaration) else load_problem(problem)
-    variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
-    return run(plan(loaded, path, axes_of(over), variant), folder, jobs=jobs, executor=executor, seen=seen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +48,10 @@ class Plan:
     digest: str
     """Of the problem."""
 
+    def sweep(self, points: tuple[Point, ...]) -> Sweep:
+        """What was planned, with the points that are known."""
+        return Sweep(self.problem.name, self.axes, points, self.variant, versions())
+
 
 def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:
     """A plan whose points the problem accepts.
@@ -96,15 +66,17 @@ def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant
     return Plan(problem, path, axes, variant, digest(problem))
 
 
-def run(
-    plan: Plan,
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    jobs: int | None = None,
-    executor: Executor | None = None,
-    seen: Seen | None = None,
-) -> Sweep:
-    """Solve the points of a plan that its folder does not hold; arguments and errors as of `sweep`."""
+def run(plan: Plan, store: Store | None, jobs: int | None, executor: Executor | None, seen: Seen) -> Sweep:
+    """Solve the points of a plan that the store does not hold.
+
+    Args:
+        jobs: worker processes; None: as many as there are processors.
+        executor: works instead of them.
+        seen: called with each point as it is known.
+
+    Raises:
+        ProblemError: for no jobs, or a problem that cannot be sent to workers.
+    """
     if executor is not None and plan.path is None:
         raise ProblemError(
             f"{plan.problem.place}: Problem {plan.problem.name!r} cannot be sent to an executor; give the path of a "
@@ -112,21 +84,6 @@ def run(
         )
     if jobs is not None and jobs < 1:
         raise ProblemError(f"jobs is {jobs}; give 1, 2, 3 ...")
-    versions = {"spookid": __version__, "casadi": ca.__version__, "numpy": np.__version__}
-    store = None
-    if folder is not None:
-        store = sweep_folder.opened(folder, plan.problem.name, plan.axes, plan.variant, versions, plan.digest)
-    points = _points(plan, store, jobs, executor, seen or (lambda point, before: None))
-    result = Sweep(plan.problem.name, plan.axes, points, plan.variant, versions)
-    if store is not None:
-        sweep_folder.save(store.folder, result)
-    return result
-
-
-def _points(
-    plan: Plan, store: sweep_folder.Store | None, jobs: int | None, executor: Executor | None, seen: Seen
-) -> tuple[Point, ...]:
-    """All points, in the order of the grid."""
     everything = grid(plan.axes)
     known = {i: point for i, values in enumerate(everything) if store and (point := store.get(values))}
     for point in known.values():
@@ -138,7 +95,7 @@ def _points(
                 store.put(point)
             known[i] = point
             seen(point, False)
-    return tuple(known[i] for i in range(len(everything)))
+    return plan.sweep(tuple(known[i] for i in range(len(everything))))
 
 
 def _solved(
@@ -150,19 +107,19 @@ def _solved(
         for i, values in missing.items():
             yield i, solve_point(plan.problem, plan.variant, values)
         return
-    own: AbstractContextManager[Executor] = processes(workers) if executor is None else nullcontext(executor)
-    with own as pool:
-        futures = {
-            pool.submit(_work, _Task(plan.path, plan.digest, plan.variant, values)): i for i, values in missing.items()
-        }
-        try:
-            sweep_folder.warm_up()
-            for future in as_completed(futures):
-                i = futures[future]
-                yield i, _answer(future, missing[i])
-        finally:
-            for future in futures:
-                future.cancel()
+    pool = processes(workers) if executor is None else executor
+    task = (plan.path, plan.digest, plan.variant)
+    futures = {pool.submit(_work, *task, values): i for i, values in missing.items()}
+    try:
+        for future in as_completed(futures):
+            i = futures[future]
+            yield i, _answer(future, missing[i])
+    except BaseException:
+        if executor is None:
+            cut_off(pool)
+        for future in futures if executor is not None else ():
+            future.cancel()
+        raise
 
 
 def _answer(future: Future[Point], values: Mapping[str, Choice]) -> Point:
@@ -179,29 +136,68 @@ def _answer(future: Future[Point], values: Mapping[str, Choice]) -> Point:
 # --- in the workers ---
 
 
-@dataclass(frozen=True)
-class _Task:
-    path: str
-    digest: str
-    """Of the problem as the sweep began."""
-    variant: Variant
-    values: Mapping[str, Choice]
-
-
-def _work(task: _Task) -> Point:
+def _work(path: str, expected: str, variant: Variant, values: Mapping[str, Choice]) -> Point:
     """Solve a point in a worker."""
     with _alone:  # CasADi's symbols do not bear threads, which some executors use
-        return solve_point(_problem(task.path, task.digest), task.variant, task.values)
+        return solve_point(_problem(path, expected), variant, values)
 
 
 @lru_cache(maxsize=1)
 def _problem(path: str, expected: str) -> Declaration:
+    """The problem of a file, if its digest is still what it was as the sweep began."""
     problem = load_problem(path)
     if digest(problem) != expected:
         raise ProblemError(f"{path} is not what it was when the sweep began; start the sweep again")
     return problem
 
 
-def _absolute(path: str | os.PathLike[str]) -> str:
-    name, pick, key = os.fspath(path).partition("::")
-    return os.path.abspath(name) + pick + key
+# --- points that are kept ---
+
+
+@dataclass(frozen=True)
+class Store:
+    """The points in a folder that belong to one problem, its variant and these versions."""
+
+    folder: Path
+    identity: str
+    """Digest of all that the points depend on beside their own values."""
+
+    @classmethod
+    def of(cls, folder: Path, plan: Plan) -> Store:
+        """For the points of a plan."""
+        everything = [plan.digest, repr(plan.variant), sorted(versions().items())]
+        return cls(folder, hashlib.sha256(repr(everything).encode()).hexdigest())
+
+    def get(self, values: Mapping[str, Choice]) -> Point | None:
+        """The point if it was solved before, as it was."""
+        try:
+            tree = msgspec.json.decode(self._path(values).read_bytes())
+            return _point_of(tree, values) if tree["identity"] == self.identity else None
+        except (OSError, KeyError, TypeError, ValueError):
+            return None  # a file that is missing or damaged is a point to solve again
+
+    def put(self, point: Point) -> None:
+        """Keep a point, unless it failed: then a later run tries again."""
+        if point.status is not None:
+            tree = {"schema": SCHEMA, "identity": self.identity, **point_tree(point)}
+            folders.write(self._path(point.values), tree)
+
+    def _path(self, values: Mapping[str, Choice]) -> Path:
+        words = ",".join(f"{name}={word(value)}" for name, value in values.items())
+        legible = re.sub(r"[^\w=,.+-]", "_", words)[:_LONGEST]
+        short = hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:8]
+        return self.folder / f"{legible}-{short}.json"
+
+
+def point_tree(point: Point) -> dict[str, Any]:
+    """A point as a file has it."""
+    tree = asdict(point)
+    return {**tree, "cost": {"total": point.cost.total, **tree["cost"]}}
+
+
+def _point_of(tree: dict[str, Any], values: Mapping[str, Choice]) -> Point:
+    """From `point_tree`; the values are as they were, not as JSON knows them."""
+    ends = {"lower": -math.inf, "upper": math.inf}
+    for node in tree["parameters"].values():
+        node |= {name: end for name, end in ends.items() if node[name] is None}
+    return msgspec.convert(with_nan({**tree, "values": values}), Point)

@@ -1,82 +1,72 @@
-"""Worker processes: one thread each, deaf to Ctrl-C, and gone when the process that started them is.
-
-It imports nothing that is slow or reads the environment: a worker runs it before all else.
-"""
+"""Who solves the points of a sweep: worker processes of this machine, or those of a Dask cluster."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from loky import get_reusable_executor
+
+from spookid.errors import ProblemError
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_PATIENCE = "10s"
 
 
-@contextmanager
-def processes(jobs: int) -> Iterator[Executor]:
-    """An executor of ``jobs`` fresh processes. If the block is left by an exception, what they do is cut off."""
-    before = set(multiprocessing.active_children())
-    with _one_thread_each():
-        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), begin)
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in set(multiprocessing.active_children()) - before:
-                child.terminate()
-            raise
-        pool.shutdown()
+def processes(jobs: int) -> Executor:
+    """An executor of so many processes of one thread each: at every call the same, or another if one of them died.
+
+    Processes that have nothing to do end by themselves.
+    """
+    one_each = dict.fromkeys(_THREADS, "1")
+    executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=one_each)
+    return executor
 
 
-@contextmanager
-def lasting(jobs: int) -> Iterator[Callable[[], Executor]]:
-    """What gives an executor of ``jobs`` processes: at every call the same, or another once one of them has died."""
-    with ExitStack() as stack:
-        made: list[Executor] = []
-
-        def current() -> Executor:
-            if not (made and _whole(made[-1])):
-                made.append(stack.enter_context(processes(jobs)))
-            return made[-1]
-
-        yield current
+def cut_off(executor: Executor) -> None:
+    """End the `processes` and what they are at."""
+    executor.shutdown(wait=False, kill_workers=True)  # type: ignore[call-arg]
 
 
-def _whole(pool: Executor) -> bool:
-    try:
-        pool.submit(int)
-    except BrokenExecutor:
-        return False
-    return True
-
-
-def begin() -> None:
+def _begin(parent: int) -> None:
     """First act of a worker: Ctrl-C is for the parent to handle, and a worker does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+    threading.Thread(target=_follow, args=(parent,), daemon=True).start()
 
 
-def _follow(parent: multiprocessing.process.BaseProcess) -> None:
-    parent.join()
+def _follow(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.2)
     os._exit(1)
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Processes started meanwhile use one thread: as many processes as processors are enough."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+def cluster(address: str) -> Iterator[Executor]:
+    """An executor over the workers of the Dask scheduler at ``address``, such as ``tcp://10.0.0.1:8786``.
+
+    Workers need this version of spookid and the problem file with its data at the same path.
+
+    Raises:
+        ProblemError: if Dask, the extra ``spookid[dask]``, is not installed or nobody answers.
+    """
     try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise ProblemError("a scheduler needs Dask; install it with: pip install 'spookid[dask]'") from None
+    try:
+        client = distributed.Client(address, timeout=_PATIENCE)
+    except (OSError, ValueError) as error:
+        raise ProblemError(f"no Dask scheduler answers at {address} ({error}); check the address") from None
+    with client:
+        executor: Executor = client.get_executor(pure=False)
+        try:
+            yield executor
+        finally:
+            executor.shutdown(wait=False)  # what is still running is of no use: closing the client cancels it

@@ -1,4 +1,4 @@
-"""The wording of numbers, units and statuses that the page, the report and the figures share."""
+"""The wording of numbers, units and statuses that tables, pages and figures share."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _STATUS = {
     Status.DIVERGED: "FAILED at the initial guess after {} and {}",
     Status.INTERRUPTED: "interrupted after {} and {}",
 }
+HALF_WIDTH = 1.96
+"""Of a 95 % interval of the normal distribution, in standard errors."""
 _MOST_DECIMALS = 7
 _MOST_DIGITS = 9
 

@@ -1,0 +1,94 @@
+"""What profiles leave behind: a folder with their numbers, their table and one figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from spookid.report import pictures
+from spookid.report.pictures import BLUE, GREY, RED
+from spookid.results import folders
+from spookid.results.documents import document
+from spookid.results.tables import Table
+from spookid.results.wording import HALF_WIDTH, labelled, number
+from spookid.studies.profile import Profile
+
+if TYPE_CHECKING:  # Matplotlib takes a while to load
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MARKER = "profile.json"
+"""The file that makes a folder one of profiles."""
+_HEAD = ("parameter", "estimate", "linearized 95 %", "likelihood ratio 95 %", "fits")
+
+
+def save(directory: folders.AnyPath, profiles: Sequence[Profile]) -> None:
+    """Write the folder, whole or not at all: ``profile.json``, ``profile.txt`` and ``profile.png``.
+
+    Raises:
+        ProblemError: if ``directory`` is neither missing, empty, nor an earlier folder of profiles, or cannot be
+            written.
+    """
+    tree = document(profiles[0].problem, parameters={profile.name: _entry(profile) for profile in profiles})
+    picture = pictures.drawn(figure, profiles)
+    folders.save(directory, {MARKER: tree, "profile.txt": table(profiles), "profile.png": picture})
+
+
+def _entry(profile: Profile) -> dict[str, Any]:
+    points = [
+        {
+            **{name: getattr(point, name) for name in ("value", "cost", "log_likelihood", "zeta", "status")},
+            "parameters": point.others,
+        }
+        for point in profile.points
+    ]
+    facts = ("unit", "estimate", "std_err", "linear", "interval", "verdict")
+    return {**{name: getattr(profile, name) for name in facts}, "points": points}
+
+
+def table(profiles: Sequence[Profile]) -> str:
+    """A row a parameter: estimate and both 95 % intervals, then a sentence for each."""
+    rows = [
+        (
+            labelled(p.name, p.unit),
+            number(p.estimate, 5),
+            interval(p.linear),
+            interval(p.interval),
+            str(len(p.points) - 1),
+        )
+        for p in profiles
+    ]
+    verdicts = "\n".join(f"{p.name}: {p.verdict}" for p in profiles)
+    return f"Profiles of {profiles[0].problem}\n\n{Table(_HEAD, rows).text()}\n\n{verdicts}"
+
+
+def interval(ends: tuple[float, float]) -> str:
+    """``[low, high]``, a dash if it is unknown."""
+    return "-" if any(map(math.isnan, ends)) else f"[{number(ends[0], 5)}, {number(ends[1], 5)}]"
+
+
+def figure(profiles: Sequence[Profile]) -> Figure:
+    """A panel a parameter: ζ against the value, the straight line of the linearization, and both intervals."""
+    result, panels = pictures.panels(len(profiles), 3, (4.2, 3.0), f"Profiles of {profiles[0].problem}")
+    for panel, profile in zip(panels, profiles, strict=False):
+        _draw(panel, profile)
+    pictures.legend(result, panels[0].get_legend_handles_labels()[0], 2)
+    return result
+
+
+def _draw(panel: Axes, profile: Profile) -> None:
+    values = [point.value for point in profile.points]
+    panel.axhspan(-HALF_WIDTH, HALF_WIDTH, color=GREY, alpha=0.15, linewidth=0, label="within 95 %")
+    panel.plot(values, [point.zeta for point in profile.points], "o-", color=BLUE, markersize=4, label="refitted")
+    if math.isfinite(profile.std_err) and profile.std_err > 0:
+        line = [(value - profile.estimate) / profile.std_err for value in values]
+        panel.plot(values, line, "--", color=RED, linewidth=1.2, label="linearized")
+    for i, end in enumerate(filter(math.isfinite, profile.interval)):
+        label = None if i else "likelihood-ratio interval"
+        panel.axvline(end, color=BLUE, linewidth=1, linestyle=":", label=label)
+    panel.set_xlabel(labelled(profile.name, profile.unit), parse_math=False)
+    panel.set_ylabel("ζ = ±√(rise of −2 log L)" if profile.likely else "ζ = ±√(rise of cost/s²)")
+    panel.set_ylim(-4.5, 4.5)
+    pictures.round_ticks(panel.xaxis, 4, 5)
+    panel.grid(alpha=0.3)

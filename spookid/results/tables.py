@@ -1,0 +1,92 @@
+"""Tables of text: one layout for terminals, Markdown and spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+_NARROWEST = 16
+"""Columns in which the last cell of a row is wrapped; with less room cells go to the next line."""
+_GAP = "  "
+
+Row = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells below a heading; the first column names the rows."""
+
+    head: Row
+    """Empty if there is no heading."""
+    rows: Sequence[Row]
+    left: Collection[int] | None = None
+    """Columns that are aligned to the left, the others to the right; None: all to the right."""
+
+    def text(self, width: int | None = None, indent: str = "") -> str:
+        """Aligned columns; those that are empty below their heading are left out.
+
+        Args:
+            width: of a line at the most; what is wider is wrapped in the last column, or goes on in the next line.
+        """
+        rows = [self.head, *self.rows] if self.head else list(self.rows)
+        used = [i for i in range(len(rows[0])) if any(row[i] for row in self.rows or rows)]
+        widths = {i: max(len(row[i]) for row in rows) for i in used}
+        left = self.left or ()
+        cells = [[row[i].ljust(widths[i]) if i in left else row[i].rjust(widths[i]) for i in used] for row in rows]
+        return "\n".join(line for row in cells for line in _fitted(row, width, indent))
+
+    def markdown(self) -> str:
+        """With pipes."""
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (self.head, *self.rows)]
+        return "\n".join([lines[0], "|" + "---|" * len(self.head), *lines[1:]])
+
+    def csv(self) -> str:
+        """Comma-separated, a line a row."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.head, *self.rows])
+        return text.getvalue()
+
+
+def _fitted(cells: Row, width: int | None, indent: str) -> list[str]:
+    """A row as one line, or as several if it does not fit."""
+    start, last = indent + "".join(cell + _GAP for cell in cells[:-1]), cells[-1].rstrip()
+    if width is None or len(start + last) <= width:
+        return [(start + last).rstrip()]
+    if width - len(start) >= _NARROWEST:
+        return textwrap.wrap(last, width, initial_indent=start, subsequent_indent=" " * len(start))
+    lines, line = [], indent
+    for cell in cells:
+        if len(line + cell.rstrip()) > width:
+            lines.append(line)
+            line = indent + " " * 4
+        line += cell + _GAP
+    whole = [text.rstrip() for text in (*lines, line) if text.strip()]
+    return [text[i : i + width].rstrip() for text in whole for i in range(0, len(text), width)]
+
+
+def wrapped(text: str, width: int, label: str = "") -> list[str]:
+    """Lines of at most ``width`` columns, the first after ``label``, the others indented as far; numbers keep their
+    %."""
+    kept, indent = text.replace(" %", "\N{NO-BREAK SPACE}%"), " " * len(label)
+    lines = textwrap.wrap(kept, width, initial_indent=label, subsequent_indent=indent)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [label.rstrip()]
+
+
+def blocks(axes: Sequence[Row], columns: Iterable[Row], width: int) -> list[Table]:
+    """Columns, their headings first, as tables that fit the width, each with the ``axes`` and at least one of the
+    others."""
+    groups: list[list[Row]] = [[]]
+    room = width - sum(_width(column) for column in axes)
+    for column in columns:
+        if groups[-1] and sum(map(_width, (*groups[-1], column))) > room:
+            groups.append([])
+        groups[-1].append(column)
+    tables = [list(zip(*axes, *group, strict=True)) for group in groups]
+    return [Table(rows[0], rows[1:]) for rows in tables]
+
+
+def _width(column: Row) -> int:
+    return max(map(len, column)) + len(_GAP)

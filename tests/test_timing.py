@@ -1,0 +1,69 @@
+"""Where the time of a solve goes: all of it is told, and what is not needed for the estimates is not computed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spookid import Problem, Spook, load_problem
+from spookid.estimation import fit as fits
+
+FURUTA = "problems/furuta_release.py"
+
+
+@pytest.fixture(scope="module")
+def furuta() -> Problem:
+    return load_problem(FURUTA)
+
+
+@pytest.mark.parametrize("settings", [{"state_weight": 100.0}, {"state_weight": 100.0, "stepper": Spook()}, {}])
+def test_all_of_the_wall_time_is_told(furuta: Problem, settings: dict[str, Any]) -> None:
+    began = time.perf_counter()
+    solution = furuta.solve(**settings)
+    waited = time.perf_counter() - began
+    told = solution.timing
+    assert told.total == pytest.approx(waited, rel=0.05, abs=0.01)
+    assert told.build + told.compile + told.solve + told.analysis >= 0.9 * told.total
+    began = time.perf_counter()
+    solution.summary()
+    waited += time.perf_counter() - began
+    assert told.total < solution.timing.total <= 1.01 * waited
+    assert solution.timing.total == pytest.approx(waited, rel=0.1)  # the rest is the summary's own text
+
+
+def test_estimates_cost_no_analysis(furuta: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    for name in ("learn", "trajectories", "mechanism", "complementarity"):
+        original = getattr(fits, name)
+
+        def counted(*arguments: Any, of: Any = original, called: str = name) -> Any:
+            asked.append(called)
+            return of(*arguments)
+
+        monkeypatch.setattr(fits, name, counted)
+    solution = furuta.solve(state_weight=100.0)
+    assert solution["J_Azz"].estimate == solution.values["J_Azz"]
+    assert str(solution.cost.total)
+    assert asked == []
+    assert np.isfinite(solution["J_Azz"].std_err)
+    assert asked == ["learn"]
+    for _ in range(2):
+        solution.summary()
+    assert sorted({*asked, "mechanism"}) == ["complementarity", "learn", "mechanism", "trajectories"]
+    assert len(asked) == len(set(asked))
+
+
+def test_fits_within_a_sweep_and_a_profile_pay_for_none(furuta: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> Any:
+        raise AssertionError("nobody asked for it")
+
+    monkeypatch.setattr(fits, "trajectories", refused)
+    monkeypatch.setattr(fits.responses, "influence", refused)
+    monkeypatch.setattr(fits, "mechanism", refused)
+    from spookid import sweep
+
+    point = sweep(furuta, {"state_weight": [100.0]}).points[0]
+    assert point.outcome == "converged"
