@@ -145,7 +145,7 @@ def test_hinges(wrong, parts):
 
 def test_compliances_may_come_as_an_array_and_rest_angles_be_negative():
     assert hinge(compliance=np.array([1e-4, 1e-3])).compliance.shape == (2, 1)
-    assert float(hinge(rest_angle=-1).rest_angle) == -1
+    assert float(hinge(rest_angle=-1).rest) == -1
 
 
 def test_a_hinge_of_a_body_to_itself():
@@ -284,7 +284,7 @@ def test_recordings_must_last_two_steps():
         (lambda p: p.simulate(), ["Problem 'swing'", "no recording", "duration"]),
         (lambda p: p.simulate({"K": 1}, duration=1), ["Problem 'swing'", "no parameter 'K'"]),
         (lambda p: p.simulate({"J": math.nan}, duration=1), ["Problem 'swing'", "nan", "'J'"]),
-        (lambda p: p.simulate(duration=1, initial={"knee": 1}), ["the hinge 'knee'", "has hinge"]),
+        (lambda p: p.simulate(duration=1, initial={"knee": 1}), ["the joint 'knee'", "has hinge"]),
         (lambda p: p.simulate(duration=1e-3), ["duration is 0.001 s", "two steps"]),
         (lambda p: p.simulate(duration=1, initial=(np.zeros(7), np.zeros(6))), ["(7,)", "(1, 7)"]),
     ],
@@ -302,7 +302,7 @@ def test_uses_of_a_problem_are_refused_with_its_own_line(use, parts):
     [
         (lambda: Model(["x"], gravity=FIELD), ["bodies holds 'x'", "no Body"]),
         (lambda: Model(body(free=True), gravity=FIELD), ["bodies must be a list of Body"]),
-        (lambda: Model([body(free=True)], ["h"], gravity=FIELD), ["joints holds 'h'", "no Hinge"]),
+        (lambda: Model([body(free=True)], ["h"], gravity=FIELD), ["joints holds 'h'", "no Joint"]),
         (lambda: Model([body(free=True)], motors=["m"], gravity=FIELD), ["motors holds 'm'", "no Motor"]),
         (lambda: Model([GROUND], gravity=FIELD), ["GROUND", "leave it out"]),
         (lambda: body(""), ["name", "give a text"]),

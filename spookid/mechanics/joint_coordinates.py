@@ -85,7 +85,7 @@ class JointCoordinates:
         """Coordinates (ambient,) from displacements of all joints (n_s,) and poses of the free bodies (7 n_f,)."""
         parts = []
         for joint in self.tree:
-            own = displacements[self.model.freedoms_of(joint)]
+            own = displacements[self.model.freedoms_of(joint), 0]
             parts.append(joint.manifold.retract(joint.manifold.zero, own))
         return ca.vertcat(ca.SX(0, 1), *parts, roots)
 
@@ -98,7 +98,7 @@ class JointCoordinates:
         at = 0
         for joint, inner, outer in self._order():
             size = joint.manifold.ambient
-            moved = joint.transform(x[at : at + size])
+            moved = joint.transform(x[at : at + size, 0])
             if outer is joint.child.body:
                 poses[outer] = _beyond(poses[inner], joint.parent, moved, joint.child)
             else:

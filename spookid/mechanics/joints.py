@@ -280,7 +280,10 @@ class Joint(ABC):
         own = getattr(self, name)
         if not (isinstance(own, (int, float)) and own == 0):
             raise ProblemError(f"{what} has {alias} and {name}, which are one; give {name} alone")
-        object.__setattr__(self, name, value)
+        converted = _coefficient(value, len(self.coordinates), f"{what}: {alias}")
+        if name in _NOT_NEGATIVE:
+            refuse_negative(converted, alias, what)
+        object.__setattr__(self, name, converted)
 
     def _convert(self, what: str) -> None:
         compliance = expression(self.compliance, f"{what}: compliance")

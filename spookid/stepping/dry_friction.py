@@ -61,8 +61,8 @@ class DryFriction:
         """L = μ Σ|λ_i| + h c of every coordinate, 0 where there is no dry friction, (n_s,) [N s or N m s]."""
         limits = ca.SX(len(model.freedoms), 1)
         for joint in (joint for joint in model.joints if joint.rubs):
-            own, load = model.freedoms_of(joint), multipliers[model.rows_of(joint)]
-            bound = joint.bound(slips.before[own])
+            own, load = model.freedoms_of(joint), multipliers[model.rows_of(joint), 0]
+            bound = joint.bound(slips.before[own, 0])
             # |λ| itself only where a solver can do with its edge.
             borne = ca.fabs(load) if self.form == "exact" else smooth_absolute(load, settings.impulse_width)
             for i in (i for i, rubs in enumerate(joint.rubbing) if rubs):

@@ -140,7 +140,7 @@ def along_coordinates(
     impulses: list[ca.SX] = []
     for joint in model.joints:
         own = model.freedoms_of(joint)
-        along = h * joint.effort(displacement[own], slips.now[own], inputs) + friction[own]
+        along = h * joint.effort(displacement[own, 0], slips.now[own, 0], inputs) + friction[own, 0]
         impulses += [along[i] for i in range(len(joint.coordinates))]
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate

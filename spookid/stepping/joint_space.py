@@ -169,7 +169,7 @@ class _Step:
         """w = Sᵀp, (n,)."""
         along = self._along_with[0]
         net = self.joints.transmitted(self.q, self._transmitted_by_cut(along)).along
-        tree = ca.vertcat(ca.SX(0, 1), *(along[self.model.freedoms_of(joint)] for joint in self.joints.tree))
+        tree = ca.vertcat(ca.SX(0, 1), *(along[self.model.freedoms_of(joint), 0] for joint in self.joints.tree))
         return net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1))
 
     def _ordered(self, loads: dict[Joint, ca.SX]) -> ca.SX:
@@ -194,5 +194,5 @@ class _Step:
         for joint, random in zip(self.joints.cut, split(self.random, sizes), strict=True):
             own = model.freedoms_of(joint)
             impulse -= at.constraint[model.rows_of(joint), :].T @ self._given[joint]
-            impulse -= at.slip[own, :].T @ (along[own] + random)
+            impulse -= at.slip[own, :].T @ (along[own, 0] + random)
         return impulse

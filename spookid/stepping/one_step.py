@@ -1,9 +1,9 @@
 """Steppers from x = (q, v) to x₊ with multipliers λ, of which one method says the equations; the base of your own.
 
 The unknowns at each step are q, v and the λ of the step that has led there. Of a step's rows those of the impulse are
-weighted, or hard, and all others are hard. Where the noise is estimated the impulse rows are hard, too, less random
-impulses along the joints' coordinates and on free bodies, which are unknowns as well: a row each, white with the
-standard deviation that is estimated.
+weighted, or hard, and all others are hard. Where the noise is estimated the impulse rows are split as in
+``spook_space``: what joints of the tree would have to transmit besides λ is nothing, hard rows, and what is left along
+their coordinates and on free bodies is random. Of joints that close loops the random impulses are unknowns as well.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.mechanics.joint_coordinates import disturbance_names
+from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.model import Model, constraint_labels, row_labels
+from spookid.mechanics.model import Mechanics, Model, constraint_labels, row_labels
 from spookid.stepping.base import Stepper, rigid_notices
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
@@ -47,6 +47,8 @@ class Impulse:
 
     rows: ca.SX
     """(6 n_b,)."""
+    at: Mechanics
+    """Where its forces act."""
     slips: Slips
     """At which its friction acts."""
 
@@ -116,7 +118,7 @@ class Step:
             rubbing = self.friction.impulses(self.model, self.settings, slips, self.multipliers, self.extra)
         along = along_coordinates(self.model, self.settings, at.displacement, slips, rubbing, self.u)
         acting = at.slip.T @ along + self.h * (at.force + at.gyroscopic(v)) + disturbance(self.model, at, self.random)
-        return Impulse(at.mass @ (self.v_next - self.v) - at.constraint.T @ self.multipliers - acting, slips)
+        return Impulse(at.mass @ (self.v_next - self.v) - at.constraint.T @ self.multipliers - acting, at, slips)
 
 
 class OneStep(Stepper):
@@ -143,7 +145,7 @@ class OneStep(Stepper):
         """Rows of a step, which may contain all of its symbols."""
 
     def likelihood(self: T, law: DryFriction) -> T:
-        """The same step with random impulses as unknowns."""
+        """The same step with random impulses."""
         other = copy(self.with_law(law))
         object.__setattr__(other, "estimates", True)
         return other
@@ -153,12 +155,12 @@ class OneStep(Stepper):
         return rigid_notices(model) if self.rigid else []
 
     def manifold(self, model: Model) -> Manifold:
-        """(q, v), λ of the step before, its random impulses if they are estimated, and the friction law's."""
+        """(q, v), λ of the step before, its random impulses in loops if they are estimated, and the friction law's."""
         flat = model.rows + self._random(model) + self.law.unknowns(model)
         return Manifold((*model.state.parts, *((("flat", flat),) if flat else ())))
 
     def _random(self, model: Model) -> int:
-        return len(disturbance_names(model)) if self.estimates else 0
+        return len(JointCoordinates(model).cut_places) if self.estimates else 0
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         """q of the unknowns of one step."""
@@ -189,17 +191,20 @@ class OneStep(Stepper):
         x, x_next, step = self._symbols(model, settings)
         variables, written = {0: x, 1: x_next}, self._written(step)
         labels = tuple(f"v {label}" for label in row_labels(model, "moved")) + constraint_labels(model.joints)
-        balance = row_labels(model, "Δp")
+        rows, data = written.hard, ca.SX.sym("none", 0)
         if self.estimates:
-            places = range(step.random.numel())
-            impulse = random_factor(model, settings, places, step.random, variables, step.u)
-            rows, names, data = ca.vertcat(written.impulse.rows, written.hard), (*balance, *labels), step.u
+            joints = JointCoordinates(model)
+            split = joints.balanced(written.impulse.at, written.impulse.rows)
+            impulses = ca.vertcat(split.along, *(step.random[place] for place in joints.cut_places))
+            places, known = [*joints.places, *joints.cut_places], len(joints.places)
+            impulse = random_factor(model, settings, places, impulses, variables, step.u, known=known)
+            rows, data = ca.vertcat(rows, *(split.loads[joint] for joint in joints.tree)), step.u
+            labels += tuple(f"λ {label}" for label in constraint_labels(joints.tree))
         else:
             weighted = (1 if hard else ca.sqrt(settings.weight)) * written.impulse.rows
-            kind = Kind.HARD if hard else Kind.SOFT
+            balance, kind = row_labels(model, "Δp"), Kind.HARD if hard else Kind.SOFT
             impulse = Factor("impulse", Group.STATE, weighted, variables, step.u, balance, kind=kind, motion=True)
-            rows, names, data = written.hard, labels, ca.SX.sym("none", 0)
-        others = [self._first(model, x), Factor("step", Group.STATE, rows, variables, data, names, kind=Kind.HARD)]
+        others = [self._first(model, x), Factor("step", Group.STATE, rows, variables, data, labels, kind=Kind.HARD)]
         law = self.law.factors(model, settings, written.impulse.slips, step.extra, variables)
         return [*(factor for factor in others if factor.rows), impulse, *law]
 
@@ -229,7 +234,10 @@ class OneStep(Stepper):
         """The unknowns at both ends of a step, and the step."""
         size, n, m = self.manifold(model).ambient, model.configuration.ambient, model.state.ambient
         x, x_next, u = ca.SX.sym("x", size), ca.SX.sym("x_next", size), ca.SX.sym("u", len(model.signals))
-        multipliers, random = x_next[m : m + model.rows], x_next[m + model.rows :][: self._random(model)]
+        multipliers, random = x_next[m : m + model.rows], ca.SX(0, 1)
+        if self._random(model):
+            random = ca.SX.zeros(len(disturbance_names(model)))
+            random[JointCoordinates(model).cut_places] = x_next[m + model.rows : m + model.rows + self._random(model)]
         extra = x[size - self.law.unknowns(model) :]
         ends = x[:n], x[n:m], x_next[:n], x_next[n:m]
         return x, x_next, Step(model, settings, *ends, multipliers, u, random, self.law, extra)

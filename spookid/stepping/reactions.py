@@ -122,11 +122,11 @@ class Reactions:
         constant, loaded, loads = ca.SX(m, 1), [], []
         for i, j in enumerate(self.rubbing):
             joint, own = freedoms[j].joint, self.model.freedoms_of(freedoms[j].joint)
-            bound, k = joint.bound(slip_before[own]), freedoms[j].index
+            bound, k = joint.bound(slip_before[own, 0]), freedoms[j].index
             constant[i] = self._settings.step * bound.constant[k]
             if not is_absent(bound.load[k]):
                 loaded.append((i, bound.load[k]))
-                loads.append(multipliers[self.model.rows_of(joint)])
+                loads.append(multipliers[self.model.rows_of(joint), 0])
         for k, contact in enumerate(self.model.contacts):
             normal = m - 3 * len(self.model.contacts) + 3 * k
             constant[normal + 1 : normal + 3] = contact.friction * self.symbol[normal]

@@ -134,12 +134,12 @@ class _Step:
         for joint, random in zip(cut, split(self.random, [len(joint.coordinates) for joint in cut]), strict=True):
             own = model.freedoms_of(joint)
             impulse -= at.constraint[model.rows_of(joint), :].T @ given[joint]
-            impulse -= at.slip[own, :].T @ (along[own] + random)
+            impulse -= at.slip[own, :].T @ (along[own, 0] + random)
         free = self.joints.balanced(at, impulse)
         self.multipliers = self._ordered({**given, **free.loads})
         """λ of all joints, (n_g,)."""
         along = self._along(law, self.multipliers)
-        tree = ca.vertcat(ca.SX(0, 1), *(along[model.freedoms_of(joint)] for joint in self.joints.tree))
+        tree = ca.vertcat(ca.SX(0, 1), *(along[model.freedoms_of(joint), 0] for joint in self.joints.tree))
         self.residual = free.along - ca.vertcat(tree, ca.SX(free.along.numel() - tree.numel(), 1))
         """w, (n,)."""
 

@@ -228,6 +228,63 @@ def test_a_load_of_ones_own_takes_an_input():
     near(problem.solve(recordings=[noisy]), {"F": 4.0}, share=0.005)
 
 
+def test_a_slider_crank_closes_its_loop():
+    """Against x = r cos θ + √(l² − r² sin² θ), and its friction is identified through the loop."""
+    r, l = 0.1, 0.3
+    axle = {"x": (0, 1, 0), "y": (1, 0, 0)}
+    crank, rod = Body("crank", mass=0.5, inertia=(1e-3, 2e-3, 1e-3)), Body("rod", mass=0.4, inertia=(1e-3, 3e-3, 3e-3))
+    piston = Body("piston", mass=1, inertia=(1e-3, 1e-3, 1e-3))
+    b = Parameter("b", 1.0, lower=0, unit="N s/m")
+    joints = [
+        Hinge("drive", GROUND.frame(**axle), crank.frame(**axle)),
+        Hinge("pin", crank.frame(at=(r, 0, 0), **axle), rod.frame(at=(-l / 2, 0, 0), **axle)),
+        Hinge("wrist", rod.frame(at=(l / 2, 0, 0), **axle), piston.frame(**axle)),
+        Slider("bore", GROUND.frame(), piston.frame(), viscous=b),
+    ]
+    sensors = [HingeAngle(joints[0], signal="theta"), JointPosition(joints[3], signal="x")]
+    problem = Problem("engine", model=Model([crank, rod, piston], joints, gravity=gravity(0)), observations=sensors)
+    run = problem.simulate({"b": 2.0}, 1.5, {"drive": (0.7, 12.0)})
+    theta = run.signals["theta"]
+    np.testing.assert_allclose(
+        run.signals["x"], r * np.cos(theta) + np.sqrt(l**2 - (r * np.sin(theta)) ** 2), atol=1e-6
+    )
+    rng = np.random.default_rng(0)
+    noisy = run.with_signals(
+        theta=theta + 1e-3 * rng.normal(size=len(theta)), x=run.signals["x"] + 1e-4 * rng.normal(size=len(theta))
+    )
+    near(problem.solve(recordings=[noisy]), {"b": 2.0}, share=0.005)
+
+
+def test_a_joint_may_leave_nothing():
+    """A weld: the mass that it holds is part of the cart."""
+
+    class Weld(Joint):
+        coordinates = ()
+        linear, angular = ("x", "y", "z"), ("yz", "zx", "xy")
+
+        def violation(self, a, b):
+            turned = (ca.dot(a.y, b.z), ca.dot(a.z, b.x), ca.dot(a.x, b.y))
+            return ca.vertcat(b.origin - a.origin, *turned)
+
+        def position(self, a, b):
+            return ca.SX(0, 1)
+
+        def transform(self, position):
+            return ca.SX(3, 1), ca.SX([1, 0, 0, 0])
+
+    body, track = cart(stiffness=40.0)
+    load = Body("load", mass=0.5, inertia=(0.01, 0.01, 0.01))
+    joints = [track, Weld("weld", body.frame(at=(0, 0, 0.2)), load.frame())]
+    sensors = [JointPosition(track, signal="x")]
+    problem = Problem("welded", model=Model([body, load], joints, gravity=gravity(G)), observations=sensors, step=0.01)
+    run = problem.simulate({"m": 1.5}, 2.0, {"track": 0.1})
+    np.testing.assert_allclose(run.signals["x"], 0.1 * np.cos(np.sqrt(40 / 2.0) * run.t), atol=1e-5)
+    noisy = run.with_signals(x=run.signals["x"] + 1e-4 * np.random.default_rng(0).normal(size=len(run.t)))
+    for stepper in (Variational(), Spook(multipliers="lifted")):
+        fixed = {} if isinstance(stepper, Variational) else {"state_weight": 1e6}
+        near(problem.solve(recordings=[noisy], stepper=stepper, **fixed), {"m": 1.5}, share=0.005)
+
+
 def test_mistakes_are_told():
     class Half(Slider):
         angular = ("xy",)
