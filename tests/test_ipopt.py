@@ -27,7 +27,8 @@ from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.program import Program
 from spookid.solvers.roles import independent_rows
 from spookid.solvers.status import Iteration, Outcome, Status
-from spookid.statistics.condensed import Contraction, linear
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.strips import linear
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, Group, Kind

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 from benchmarks.problems import furuta, pendulum
 from benchmarks.rows import STEPPERS, memory, set_up
 
-from spookid.estimation.knowledge import foresee
+from spookid.assembly.trajectories import trajectories
+from spookid.estimation.knowledge import foresee, learn
+from spookid.estimation.responses import influence
 from spookid.kernels.compiler import CompilationError, find
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization
@@ -37,17 +41,31 @@ def test_a_step_takes_no_more_on_a_long_horizon(stepper, most):
     assert (long - short) / 4000 < 1e3 * most
 
 
-@pytest.mark.parametrize(("stepper", "most"), [("SPOOK", 30.0), ("rigid Variational", 2.0)])
-def test_nor_does_what_the_data_say_of_the_parameters(stepper, most):
-    def peak(steps: int) -> float:
-        assembly = set_up(pendulum(STEPPERS[stepper], steps))
-        tracemalloc.start()
-        foresee(assembly)
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
+def peak(work: Callable[[], object]) -> float:
+    """The most that something needs [bytes]."""
+    tracemalloc.start()
+    work()
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return float(found)
 
-    assert (peak(6000) - peak(2000)) / 4000 < 1e3 * most
+
+@pytest.mark.parametrize(("stepper", "parameters", "most"), [("SPOOK", 13, 20.0), ("rigid Variational", 13, 4.0)])
+def test_the_analysis_of_the_furuta_pendulum(stepper, parameters, most):
+    assembly = set_up(furuta(STEPPERS[stepper], 1001, parameters))
+    point = LevenbergMarquardt(max_iterations=3).solve(assembly.transcription, assembly.start).point
+
+    def analyse() -> None:
+        knowledge = learn(assembly, point, np.zeros(parameters, dtype=bool))
+        influence(assembly, point, knowledge, trajectories(assembly, point))
+
+    assert peak(analyse) / 1001 < 1e3 * most
+
+
+@pytest.mark.parametrize(("stepper", "most"), [("SPOOK", 6.0), ("rigid Variational", 1.0)])
+def test_nor_does_what_the_data_say_of_the_parameters(stepper, most):
+    short, long = (peak(partial(foresee, set_up(pendulum(STEPPERS[stepper], steps)))) for steps in (2000, 6000))
+    assert (long - short) / 4000 < 1e3 * most
 
 
 def test_another_damping_gets_equations_that_no_factor_has_overwritten():

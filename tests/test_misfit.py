@@ -159,7 +159,9 @@ def test_more_of_a_free_coefficient_does_to_the_likelihood_what_its_parameter_do
 
     causes = variations.causes
     monkeypatch.setattr(variations, "causes", spied)
-    slopes = fitted(0, disturbance=1e-3, step_correction=False).normaliser
+    solution = fitted(0, disturbance=1e-3, step_correction=False)
+    told(solution)  # causes are asked for with the notices
+    slopes = solution.normaliser
     assert slopes is not None
     names = [parameter.name for parameter in rod().free]
     for name, what in {"b": "viscous friction", "c": "dry friction"}.items():

@@ -19,7 +19,7 @@ def two_frictions(prior: tuple[float, float] | None, sigma: float = 1e-3, **sett
     one, two = Parameter("one", 1e-3, prior=prior), Parameter("two", 1e-3)
     settings = {"duration": 0.8, "noise": 1e-3, "initial": {"hinge": 1.0}, "state_weight": 1e8, **settings}
     problem = twin(pendulum(viscous=one + two), {"one": 2e-3, "two": 2e-3}, **settings)
-    return problem.with_(observations=[HingeAngle(o.hinge, o.signal, sigma=sigma) for o in problem.observations])
+    return problem.with_(observations=[HingeAngle(o.joint, o.signal, sigma=sigma) for o in problem.observations])
 
 
 def test_a_prior_settles_what_the_data_cannot():
@@ -53,12 +53,12 @@ def test_prior_and_data_are_weighed_by_their_variances():
     J = Parameter("J", 0.01, lower=1e-6)
     settings = {"duration": 0.4, "noise": 1e-2, "initial": {"hinge": 1.0}, "state_weight": 1e8}
     free = twin(pendulum(inertia=J), {"J": 0.005}, **settings)
-    free = free.with_(observations=[HingeAngle(o.hinge, o.signal, sigma=1e-2) for o in free.observations])
+    free = free.with_(observations=[HingeAngle(o.joint, o.signal, sigma=1e-2) for o in free.observations])
     alone = free.solve()["J"]
     size = alone.std_err / alone_noise(free)  # of sigma as declared
     believed = Parameter("J", 0.01, lower=1e-6, prior=(alone.estimate + size, size))
     problem = twin(pendulum(inertia=believed), {"J": 0.005}, **settings)
-    problem = problem.with_(observations=[HingeAngle(o.hinge, o.signal, sigma=1e-2) for o in problem.observations])
+    problem = problem.with_(observations=[HingeAngle(o.joint, o.signal, sigma=1e-2) for o in problem.observations])
     assert problem.solve()["J"].estimate == pytest.approx(alone.estimate + size / 2, rel=5e-3)
 
 
@@ -81,13 +81,13 @@ def test_a_notice_says_that_sigma_is_not_the_noise():
 
 def test_a_sensor_without_sigma_has_one_with_a_given_weight():
     problem = two_frictions((1.5e-3, 2e-4), state_weight=100.0)
-    bare = problem.with_(observations=[HingeAngle(o.hinge, o.signal) for o in problem.observations])
+    bare = problem.with_(observations=[HingeAngle(o.joint, o.signal) for o in problem.observations])
     assert any("not 1" in notice for notice in bare.solve().notices if notice.startswith("Priors are weighed"))
 
 
 def test_a_prior_is_weighed_against_noise_that_is_estimated():
     problem = two_frictions((1.5e-3, 2e-4), state_weight=None)
-    solution = problem.with_(observations=[HingeAngle(o.hinge, o.signal) for o in problem.observations]).solve()
+    solution = problem.with_(observations=[HingeAngle(o.joint, o.signal) for o in problem.observations]).solve()
     assert solution["one"].estimate == pytest.approx(1.5e-3, rel=1e-3)
     assert solution["one"].std_err == pytest.approx(2e-4, rel=1e-2)
     assert not any("Priors are weighed" in notice for notice in solution.notices)
@@ -101,7 +101,7 @@ def test_a_prior_that_the_data_contradict_gets_a_notice(weight):
             pendulum(inertia=J), {"J": 0.005}, duration=1.0, noise=1e-3, initial={"hinge": 1.0}, state_weight=weight
         )
         given = {"sigma": None if weight is None else 1e-3}
-        sensors = [HingeAngle(o.hinge, o.signal, **given) for o in problem.observations]
+        sensors = [HingeAngle(o.joint, o.signal, **given) for o in problem.observations]
         return [n for n in problem.with_(observations=sensors).solve().notices if n.startswith(CONTRADICTED)]
 
     (notice,) = notices(0.006, 3e-4)

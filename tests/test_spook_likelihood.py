@@ -24,9 +24,10 @@ from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduction import Reduction
 from spookid.solvers.status import Status
-from spookid.statistics.condensed import Contraction, linear
+from spookid.statistics.condensed import Contraction
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.search import Search, Trial
+from spookid.statistics.strips import linear
 from spookid.statistics.systems import HardSystem
 from spookid.stepping.spook import Spook
 from spookid.transcription.factor import measured_noise

@@ -17,7 +17,8 @@ from spookid.problem import Problem
 from spookid.solvers.information import information
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
-from spookid.statistics.condensed import Contraction, linear
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.strips import linear
 from spookid.transcription.factor import Constant, Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription
 

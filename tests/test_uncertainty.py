@@ -21,8 +21,9 @@ from spookid.problem import Problem
 from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics import variances
-from spookid.statistics.condensed import Contraction, linear
+from spookid.statistics.condensed import Contraction
 from spookid.statistics.covariance import AT_BOUND, DOUBTED, NO_FACTOR, NO_FREEDOM, UNOBSERVED, Evidence, analyse, times
+from spookid.statistics.strips import linear
 from spookid.statistics.student import Variances, widened
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
@@ -209,7 +210,7 @@ def test_standard_errors_follow_the_noise(swung):
 def test_weighting_all_residuals_alike_changes_no_error(swung):
     # σ = 1 is a guess: what counts is the scatter of the residuals.
     problem = swing()
-    weighted = [type(o)(o.hinge, o.signal, sigma=0.1) for o in problem.observations]
+    weighted = [type(o)(o.joint, o.signal, sigma=0.1) for o in problem.observations]
     other = problem.with_(observations=weighted, state_weight=100 * 100.0).solve()
     for name in TRUTH:
         assert other[name].estimate == pytest.approx(swung[name].estimate, rel=1e-6)

@@ -26,11 +26,12 @@ from spookid.results.notices import DIFFER, ranked
 from spookid.results.result import Choice, Noise, Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.condensed import Contraction, linear
+from spookid.statistics.condensed import Contraction
 from spookid.statistics.covariance import LEAST_STRETCH, without_stretches
 from spookid.statistics.hard_dynamics import denied, feedback, unstable
 from spookid.statistics.jackknife import WINDOWS
 from spookid.statistics.misfit import FALSE_ALARMS
+from spookid.statistics.strips import linear
 from spookid.statistics.two_estimators import Answer, Verdict, compared
 
 

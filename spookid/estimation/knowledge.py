@@ -17,7 +17,7 @@ from spookid.solvers.reduction import Reduction
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import jackknife as windows
 from spookid.statistics import variances
-from spookid.statistics.condensed import Contraction, linear, pseudo_inverse
+from spookid.statistics.condensed import Contraction, pseudo_inverse
 from spookid.statistics.covariance import (
     AT_BOUND,
     NOT_WHITE,
@@ -31,6 +31,7 @@ from spookid.statistics.covariance import (
     unseen,
 )
 from spookid.statistics.noise import Size
+from spookid.statistics.strips import linear
 from spookid.statistics.student import Variances
 from spookid.transcription.transcription import Point, Transcription
 

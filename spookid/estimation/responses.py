@@ -80,7 +80,7 @@ def _state_weight(assembly: Assembly, contraction: Contraction) -> Array:
     for strips, parts in zip(contraction.linear.chains, contraction.T, strict=True):
         for strip, T in zip(strips, parts, strict=True):
             if strip.factor.group is Group.STATE and not strip.factor.hard:
-                total += np.einsum("kir,kr->i", T, strip.rows.matrix[:, -1])
+                total += np.einsum("kir,kr->i", T, strip.residual)
     return total / assembly.problem.weight
 
 
@@ -115,7 +115,7 @@ def _pulled(assembly: Assembly, point: Point, contraction: Contraction, place: i
         data = chain.data.get(factor.name, np.zeros((count, 0)))
         given = [point.codes[c][factor.name]] if codes else []
         change = kernel([*arguments, data, *given], numbers, np.empty((count, derivative.shape[1], len(factor.rows))))
-        if strip.rows.complement is not None:
-            change = np.matmul(change, strip.rows.complement)
+        if strip.complement is not None:
+            change = np.matmul(change, strip.complement)
         total = total + strip.scale * np.einsum("kcr,kir->ci", change, T)
     return np.asarray(total)

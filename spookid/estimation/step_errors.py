@@ -62,8 +62,8 @@ def step_errors(assembly: Assembly, point: Point, contraction: Contraction, gain
             if of_factor is None:
                 continue
             missed = of_factor.missed(chains[c], assembly.evidence[c], point.states[c], contiguous(coarse))[:, None]
-            if strip.rows.complement is not None:
-                missed = np.matmul(missed, strip.rows.complement)
+            if strip.complement is not None:
+                missed = np.matmul(missed, strip.complement)
             total += strip.scale * np.einsum("kr,kir->i", strip.alive * missed[:, 0], T)
     return np.asarray(-gain @ total)
 

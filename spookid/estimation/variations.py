@@ -20,9 +20,10 @@ from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import is_absent
 from spookid.mechanics.model import Model
-from spookid.statistics.condensed import Columns, Contraction, Strip
+from spookid.statistics.condensed import Contraction
 from spookid.statistics.likelihood import States
 from spookid.statistics.misfit import Cause
+from spookid.statistics.strips import Columns, Strip
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -103,12 +104,12 @@ def _columns(
     kernel: Kernel | None, strip: Strip, contraction: Contraction, point: Point, chain: int, count: int
 ) -> Array:
     """Columns in the rows that are left of one factor, (steps, count, rows)."""
-    steps, _, rows = strip.rows.shape
+    steps, rows = strip.residual.shape
     if kernel is None:
         return np.zeros((steps, count, rows))
     columns = contraction.linear.problem.call(kernel, strip.factor, point, chain, count)(slice(None))
-    if strip.rows.complement is not None:
-        columns = np.matmul(columns, strip.rows.complement)
+    if strip.complement is not None:
+        columns = np.matmul(columns, strip.complement)
     return np.asarray(strip.scale * columns * strip.alive[:, None])
 
 
@@ -122,7 +123,7 @@ def _volumes(
             if (kernel := kernels.get(factor.name)) is not None:
                 total += _along(contraction.linear.problem.call(kernel, factor, states.point, c, len(total)), weights)
         steps = chain.sweep[1].reshape(chain.steps, chain.t, 1)
-        follow = [strip.image(steps) for strip in contraction.linear.chains[c]]
+        follow = [np.concatenate([part for _, part in strip.images(steps)]) for strip in contraction.linear.chains[c]]
         total -= contraction.inner([parts], [follow])[:, 0]
     return total
 

@@ -216,14 +216,14 @@ EXPORT int fit_along(size n, along rows, size arguments, const double **first, c
 }
 
 /* Covariances (n, w, w) of each step's t unknowns and the r = w - t that follow, the last step first, from
-   G = L_ik L_kk^-1 (n, r, t) and D = (L_kk L_kk')^-1 (n, t, t). */
+   G = L_ik L_kk^-1 (n, r, t) and D = (L_kk L_kk')^-1 (n, t, t); those of the step behind them stand there already. */
 EXPORT int neighbours_along(size n, size t, size w, const double *G, const double *D, double *out) {
   FLUSH;
   size r = w - t;
-  double *across = calloc(r * t + w * w + 1, sizeof(double)), *none = across + r * t;
+  double *across = calloc(r * t + 1, sizeof(double));
   if (!across) return 1;
   for (size k = n - 1; k >= 0; --k) {
-    const double *known = k + 1 < n ? out + (k + 1) * w * w : none, *g = G + k * r * t;
+    const double *known = out + (k + 1) * w * w, *g = G + k * r * t;
     double *here = out + k * w * w;
     for (size i = 0; i < r; ++i) {
       double *sums = across + i * t;

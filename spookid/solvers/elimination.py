@@ -42,9 +42,12 @@ class Elimination(Protocol):
     corner: Array
     """What the elimination takes from the parameters' corner, (n_p + 1, n_p + 1)."""
 
+    def columns(self, some: slice) -> Array:
+        """Columns of L in LAPACK's lower band storage, (bandwidth, some)."""
+
     @property
-    def factor(self) -> Array:
-        """L in LAPACK's lower band storage, (bandwidth, N t)."""
+    def border(self) -> Array:
+        """L⁻¹B, (N t, n_p + 1)."""
 
     @property
     def own(self) -> Half:
@@ -56,9 +59,9 @@ class Elimination(Protocol):
     def states(self, half: Half, parameters: Array) -> Array:
         """The states' step (N t,) that belongs to a step of the parameters."""
 
-    @property
-    def response(self) -> Array:
-        """H⁻¹B for the border B with the gradient as its last column, (N t, n_p + 1); the caller's own."""
+    def respond(self) -> Array:
+        """H⁻¹B for the border B with the gradient as its last column, (N t, n_p + 1); the caller's own. It takes L⁻¹B,
+        so that only ``columns`` and ``solve`` are of use afterwards."""
 
     def solve(self, right: Array) -> Array:
         """H⁻¹ right, (N t, m), perhaps in the place of ``right``."""
@@ -105,11 +108,14 @@ class BlockElimination:
         if failed:
             raise NotPositiveDefiniteError(f"leading minor {failed}")
 
-    @property
-    def factor(self) -> Array:
-        columns = self._factor.reshape(-1, self._factor.shape[2]).copy()
+    def columns(self, some: slice) -> Array:
+        columns = self._factor.reshape(-1, self._factor.shape[2])[some].copy()
         np.reciprocal(columns[:, 0], out=columns[:, 0])  # the diagonal's inverse stands there
         return columns.T
+
+    @property
+    def border(self) -> Array:
+        return self._border.T
 
     @property
     def own(self) -> Half:
@@ -122,9 +128,9 @@ class BlockElimination:
     def states(self, half: Half, parameters: Array) -> Array:
         return self._by.backward(self._factor, self._border, half.values, np.ascontiguousarray(parameters))
 
-    @property
-    def response(self) -> Array:
+    def respond(self) -> Array:
         columns = self._border.T.copy(order="C")
+        self._border = self._border[:, :0].copy()
         self._by.solve_transposed(self._factor, columns)
         return columns
 
@@ -142,36 +148,39 @@ class BandElimination:
         # An unknown that moves nothing stays where it is.
         band[:, 0] = np.where(diagonal == 0, 1.0, band[:, 0] + damping * diagonal)
         # The transposed view is what LAPACK calls lower band storage, factorized in place.
-        self.factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
+        self._factor, info = _dpbtrf(band.T, lower=1, overwrite_ab=1)
         if info != 0:
             raise NotPositiveDefiniteError(f"leading minor {info}")
-        self._border = self._forward(whole.border, whole.steps)
-        self.corner = np.asarray(self._border.T @ self._border)
+        self.border = self._forward(whole.border, whole.steps)
+        self.corner = np.asarray(self.border.T @ self.border)
+
+    def columns(self, some: slice) -> Array:
+        return np.asarray(self._factor[:, some])
 
     @property
     def own(self) -> Half:
-        return Half(self._border[:, -1], self.corner[:-1, -1], float(self.corner[-1, -1]))
+        return Half(self.border[:, -1], self.corner[:-1, -1], float(self.corner[-1, -1]))
 
     def half(self, gradient: Array) -> Half:
-        values = np.asarray(_dtbtrs(self.factor, gradient[:, None], uplo="L")[0][:, 0])
-        return Half(values, self._border[:, :-1].T @ values, float(values @ values))
+        values = np.asarray(_dtbtrs(self._factor, gradient[:, None], uplo="L")[0][:, 0])
+        return Half(values, self.border[:, :-1].T @ values, float(values @ values))
 
     def states(self, half: Half, parameters: Array) -> Array:
         assert half.values is not None
-        right = -(half.values + self._border[:, :-1] @ parameters)
-        return np.asarray(_dtbtrs(self.factor, right[:, None], uplo="L", trans="T")[0][:, 0])
+        right = -(half.values + self.border[:, :-1] @ parameters)
+        return np.asarray(_dtbtrs(self._factor, right[:, None], uplo="L", trans="T")[0][:, 0])
 
-    @property
-    def response(self) -> Array:
-        return np.asarray(_dtbtrs(self.factor, np.asfortranarray(self._border), uplo="L", trans="T")[0])
+    def respond(self) -> Array:
+        right, self.border = self.border, self.border[:0].copy()
+        return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L", trans="T")[0])
 
     def solve(self, right: Array) -> Array:
-        return np.asarray(_dpbtrs(self.factor, right, lower=1)[0])
+        return np.asarray(_dpbtrs(self._factor, right, lower=1)[0])
 
     def _forward(self, right: Array, steps: int) -> Array:
         """L⁻¹ right, (N t, columns)."""
         if right.shape[1] > 1 and right.T.flags.c_contiguous and (by := routines(steps)) is not None:
-            out, width = np.empty(right.shape), self.factor.shape[0]
-            by.forward(len(right), width, address(self.factor), right.shape[1], address(right), address(out))
+            out, width = np.empty(right.shape), self._factor.shape[0]
+            by.forward(len(right), width, address(self._factor), right.shape[1], address(right), address(out))
             return out
-        return np.asarray(_dtbtrs(self.factor, np.asfortranarray(right), uplo="L")[0])
+        return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L")[0])

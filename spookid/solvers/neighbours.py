@@ -7,12 +7,15 @@ With H = LLᵀ in blocks of t unknowns, and P = H⁻¹, the last step first (Tak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.kernels.native import address, routines
+from spookid.kernels.native import Routines, address, routines
+
+_NUMBERS = 150_000
+"""Covariances that are held at once, of a few steps or of many."""
 
 
 def neighbours(factor: Array, tangent: int) -> Array:
@@ -23,23 +26,46 @@ def neighbours(factor: Array, tangent: int) -> Array:
         factor: L in LAPACK's lower band storage, ((reach + 1) t, N t).
         tangent: t.
     """
-    steps, width = factor.shape[1] // tangent, len(factor)
+    result = np.zeros((factor.shape[1] // tangent + 1, len(factor), len(factor)))
+    _fill(factor, tangent, result, routines(len(result) - 1))
+    return result[:-1]
+
+
+def backward(columns: Callable[[slice], Array], steps: int, tangent: int) -> Iterator[tuple[int, Array]]:
+    """The same of some steps at a time, the last ones first: the number of the first and their covariances, which the
+    next ones overwrite.
+
+    Args:
+        columns: gives some columns of L.
+        steps: N.
+    """
+    width, by = len(columns(slice(0, tangent))), routines(steps)
+    size = min(max(_NUMBERS // width**2, 1), steps)
+    room = np.zeros((size + 1, width, width))
+    for stop in range(steps, 0, -size):
+        start = max(stop - size, 0)
+        here = room[: stop - start + 1]
+        here[-1] = room[0]
+        _fill(columns(slice(start * tangent, stop * tangent)), tangent, here, by)
+        yield start, here[:-1]
+
+
+def _fill(factor: Array, tangent: int, result: Array, by: Routines | None) -> None:
+    """Covariances of successive steps, from those of the step behind them, which stand at the end of ``result``."""
+    steps, width = len(result) - 1, len(factor)
     lower = _columns(factor, tangent)
     root = np.linalg.inv(lower[:, :tangent])
     ahead, own = np.matmul(lower[:, tangent:], root), np.matmul(root.transpose(0, 2, 1), root)
-    result, next_one = np.zeros((steps, width, width)), np.zeros((width, width))
-    if (by := routines(steps)) is not None:
+    if by is not None:
         by.neighbours(steps, tangent, width, address(ahead), address(own), address(result))
-        return result
-    for here, G, D in zip(result[::-1], ahead[::-1], own[::-1], strict=True):
-        known = next_one[: width - tangent, : width - tangent]
+        return
+    for here, following, G, D in zip(result[-2::-1], result[::-1], ahead[::-1], own[::-1], strict=False):
+        known = following[: width - tangent, : width - tangent]
         across = known @ G
         here[tangent:, tangent:] = known
         here[tangent:, :tangent], here[:tangent, tangent:] = -across, -across.T
         square = D + G.T @ across
         here[:tangent, :tangent] = (square + square.T) / 2  # what rounding leaves of the other part would grow
-        next_one = here
-    return result
 
 
 def spread(covariances: Array, offsets: Sequence[int], states: Array) -> Array:

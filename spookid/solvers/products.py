@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.compiled import CompiledKernel
-from spookid.kernels.kernel import Array, Integers, Mask
+from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
 from spookid.kernels.native import Routines, address, strides
 from spookid.solvers.reduction import Rows, Stream
 
@@ -55,14 +55,14 @@ def add_products(
     places: tuple[int, ...] = ()
     seen, reached, done = np.zeros(columns * rows, dtype=np.uint64), np.zeros(1, dtype=np.int64), 0
     while done < count:
-        part = slice(done, min(done + _LONGEST, count))
         plan = _plan((seen != 0).tobytes(), (columns, rows), block.offsets, tangent, width, unknowns)
-        given = _given(block, part)
-        if plan is None or given is None:
+        if plan is None:
             break
+        part, kernel, matrix = _given(block, done)
         sums = np.zeros(len(plan.corner))
         by.products(
-            *(part.stop - done, *given, seen.size, address(seen), len(plan.entries), address(plan.entries)),
+            *(part.stop - done, *kernel, address(matrix), seen.size, address(seen)),
+            *(len(plan.entries), address(plan.entries)),
             *(address(plan.first), address(plan.left), address(plan.right)),
             *(len(plan.band), address(plan.band), address(band[part]), tangent * width),
             *(len(plan.border), address(plan.border), address(border[part]), tangent),
@@ -73,16 +73,18 @@ def add_products(
     return done, places
 
 
-def _given(block: Rows | Stream, part: slice) -> tuple[object, ...] | None:
-    """As compiled C takes transposed Jacobians: the kernel that gives them with its arguments, or else their place;
-    None if they cannot be had there."""
+def _given(block: Rows | Stream, first: int) -> tuple[slice, tuple[object, ...], Array | None]:
+    """Some steps from one on, the compiled kernel that gives their transposed Jacobians, with its arguments, or else
+    these themselves."""
+    nothing = address(None), 0, address(None), address(None)
+    far = slice(first, min(first + _LONGEST, block.shape[0]))
     if isinstance(block, Rows):
-        matrix = block.matrix[part]
-        return (address(None), 0, address(None), address(None), address(matrix)) if matrix.flags.c_contiguous else None
+        return far, nothing, np.ascontiguousarray(block.matrix[far])
     kernel = block.jacobian.kernel
-    if not isinstance(kernel, CompiledKernel):
-        return None
-    return kernel.function, *kernel.arguments(*block.jacobian.at(part)), address(None)
+    if isinstance(kernel, CompiledKernel):
+        return far, (kernel.function, *kernel.arguments(*block.jacobian.at(far))), None
+    near = slice(first, min(first + CHUNK, far.stop))
+    return near, nothing, block.jacobian(near)
 
 
 def _add(sums: Array, places: Integers, corner: Array) -> None:

@@ -15,8 +15,9 @@ import numpy as np
 from scipy.special import fdtrc
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.condensed import Columns, Contraction, Strip
+from spookid.statistics.condensed import Contraction
 from spookid.statistics.misfit import FALSE_ALARMS
+from spookid.statistics.strips import Columns, Strip
 from spookid.transcription.factor import Group
 
 _LAGS = 5
@@ -55,8 +56,8 @@ def _drawn(strip: Strip, sizes: Mapping[str, float], rng: np.random.Generator) -
         return np.zeros((count, _BATCH, rows))
     values = rng.standard_normal((count, _BATCH, len(strip.factor.noise)))
     values *= [sizes[name] for name in strip.factor.noise]
-    if strip.rows.complement is not None:
-        values = np.matmul(values, strip.rows.complement)
+    if strip.complement is not None:
+        values = np.matmul(values, strip.complement)
     return np.asarray(values * strip.alive[:, None])
 
 
@@ -133,10 +134,10 @@ def _equations(strips: Sequence[Strip]) -> Array:
     """Jacobians of the rows that tell a step from the two before, in these three, (N − 2, rows, 3 t)."""
     t, count, parts = strips[0].tangent, strips[0].steps - 2, []
     for strip in (s for s in strips if s.factor.group is Group.STATE and not s.factor.first_only):
-        shift = 2 - max(strip.rows.offsets)
-        states = strip.states[shift : shift + count]
+        shift = 2 - max(strip.source.offsets)
+        states = strip.at(slice(shift, shift + count)).matrix[:, : strip.unknowns]
         whole = np.zeros((count, 3 * t, states.shape[2]))
-        for i, offset in enumerate(strip.rows.offsets):
+        for i, offset in enumerate(strip.source.offsets):
             place = (offset + shift) * t
             whole[:, place : place + t] = states[:, i * t : (i + 1) * t]
         parts.append(whole)

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.elimination import eliminate
-from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
-from spookid.statistics.condensed import Contraction, Strip, added
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.leaving_out import reduced
+from spookid.statistics.strips import products
 from spookid.transcription.factor import Group
 
 WINDOWS = 20
@@ -36,49 +36,30 @@ class Windows:
 
 def windows(c: Contraction) -> Windows:
     """Cut each chain into stretches and sum what their rows say, those of priors left out."""
-    n, edges, scores, information = c.linear.parameters, [], [], []
-    whole = [added(strips) for strips in c.linear.chains]
-    reduced = [_reduced(equations) for equations in whole]
-    total, left_out = np.sum(reduced, axis=0), []
-    for i, chain in enumerate(c.linear.problem.chains):
-        count = min(WINDOWS, chain.steps)
-        cuts = np.linspace(0, chain.steps, count + 1).round().astype(int)
-        score, inner = np.zeros((count, n)), np.zeros((count, n, n))
-        for strip, T, r in zip(c.linear.chains[i], c.T[i], c.residuals[i], strict=True):
-            if strip.factor.group is Group.PRIOR:
-                continue
-            for w in range(count):
-                rows = slice(cuts[w], cuts[w + 1])
-                score[w] += np.tensordot(T[rows], r[rows, 0], axes=((0, 2), (0, 1)))
-                inner[w] += np.tensordot(T[rows], T[rows], axes=((0, 2), (0, 2)))
-        for first, last in pairwise(cuts.tolist()):
-            rest = _reduced(_without(whole[i], c.linear.chains[i], first, last), overwrite=True)
-            left_out.append(total - reduced[i] + rest)
-        edges.append(cuts.astype(np.float64))
-        scores.append(score)
-        information.append(inner)
-    corners = np.array(left_out).reshape(-1, n + 1, n + 1)
-    gradients = corners[:, :-1, -1] - total[:-1, -1]
-    return Windows(tuple(edges), np.concatenate(scores), np.concatenate(information), gradients, corners[:, :-1, :-1])
+    c.release()
+    cuts = [_cuts(chain.steps) for chain in c.linear.problem.chains]
+    schur = [reduced(strips, edges) for strips, edges in zip(c.linear.chains, cuts, strict=True)]
+    total, changes = sum(whole for whole, _ in schur), np.concatenate([rest - whole for whole, rest in schur])
+    sums = [_sums(c, chain, edges) for chain, edges in enumerate(cuts)]
+    scores, information = (np.concatenate(parts) for parts in zip(*sums, strict=True))
+    edges = tuple(np.array(edges, dtype=np.float64) for edges in cuts)
+    return Windows(edges, scores, information, changes[:, :-1, -1], (total + changes)[:, :-1, :-1])
 
 
-def _without(whole: NormalEquations, strips: Sequence[Strip], first: int, last: int) -> NormalEquations:
-    """Normal equations of a chain without the observations at some steps."""
-    rest = whole.copy()
-    for strip in (s for s in strips if s.factor.group is Group.OBSERVATION):
-        middle = strip.factor.reach // 2
-        start = max(first - middle, 0)
-        part = strip.between(start, max(last - middle, 0))
-        rows = slice(start * strip.tangent, start * strip.tangent + len(part.band))
-        rest.band[rows, : part.band.shape[1]] -= part.band
-        rest.border[rows] -= part.border
-        np.subtract(rest.corner, part.corner, out=rest.corner)
-    return rest
+def _cuts(steps: int) -> list[int]:
+    """First steps of the stretches of a chain, and the number of its steps."""
+    found: list[int] = np.linspace(0, steps, min(WINDOWS, steps) + 1).round().astype(int).tolist()
+    return found
 
 
-def _reduced(equations: NormalEquations, overwrite: bool = False) -> Array:
-    """Schur complement of the states in the corner, gradient and all, (n_p + 1, n_p + 1); NaN if there is none."""
-    try:
-        return np.asarray(equations.corner - eliminate(equations, 0.0, overwrite=overwrite).corner)
-    except NotPositiveDefiniteError:
-        return np.full_like(equations.corner, np.nan)
+def _sums(c: Contraction, chain: int, edges: Sequence[int]) -> tuple[Array, Array]:
+    """T_wᵀ r̂_w and T_wᵀ T_w of the stretches of one chain."""
+    n, count = c.linear.parameters, len(edges) - 1
+    scores, information = np.zeros((count, n)), np.zeros((count, n, n))
+    for strip, T, r in zip(c.linear.chains[chain], c.T[chain], c.residuals[chain], strict=True):
+        if strip.factor.group is Group.PRIOR:
+            continue
+        for w, (first, last) in enumerate(pairwise(edges)):
+            scores[w] += products(T[first:last], r[first:last])[:, 0]
+            information[w] += products(T[first:last], T[first:last])
+    return scores, information

@@ -21,7 +21,8 @@ from scipy.special import ndtri
 
 from spookid.kernels.kernel import Array
 from spookid.statistics import recordings, whiteness
-from spookid.statistics.condensed import Columns, Contraction, Strip
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.strips import Columns, Strip
 from spookid.transcription.factor import Group, measured_noise
 
 FALSE_ALARMS = 0.01
@@ -312,13 +313,12 @@ def _rows(contraction: Contraction, group: Group, noise: str, values: Sequence[A
 
 
 def _column(strip: Strip, group: Group, noise: str, values: Array) -> Array:
-    factor, rows = strip.factor, strip.rows
-    count = len(rows.matrix)
+    factor, (count, rows) = strip.factor, strip.residual.shape
     if factor.group is not group or noise not in factor.noise:
-        return np.zeros((count, 1, rows.matrix.shape[2]))
+        return np.zeros((count, 1, rows))
     first = factor.reach // 2  # a factor over several steps belongs to the middle one
     mask = np.array([name == noise for name in factor.noise], dtype=np.float64)
     column = values[first : first + count, None] * mask
-    if rows.complement is not None:
-        column = np.matmul(column[:, None], rows.complement)[:, 0]
+    if strip.complement is not None:
+        column = np.matmul(column[:, None], strip.complement)[:, 0]
     return np.asarray((column * strip.alive)[:, None])

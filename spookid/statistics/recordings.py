@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.condensed import Columns, Contraction
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.strips import Columns
 from spookid.transcription.factor import Group
 
 

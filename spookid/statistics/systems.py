@@ -74,11 +74,11 @@ class SoftSystem:
 
     @cached_property
     def response(self) -> Array:
-        return self._elimination.response
+        return self._elimination.respond()
 
     @cached_property
     def _factor(self) -> Array:
-        return self._elimination.factor
+        return self._elimination.columns(slice(None))
 
     @cached_property
     def _blocks(self) -> Array:

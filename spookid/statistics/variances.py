@@ -26,7 +26,8 @@ from scipy.optimize import nnls
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.condensed import Columns, Contraction, Linear, Strip
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.strips import Columns, Linear, Signs, Strip, products
 from spookid.transcription.factor import Group
 
 _PROBES = (8, 96)
@@ -82,27 +83,27 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> VarianceComponents:
     members, prior = _members(here)
     n = here.parameters
     shares = np.array([_share(first, rows) for rows in members.values()]).reshape(len(members), n, n)
-    variances, scale, contraction, now = np.ones(len(members)), 1.0, first, np.full(n + len(members), np.inf)
+    variances, now = np.ones(len(members)), np.full(n + len(members), np.inf)
     settled = np.repeat([_SETTLED, _DOUBT_SETTLED], [n, len(members)])
+    ratios, common, doubt = _round(first, members, prior, _traces(first, members))
     for number in range(_ROUNDS):
-        traces = _traces(first, members) if contraction is first else None
-        ratios, common, doubt = _round(contraction, members, prior, traces)
-        scale = common if contraction is first else scale
         doubt = doubt * np.outer(variances, variances)
         variances = variances * ratios
-        noise = VarianceComponents(tuple(members), variances, doubt, scale, shares, _share(first, prior))
+        noise = VarianceComponents(tuple(members), variances, doubt, common, shares, _share(first, prior))
         deviations = np.sqrt(np.diag(doubt))
         last, now = now, np.append(np.sqrt(np.diag(first.inverse @ noise.scatter @ first.inverse)), deviations)
         still = np.all(np.abs(now - last) <= settled * now) and (np.all(variances > 0) or number >= _FOR_ZERO)
-        if not variances.any() or still:
+        if not variances.any() or still or number == _ROUNDS - 1:
             break
-        if contraction is first and variances.max() <= _ALIKE**2 * variances.min():
+        if number == 0 and variances.max() <= _ALIKE**2 * variances.min():
             break
         likely = np.maximum(variances, deviations / _SHRINK**number)
         variances = np.maximum(likely, _LEAST**2 * likely.max())
         variances = variances / variances[0]  # only ratios matter, and the first group's rows are the many
+        first.release()
         try:
-            contraction = Contraction(here.scaled(_scales(members, variances)), held, refined=False)
+            weighted = here.scaled(_scales(members, variances))
+            ratios, _, doubt = _round(Contraction(weighted, held, refined=False), members, prior, None)
         except NotPositiveDefiniteError:
             break
     return noise
@@ -153,7 +154,7 @@ def _rows_of(c: Contraction, strips: Sequence[Strip], groups: Sequence[Sequence[
     """Residuals of the rows of each group, 0 elsewhere, (count, groups, rows)."""
     columns = []
     for strip in strips:
-        r, noise = strip.rows.matrix[:, -1], strip.factor.noise
+        r, noise = strip.residual, strip.factor.noise
         part = np.zeros((len(r), len(groups), r.shape[1]))
         for i, names in enumerate(groups):
             mask = np.array([name in names for name in noise]) if noise else np.zeros(r.shape[1], dtype=bool)
@@ -197,9 +198,8 @@ def _round(
     M = np.zeros((len(members), len(members)))
     for j, rows in enumerate(members.values()):
         signs = [[_signs(s, rows, probes, rng) for s in strips] for strips in c.linear.chains]
-        left = c.left(signs)
-        found = np.array([_squares(c, left, other) for other in members.values()])
-        M[:, j] = found.mean(axis=1) if traces is None else _controlled(found, _inner(c, signs, left), float(traces[j]))
+        found, controls = _probed(c, signs, members)
+        M[:, j] = found.mean(axis=1) if traces is None else _controlled(found, controls, float(traces[j]))
     M = (M + M.T) / 2
     squares = np.array([_squares(c, c.residuals, rows)[0] for rows in members.values()])
     if prior:  # their share of the residuals has variance 1 and cannot be told from the data
@@ -218,13 +218,13 @@ def _doubt(M: Array) -> Array:
     return np.asarray(2 * np.outer(scale, scale) * (vectors / np.maximum(values, _APART) @ vectors.T))
 
 
-def _signs(strip: Strip, rows: Mapping[str, Array], probes: int, rng: np.random.Generator) -> Array:
+def _signs(strip: Strip, rows: Mapping[str, Array], probes: int, rng: np.random.Generator) -> Signs:
     """Random signs in a group's rows, 0 elsewhere, (count, probes, rows)."""
     count, n = strip.alive.shape
     if strip.factor.name not in rows:
-        return np.zeros((count, probes, n))
-    signs = rng.integers(0, 2, (count, probes, n)) * 2.0 - 1.0
-    return np.asarray(signs * (strip.alive * rows[strip.factor.name])[:, None])
+        return np.zeros((count, probes, n), dtype=np.int8)
+    signs = rng.integers(0, 2, (count, probes, n)).astype(np.int8) * np.int8(2) - np.int8(1)
+    return np.asarray(signs * (strip.alive * rows[strip.factor.name])[:, None].astype(np.int8))
 
 
 def _controlled(values: Array, controls: Array, mean: float) -> Array:
@@ -236,18 +236,20 @@ def _controlled(values: Array, controls: Array, mean: float) -> Array:
 
 def _traces(c: Contraction, members: Members) -> Array | None:
     """tr (I − H)_gg of each group, (n_g,); None if rounding or stiff rows are in the way."""
-    if c.spread is None or any(strip.factor.hard for strip in c.linear.chains[0]):
+    if any(strip.factor.hard for strip in c.linear.chains[0]) or (leverages := c.leverages()) is None:
         return None
     traces = np.array([-np.trace(c.inverse @ _share(c, rows)) for rows in members.values()])
-    for s, W in c.rows(c.spread):
-        free = np.sum(s.alive, axis=0) - np.einsum("kur,kur->r", s.states, W)
+    for s, taken in c.rows(leverages):
+        free = np.sum(s.alive, axis=0) - taken
         traces += [float(free @ rows.get(s.factor.name, np.zeros(len(free)))) for rows in members.values()]
     return traces
 
 
-def _inner(c: Contraction, signs: list[Columns], left: list[Columns]) -> Array:
-    """Of each column with another, (m,)."""
-    return np.asarray(sum(np.einsum("kmr,kmr->m", a, b) for _, a, b in c.rows(signs, left)))
+def _probed(c: Contraction, signs: Sequence[Sequence[Signs]], members: Members) -> tuple[Array, Array]:
+    """Of what is left of random signs: squares in each group, (n_g, probes), and products with the signs, (probes,)."""
+    left = c.left(signs)
+    controls = np.asarray(sum(np.einsum("kmr,kmr->m", a, b) for _, a, b in c.rows(signs, left)))
+    return np.array([_squares(c, left, rows) for rows in members.values()]), controls
 
 
 def _squares(c: Contraction, columns: list[Columns], rows: Mapping[str, Array]) -> Array:
@@ -265,7 +267,7 @@ def _share(c: Contraction, rows: Mapping[str, Array]) -> Array:
     total = np.zeros((n, n))
     for s, T in c.rows(c.T):
         if s.factor.name in rows:
-            total += np.tensordot(T * rows[s.factor.name], T, axes=((0, 2), (0, 2)))
+            total += products(T, T, rows[s.factor.name])
     return total
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from scipy.special import ndtri, stdtr
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.condensed import Columns, Contraction, Strip
+from spookid.statistics.condensed import Contraction
+from spookid.statistics.strips import Columns, Strip
 
 _LAGS = (1, 4, 16)
 """Rows of one noise."""
@@ -69,7 +70,7 @@ def correlations(contraction: Contraction) -> list[Lasting]:
 
 def _drawn(strip: Strip, draws: int, rng: np.random.Generator) -> Array:
     """White noise in the rows that are random, (steps, draws, rows)."""
-    steps, _, rows = strip.rows.shape
+    steps, rows = strip.residual.shape
     if strip.factor.hard:
         return np.zeros((steps, draws, rows))
     return np.asarray(rng.standard_normal((steps, draws, rows)) * strip.alive[:, None])
@@ -79,9 +80,9 @@ def _sums(contraction: Contraction, columns: list[Columns], name: str) -> Array:
     """Of products of rows of a noise with themselves and with later ones, samples that miss left out, (1 + lags, m)."""
     total = np.zeros((1 + len(_LAGS), columns[0][0].shape[1]))
     for strip, part in contraction.rows(columns):
-        whole = part if strip.rows.complement is None else part @ strip.rows.complement.transpose(0, 2, 1)
+        whole = part if strip.complement is None else part @ strip.complement.transpose(0, 2, 1)
         for row in (i for i, other in enumerate(strip.factor.noise) if other == name):
-            there = slice(None) if strip.rows.complement is not None else strip.alive[:, row] > 0
+            there = slice(None) if strip.complement is not None else strip.alive[:, row] > 0
             r = whole[there, :, row]
             total += np.array([np.sum(r[lag:] * r[: max(len(r) - lag, 0)], axis=0) for lag in (0, *_LAGS)])
     return total

@@ -1,0 +1,155 @@
+"""A chain's states eliminated without the observations of one stretch, for all its stretches at the price of three.
+
+The steps before a stretch and those after it are eliminated from either end of the chain, once for all stretches; what
+that takes from the equations of the steps between is what the rest of the recording says there, as in the two-filter
+smoother (Fraser and Potter, IEEE Transactions on Automatic Control 14, 1969). Only the stretch itself is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from spookid.kernels.kernel import Array
+from spookid.solvers.elimination import eliminate
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
+from spookid.statistics.strips import Strip, added
+from spookid.transcription.factor import Group
+
+
+@dataclass(frozen=True, eq=False)
+class _Taken:
+    """What eliminating the steps before one takes from the equations of the others."""
+
+    square: Array
+    """From the steps that couple with them, w unknowns, (w, w)."""
+    border: Array
+    """(w, n_p + 1)."""
+    corner: Array
+    """(n_p + 1, n_p + 1)."""
+
+    @property
+    def backward(self) -> _Taken:
+        """The same in opposite order of the unknowns."""
+        return replace(self, square=self.square[::-1, ::-1], border=self.border[::-1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Stretch:
+    """Observations to leave out."""
+
+    parts: tuple[tuple[Strip, int, int], ...]
+    """Factors with their first row and the one behind the last."""
+    first: int
+    stop: int
+    """Steps that stay while all others are eliminated: those that the rows see, and as many as couple at least."""
+
+
+def reduced(strips: Sequence[Strip], edges: Sequence[int]) -> tuple[Array, Array]:
+    """Schur complements of a chain's states in the corner, gradient and all; NaN where there is none.
+
+    Args:
+        edges: first steps of W stretches, and the number of steps.
+
+    Returns:
+        That of all rows, (n_p + 1, n_p + 1).
+        Those without the observations of each stretch, (W, n_p + 1, n_p + 1).
+    """
+    stretches = [_stretch(strips, *pair) for pair in pairwise(edges)]
+    steps, size = strips[0].steps, strips[0].parameters + 1
+    try:
+        *before, whole = _taken(added(strips), [*(s.first for s in stretches), steps])
+        after = _taken(_backward(added(strips)), [steps - s.stop for s in reversed(stretches)])[::-1]
+    except NotPositiveDefiniteError:
+        return np.full((size, size), np.nan), np.full((len(stretches), size, size), np.nan)
+    equations = added(strips)
+    without = [_without(equations, *each) for each in zip(stretches, before, after, strict=True)]
+    return equations.corner - whole.corner, np.array(without)
+
+
+def _stretch(strips: Sequence[Strip], first: int, last: int) -> _Stretch:
+    """Of the observations at some steps."""
+    parts = []
+    for strip in (s for s in strips if s.factor.group is Group.OBSERVATION):
+        middle = strip.factor.reach // 2  # a factor over several steps observes the middle one
+        start, stop = max(first - middle, 0), min(max(last - middle, 0), len(strip.residual))
+        if start < stop:
+            parts.append((strip, start, stop))
+    steps, reach = strips[0].steps, max(max(strip.source.offsets) for strip in strips)
+    begin = min([start for _, start, _ in parts], default=first)
+    end = max([stop + max(strip.source.offsets) for strip, _, stop in parts], default=last)
+    end = min(max(end, begin + reach), steps)
+    return _Stretch(tuple(parts), max(min(begin, end - reach), 0), end)
+
+
+def _taken(equations: NormalEquations, cuts: Sequence[int]) -> list[_Taken]:
+    """What eliminating all steps before each of some takes, first ones first; the equations are overwritten."""
+    tangent, width = len(equations.band) // equations.steps, equations.band.shape[1]
+    elimination = eliminate(equations, 0.0, overwrite=True)
+    Y, corner, found = elimination.border, np.zeros_like(equations.corner), []
+    for last, cut in pairwise([0, *(tangent * cut for cut in cuts)]):
+        corner = corner + Y[last:cut].T @ Y[last:cut]
+        first = max(cut - width + tangent, 0)
+        L = _below(elimination.columns(slice(first, cut)), width - tangent)
+        found.append(_Taken(L @ L.T, L @ Y[first:cut], corner))
+    return found
+
+
+def _below(columns: Array, rows: int) -> Array:
+    """Rows of L behind the last of some columns in band storage, (rows, columns)."""
+    width, count = columns.shape
+    places = count + np.arange(rows)[:, None] - np.arange(count)
+    return np.where(places < width, columns[np.minimum(places, width - 1), np.arange(count)], 0.0)
+
+
+def _backward(equations: NormalEquations) -> NormalEquations:
+    """The same with the last unknown first, in the place of the equations."""
+    band, border = equations.band, equations.border
+    for distance in range(band.shape[1]):
+        entries = band[: max(len(band) - distance, 0), distance]
+        entries[:] = entries[::-1].copy()
+        band[len(entries) :, distance] = 0.0
+    border[:] = border[::-1].copy()
+    return equations
+
+
+def _without(whole: NormalEquations, stretch: _Stretch, before: _Taken, after: _Taken) -> Array:
+    """The Schur complement without the observations of a stretch."""
+    tangent = len(whole.band) // whole.steps
+    rest = _between(whole, stretch.first, stretch.stop)
+    n, w = len(rest.band), len(before.square)
+    _subtract(rest, 0, before)
+    _subtract(rest, n - w, after.backward)
+    for strip, start, stop in stretch.parts:
+        part = strip.between(start, stop)
+        first = (start - stretch.first) * tangent
+        rows = slice(first, first + len(part.band))
+        rest.band[rows, : part.band.shape[1]] -= part.band
+        rest.border[rows] -= part.border
+        np.subtract(rest.corner, part.corner, out=rest.corner)
+    try:
+        return np.asarray(rest.corner - eliminate(rest, 0.0, overwrite=True).corner)
+    except NotPositiveDefiniteError:
+        return np.full_like(rest.corner, np.nan)
+
+
+def _between(whole: NormalEquations, first: int, stop: int) -> NormalEquations:
+    """The equations of some steps alone."""
+    tangent, width = len(whole.band) // whole.steps, whole.band.shape[1]
+    rows = slice(first * tangent, stop * tangent)
+    band, border = whole.band[rows].copy(), whole.border[rows].copy(order="F")
+    ahead = np.arange(len(band))[:, None] + np.arange(width)
+    band[ahead >= len(band)] = 0.0
+    return NormalEquations(band, border, whole.corner.copy(), stop - first)
+
+
+def _subtract(equations: NormalEquations, first: int, taken: _Taken) -> None:
+    """Take from the equations of the unknowns from one on what eliminating their neighbours takes."""
+    w = len(taken.square)
+    for i in range(w):
+        equations.band[first + i, : w - i] -= taken.square[i:, i]
+    equations.border[first : first + w] -= taken.border
+    np.subtract(equations.corner, taken.corner, out=equations.corner)

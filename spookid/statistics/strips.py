@@ -1,0 +1,184 @@
+"""A transcription linearized at a point: the rows of each factor along each chain, kept or computed when asked for.
+
+Compiled kernels compute Jacobians faster than what is done with them takes, and a step's are several times larger than
+all else that is known of it: they are computed some steps at a time and not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.kernels.compiled import CompiledKernel
+from spookid.kernels.kernel import Array
+from spookid.solvers.reduction import Reduction, Rows, Stream
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
+from spookid.statistics.systems import independent_combinations
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Point, Transcription
+
+_NUMBERS = 150_000
+"""That are computed at once, of a few steps or of many."""
+
+Columns = list[Array]
+"""m vectors of residuals along one chain: per factor (count, m, rows)."""
+Signs = NDArray[np.int8]
+"""The same of one factor, of −1, 0 and 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Strip:
+    """One factor's rows along one chain, in the unknowns that the reduction leaves."""
+
+    factor: Factor
+    source: Rows | Stream
+    """The rows, or what computes them."""
+    residual: Array
+    """(count, rows)."""
+    alive: Array
+    """1 where a row depends on anything, 0 where its sample is missing, (count, rows)."""
+    steps: int
+    """N, of the chain."""
+    tangent: int
+    """Unknowns of a step."""
+    scale: float = 1.0
+    """By which raw residuals of the factor were multiplied: that of hard rows is their penalty's root."""
+
+    @property
+    def complement(self) -> Array | None:
+        """That of ``Rows``."""
+        return self.source.complement if isinstance(self.source, Rows) else None
+
+    @property
+    def unknowns(self) -> int:
+        """Of the steps that a row sees."""
+        return len(self.source.offsets) * self.tangent
+
+    @property
+    def parameters(self) -> int:
+        """n_p."""
+        return self.source.shape[1] - self.unknowns - 1
+
+    def at(self, steps: slice) -> Rows:
+        """Its rows at some steps."""
+        if isinstance(self.source, Rows):
+            return replace(self.source, matrix=self.source.matrix[steps])
+        return Rows(self.source.offsets, self.source.jacobian(steps), None)
+
+    def parts(self) -> Iterator[tuple[slice, Rows]]:
+        """Some steps after the other, and the rows there, which the next ones overwrite."""
+        count, columns, rows = self.source.shape
+        room = np.empty(0)
+        for here in chunks(count, columns * (rows + self.parameters + 1)):  # products with T stand beside them
+            if isinstance(self.source, Rows):
+                yield here, self.at(here)
+            else:
+                call, size = self.source.jacobian, here.stop - here.start
+                room = room if room.size else np.empty((size, columns, rows))
+                yield here, Rows(self.source.offsets, call.kernel(*call.at(here), room[:size]), None)
+
+    def images(self, steps: Array) -> Iterator[tuple[slice, Array]]:
+        """J times steps of the states (N, tangent, m): some steps after the other, and (count, m, rows) there."""
+        for here, rows in self.parts():
+            yield here, rows.image(steps[here.start :])
+
+    def between(self, first: int, last: int) -> NormalEquations:
+        """The part of its rows from ``first`` to before ``last``, of the steps that they reach from ``first`` on."""
+        rows = self.at(slice(first, last))
+        return normal_equations([rows], len(rows.matrix) + max(rows.offsets), self.tangent, self.parameters)
+
+    def scaled(self, scales: Array) -> Strip:
+        """With its rows multiplied by some numbers, (rows,)."""
+        return replace(self, source=_scaled(self.source, scales), residual=self.residual * scales)
+
+
+def chunks(count: int, numbers: int) -> Iterator[slice]:
+    """So many steps of so many numbers each, some at a time."""
+    size = max(_NUMBERS // max(numbers, 1), 1)
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _scaled(source: Rows | Stream, scales: Array) -> Rows | Stream:
+    if isinstance(source, Rows):
+        return replace(source, matrix=source.matrix * scales)
+    call, pull_back = source.jacobian, source.pull_back
+
+    def evaluate(stepwise: Sequence[Array], shared: Sequence[Array], out: Array) -> Array:
+        return np.multiply(call.kernel(stepwise, shared, out), scales, out=out)
+
+    return Stream(source.offsets, replace(call, kernel=evaluate), lambda residual: pull_back(residual * scales))
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A transcription linearized at a point."""
+
+    problem: Transcription
+    chains: tuple[tuple[Strip, ...], ...]
+
+    @property
+    def parameters(self) -> int:
+        """n_p."""
+        return len(self.problem.names)
+
+    def scaled(self, scales: Mapping[str, Array]) -> Linear:
+        """With the rows of each factor that ``scales`` names multiplied by its numbers, (rows,)."""
+
+        def scaled(strip: Strip) -> Strip:
+            name = strip.factor.name
+            return strip.scaled(scales[name]) if name in scales else strip
+
+        return replace(self, chains=tuple(tuple(map(scaled, strips)) for strips in self.chains))
+
+
+def linear(problem: Transcription, point: Point) -> Linear:
+    """The linearization at ``point``; hard rows that link steps become stiff ones, of a pair the smaller member's.
+
+    Raises:
+        NotPositiveDefiniteError: if anything is not finite.
+    """
+    problem = problem.at_solution()
+    reduction = Reduction(problem, point)
+    reduction.stiffen()
+    chains = []
+    for c, chain in enumerate(problem.chains):
+        rows, _ = reduction.linearize(point, c)
+        pairs = zip(reduction.kept, rows, strict=True)
+        chains.append(tuple(_strip(reduction, factor, r, chain.steps) for factor, r in pairs))
+    return Linear(problem, tuple(chains))
+
+
+def _strip(reduction: Reduction, factor: Factor, rows: Rows | Stream, steps: int) -> Strip:
+    if isinstance(rows, Stream) and (factor.first_only or not isinstance(rows.jacobian.kernel, CompiledKernel)):
+        rows = Rows(rows.offsets, rows.jacobian(slice(None)), None)
+    if isinstance(rows, Rows) and factor.first_only and factor.group is Group.STATE:
+        basis = independent_combinations(rows, len(rows.offsets) * reduction.tangent)  # noise lives in them only
+        complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
+        rows = replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
+    count, _, width = rows.shape
+    scale = float(np.sqrt(reduction.penalty)) if factor in reduction.coupled else 1.0
+    strip = Strip(factor, rows, np.empty((count, width)), np.empty((count, width)), steps, reduction.tangent, scale)
+    for here, part in strip.parts():
+        if not np.all(np.isfinite(part.matrix)):
+            raise NotPositiveDefiniteError("a residual or a derivative is not finite")
+        strip.residual[here] = part.matrix[:, -1]
+        strip.alive[here] = np.any(part.matrix[:, :-1] != 0, axis=1)
+    return strip
+
+
+def added(strips: Sequence[Strip]) -> NormalEquations:
+    """Normal equations of one chain."""
+    first = strips[0]
+    return normal_equations([strip.source for strip in strips], first.steps, first.tangent, first.parameters)
+
+
+def products(one: Array, other: Array, weights: Array | float = 1.0) -> Array:
+    """Inner products of vectors of residuals of one factor, (count, m, rows) and (count, m', rows), each row times its
+    weight, (m, m')."""
+    total = np.zeros((one.shape[1], other.shape[1]))
+    for here in chunks(len(one), one[:1].size + other[:1].size):
+        total += np.tensordot(one[here] * weights, other[here], axes=((0, 2), (0, 2)))
+    return total

@@ -1,0 +1,65 @@
+"""Schur complements without the observations of a stretch against dense projections of all other rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from benchmarks.problems import pendulum
+from benchmarks.rows import STEPPERS, set_up
+
+from spookid.kernels.kernel import Array
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.statistics.leaving_out import reduced
+from spookid.statistics.strips import Strip, linear
+from spookid.transcription.factor import Group
+
+
+def dense(strips: Sequence[Strip], left_out: range) -> Array:
+    """Products of what the states leave of the parameters' columns and of the residuals."""
+    unknowns, width = strips[0].steps * strips[0].tangent, strips[0].parameters + 1
+    rows = []
+    for strip in strips:
+        for k, part in enumerate(strip.at(slice(None)).matrix):
+            if strip.factor.group is Group.OBSERVATION and k + strip.factor.reach // 2 in left_out:
+                continue
+            J = np.zeros((part.shape[1], unknowns + width))
+            for i, offset in enumerate(strip.source.offsets):
+                place = slice((k + offset) * strip.tangent, (k + offset + 1) * strip.tangent)
+                J[:, place] = part[i * strip.tangent : (i + 1) * strip.tangent].T
+            J[:, unknowns:] = part[strip.unknowns :].T
+            rows.append(J)
+    J = np.vstack(rows)
+    basis, values, _ = np.linalg.svd(J[:, :unknowns], full_matrices=False)
+    basis = basis[:, values > 1e-12 * values[0]]
+    left = J[:, unknowns:] - basis @ (basis.T @ J[:, unknowns:])
+    return left.T @ left
+
+
+def schur(stepper: str, steps: int, edges: Sequence[int]) -> tuple[Sequence[Strip], Array, Array]:
+    assembly = set_up(pendulum(STEPPERS[stepper], steps))
+    point = LevenbergMarquardt(max_iterations=2).solve(assembly.transcription, assembly.start).point
+    (strips,) = linear(assembly.transcription, point).chains
+    return strips, *reduced(strips, edges)
+
+
+@pytest.mark.parametrize("compiled", ["on", "off"])
+@pytest.mark.parametrize("stepper", ["SPOOK", "rigid Variational"])
+@pytest.mark.parametrize(("steps", "edges"), [(40, [0, 1, 2, 17, 38, 39, 40]), (4, [0, 1, 2, 3, 4])])
+def test_a_stretch_is_left_out(stepper, steps, edges, compiled, monkeypatch):
+    monkeypatch.setenv("SPOOKID_COMPILE", compiled)
+    strips, whole, without = schur(stepper, steps, edges)
+    all_rows = dense(strips, range(0))
+    sizes = np.sqrt(np.outer(np.diag(all_rows), np.diag(all_rows)))
+    np.testing.assert_allclose(whole / sizes, all_rows / sizes, atol=1e-8)
+    for found, stretch in zip(without, pairwise(edges), strict=True):
+        np.testing.assert_allclose(found / sizes, dense(strips, range(*stretch)) / sizes, atol=1e-8)
+
+
+@pytest.mark.parametrize("stepper", ["SPOOK", "rigid Variational"])
+def test_nothing_is_known_without_all_observations(stepper):
+    _, whole, without = schur(stepper, 6, [0, 6])
+    assert np.all(np.isfinite(whole))
+    assert np.all(np.isnan(without))
