@@ -8,7 +8,7 @@ from scipy.optimize import lsq_linear
 
 from spookid.kernels import native
 from spookid.kernels.compiler import CompilationError, find
-from spookid.kernels.workspace import Rooms
+from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination, products, structured
 from spookid.solvers.batched import null_space, smallest_solution, split
 from spookid.solvers.bounded import bounded_step
@@ -93,7 +93,7 @@ def test_entries_that_are_zero_at_first_are_not_missed(by, rng, monkeypatch, mos
     block.matrix[30, 2, 1] = -0.0
     monkeypatch.setattr(products, "_MOST", most)
     products._plan.cache_clear()
-    sums = structured._Sums.of(steps, tangent, 1, parameters, Rooms())
+    sums = structured._Sums.of(steps, tangent, 1, parameters, Workspace())
     done, _ = products.add_products(by, block, sums.band, sums.border, sums.corner)
     assert done == (39 if most > 1000 else 16 if most else 0)
     found = normal_equations([block], steps, tangent, parameters)

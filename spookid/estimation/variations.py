@@ -139,8 +139,10 @@ def _along(call: Call, weights: Array) -> Array:
         sides = []
         for step in (steps, -steps):
             moved = [call.stepwise[o] + step[:, None] * along[:, o * t : (o + 1) * t] for o in range(offsets)]
-            room = np.empty((len(along), *call.shape))
-            sides.append(call.kernel([*map(contiguous, moved), *call.stepwise[offsets:]], call.shared, room)[:, :, row])
+            buffer = np.empty((len(along), *call.shape))
+            sides.append(
+                call.kernel([*map(contiguous, moved), *call.stepwise[offsets:]], call.shared, buffer)[:, :, row]
+            )
         total += np.sum((sides[0] - sides[1]) / (2 * steps[:, None]), axis=0)
     return total
 

@@ -35,7 +35,7 @@ import numpy as np
 
 from spookid.errors import ProblemError, shown
 from spookid.kernels.blocks import saddle_blocks
-from spookid.kernels.threads import Team, processors
+from spookid.kernels.thread_pool import ThreadPool, processors
 from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduction import Evaluation, Reduction, needed_first
@@ -98,20 +98,20 @@ class LevenbergMarquardt:
         """Have all ready that ``solve`` takes; compilers run side by side, as few as there are processors, so that the
         one that takes longest, which starts first, is not the last to end."""
         longest = max(chain.steps for chain in transcription.chains)
-        with Team(min(_COMPILERS, processors())) as team:
-            team.each(_done, needed_first(transcription))
+        with ThreadPool(min(_COMPILERS, processors())) as pool:
+            pool.map(_done, needed_first(transcription))
             reduction = Reduction(transcription, start)
             reach = max(factor.reach for factor in reduction.kept)
             late: list[Callable[[], object]] = [*reduction.needed()]
             late.append(partial(worthwhile, longest, reduction.tangent, reach))
             if reduction.saddle and reach <= 1:
                 late.append(partial(saddle_blocks, longest))
-            team.each(_done, late)
+            pool.map(_done, late)
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every accepted iterate."""
-        with Team(min(self.threads, len(transcription.chains))) as team:
-            return _Run(self, transcription, callback or (lambda _: None), team).run(start)
+        with ThreadPool(min(self.threads, len(transcription.chains))) as pool:
+            return _Run(self, transcription, callback or (lambda _: None), pool).run(start)
 
 
 def _done(task: Callable[[], object]) -> object:
@@ -123,7 +123,7 @@ class _Run:
     settings: LevenbergMarquardt
     problem: Transcription
     callback: Callback
-    team: Team
+    pool: ThreadPool
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Evaluation = field(init=False)
@@ -133,7 +133,7 @@ class _Run:
 
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
-        self.reduction = Reduction(self.problem, start, self.team)
+        self.reduction = Reduction(self.problem, start, self.pool)
         for make in self.reduction.needed():  # by one thread
             make()
         self.switching = Switching(self.reduction)
@@ -278,7 +278,7 @@ class _Run:
         with self._clock("evaluate"):
             self.reduction.spaces(self.best.point)
             chains = range(len(self.problem.chains))
-            reduced = self.team.each(lambda c: self.reduction.linearize(self.best.point, c), chains)
+            reduced = self.pool.map(lambda c: self.reduction.linearize(self.best.point, c), chains)
         with self._clock("factorize"):
             return Linearization(self.reduction, self.best, reduced)
 

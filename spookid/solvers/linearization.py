@@ -76,7 +76,7 @@ class Linearization:
         ]
         """Per chain the coupled hard rows."""
         self._bases = [basis for _, basis in reduced]
-        equations = reduction.team.each(self._assembled, range(len(self.rows)))
+        equations = reduction.pool.map(self._assembled, range(len(self.rows)))
         self._equations: list[NormalEquations | None] = [*equations]
         self.corner = np.sum([chain.corner for chain in equations], axis=0)
         """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
@@ -94,7 +94,7 @@ class Linearization:
 
     def _assembled(self, chain: int) -> NormalEquations:
         steps, n, reduction = self.problem.chains[chain].steps, len(self.problem.names), self.reduction
-        return normal_equations(self.rows[chain], steps, reduction.tangent, n, reduction.rooms[chain])
+        return normal_equations(self.rows[chain], steps, reduction.tangent, n, reduction.workspaces[chain])
 
     def _soft(self, factor: Factor) -> bool:
         return not (self.reduction.saddle and factor in self.reduction.coupled)

@@ -41,11 +41,11 @@ def backward(columns: Callable[[slice], Array], steps: int, tangent: int) -> Ite
     """
     width, by = len(columns(slice(0, tangent))), routines(steps)
     size = min(max(_NUMBERS // width**2, 1), steps)
-    room = np.zeros((size + 1, width, width))
+    buffer = np.zeros((size + 1, width, width))
     for stop in range(steps, 0, -size):
         start = max(stop - size, 0)
-        here = room[: stop - start + 1]
-        here[-1] = room[0]
+        here = buffer[: stop - start + 1]
+        here[-1] = buffer[0]
         _fill(columns(slice(start * tangent, stop * tangent)), tangent, here, by)
         yield start, here[:-1]
 

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array, Call, contiguous
 from spookid.kernels.native import routines
-from spookid.kernels.threads import ALONE, Team
-from spookid.kernels.workspace import Rooms
+from spookid.kernels.thread_pool import SERIAL, ThreadPool
+from spookid.kernels.workspace import Workspace
 from spookid.solvers.restoration import Restoration, Space
 from spookid.transcription.derivatives import Directions
 from spookid.transcription.factor import Factor, Group
@@ -161,8 +161,8 @@ def _found_with(problem: Transcription) -> list[Callable[[], object]]:
 class Reduction:
     """A transcription seen by a least-squares solver."""
 
-    def __init__(self, problem: Transcription, start: Point, team: Team = ALONE) -> None:
-        self.problem, self.team, self._start = problem, team, start
+    def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
+        self.problem, self.pool, self._start = problem, pool, start
         self.local = list(problem.local)
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
         self.kept = [f for f in problem.factors if f not in self.local]
@@ -170,14 +170,14 @@ class Reduction:
         """Factor name to (offset, tangent columns) of the unknowns that stand in that factor only."""
         self.columns = np.array(problem.visible, dtype=int)
         """Tangent columns of a step that are not private."""
-        self._restoration = Restoration(problem, start, team)
+        self._restoration = Restoration(problem, start, pool)
         self._place: _Place | None = None
         """The point that was looked at last."""
         self._shift = [
             {f.name: np.zeros((f.count(chain.steps), len(f.rows))) for f in self.coupled} for chain in problem.chains
         ]
         """s per chain and coupled factor."""
-        self.rooms = [Rooms() for _ in problem.chains]
+        self.workspaces = [Workspace() for _ in problem.chains]
         """Memory for one factorization at a time, per chain."""
         self.saddle = False
         """True if the coupled rows are solved for together with their multipliers, not by a penalty."""
@@ -231,7 +231,7 @@ class Reduction:
 
     def evaluate(self, point: Point) -> Evaluation:
         """Residuals and merit."""
-        residuals = self.problem.residuals(point, self._known(point), self.team)
+        residuals = self.problem.residuals(point, self._known(point), self.pool)
         costs = self.problem.costs(residuals)
         return Evaluation(point, costs, residuals, sum(costs.values()) + self.constraint_merit(residuals))
 
@@ -249,7 +249,7 @@ class Reduction:
             rows = {name: rows.matrix[:, -1] for (chain, name), rows in list(place.rows.items()) if chain == c}
             return {**place.spaces[c].residuals, **rows}
 
-        return self.team.each(of, self._chains)
+        return self.pool.map(of, self._chains)
 
     def merit(self, residuals: list[list[Array]]) -> float:
         """Cost Σ r² + ρ Σ |c + s|² − ρ Σ |s|² of raw residuals."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array, Call
 from spookid.kernels.native import Routines, address, integers, routines
-from spookid.kernels.threads import ALONE, Team
+from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.solvers.batched import null_space, rank, smallest_solution, split
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point, Transcription
@@ -50,8 +50,8 @@ class Space:
 class Restoration:
     """The local hard rows and the private unknowns of a problem; ranks are those at ``start``."""
 
-    def __init__(self, problem: Transcription, start: Point, team: Team = ALONE) -> None:
-        self._problem, self._team = problem, team
+    def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
+        self._problem, self._pool = problem, pool
         self._private = [f for f in problem.factors if f.private and f not in problem.local]
         moves = bool(problem.local or self._private)
         self._native = routines(sum(chain.steps for chain in problem.chains)) if moves else None
@@ -69,11 +69,11 @@ class Restoration:
         """The point put back, and what is left there to each chain."""
         if self._problem.local or self._private:
             point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
-        return point, self._team.each(lambda c: self._space(point, c, held), range(len(point.states)))
+        return point, self._pool.map(lambda c: self._space(point, c, held), range(len(point.states)))
 
     def spaces(self, point: Point) -> list[Space]:
         """What is left to each chain at a point that stays where it is."""
-        return self._team.each(lambda c: self._space(point, c, None), range(len(point.states)))
+        return self._pool.map(lambda c: self._space(point, c, None), range(len(point.states)))
 
     def _space(self, point: Point, chain: int, held: HeldMultipliers | None) -> Space:
         """The steps are moved if it is given what is held."""
@@ -105,9 +105,9 @@ class Restoration:
         basis = np.empty((count, self._wide, self._wide - self.rank))
         drag = np.empty((count, self._wide, len(problem.names))) if problem.drags else None
         for part in _parts(count):
-            room = basis[part], None if drag is None else drag[part]
-            if not self._settled(point, chain, part, passes, *room):
-                self._settle(point, chain, part, passes, *room)
+            buffer = basis[part], None if drag is None else drag[part]
+            if not self._settled(point, chain, part, passes, *buffer):
+                self._settle(point, chain, part, passes, *buffer)
         return basis, drag
 
     def _settled(self, point: Point, chain: int, part: slice, passes: int, basis: Array, drag: Array | None) -> bool:
@@ -166,8 +166,8 @@ class Restoration:
         offset, _ = factor.private or (0, range(0))
         for part in _parts(count):
             some = None if isinstance(shift, float) else np.ascontiguousarray(shift[part])
-            states, room = point.states[chain][offset:][part], (complement[part], residual[part])
-            fit = _Fit(call, part, states, self._entries[factor.name], rank, some, passes, *room)
+            states, buffer = point.states[chain][offset:][part], (complement[part], residual[part])
+            fit = _Fit(call, part, states, self._entries[factor.name], rank, some, passes, *buffer)
             if not fit.compiled(self._native):
                 fit.interpreted()
         return complement, residual
@@ -190,9 +190,9 @@ class _Fit:
     passes: int
     """At the most; none leaves the unknowns as they are."""
     complement: Array
-    """Room for C, (n, rows, rows − rank)."""
+    """Where it puts C, (n, rows, rows − rank)."""
     residual: Array
-    """Room for the rows' residual, (n, rows)."""
+    """Where it puts the rows' residual, (n, rows)."""
 
     def compiled(self, by: Routines | None) -> bool:
         """By compiled C; False if there is none, or if the unknowns cannot be told apart."""

@@ -70,7 +70,7 @@ class PenaltyStep(_ParameterStep):
     def __init__(self, here: Linearization, damping: float, exact: bool = False) -> None:
         self._exact = exact
         extra = here.curvature if exact else [None] * len(here.rows)
-        self._eliminations = here.reduction.team.each(
+        self._eliminations = here.reduction.pool.map(
             lambda c: eliminate(here.equations(c, taken=True), damping, extra[c], overwrite=True), range(len(extra))
         )
         corner = here.corner + sum(s.corner for s in extra if s is not None)
@@ -100,12 +100,12 @@ class PenaltyStep(_ParameterStep):
 
     def _halves(self, gradient: Tangent) -> list[Half]:
         pairs = zip(self._eliminations, gradient.states, strict=True)
-        return self.here.reduction.team.each(lambda pair: pair[0].half(pair[1]), pairs)
+        return self.here.reduction.pool.map(lambda pair: pair[0].half(pair[1]), pairs)
 
     def _solve(self, gradient: Array, halves: Sequence[Half], moved: Array | float = 0.0) -> Tangent:
         parameters = self._parameters(gradient, halves, moved)
         pairs = zip(self._eliminations, halves, strict=True)
-        states = self.here.reduction.team.each(lambda pair: pair[0].states(pair[1], parameters), pairs)
+        states = self.here.reduction.pool.map(lambda pair: pair[0].states(pair[1], parameters), pairs)
         return Tangent(tuple(states), parameters)
 
 
@@ -118,7 +118,7 @@ class SaddleStep(_ParameterStep):
 
     def __init__(self, here: Linearization, damping: float) -> None:
         self._saddles = [
-            saddle(here.equations(c), hard, damping * scales + (scales * (total == 0)), here.reduction.rooms[c])
+            saddle(here.equations(c), hard, damping * scales + (scales * (total == 0)), here.reduction.workspaces[c])
             for c, (hard, scales, total) in enumerate(
                 zip(here.coupled, here.scales.states, here.diagonals, strict=True)
             )

@@ -71,14 +71,14 @@ class Strip:
     def parts(self) -> Iterator[tuple[slice, Rows]]:
         """Some steps after the other, and the rows there, which the next ones overwrite."""
         count, columns, rows = self.source.shape
-        room = np.empty(0)
+        buffer = np.empty(0)
         for here in chunks(count, columns * (rows + self.parameters + 1)):  # products with T stand beside them
             if isinstance(self.source, Rows):
                 yield here, self.at(here)
             else:
                 call, size = self.source.jacobian, here.stop - here.start
-                room = room if room.size else np.empty((size, columns, rows))
-                yield here, Rows(self.source.offsets, call.kernel(*call.at(here), room[:size]), None)
+                buffer = buffer if buffer.size else np.empty((size, columns, rows))
+                yield here, Rows(self.source.offsets, call.kernel(*call.at(here), buffer[:size]), None)
 
     def images(self, steps: Array) -> Iterator[tuple[slice, Array]]:
         """J times steps of the states (N, tangent, m): some steps after the other, and (count, m, rows) there."""

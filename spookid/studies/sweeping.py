@@ -19,7 +19,7 @@ import msgspec
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_problem
 from spookid.errors import ProblemError
-from spookid.kernels.threads import processors
+from spookid.kernels.thread_pool import processors
 from spookid.results import folders
 from spookid.results.documents import SCHEMA, versions, with_nan
 from spookid.studies.axes import Axis, Choice, grid
