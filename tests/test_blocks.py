@@ -19,7 +19,7 @@ from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.reduction import Rows
+from spookid.solvers.rows import Rows
 from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle, saddle
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
 

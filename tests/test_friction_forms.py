@@ -22,9 +22,9 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solution import Solution
 from spookid.solvers import ipopt
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.active_set import ActiveSet
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Status
-from spookid.solvers.switching import Switching
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
 
@@ -85,7 +85,7 @@ def test_pairs_leave_the_errors_that_exact_friction_leaves():
         assembly = assemble(problem.with_(friction=form, friction_width=float(scale)))
         point = _warm(assembly, sticking, {})
         if form == "exact":
-            point = Switching(Reduction(assembly.transcription, point)).start(point)
+            point = ActiveSet(ReducedProblem(assembly.transcription, point)).start(point)
         knowledge = learn(assembly, point, np.zeros(2, dtype=bool))
         assert knowledge.contraction is not None
         errors.append((knowledge.contraction.freedom, *knowledge.sensitivities.standard_errors))

@@ -17,7 +17,7 @@ from spookid.estimation.responses import influence
 from spookid.kernels.compiler import CompilationError, find
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.steps import damped
 
 
@@ -70,11 +70,11 @@ def test_nor_does_what_the_data_say_of_the_parameters(stepper, most):
 
 def test_another_damping_gets_equations_that_no_factor_has_overwritten():
     assembly = set_up(furuta(STEPPERS["SPOOK"], 101, 13))
-    reduction = Reduction(assembly.transcription, assembly.start)
+    reduced = ReducedProblem(assembly.transcription, assembly.start)
     point = LevenbergMarquardt(max_iterations=1).solve(assembly.transcription, assembly.start).point
 
     def here() -> Linearization:
-        return Linearization(reduction, reduction.evaluate(point), [reduction.linearize(point, 0)])
+        return Linearization(reduced, reduced.evaluate(point), [reduced.linearize(point, 0)])
 
     again = here()
     first = damped(again, 1e-6).first()

@@ -10,10 +10,10 @@ from spookid.kernels import native
 from spookid.kernels.compiler import CompilationError, find
 from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination, products, structured
-from spookid.solvers.batched import null_space, smallest_solution, split
+from spookid.solvers.batched import null_space_and_inverse, null_space_basis, smallest_solution
 from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import eliminate
-from spookid.solvers.reduction import Rows
+from spookid.solvers.rows import Rows
 from spookid.solvers.structured import normal_equations
 
 
@@ -39,9 +39,9 @@ def test_null_space_and_pseudo_inverse(rng, n, rows, columns):
     whole = rng.normal(size=(n, columns + 3, rows))
     matrices = whole[:, 1 : columns + 1].transpose(0, 2, 1)
     matrices[0, :, 0] = 0.0  # a column below whose first entry all are zero
-    found = split(matrices, rows)
+    found = null_space_and_inverse(matrices, rows)
     np.testing.assert_allclose(found.inverse, np.linalg.pinv(matrices), atol=1e-12)
-    np.testing.assert_allclose(null_space(matrices, rows), found.null, atol=1e-12)
+    np.testing.assert_allclose(null_space_basis(matrices, rows), found.null, atol=1e-12)
     np.testing.assert_allclose(matrices @ found.null, 0, atol=1e-13)
 
 

@@ -17,7 +17,7 @@ from spookid.kernels.kernel import Array
 from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.transcription.transcription import Point
 
 
@@ -84,7 +84,7 @@ def _normaliser(problem: Declaration, known: Result) -> Array:
 def _check_freedom(assembly: Assembly, start: Point) -> None:
     """Refuse a mechanism that cannot move."""
     problem, model = assembly.problem, assembly.problem.model
-    if model.rows < model.configuration.tangent or Reduction(assembly.transcription, start).tangent:
+    if model.rows < model.configuration.tangent or ReducedProblem(assembly.transcription, start).tangent:
         return
     raise ProblemError(
         f"{problem.place}: Problem {problem.name!r}: the joints {', '.join(joint.name for joint in model.joints)} are "

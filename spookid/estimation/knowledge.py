@@ -13,7 +13,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.estimation.advice import advise
 from spookid.kernels.kernel import Array
 from spookid.results.notices import CONTRADICTED, UNDETERMINED, WEIGHED
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import jackknife as windows
 from spookid.statistics import variances
@@ -107,7 +107,7 @@ def learn(
 def foresee(assembly: Assembly) -> Knowledge:
     """What a fit will be able to tell, linearized at the initial guess, its residuals less what a step would remove."""
     transcription = assembly.transcription
-    start = Reduction(transcription, assembly.start).restore(assembly.start)
+    start = ReducedProblem(transcription, assembly.start).project(assembly.start)
     return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool), noisy=True)
 
 

@@ -13,7 +13,7 @@ from spookid.kernels.kernel import Array
 from spookid.results.result import Noise
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics import spread
 from spookid.statistics.likelihood import States
@@ -102,7 +102,7 @@ def maximum(
             outcome = replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart")
     numbered = problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
-    value = float(-search.best.value - _constant(numbered, search.best.states.reduction) / 2)
+    value = float(-search.best.value - _constant(numbered, search.best.states.reduced) / 2)
     errors = None
     try:
         errors = None if hold or outcome.status is Status.INTERRUPTED else spread.covariance(search)
@@ -269,7 +269,7 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
     return tuple(found)
 
 
-def _constant(problem: Transcription, reduction: Reduction) -> float:
+def _constant(problem: Transcription, reduced: ReducedProblem) -> float:
     """log 2π for each row of data, those of the first states, whose prior is flat, taken off; of the states those
     count that hard rows leave free."""
     rows = sum(
@@ -278,8 +278,8 @@ def _constant(problem: Transcription, reduction: Reduction) -> float:
         for factor in problem.factors
         if factor.noise
     )
-    held = sum(factor.count(chain.steps) * len(factor.rows) for chain in problem.chains for factor in reduction.coupled)
-    states = sum(chain.steps for chain in problem.chains) * reduction.tangent - held
+    held = sum(factor.count(chain.steps) * len(factor.rows) for chain in problem.chains for factor in reduced.coupled)
+    states = sum(chain.steps for chain in problem.chains) * reduced.tangent - held
     return (rows - states) * math.log(2 * math.pi)
 
 

@@ -28,7 +28,7 @@ from spookid.solvers.bounded import bounded_step
 from spookid.solvers.callbacks import Functions, Watch, observer
 from spookid.solvers.information import information, unknown, unseen_directions
 from spookid.solvers.program import Program
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.transcription import Point, Transcription
@@ -102,7 +102,7 @@ class Ipopt:
 def _fitted(problem: Transcription, start: Point) -> Point:
     """The start with its private unknowns, such as the multipliers of joints, where they belong."""
     unpaired = [factor for factor in problem.factors if not factor.pairs]
-    return Reduction(problem.with_factors(unpaired), start).restore(start)
+    return ReducedProblem(problem.with_factors(unpaired), start).project(start)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ success and grows fourfold after a failure. With ρ the ratio of the cost's true
 promised, a step is taken if ρ > 1e-4, and is a success if ρ > 1/4.
 
 Hard rows that touch one step are eliminated there; those that link steps enter an augmented Lagrangian, the merit that
-must fall (``reduction``).
+must fall (``reduced_problem``).
 
 Stiff joints make the cost a narrow curved valley: along the tangent a body leaves the circle its hinge allows, and
 plain steps creep. So a step that keeps less than nine tenths of its promise is corrected: the Jacobian and its
@@ -36,14 +36,14 @@ import numpy as np
 from spookid.errors import ProblemError, shown
 from spookid.kernels.blocks import saddle_blocks
 from spookid.kernels.thread_pool import ThreadPool, processors
+from spookid.solvers.active_set import ActiveSet
 from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
-from spookid.solvers.reduction import Evaluation, Reduction, needed_first
+from spookid.solvers.reduced_problem import Evaluation, ReducedProblem, needed_first
 from spookid.solvers.status import Callback as Callback  # estimation takes it from here
 from spookid.solvers.status import End, Iteration, Outcome, Status, Timing
 from spookid.solvers.steps import PenaltyStep, SaddleStep, damped
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.solvers.switching import Switching
 from spookid.transcription.transcription import Point, Transcription
 
 _ACCEPT = 1e-4
@@ -100,11 +100,11 @@ class LevenbergMarquardt:
         longest = max(chain.steps for chain in transcription.chains)
         with ThreadPool(min(_COMPILERS, processors())) as pool:
             pool.map(_done, needed_first(transcription))
-            reduction = Reduction(transcription, start)
-            reach = max(factor.reach for factor in reduction.kept)
-            late: list[Callable[[], object]] = [*reduction.needed()]
-            late.append(partial(worthwhile, longest, reduction.tangent, reach))
-            if reduction.saddle and reach <= 1:
+            reduced = ReducedProblem(transcription, start)
+            reach = max(factor.reach for factor in reduced.kept)
+            late: list[Callable[[], object]] = [*reduced.needed()]
+            late.append(partial(worthwhile, longest, reduced.tangent, reach))
+            if reduced.saddle and reach <= 1:
                 late.append(partial(saddle_blocks, longest))
             pool.map(_done, late)
 
@@ -133,11 +133,11 @@ class _Run:
 
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
-        self.reduction = Reduction(self.problem, start, self.pool)
-        for make in self.reduction.needed():  # by one thread
+        self.reduced = ReducedProblem(self.problem, start, self.pool)
+        for make in self.reduced.needed():  # by one thread
             make()
-        self.switching = Switching(self.reduction)
-        start = self.switching.start(start)
+        self.active_set = ActiveSet(self.reduced)
+        start = self.active_set.start(start)
         try:
             status, detail = self._iterate(start)
         except KeyboardInterrupt:
@@ -146,11 +146,11 @@ class _Run:
             status, detail = Status.INTERRUPTED, f"after {max(len(self.history) - 1, 0)} iterations"
         elapsed = time.perf_counter() - began
         timing = Timing(elapsed, **self.spent)
-        return Outcome(status, detail, self.best.point, tuple(self.history), timing, self.reduction.redundant)
+        return Outcome(status, detail, self.best.point, tuple(self.history), timing, self.reduced.redundant)
 
     def _iterate(self, start: Point) -> End:
         with self._clock("evaluate"):
-            start = self.reduction.restore(start)
+            start = self.reduced.project(start)
         first = self._try(start)
         self._accept(first, damping=0.0, length=0.0)
         if not np.isfinite(first.cost):
@@ -183,7 +183,7 @@ class _Run:
     def _feasible(self, here: Linearization) -> bool:
         """True if satisfying the coupled hard rows exactly would not change the cost by more than the tolerance."""
         allowed = 100 * self.settings.decrease_tolerance * self.best.cost + self._nothing + 10 * here.rounding
-        return self.reduction.infeasibility(self.best.residuals) <= allowed
+        return self.reduced.infeasibility(self.best.residuals) <= allowed
 
     def _descend(self, here: Linearization, damping: float) -> tuple[float, End | None]:
         """Raise the damping until a step lowers the merit; the damping for the next one, and the end if it has come."""
@@ -195,7 +195,7 @@ class _Run:
                 with self._clock("factorize"):
                     solve = damped(here, damping, self.exact)
                     step, promised = solve.first()
-                merit = self.reduction.merit(self.best.residuals)
+                merit = self.reduced.merit(self.best.residuals)
                 self.best = replace(self.best, merit=merit)
             except NotPositiveDefiniteError:
                 damping *= 4
@@ -226,7 +226,7 @@ class _Run:
 
     def _may_bend(self, promised: float, scale: float) -> bool:
         """True if the exact Hessian is worth its price: JᵀJ promises no large share of the merit any more."""
-        return self.settings.newton and not self.reduction.saddle and promised <= _SETTLED * scale
+        return self.settings.newton and not self.reduced.saddle and promised <= _SETTLED * scale
 
     def _bends(self, here: Linearization, step: Tangent, promised: float, decrease: float) -> bool:
         """True if the exact Hessian foretold the decrease better, or the linear model failed."""
@@ -276,11 +276,11 @@ class _Run:
     def _linearize(self) -> Linearization:
         """At the best point."""
         with self._clock("evaluate"):
-            self.reduction.spaces(self.best.point)
+            self.reduced.spaces(self.best.point)
             chains = range(len(self.problem.chains))
-            reduced = self.pool.map(lambda c: self.reduction.linearize(self.best.point, c), chains)
+            linearized = self.pool.map(lambda c: self.reduced.linearize(self.best.point, c), chains)
         with self._clock("factorize"):
-            return Linearization(self.reduction, self.best, reduced)
+            return Linearization(self.reduced, self.best, linearized)
 
     def _move(self, here: Linearization, step: Tangent) -> Evaluation:
         with self._clock("evaluate"):
@@ -289,7 +289,7 @@ class _Run:
 
     def _try(self, point: Point) -> Evaluation:
         with self._clock("evaluate"):
-            return self.reduction.evaluate(point)
+            return self.reduced.evaluate(point)
 
     def _accept(self, trial: Evaluation, damping: float, length: float) -> None:
         self.best = self._switched(trial)
@@ -299,7 +299,7 @@ class _Run:
 
     def _switched(self, trial: Evaluation) -> Evaluation:
         """A trial with the rows of its box laws that hold from here on."""
-        point = self.switching.update(trial)
+        point = self.active_set.update(trial)
         return trial if point is trial.point else self._try(point)
 
     @contextmanager

@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class PlacedFactor:
     """A factor along a chain."""
 
     factor: Factor
@@ -152,8 +152,8 @@ class Program:
 
     # --- factors ---
 
-    def _placed(self, t: float, sizes: Iterator[Array], held: Iterator[Mask]) -> tuple[Place, ...]:
-        places: list[Place] = []
+    def _placed(self, t: float, sizes: Iterator[Array], held: Iterator[Mask]) -> tuple[PlacedFactor, ...]:
+        places: list[PlacedFactor] = []
         first = 0
         residuals = self.problem.residuals(self.start)
         filled = np.array(ca.DM(self.problem.manifold.chart_tangent(ca.SX.sym("d", self._width)).sparsity(), 1).full())
@@ -167,7 +167,7 @@ class Program:
                 rows = np.where(wanted, first + np.cumsum(wanted).reshape(wanted.shape) - 1, -1)
                 first += int(np.sum(wanted))
                 structure = self._filled(self.problem.pattern(factor), len(factor.variables), filled)
-                places.append(Place(factor, c, self._columns(factor, c, len(rows)), rows, role, structure))
+                places.append(PlacedFactor(factor, c, self._columns(factor, c, len(rows)), rows, role, structure))
         return tuple(places)
 
     def _filled(self, pattern: Mask, windows: int, block: Array) -> Mask:
@@ -279,7 +279,7 @@ class Program:
         weights: Array = np.concatenate([np.zeros(0), *values])
         return np.asarray(np.bincount(places, weights, sparsity.nnz()), dtype=np.float64)
 
-    def _dense(self, place: Place) -> Mask:
+    def _dense(self, place: PlacedFactor) -> Mask:
         """Upper triangle of the local Hessian, where it can differ from zero."""
         rows = np.vstack([place.structure, place.role.pattern(place.structure)]).astype(float)
         together = rows.T @ rows > 0
@@ -335,7 +335,7 @@ class Program:
         """Rows and columns of the pinned parameters' upper triangle; empty if there are none."""
         return np.triu_indices(len(self.problem.names) if len(self._pins) else 0)
 
-    def _nothing(self, place: Place) -> tuple[Array, Array, float, Array]:
+    def _nothing(self, place: PlacedFactor) -> tuple[Array, Array, float, Array]:
         count, n = place.columns.shape
         rows = len(place.factor.rows)
         return np.ones((count, rows)), np.zeros((count, n, rows)), 0.0, np.zeros(place.rows.shape)

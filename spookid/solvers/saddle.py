@@ -24,7 +24,7 @@ from spookid.kernels.kernel import Array
 from spookid.kernels.native import integers
 from spookid.kernels.workspace import Workspace
 from spookid.solvers.elimination import Half
-from spookid.solvers.reduction import Rows
+from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 _dgbtrf, _dgbtrs = get_lapack_funcs(("gbtrf", "gbtrs"), dtype=np.float64)

@@ -17,11 +17,11 @@ from spookid.kernels.kernel import Array
 from spookid.kernels.native import routines
 from spookid.kernels.workspace import Workspace
 from spookid.solvers.products import add_products
-from spookid.solvers.reduction import Rows, Stream
+from spookid.solvers.rows import Rows, Stream
 
 _dsbmv = get_blas_funcs("sbmv", dtype=np.float64)
 
-Run = tuple[int, int]
+ColumnRange = tuple[int, int]
 """Columns [start, stop)."""
 
 _CHUNK = 64
@@ -161,7 +161,7 @@ class _Sums:
             self.add(products, places, runs, step + start)
         return places
 
-    def add(self, products: Array, places: Sequence[int], runs: Sequence[Run], step: int) -> None:
+    def add(self, products: Array, places: Sequence[int], runs: Sequence[ColumnRange], step: int) -> None:
         """Add a factor's products (count, columns + 1, columns + 1) at ``step`` and after.
 
         Its columns of states stand at ``places`` from the first unknown of their step on, in ``runs`` of neighbours.
@@ -179,7 +179,7 @@ class _Sums:
         np.add(self.corner, products[:, states:, states:].sum(axis=0), out=self.corner)
 
 
-def _runs(places: Sequence[int]) -> list[Run]:
+def _runs(places: Sequence[int]) -> list[ColumnRange]:
     """Stretches of successive numbers."""
     starts = [i for i, place in enumerate(places) if i == 0 or place != places[i - 1] + 1]
     return list(zip(starts, [*starts[1:], len(places)], strict=False))

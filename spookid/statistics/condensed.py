@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import Elimination, eliminate
-from spookid.solvers.neighbours import backward, spread
+from spookid.solvers.selected_inversion import cross_covariances, selected_inverse_backward
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.strips import Columns, Linear, Signs, Strip, added, chunks, products
 
@@ -132,10 +132,10 @@ class Contraction:
         strips = self.linear.chains[chain]
         N, t = strips[0].steps, strips[0].tangent
         found = [np.zeros(strip.residual.shape[1]) for strip in strips]
-        for start, covariances in backward(self._elimination(chain).columns, N, t):
+        for start, covariances in selected_inverse_backward(self._elimination(chain).columns, N, t):
             for strip, total in zip(strips, found, strict=True):
                 states = strip.at(slice(start, start + len(covariances))).matrix[:, : strip.unknowns]
-                total += np.einsum("kur,kur->r", states, spread(covariances, strip.source.offsets, states))
+                total += np.einsum("kur,kur->r", states, cross_covariances(covariances, strip.source.offsets, states))
         return found
 
     def _elimination(self, chain: int) -> Elimination:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array
-from spookid.solvers.reduction import Reduction, Rows, Stream
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
 from spookid.statistics.systems import independent_combinations
 from spookid.transcription.factor import Factor, Group
@@ -31,7 +32,7 @@ Signs = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class Strip:
-    """One factor's rows along one chain, in the unknowns that the reduction leaves."""
+    """One factor's rows along one chain, in the unknowns of the reduced problem."""
 
     factor: Factor
     source: Rows | Stream
@@ -141,26 +142,26 @@ def linear(problem: Transcription, point: Point) -> Linear:
         NotPositiveDefiniteError: if anything is not finite.
     """
     problem = problem.at_solution()
-    reduction = Reduction(problem, point)
-    reduction.stiffen()
+    reduced = ReducedProblem(problem, point)
+    reduced.stiffen()
     chains = []
     for c, chain in enumerate(problem.chains):
-        rows, _ = reduction.linearize(point, c)
-        pairs = zip(reduction.kept, rows, strict=True)
-        chains.append(tuple(_strip(reduction, factor, r, chain.steps) for factor, r in pairs))
+        rows, _ = reduced.linearize(point, c)
+        pairs = zip(reduced.kept, rows, strict=True)
+        chains.append(tuple(_strip(reduced, factor, r, chain.steps) for factor, r in pairs))
     return Linear(problem, tuple(chains))
 
 
-def _strip(reduction: Reduction, factor: Factor, rows: Rows | Stream, steps: int) -> Strip:
+def _strip(reduced: ReducedProblem, factor: Factor, rows: Rows | Stream, steps: int) -> Strip:
     if isinstance(rows, Stream) and (factor.first_only or not isinstance(rows.jacobian.kernel, CompiledKernel)):
         rows = Rows(rows.offsets, rows.jacobian(slice(None)), None)
     if isinstance(rows, Rows) and factor.first_only and factor.group is Group.STATE:
-        basis = independent_combinations(rows, len(rows.offsets) * reduction.tangent)  # noise lives in them only
+        basis = independent_combinations(rows, len(rows.offsets) * reduced.tangent)  # noise lives in them only
         complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
         rows = replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
     count, _, width = rows.shape
-    scale = float(np.sqrt(reduction.penalty)) if factor in reduction.coupled else 1.0
-    strip = Strip(factor, rows, np.empty((count, width)), np.empty((count, width)), steps, reduction.tangent, scale)
+    scale = float(np.sqrt(reduced.penalty)) if factor in reduced.coupled else 1.0
+    strip = Strip(factor, rows, np.empty((count, width)), np.empty((count, width)), steps, reduced.tangent, scale)
     for here, part in strip.parts():
         if not np.all(np.isfinite(part.matrix)):
             raise NotPositiveDefiniteError("a residual or a derivative is not finite")

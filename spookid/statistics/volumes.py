@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.reduction import Rows
+from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.systems import independent_combinations
 from spookid.transcription.factor import Factor
