@@ -87,8 +87,8 @@ def test_pairs_leave_the_errors_that_exact_friction_leaves():
         if form == "exact":
             point = ActiveSet(ReducedProblem(assembly.transcription, point)).start(point)
         knowledge = learn(assembly, point, np.zeros(2, dtype=bool))
-        assert knowledge.contraction is not None
-        errors.append((knowledge.contraction.freedom, *knowledge.sensitivities.standard_errors))
+        assert knowledge.condensed is not None
+        errors.append((knowledge.condensed.freedom, *knowledge.sensitivities.standard_errors))
     assert np.all(np.isfinite(errors))
     np.testing.assert_allclose(errors[1], errors[0], rtol=1e-3)
 

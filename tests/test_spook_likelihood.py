@@ -24,10 +24,10 @@ from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Status
-from spookid.statistics.condensed import Contraction
+from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States, marginal
+from spookid.statistics.linearized import linearize
 from spookid.statistics.search import Search, Trial
-from spookid.statistics.strips import linear
 from spookid.statistics.systems import HardSystem
 from spookid.stepping.spook import Spook
 from spookid.transcription.factor import measured_noise
@@ -204,8 +204,8 @@ def test_small_noise_loses_no_digits() -> None:
 def test_stiff_rows_tell_the_same_information_as_hard_ones() -> None:
     problem = twin(swinging(), 1e-3, 2.0)
     _, here = trial(problem, np.array([p.guess for p in problem.free]), np.log([1e-4, 1e-3]))
-    contraction = Contraction(linear(here.states.reduced.problem, here.point), np.zeros(2, dtype=bool))
-    np.testing.assert_allclose(contraction.information, here.marginal.information, rtol=1e-4)
+    condensed = Condensed(linearize(here.states.reduced.problem, here.point), np.zeros(2, dtype=bool))
+    np.testing.assert_allclose(condensed.information, here.marginal.information, rtol=1e-4)
 
 
 def test_hard_rows_are_eliminated_by_blocks() -> None:

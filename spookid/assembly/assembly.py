@@ -21,7 +21,7 @@ from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, substitute
-from spookid.statistics.noise import Size
+from spookid.statistics.noise import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
@@ -66,7 +66,7 @@ class Assembly:
     """Friction width of each coordinate, (n_s,) [rad/s or m/s]."""
     sharpness: float
     """Share of the width within which a joint sticks where a solve starts, in the forms that stick."""
-    noise: tuple[Size, ...]
+    noise: tuple[NoiseSize, ...]
     """What is random, and how large; none if the weights are given."""
 
     @property

@@ -26,12 +26,12 @@ from spookid.results.notices import DIFFER, ranked
 from spookid.results.result import Choice, Noise, Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.condensed import Contraction
-from spookid.statistics.covariance import LEAST_STRETCH, without_stretches
+from spookid.statistics.block_jackknife import BLOCKS
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.covariance import LEAST_BLOCK, without_blocks
 from spookid.statistics.hard_dynamics import denied, feedback, unstable
-from spookid.statistics.jackknife import WINDOWS
+from spookid.statistics.linearized import linearize
 from spookid.statistics.misfit import FALSE_ALARMS
-from spookid.statistics.strips import linear
 from spookid.statistics.two_estimators import Answer, Verdict, compared
 
 
@@ -119,14 +119,14 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     if not any(np.isfinite(noise.error) for noise in disturbances):
         return "no disturbance is seen, and hard dynamics would say the same"
     steps = [chain.steps for chain in first.assembly.transcription.chains]
-    if sum(steps) / len(steps) < LEAST_STRETCH * WINDOWS:
+    if sum(steps) / len(steps) < LEAST_BLOCK * BLOCKS:
         return "the recordings are too short for errors from their stretches"
     pairs = list(zip(first.assembly.evidence, first.motion, strict=True))
     level = FALSE_ALARMS / len(pairs)
     for evidence, trajectory in pairs:
         if words := _closed(evidence.recording, evidence.inputs, trajectory, level):
             return f"{evidence.recording.name} is driven in closed loop ({words})"
-    if first.knowledge.contraction is None or unstable(first.knowledge.contraction):
+    if first.knowledge.condensed is None or unstable(first.knowledge.condensed):
         return "the motion is not stable"
     return "" if _denied(first) else "what disturbs the motion adds up as white noise does"
 
@@ -145,7 +145,7 @@ def _denied(first: Fit) -> bool:
     if stiff is None:
         return False
     try:
-        there = Contraction(linear(stiff.problem, first.point), at_bounds(stiff.problem, first.point))
+        there = Condensed(linearize(stiff.problem, first.point), at_bounds(stiff.problem, first.point))
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return False
     return denied(there, stiff.sizes)
@@ -178,7 +178,7 @@ def _answer(fit: Fit) -> Answer | None:
     if evidence is None:
         return None
     magnitudes = np.maximum(np.abs(point), fit.assembly.transcription.magnitudes)
-    changes = without_stretches(evidence, magnitudes)
+    changes = without_blocks(evidence, magnitudes)
     return Answer(point, fit.knowledge.sensitivities.standard_errors, changes)
 
 

@@ -77,11 +77,11 @@ class Fit:
     @cached_property
     def answers(self) -> Answers | None:
         """What its residuals say of usual misfits; None if it is none whose residuals should be white."""
-        contraction = self.knowledge.contraction
+        condensed = self.knowledge.condensed
         white = self.result.status is Status.CONVERGED and self.assembly.problem.estimator != "hard"
-        if self.found is None or contraction is None or not white:
+        if self.found is None or condensed is None or not white:
             return None
-        return symptoms.answers(self.found, contraction, self.motion, self.values)
+        return symptoms.answers(self.found, condensed, self.motion, self.values)
 
     def told(self, coarser: Callable[[], Answers | None] = lambda: None) -> Result:
         """The result with what its model lacks, the step's part taken off if a coarser fit tells it."""

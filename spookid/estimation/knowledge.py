@@ -15,9 +15,8 @@ from spookid.kernels.kernel import Array
 from spookid.results.notices import CONTRADICTED, UNDETERMINED, WEIGHED
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics import jackknife as windows
-from spookid.statistics import variances
-from spookid.statistics.condensed import Contraction, pseudo_inverse
+from spookid.statistics import block_jackknife, variances
+from spookid.statistics.condensing import Condensed, pseudo_inverse
 from spookid.statistics.covariance import (
     AT_BOUND,
     NOT_WHITE,
@@ -30,8 +29,8 @@ from spookid.statistics.covariance import (
     times,
     unseen,
 )
-from spookid.statistics.noise import Size
-from spookid.statistics.strips import linear
+from spookid.statistics.linearized import linearize
+from spookid.statistics.noise import NoiseSize
 from spookid.statistics.student import Variances
 from spookid.transcription.transcription import Point, Transcription
 
@@ -52,10 +51,10 @@ class Knowledge:
     """The linearized problem, and what follows for the parameters."""
 
     analysis: Analysis
-    contraction: Contraction | None
+    condensed: Condensed | None
     """None if the states are not determined."""
     edges: tuple[Array, ...]
-    """Per recording, the first steps of its stretches and the number of steps."""
+    """Per recording, the first steps of its blocks and the number of steps."""
     notices: tuple[str, ...]
     evidence: Evidence | None = None
     """None likewise."""
@@ -87,21 +86,21 @@ def learn(
     transcription = assembly.transcription
     magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
     try:
-        contraction = Contraction(linear(transcription, point), held)
+        condensed = Condensed(linearize(transcription, point), held)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
     given = not assembly.noise or noisy
     if given:
-        evidence, edges = _evidence(contraction, held, assembly.noise)
+        evidence, edges = _evidence(condensed, held, assembly.noise)
     else:
-        evidence, edges = _known(contraction, assembly.noise, covariance, held)
+        evidence, edges = _known(condensed, assembly.noise, covariance, held)
     analysis = analyse(transcription.names, evidence, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
     if not given:
         steps = [chain.steps for chain in transcription.chains]
-        result = result.robust(sum(steps) / len(steps) / windows.WINDOWS)
+        result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS)
     notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
-    return Knowledge(replace(analysis, sensitivities=result), contraction, edges, notices, evidence)
+    return Knowledge(replace(analysis, sensitivities=result), condensed, edges, notices, evidence)
 
 
 def foresee(assembly: Assembly) -> Knowledge:
@@ -112,20 +111,20 @@ def foresee(assembly: Assembly) -> Knowledge:
 
 
 def _evidence(
-    contraction: Contraction, held: NDArray[np.bool_], sizes: Sequence[Size]
+    condensed: Condensed, held: NDArray[np.bool_], sizes: Sequence[NoiseSize]
 ) -> tuple[Evidence, tuple[Array, ...]]:
-    """What the residuals say if the given sizes of noise are to be estimated, and the edges of the stretches."""
-    noise = variances.estimate(contraction, held)
-    parts = windows.windows(contraction)
-    found = noise.variances if contraction.freedom > 0 else np.full_like(noise.variances, np.nan)
+    """What the residuals say if the given sizes of noise are to be estimated, and the edges of the blocks."""
+    noise = variances.estimate(condensed, held)
+    parts = block_jackknife.jackknife_blocks(condensed)
+    found = noise.variances if condensed.freedom > 0 else np.full_like(noise.variances, np.nan)
     deviations = np.sqrt(noise.variances).tolist()
     labels = [group.removeprefix(OBSERVATION) for group in noise.groups]
     estimates = Variances(found, noise.doubt, noise.common)
     moving = [size for size in sizes if size.kind == "disturbance"]
     names = [name for size in moving for name in size.names]
-    information = contraction.information
+    information = condensed.information
     if moving and all(size.given is None for size in moving):
-        information = information - variances.common_scale(contraction, names)
+        information = information - variances.common_scale(condensed, names)
     evidence = Evidence(
         information,
         noise.prior,
@@ -141,18 +140,18 @@ def _evidence(
 
 
 def _known(
-    contraction: Contraction, noise: Sequence[Size], covariance: tuple[Array, Array] | None, held: NDArray[np.bool_]
+    condensed: Condensed, noise: Sequence[NoiseSize], covariance: tuple[Array, Array] | None, held: NDArray[np.bool_]
 ) -> tuple[Evidence, tuple[Array, ...]]:
-    """What residuals whitened by the noise that was estimated say, and the edges of the stretches.
+    """What residuals whitened by the noise that was estimated say, and the edges of the blocks.
 
     A size s stands among the parameters: its column of the Jacobian in log s are its rows' residuals, and what
     parameters could do as well as s, such as scaling all inertias, they do not determine.
     """
-    parts, prior = windows.windows(contraction), variances.prior(contraction)
+    parts, prior = block_jackknife.jackknife_blocks(condensed), variances.prior(condensed)
     estimated = [size for size in noise if size.given is None and size.kind == "disturbance"]
-    whole, told = ([s.names for s in estimated if not (s.vague and known)] for known in (False, True))
-    information = contraction.information - variances.confounded(contraction, whole)
-    errors, _ = pseudo_inverse(contraction.information - variances.confounded(contraction, told), held)
+    whole, told = ([s.names for s in estimated if not (s.marginalized and known)] for known in (False, True))
+    information = condensed.information - variances.confounded(condensed, whole)
+    errors, _ = pseudo_inverse(condensed.information - variances.confounded(condensed, told), held)
     if covariance is not None:
         errors += covariance[1] - covariance[0]
     scatter = information @ errors @ information
@@ -243,7 +242,7 @@ def papers_weight(problem: Declaration) -> list[str]:
 def disagreement(assembly: Assembly, result: Sensitivities) -> list[str]:
     """A notice of standard errors that are not those of the jackknife."""
     steps = [chain.steps for chain in assembly.transcription.chains]
-    if not doubted(result.agreement, sum(steps) / len(steps) / windows.WINDOWS):
+    if not doubted(result.agreement, sum(steps) / len(steps) / block_jackknife.BLOCKS):
         return []
     units = {p.name: p.unit for p in assembly.problem.free}
     errors = np.sqrt(np.diag(result.covariance_sandwich)).tolist()

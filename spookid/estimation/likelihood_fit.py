@@ -15,9 +15,9 @@ from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Iteration, Outcome, Status
-from spookid.statistics import spread
+from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States
-from spookid.statistics.noise import Size
+from spookid.statistics.noise import NoiseSize
 from spookid.statistics.search import Search, starting_logs
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
@@ -105,10 +105,13 @@ def maximum(
     value = float(-search.best.value - _constant(numbered, search.best.states.reduced) / 2)
     errors = None
     try:
-        errors = None if hold or outcome.status is Status.INTERRUPTED else spread.covariance(search)
+        errors = None if hold or outcome.status is Status.INTERRUPTED else marginalization.covariance(search)
     except KeyboardInterrupt:
         outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
-    sizes = tuple(replace(s, vague=bool(v)) for s, v in zip(search.sizes, spread.vague(search), strict=True))
+    sizes = tuple(
+        replace(s, marginalized=bool(v))
+        for s, v in zip(search.sizes, marginalization.uncertain_sizes(search), strict=True)
+    )
     whole, best = _with(assembly, numbered, sizes), search.best
     return Found(whole, outcome, errors, value, noise, best.marginal.volume, _stiff(search), best.states)
 
@@ -155,13 +158,13 @@ def _without(outcome: Outcome, weight: float) -> Outcome:
     return replace(outcome, history=tuple(map(less, outcome.history)))
 
 
-def _spread(size: Size) -> list[str]:
+def _spread(size: NoiseSize) -> list[str]:
     """The name of each of its symbols: a free body has one name for three."""
     each = len(size.places) // len(size.names)
     return [name for name in size.names for _ in range(each)] if each > 1 else list(size.names)
 
 
-def _rated(assembly: Assembly) -> tuple[Size, ...]:
+def _rated(assembly: Assembly) -> tuple[NoiseSize, ...]:
     """Sizes whose given values are those of their symbols: random impulses of a step."""
     root = math.sqrt(assembly.problem.step)
     return tuple(
@@ -176,14 +179,14 @@ def _symbols(known: Sequence[Noise], step: float) -> dict[tuple[str, str], float
     return {(n.kind, name): n.density * root if n.kind == "disturbance" else n.std for n in known for name in n.names}
 
 
-def _logs(sizes: Sequence[Size], known: Sequence[Noise], step: float) -> Array | None:
+def _logs(sizes: Sequence[NoiseSize], known: Sequence[Noise], step: float) -> Array | None:
     """Logarithms of sizes as another fit has found them; None if it does not tell all."""
     by_name = _symbols(known, step)
     values = [by_name.get((size.kind, size.names[0]), 0.0) for size in sizes]
     return np.log(values) if all(value > 0 for value in values) else None
 
 
-def _apart(search: Search) -> tuple[Size, ...]:
+def _apart(search: Search) -> tuple[NoiseSize, ...]:
     """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion.
 
     The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
@@ -201,18 +204,18 @@ def _apart(search: Search) -> tuple[Size, ...]:
     return tuple(found)
 
 
-def _as_known(sizes: Sequence[Size], known: Sequence[Noise]) -> tuple[Size, ...] | None:
+def _as_known(sizes: Sequence[NoiseSize], known: Sequence[Noise]) -> tuple[NoiseSize, ...] | None:
     """The sizes, those apart that another fit told apart; None if it does not tell all."""
     of = {(n.kind, name): n.names for n in known for name in n.names}
     if not all((size.kind, name) in of for size in sizes for name in size.names):
         return None
-    found: list[Size] = []
+    found: list[NoiseSize] = []
     for size in sizes:
         found += [size] if len({of[size.kind, name] for name in size.names}) == 1 else _singles(size)
     return tuple(found)
 
 
-def _singles(size: Size) -> list[Size]:
+def _singles(size: NoiseSize) -> list[NoiseSize]:
     """One size for each of its names."""
     each = len(size.places) // len(size.names)
     return [
@@ -220,7 +223,7 @@ def _singles(size: Size) -> list[Size]:
     ]
 
 
-def _with_sizes(search: Search, sizes: tuple[Size, ...]) -> Search:
+def _with_sizes(search: Search, sizes: tuple[NoiseSize, ...]) -> Search:
     """The same search with other sizes, its iterations counted on."""
     done, callback = len(search.history) - 1, search.callback
 
@@ -230,7 +233,7 @@ def _with_sizes(search: Search, sizes: tuple[Size, ...]) -> Search:
     return Search(search.problem, sizes, search.inner, search.max_iterations, counting)
 
 
-def _inherited(search: Search, sizes: Sequence[Size]) -> Array:
+def _inherited(search: Search, sizes: Sequence[NoiseSize]) -> Array:
     """Logarithms of sizes told apart from those they shared."""
     logs = {(s.kind, name): log for s, log in zip(search.sizes, search.best.logs, strict=True) for name in s.names}
     return np.array([logs[size.kind, size.names[0]] for size in sizes])
@@ -283,5 +286,5 @@ def _constant(problem: Transcription, reduced: ReducedProblem) -> float:
     return (rows - states) * math.log(2 * math.pi)
 
 
-def _with(assembly: Assembly, problem: Transcription, sizes: tuple[Size, ...]) -> Assembly:
+def _with(assembly: Assembly, problem: Transcription, sizes: tuple[NoiseSize, ...]) -> Assembly:
     return replace(assembly, transcription=problem, constants=problem.given, noise=sizes)

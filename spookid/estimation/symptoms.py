@@ -14,24 +14,24 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.parameter import substitute
 from spookid.results.result import Trajectory
-from spookid.statistics.condensed import Contraction
+from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import MISFIT
 from spookid.statistics.misfit import Answers, Motion, Scene, Symptom, asked, symptoms
 
 
 def answers(
     found: Found,
-    contraction: Contraction,
+    condensed: Condensed,
     trajectories: tuple[Trajectory, ...],
     values: dict[str, float],
 ) -> Answers:
     """What the residuals of a fit say to every test."""
     assembly = found.assembly
     speeds = _speeds(assembly.problem, trajectories, values)
-    declared = variations.causes(assembly, contraction, found.outcome.point, speeds, found.states)
-    known = [np.zeros(contraction.linear.parameters)] * len(trajectories)
+    declared = variations.causes(assembly, condensed, found.outcome.point, speeds, found.states)
+    known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
     volumes = np.array(known if found.states is None else [chain.sweep[0] for chain in found.states.chains])
-    return asked(contraction, _scene(assembly, trajectories, values), declared, volumes)
+    return asked(condensed, _scene(assembly, trajectories, values), declared, volumes)
 
 
 def notices(of_fit: Answers | None, coarser: Answers | None = None) -> list[str]:

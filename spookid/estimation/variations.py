@@ -20,10 +20,10 @@ from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import is_absent
 from spookid.mechanics.model import Model
-from spookid.statistics.condensed import Contraction
+from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
+from spookid.statistics.linearized import Columns, LinearizedFactor
 from spookid.statistics.misfit import Cause
-from spookid.statistics.strips import Columns, Strip
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -63,7 +63,7 @@ class _Amount:
 
 
 def causes(
-    assembly: Assembly, contraction: Contraction, point: Point, speeds: Mapping[str, Speed], states: States | None
+    assembly: Assembly, condensed: Condensed, point: Point, speeds: Mapping[str, Speed], states: States | None
 ) -> tuple[Cause, ...]:
     """What each variation would do to the whitened residuals.
 
@@ -90,10 +90,10 @@ def causes(
     }
     count = len(varied.amounts)
     chains = [
-        [_columns(kernels.get(s.factor.name), s, contraction, point, c, count) for s in strips]
-        for c, strips in enumerate(contraction.linear.chains)
+        [_columns(kernels.get(s.factor.name), s, condensed, point, c, count) for s in terms]
+        for c, terms in enumerate(condensed.linearized.chains)
     ]
-    volumes = [None] * count if plain is None else _volumes(plain, kernels, contraction, chains).tolist()
+    volumes = [None] * count if plain is None else _volumes(plain, kernels, condensed, chains).tolist()
     return tuple(
         Cause(amount.words, amount.unit, tuple([p[:, i : i + 1] for p in parts] for parts in chains), amount.sizes, v)
         for i, (amount, v) in enumerate(zip(varied.amounts, volumes, strict=True))
@@ -101,30 +101,28 @@ def causes(
 
 
 def _columns(
-    kernel: Kernel | None, strip: Strip, contraction: Contraction, point: Point, chain: int, count: int
+    kernel: Kernel | None, term: LinearizedFactor, condensed: Condensed, point: Point, chain: int, count: int
 ) -> Array:
     """Columns in the rows that are left of one factor, (steps, count, rows)."""
-    steps, rows = strip.residual.shape
+    steps, rows = term.residual.shape
     if kernel is None:
         return np.zeros((steps, count, rows))
-    columns = contraction.linear.problem.call(kernel, strip.factor, point, chain, count)(slice(None))
-    if strip.complement is not None:
-        columns = np.matmul(columns, strip.complement)
-    return np.asarray(strip.scale * columns * strip.alive[:, None])
+    columns = condensed.linearized.problem.call(kernel, term.factor, point, chain, count)(slice(None))
+    if term.complement is not None:
+        columns = np.matmul(columns, term.complement)
+    return np.asarray(term.scale * columns * term.alive[:, None])
 
 
-def _volumes(
-    states: States, kernels: Mapping[str, Kernel], contraction: Contraction, chains: Sequence[Columns]
-) -> Array:
+def _volumes(states: States, kernels: Mapping[str, Kernel], condensed: Condensed, chains: Sequence[Columns]) -> Array:
     """What each variation does to the logarithms of the likelihood, halved, states following, (count,)."""
     total = np.zeros(chains[0][0].shape[1])
     for c, (chain, parts) in enumerate(zip(states.chains, chains, strict=True)):
         for factor, weights in chain.weights:
             if (kernel := kernels.get(factor.name)) is not None:
-                total += _along(contraction.linear.problem.call(kernel, factor, states.point, c, len(total)), weights)
+                total += _along(condensed.linearized.problem.call(kernel, factor, states.point, c, len(total)), weights)
         steps = chain.sweep[1].reshape(chain.steps, chain.t, 1)
-        follow = [np.concatenate([part for _, part in strip.images(steps)]) for strip in contraction.linear.chains[c]]
-        total -= contraction.inner([parts], [follow])[:, 0]
+        follow = [np.concatenate([part for _, part in term.images(steps)]) for term in condensed.linearized.chains[c]]
+        total -= condensed.inner([parts], [follow])[:, 0]
     return total
 
 

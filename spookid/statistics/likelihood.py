@@ -30,9 +30,9 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
+from spookid.statistics.determinants import Determinants
 from spookid.statistics.slopes import slopes
 from spookid.statistics.systems import System, system
-from spookid.statistics.volumes import Volumes
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point
 
@@ -208,9 +208,9 @@ class _Chain:
         return [self.system.cross_covariances(number) for number in range(len(self.rows))]
 
     @cached_property
-    def volumes(self) -> Volumes:
+    def determinants(self) -> Determinants:
         """Of the rows that are a density, and of hard ones."""
-        return Volumes(self.kept, self.t)
+        return Determinants(self.kept, self.t)
 
     def following(self, logs: Mapping[str, float]) -> Array:
         """How the states follow steps of the logarithms of noises, (N t,): 2 H⁻¹ Σ J_gᵀ r_g times the step of g."""
@@ -224,7 +224,7 @@ class _Chain:
 
     def volume(self) -> float:
         """log det H − 2 Σ log |det D_k|."""
-        return self.system.logarithm() - self.volumes.logarithm()
+        return self.system.logarithm() - self.determinants.logarithm()
 
     @cached_property
     def weights(self) -> list[tuple[Factor, Array]]:
@@ -234,7 +234,7 @@ class _Chain:
             if factor.group is Group.PRIOR:
                 continue
             weights = across.copy()
-            if (normal := self.volumes.slopes.get(number)) is not None:
+            if (normal := self.determinants.slopes.get(number)) is not None:
                 weights[:, -self.t :] -= normal
             if factor in self.reduced.coupled:
                 weights *= np.sqrt(self.reduced.penalty)

@@ -21,8 +21,8 @@ from scipy.special import ndtri
 
 from spookid.kernels.kernel import Array
 from spookid.statistics import recordings, whiteness
-from spookid.statistics.condensed import Contraction
-from spookid.statistics.strips import Columns, Strip
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.linearized import Columns, LinearizedFactor
 from spookid.transcription.factor import Group, measured_noise
 
 FALSE_ALARMS = 0.01
@@ -94,19 +94,19 @@ class Scene:
     """Coordinate, signal, the signal's place and gain of each motor."""
 
 
-def asked(contraction: Contraction, scene: Scene, declared: Sequence[Cause], volumes: Array) -> Answers:
+def asked(condensed: Condensed, scene: Scene, declared: Sequence[Cause], volumes: Array) -> Answers:
     """What the residuals say to each test.
 
     Args:
         declared: causes in what is declared of bodies and joints.
         volumes: ``Cause.volume`` of the parameters in each recording, (recordings, n_p).
     """
-    tails = [_tails(contraction, scene, i) for i in range(len(scene.sensors))]
+    tails = [_tails(condensed, scene, i) for i in range(len(scene.sensors))]
     far = tuple(symptom for symptom in tails if abs(symptom.z) > _limit(len(tails)))
-    every = [c for c in (*_causes(contraction, scene), *declared) if _acts(c)]
+    every = [c for c in (*_causes(condensed, scene), *declared) if _acts(c)]
     if not every:
-        return Answers(contraction, far, (), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
-    return _of_causes(contraction, far, every, volumes)
+        return Answers(condensed, far, (), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
+    return _of_causes(condensed, far, every, volumes)
 
 
 def symptoms(answers: Answers, coarser: Answers | None = None) -> tuple[Symptom, ...]:
@@ -123,7 +123,7 @@ def symptoms(answers: Answers, coarser: Answers | None = None) -> tuple[Symptom,
         for i, size, z in strongest
         for words, unit in answers.words[i : i + 1]
     ]
-    return (*answers.far, *causes)[:_MOST] or _lasting(answers.contraction)
+    return (*answers.far, *causes)[:_MOST] or _lasting(answers.condensed)
 
 
 def _acts(cause: Cause) -> bool:
@@ -135,27 +135,27 @@ def _limit(tests: int) -> float:
     return float(-ndtri(FALSE_ALARMS / _FAMILIES / 2 / max(tests, 1)))
 
 
-def _of_causes(contraction: Contraction, far: tuple[Symptom, ...], causes: Sequence[Cause], volumes: Array) -> Answers:
-    columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(contraction.linear.chains))]
-    states = [contraction.without_states(chain, part) for chain, part in enumerate(columns)]
-    left = contraction.left(columns)
-    own, apart = contraction.inner(left, left), recordings.disagreements(contraction, left, volumes)
+def _of_causes(condensed: Condensed, far: tuple[Symptom, ...], causes: Sequence[Cause], volumes: Array) -> Answers:
+    columns = [_stacked([c.columns[i] for c in causes]) for i in range(len(condensed.linearized.chains))]
+    states = [condensed.without_states(chain, part) for chain, part in enumerate(columns)]
+    left = condensed.left(columns)
+    own, apart = condensed.inner(left, left), recordings.disagreements(condensed, left, volumes)
     known = np.array([c.volume is not None for c in causes])
-    # Volumes, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
+    # Determinants, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
     slopes = np.array([c.volume or 0.0 for c in causes])
-    slopes -= contraction.inner(states, contraction.T) @ contraction.inverse @ volumes.sum(axis=0)
+    slopes -= condensed.inner(states, condensed.T) @ condensed.inverse @ volumes.sum(axis=0)
     tests = _Tests(
         np.vstack([*(c.sizes for c in causes), *[(-np.inf, np.inf)] * len(apart.names)]),
         np.repeat([_limit(len(causes)), _limit(len(apart.names))], [len(causes), len(apart.names)]),
         np.append(
-            np.array([_INDEPENDENT[k] for k in known.tolist()]) * np.diag(contraction.inner(states, states)),
+            np.array([_INDEPENDENT[k] for k in known.tolist()]) * np.diag(condensed.inner(states, states)),
             _INDEPENDENT[False] * apart.before,
         ),
     )
     gram = np.block([[own, apart.across], [apart.across.T, apart.gram]])
-    pulls = np.append(-contraction.inner(left, contraction.residuals)[:, 0] - known * slopes, apart.pulls)
+    pulls = np.append(-condensed.inner(left, condensed.residuals)[:, 0] - known * slopes, apart.pulls)
     words = (*((c.words, c.unit) for c in causes), *((f"{name}?", "") for name in apart.names))
-    return Answers(contraction, far, words, tests, gram, pulls)
+    return Answers(condensed, far, words, tests, gram, pulls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +213,7 @@ class _Products:
 class Answers:
     """To all tests of one fit."""
 
-    contraction: Contraction
+    condensed: Condensed
     far: tuple[Symptom, ...]
     """Sensors with outliers."""
     words: tuple[tuple[str, str], ...]
@@ -225,22 +225,22 @@ class Answers:
     """Less those with the residuals, (m,)."""
 
 
-def _lasting(contraction: Contraction) -> tuple[Symptom, ...]:
+def _lasting(condensed: Condensed) -> tuple[Symptom, ...]:
     """Noise that is not white, the worst."""
-    found = whiteness.correlations(contraction)
+    found = whiteness.correlations(condensed)
     if not found or abs((worst := max(found, key=lambda test: abs(test.z))).z) <= _limit(len(found)):
         return ()
     return (Symptom(worst.words, worst.z),)
 
 
-def _tails(contraction: Contraction, scene: Scene, i: int) -> Symptom:
+def _tails(condensed: Condensed, scene: Scene, i: int) -> Symptom:
     """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
     signal = scene.sensors[i][0]
     key, parts = measured_noise(signal), []
-    for strip, r in contraction.rows(contraction.residuals):
-        if strip.factor.group is Group.OBSERVATION and key in strip.factor.noise:
-            row = strip.factor.noise.index(key)
-            parts.append(r[:, 0, row][strip.alive[:, row] > 0])
+    for term, r in condensed.rows(condensed.residuals):
+        if term.factor.group is Group.OBSERVATION and key in term.factor.noise:
+            row = term.factor.noise.index(key)
+            parts.append(r[:, 0, row][term.alive[:, row] > 0])
     e = np.concatenate(parts)
     if not e.size:  # nothing that is estimated moves what it shows
         return Symptom("", 0.0)
@@ -263,25 +263,25 @@ def _stacked(columns: Sequence[Columns]) -> Columns:
     return [np.concatenate(parts, axis=1) for parts in zip(*columns, strict=True)]
 
 
-def _causes(contraction: Contraction, scene: Scene) -> list[Cause]:
-    found = [cause for i in range(len(scene.sensors)) for cause in _of_sensor(contraction, scene, i)]
+def _causes(condensed: Condensed, scene: Scene) -> list[Cause]:
+    found = [cause for i in range(len(scene.sensors)) for cause in _of_sensor(condensed, scene, i)]
     for j in range(len(scene.coordinates)):
-        found += _of_coordinate(contraction, scene, j)
-    return found + [cause for m in range(len(scene.motors)) for cause in _of_motor(contraction, scene, m)]
+        found += _of_coordinate(condensed, scene, j)
+    return found + [cause for m in range(len(scene.motors)) for cause in _of_motor(condensed, scene, m)]
 
 
-def _of_sensor(contraction: Contraction, scene: Scene, i: int) -> list[Cause]:
+def _of_sensor(condensed: Condensed, scene: Scene, i: int) -> list[Cause]:
     signal, unit = scene.sensors[i]
     sigma, h, key = scene.sigmas[signal], scene.step, measured_noise(signal)
     rates = [-np.gradient(m.observed[:, i], h) / sigma for m in scene.motions]
     ones = [np.full(len(m.observed), 1 / sigma) for m in scene.motions]
     return [
-        Cause(f"{signal} lags by about {{}}: a delay?", "s", _rows(contraction, Group.OBSERVATION, key, rates), _LATE),
-        Cause(f"{signal} is off by about {{}}: an offset?", unit, _rows(contraction, Group.OBSERVATION, key, ones)),
+        Cause(f"{signal} lags by about {{}}: a delay?", "s", _rows(condensed, Group.OBSERVATION, key, rates), _LATE),
+        Cause(f"{signal} is off by about {{}}: an offset?", unit, _rows(condensed, Group.OBSERVATION, key, ones)),
     ]
 
 
-def _of_coordinate(contraction: Contraction, scene: Scene, j: int) -> list[Cause]:
+def _of_coordinate(condensed: Condensed, scene: Scene, j: int) -> list[Cause]:
     """A constant torque or force a lacks where the residual is −a h over the random impulse."""
     name, unit = scene.coordinates[j]
     if name not in scene.impulses:
@@ -289,10 +289,10 @@ def _of_coordinate(contraction: Contraction, scene: Scene, j: int) -> list[Cause
     parts = [np.full(len(m.observed), -scene.step / scene.impulses[name]) for m in scene.motions]
     what = "torque" if unit == "N m" else "force"
     words = f"{{}} of constant {what} in {name}: an offset of the motor, or a tilt?"
-    return [Cause(words, unit, _rows(contraction, Group.STATE, name, parts))]
+    return [Cause(words, unit, _rows(condensed, Group.STATE, name, parts))]
 
 
-def _of_motor(contraction: Contraction, scene: Scene, m: int) -> list[Cause]:
+def _of_motor(condensed: Condensed, scene: Scene, m: int) -> list[Cause]:
     """Late, or early: an input that moves between its samples is taken as held, half an interval late."""
     driven, signal, place, gain = scene.motors[m]
     scale = scene.step * gain / scene.impulses.get(driven, np.inf)
@@ -301,24 +301,24 @@ def _of_motor(contraction: Contraction, scene: Scene, m: int) -> list[Cause]:
         f"{signal} acts on {driven} late by about {{}}: a delay?": slopes,
         f"{signal} acts on {driven} early by about {{}}: does it move between its samples?": [-s for s in slopes],
     }
-    return [Cause(w, "s", _rows(contraction, Group.STATE, driven, s), _LATE) for w, s in words.items()]
+    return [Cause(w, "s", _rows(condensed, Group.STATE, driven, s), _LATE) for w, s in words.items()]
 
 
-def _rows(contraction: Contraction, group: Group, noise: str, values: Sequence[Array]) -> tuple[Columns, ...]:
+def _rows(condensed: Condensed, group: Group, noise: str, values: Sequence[Array]) -> tuple[Columns, ...]:
     """A column in the rows of a group that have this noise, from values at every step of each recording."""
     return tuple(
-        [_column(strip, group, noise, v) for strip in strips]
-        for strips, v in zip(contraction.linear.chains, values, strict=True)
+        [_column(term, group, noise, v) for term in terms]
+        for terms, v in zip(condensed.linearized.chains, values, strict=True)
     )
 
 
-def _column(strip: Strip, group: Group, noise: str, values: Array) -> Array:
-    factor, (count, rows) = strip.factor, strip.residual.shape
+def _column(term: LinearizedFactor, group: Group, noise: str, values: Array) -> Array:
+    factor, (count, rows) = term.factor, term.residual.shape
     if factor.group is not group or noise not in factor.noise:
         return np.zeros((count, 1, rows))
     first = factor.reach // 2  # a factor over several steps belongs to the middle one
     mask = np.array([name == noise for name in factor.noise], dtype=np.float64)
     column = values[first : first + count, None] * mask
-    if strip.complement is not None:
-        column = np.matmul(column[:, None], strip.complement)[:, 0]
-    return np.asarray((column * strip.alive)[:, None])
+    if term.complement is not None:
+        column = np.matmul(column[:, None], term.complement)[:, 0]
+    return np.asarray((column * term.alive)[:, None])

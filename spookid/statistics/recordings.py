@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.condensed import Contraction
-from spookid.statistics.strips import Columns
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.linearized import Columns
 from spookid.transcription.factor import Group
 
 
@@ -37,30 +37,30 @@ class Apart:
     """Less those with the residuals and slopes of volumes, (k,)."""
 
 
-def disagreements(contraction: Contraction, others: Sequence[Columns], volumes: Array) -> Apart:
+def disagreements(condensed: Condensed, others: Sequence[Columns], volumes: Array) -> Apart:
     """Of every parameter that moves in every recording, if there are several.
 
     Args:
         others: m vectors per chain from which states and parameters are projected out.
         volumes: half the slopes in the parameters of the logarithms in −2 log L of each recording, (recordings, n_p).
     """
-    several = len(contraction.linear.chains) > 1
-    moving = np.flatnonzero(np.diag(contraction.inverse) > 0) if several else np.zeros(0, dtype=np.intp)
+    several = len(condensed.linearized.chains) > 1
+    moving = np.flatnonzero(np.diag(condensed.inverse) > 0) if several else np.zeros(0, dtype=np.intp)
     own, across, pulls = [], [], []
-    for strips, *parts in zip(contraction.linear.chains, contraction.T, contraction.residuals, others, strict=True):
-        rows = [i for i, strip in enumerate(strips) if strip.factor.group is not Group.PRIOR]
+    for terms, *parts in zip(condensed.linearized.chains, condensed.T, condensed.residuals, others, strict=True):
+        rows = [i for i, term in enumerate(terms) if term.factor.group is not Group.PRIOR]
         T, r, left = (_flat([part[i] for i in rows]) for part in parts)
         own.append(T[moving] @ T[moving].T)
         across.append(left @ T[moving].T)
         pulls.append(-T[moving] @ r[0])
     A = np.concatenate(own)
-    inverse = contraction.inverse[np.ix_(moving, moving)]
+    inverse = condensed.inverse[np.ix_(moving, moving)]
     gram = -A @ inverse @ A.T
     slopes = volumes[:, moving].ravel() - A @ inverse @ volumes[:, moving].sum(axis=0) if several else np.zeros(0)
     n = len(moving)
     for i, block in enumerate(own):
         gram[i * n : (i + 1) * n, i * n : (i + 1) * n] += block
-    problem = contraction.linear.problem
+    problem = condensed.linearized.problem
     names = tuple(
         f"recordings disagree on {problem.names[p]}, {chain.name} by {{}} with the others"
         for chain in problem.chains

@@ -25,7 +25,7 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import Marginal, States, marginal
-from spookid.statistics.noise import Size
+from spookid.statistics.noise import NoiseSize
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
 
@@ -106,7 +106,7 @@ class Search:
     """
 
     problem: Transcription
-    sizes: tuple[Size, ...]
+    sizes: tuple[NoiseSize, ...]
     inner: LevenbergMarquardt
     max_iterations: int
     callback: Callback
@@ -350,7 +350,7 @@ def _learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Arra
 
 
 def starting_logs(
-    sizes: Sequence[Size], problem: Transcription, start: Point, signals: Sequence[Sequence[Array]], share: float
+    sizes: Sequence[NoiseSize], problem: Transcription, start: Point, signals: Sequence[Sequence[Array]], share: float
 ) -> Array:
     """η to begin with: of a sensor what fourth differences of its samples leave, of a disturbance a small share of the
     impulses that the initial guess lacks, as the likelihood has no use for far too much noise.

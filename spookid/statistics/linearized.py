@@ -31,7 +31,7 @@ Signs = NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False)
-class Strip:
+class LinearizedFactor:
     """One factor's rows along one chain, in the unknowns of the reduced problem."""
 
     factor: Factor
@@ -91,7 +91,7 @@ class Strip:
         rows = self.at(slice(first, last))
         return normal_equations([rows], len(rows.matrix) + max(rows.offsets), self.tangent, self.parameters)
 
-    def scaled(self, scales: Array) -> Strip:
+    def scaled(self, scales: Array) -> LinearizedFactor:
         """With its rows multiplied by some numbers, (rows,)."""
         return replace(self, source=_scaled(self.source, scales), residual=self.residual * scales)
 
@@ -114,28 +114,28 @@ def _scaled(source: Rows | Stream, scales: Array) -> Rows | Stream:
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearizedProblem:
     """A transcription linearized at a point."""
 
     problem: Transcription
-    chains: tuple[tuple[Strip, ...], ...]
+    chains: tuple[tuple[LinearizedFactor, ...], ...]
 
     @property
     def parameters(self) -> int:
         """n_p."""
         return len(self.problem.names)
 
-    def scaled(self, scales: Mapping[str, Array]) -> Linear:
+    def scaled(self, scales: Mapping[str, Array]) -> LinearizedProblem:
         """With the rows of each factor that ``scales`` names multiplied by its numbers, (rows,)."""
 
-        def scaled(strip: Strip) -> Strip:
-            name = strip.factor.name
-            return strip.scaled(scales[name]) if name in scales else strip
+        def scaled(term: LinearizedFactor) -> LinearizedFactor:
+            name = term.factor.name
+            return term.scaled(scales[name]) if name in scales else term
 
-        return replace(self, chains=tuple(tuple(map(scaled, strips)) for strips in self.chains))
+        return replace(self, chains=tuple(tuple(map(scaled, terms)) for terms in self.chains))
 
 
-def linear(problem: Transcription, point: Point) -> Linear:
+def linearize(problem: Transcription, point: Point) -> LinearizedProblem:
     """The linearization at ``point``; hard rows that link steps become stiff ones, of a pair the smaller member's.
 
     Raises:
@@ -148,11 +148,11 @@ def linear(problem: Transcription, point: Point) -> Linear:
     for c, chain in enumerate(problem.chains):
         rows, _ = reduced.linearize(point, c)
         pairs = zip(reduced.kept, rows, strict=True)
-        chains.append(tuple(_strip(reduced, factor, r, chain.steps) for factor, r in pairs))
-    return Linear(problem, tuple(chains))
+        chains.append(tuple(_term(reduced, factor, r, chain.steps) for factor, r in pairs))
+    return LinearizedProblem(problem, tuple(chains))
 
 
-def _strip(reduced: ReducedProblem, factor: Factor, rows: Rows | Stream, steps: int) -> Strip:
+def _term(reduced: ReducedProblem, factor: Factor, rows: Rows | Stream, steps: int) -> LinearizedFactor:
     if isinstance(rows, Stream) and (factor.first_only or not isinstance(rows.jacobian.kernel, CompiledKernel)):
         rows = Rows(rows.offsets, rows.jacobian(slice(None)), None)
     if isinstance(rows, Rows) and factor.first_only and factor.group is Group.STATE:
@@ -161,19 +161,21 @@ def _strip(reduced: ReducedProblem, factor: Factor, rows: Rows | Stream, steps: 
         rows = replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
     count, _, width = rows.shape
     scale = float(np.sqrt(reduced.penalty)) if factor in reduced.coupled else 1.0
-    strip = Strip(factor, rows, np.empty((count, width)), np.empty((count, width)), steps, reduced.tangent, scale)
-    for here, part in strip.parts():
+    term = LinearizedFactor(
+        factor, rows, np.empty((count, width)), np.empty((count, width)), steps, reduced.tangent, scale
+    )
+    for here, part in term.parts():
         if not np.all(np.isfinite(part.matrix)):
             raise NotPositiveDefiniteError("a residual or a derivative is not finite")
-        strip.residual[here] = part.matrix[:, -1]
-        strip.alive[here] = np.any(part.matrix[:, :-1] != 0, axis=1)
-    return strip
+        term.residual[here] = part.matrix[:, -1]
+        term.alive[here] = np.any(part.matrix[:, :-1] != 0, axis=1)
+    return term
 
 
-def added(strips: Sequence[Strip]) -> NormalEquations:
+def added(terms: Sequence[LinearizedFactor]) -> NormalEquations:
     """Normal equations of one chain."""
-    first = strips[0]
-    return normal_equations([strip.source for strip in strips], first.steps, first.tangent, first.parameters)
+    first = terms[0]
+    return normal_equations([term.source for term in terms], first.steps, first.tangent, first.parameters)
 
 
 def products(one: Array, other: Array, weights: Array | float = 1.0) -> Array:
