@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.data.recording import Recording
     from spookid.results.result import Result
     from spookid.solution import Solution
-    from spookid.solvers.levenberg_marquardt import Callback
+    from spookid.solvers.status import Callback
     from spookid.stepping.simulation import Progress
     from spookid.studies.crossvalidation import CrossValidation
     from spookid.studies.profile import Profile
@@ -58,7 +58,7 @@ class Problem(Declaration):
             ProblemError: for an unknown backend or option, a problem without recordings or observations, or a warm
                 start that does not fit.
         """
-        from spookid.estimation.estimation import solve
+        from spookid.estimation.solving import solve
         from spookid.solution import Solution
 
         problem, others = self._split(options)
@@ -75,7 +75,7 @@ class Problem(Declaration):
         Raises:
             ProblemError: for a parameter that is unknown or fixed, or as ``solve``.
         """
-        from spookid.estimation.estimation import solve
+        from spookid.estimation.solving import solve
         from spookid.studies.profile import profile
 
         problem, others = self._split(options)
@@ -94,7 +94,7 @@ class Problem(Declaration):
         Raises:
             ProblemError: if there are fewer than two recordings, or as ``solve``.
         """
-        from spookid.estimation.estimation import solve
+        from spookid.estimation.solving import solve
         from spookid.studies.crossvalidation import crossvalidate
 
         problem, others = self._split(options)

@@ -29,7 +29,7 @@ from spookid import (
     load_problem,
 )
 from spookid.cli.main import main
-from spookid.estimation.estimation import solve
+from spookid.estimation.solving import solve
 from spookid.report import audit as audit_plot
 from spookid.solution import Solution
 from spookid.solvers.status import Status

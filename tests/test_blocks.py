@@ -10,7 +10,7 @@ from benchmarks.problems import furuta
 
 from spookid import Spook
 from spookid.assembly.assembly import assemble as assembled
-from spookid.estimation.knowledge import foresee
+from spookid.estimation.identifiability import a_priori
 from spookid.kernels import native
 from spookid.kernels.blocks import blocks
 from spookid.kernels.compiler import CompilationError, find
@@ -98,9 +98,9 @@ def test_numbers_that_fade_do_not_linger():
 
 def test_the_answer_is_the_same_by_bands(monkeypatch):
     assembly = assembled(furuta(Spook(), 201, 4))
-    found = foresee(assembly).sensitivities
+    found = a_priori(assembly).sensitivities
     monkeypatch.setattr(elimination, "blocks", lambda steps: None)
-    expected = foresee(assembly).sensitivities
+    expected = a_priori(assembly).sensitivities
     assert np.isfinite(expected.standard_errors).any()
     np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-9)
 

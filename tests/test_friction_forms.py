@@ -16,7 +16,7 @@ from spookid.cli.main import main
 from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle
 from spookid.estimation.fitting import _warm
-from spookid.estimation.knowledge import learn
+from spookid.estimation.identifiability import a_posteriori
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
@@ -86,9 +86,9 @@ def test_pairs_leave_the_errors_that_exact_friction_leaves():
         point = _warm(assembly, sticking, {})
         if form == "exact":
             point = ActiveSet(ReducedProblem(assembly.transcription, point)).start(point)
-        knowledge = learn(assembly, point, np.zeros(2, dtype=bool))
-        assert knowledge.condensed is not None
-        errors.append((knowledge.condensed.freedom, *knowledge.sensitivities.standard_errors))
+        identifiability = a_posteriori(assembly, point, np.zeros(2, dtype=bool))
+        assert identifiability.condensed is not None
+        errors.append((identifiability.condensed.freedom, *identifiability.sensitivities.standard_errors))
     assert np.all(np.isfinite(errors))
     np.testing.assert_allclose(errors[1], errors[0], rtol=1e-3)
 

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from spookid import Parameter, Problem, ProblemError, Status, Variational
 from spookid.cli.main import main
-from spookid.estimation.estimation import solve
+from spookid.estimation.solving import solve
 from spookid.report import profile as profile_folder
 from spookid.report.profile import interval, table
 from spookid.results.result import Result

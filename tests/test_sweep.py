@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from spookid import Problem, ProblemError, Recording, Sweep, load_problem, sweep
 from spookid.cli import progress
 from spookid.cli.main import main
-from spookid.estimation.estimation import solve
+from spookid.estimation.solving import solve
 from spookid.report import sweep_plot
 from spookid.report.sweep import run
 from spookid.results.result import Cost, Estimate

@@ -14,7 +14,7 @@ from spookid.assembly.assembly import assemble
 from spookid.cli.overview import describe
 from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle
-from spookid.estimation.knowledge import foresee, learn
+from spookid.estimation.identifiability import a_posteriori, a_priori
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
@@ -110,7 +110,7 @@ def test_variances_are_those_of_restricted_maximum_likelihood():
     seen = sizes == noise["observation"]
     assert np.sum(left[seen & rows] ** 2) == pytest.approx(np.sum(rest[seen & rows]), rel=0.1)
     assert np.sum(left[~seen] ** 2) == pytest.approx(np.sum(rest[~seen]), rel=0.1)
-    found = learn(assembly, outcome.point, np.zeros(2, dtype=bool)).condensed
+    found = a_posteriori(assembly, outcome.point, np.zeros(2, dtype=bool)).condensed
     doubt = variances.estimate(found, np.zeros(2, dtype=bool)).doubt
     squared = (np.eye(len(Q)) - Q @ Q.T)[rows][:, rows] ** 2
     groups = [~seen[rows], seen[rows]]
@@ -305,7 +305,7 @@ def test_inertias_about_axes_that_never_turn_are_not_seen(stepper):
     model = Model(bodies=[arm, model.bodies[1]], joints=[shoulder, elbow], gravity=model.gravity)
     truth = {"J_Axx": 1e-4, "J_Ayy": 0.003, "J_Azz": 0.003}
     problem = paper_twin(model, truth, initial={"elbow": 2.0}, duration=0.6, noise=1e-3, stepper=stepper)
-    before = foresee(assemble(problem)).sensitivities
+    before = a_priori(assemble(problem)).sensitivities
     solution = problem.solve()
     for name in ("J_Axx", "J_Ayy"):
         assert before.reasons[name] == solution[name].reason == UNOBSERVED

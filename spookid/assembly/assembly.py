@@ -89,7 +89,7 @@ def assemble(
 
     Args:
         normaliser: numbers of ``priors.normaliser_factor``, (2 n_p + 1,), for a fit at noise that is known.
-        sharpness: share of the friction widths that is taken; see ``approach``.
+        sharpness: share of the friction widths that is taken; see ``continuation``.
         turns: False to have friction that sticks take no notice of a joint that turns within a step.
 
     Raises:

@@ -20,7 +20,7 @@ from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe
 from spookid.cli.runner import Exit, Job, Run, Work, changed, each, in_turn, start
 from spookid.errors import ProblemError
-from spookid.estimation.estimation import solve as estimate
+from spookid.estimation.solving import solve as estimate
 from spookid.report import audit as audits
 from spookid.report import crossvalidation as crossvalidations
 from spookid.report import export

@@ -12,9 +12,9 @@ from spookid.assembly.assembly import Assembly
 from spookid.kernels.kernel import Array
 from spookid.results.result import Noise
 from spookid.solvers.ipopt import Ipopt
-from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States
 from spookid.statistics.noise import NoiseSize
@@ -227,10 +227,10 @@ def _with_sizes(search: Search, sizes: tuple[NoiseSize, ...]) -> Search:
     """The same search with other sizes, its iterations counted on."""
     done, callback = len(search.history) - 1, search.callback
 
-    def counting(iteration: Iteration) -> None:
+    def counting_from(iteration: Iteration) -> None:
         callback(replace(iteration, iteration=iteration.iteration + done))
 
-    return Search(search.problem, sizes, search.inner, search.max_iterations, counting)
+    return Search(search.problem, sizes, search.inner, search.max_iterations, counting_from)
 
 
 def _inherited(search: Search, sizes: Sequence[NoiseSize]) -> Array:

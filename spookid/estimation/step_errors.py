@@ -68,7 +68,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     return np.asarray(-gain @ total)
 
 
-def notices(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[str]:
+def step_error_notices(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[str]:
     """A sentence on estimates that the time step puts farther off than their standard errors say.
 
     Args:

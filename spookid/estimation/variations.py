@@ -23,7 +23,7 @@ from spookid.mechanics.model import Model
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
 from spookid.statistics.linearized import Columns, LinearizedFactor
-from spookid.statistics.misfit import Cause
+from spookid.statistics.score_tests import Alternative
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -62,9 +62,9 @@ class _Amount:
         return (-_MISDECLARED, _MISDECLARED) if self.unit == "%" else (-np.inf, np.inf)
 
 
-def causes(
+def alternatives(
     assembly: Assembly, condensed: Condensed, point: Point, speeds: Mapping[str, Speed], states: States | None
-) -> tuple[Cause, ...]:
+) -> tuple[Alternative, ...]:
     """What each variation would do to the whitened residuals.
 
     Args:
@@ -95,7 +95,9 @@ def causes(
     ]
     volumes = [None] * count if plain is None else _volumes(plain, kernels, condensed, chains).tolist()
     return tuple(
-        Cause(amount.words, amount.unit, tuple([p[:, i : i + 1] for p in parts] for parts in chains), amount.sizes, v)
+        Alternative(
+            amount.words, amount.unit, tuple([p[:, i : i + 1] for p in parts] for parts in chains), amount.sizes, v
+        )
         for i, (amount, v) in enumerate(zip(varied.amounts, volumes, strict=True))
     )
 

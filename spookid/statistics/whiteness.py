@@ -29,7 +29,7 @@ _LEAST = 50.0
 
 
 @dataclass(frozen=True)
-class Lasting:
+class SerialCorrelation:
     """How residuals of one noise hang together."""
 
     noise: str
@@ -48,7 +48,7 @@ class Lasting:
         )
 
 
-def correlations(condensed: Condensed) -> list[Lasting]:
+def serial_correlations(condensed: Condensed) -> list[SerialCorrelation]:
     """Of every noise that has rows enough."""
     names = list(dict.fromkeys(n for terms in condensed.linearized.chains for s in terms for n in s.factor.noise))
     steps, rng = sum(terms[0].steps for terms in condensed.linearized.chains), np.random.default_rng(0)
@@ -64,7 +64,7 @@ def correlations(condensed: Condensed) -> list[Lasting]:
         for j, lag in enumerate(_LAGS, 1):
             z = _score(null[i, j], seen[i, j], squares, measured)
             ratios = seen[i, j] / measured[i], null[i, j].mean() / squares[:, i].mean()
-            found.append(Lasting(name, lag, float(ratios[0]), float(ratios[1]), z))
+            found.append(SerialCorrelation(name, lag, float(ratios[0]), float(ratios[1]), z))
     return found
 
 

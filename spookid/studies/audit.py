@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spookid.assembly.declaration import Declaration
-from spookid.estimation.estimation import solve
+from spookid.estimation.solving import solve
 from spookid.results.result import Result
 from spookid.results.tables import Table
 from spookid.solvers.status import Status
@@ -96,7 +96,7 @@ def audit(problem: Declaration, fit: Fit | None = None) -> Audit:
     The noise is that of h/4: at h it makes up for the step. Parameters that the data do not determine are left out.
 
     Args:
-        fit: by default ``spookid.estimation.estimation.solve`` with its own solver.
+        fit: by default ``spookid.estimation.solving.solve`` with its own solver.
     """
     levels = [refined(problem, 2**i) for i in range(HALVINGS + 1)]
     solutions = _fits(levels, fit or _solve)

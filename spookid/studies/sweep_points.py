@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
-from spookid.estimation.estimation import solve
+from spookid.estimation.solving import solve
 from spookid.results.result import Cost, Estimate
 from spookid.results.tables import Table, blocks
 from spookid.results.wording import labelled, number, uncertain

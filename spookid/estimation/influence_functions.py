@@ -8,7 +8,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
-from spookid.estimation.knowledge import OBSERVATION, Knowledge
+from spookid.estimation.identifiability import OBSERVATION, Identifiability
 from spookid.estimation.step_errors import step_errors
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.results.result import Trajectory
@@ -18,27 +18,31 @@ from spookid.transcription.factor import Constant, Group
 from spookid.transcription.transcription import Point
 
 
-def influence(assembly: Assembly, point: Point, knowledge: Knowledge, motion: Sequence[Trajectory]) -> Influence:
+def influence(
+    assembly: Assembly, point: Point, identifiability: Identifiability, motion: Sequence[Trajectory]
+) -> Influence:
     """Of the solution at ``point``."""
     problem = assembly.problem
     fixed = [p for p in problem.parameters if p.name in problem.fixed]
     names = tuple(p.name for p in fixed)
-    if knowledge.condensed is None:
+    if identifiability.condensed is None:
         return _unknown(assembly, names)
-    gain = knowledge.analysis.gain.T
-    observations = tuple(_observations(assembly, knowledge.condensed, i, len(t.t)) @ gain for i, t in enumerate(motion))
-    settings = _settings(assembly, point, knowledge.condensed, [assembly.settings.step, *fixed]) @ -gain
-    times = [t.t[0] + problem.step * edges for t, edges in zip(motion, knowledge.edges, strict=True)]
-    cuts = np.cumsum([len(edges) - 1 for edges in knowledge.edges])[:-1]
+    gain = identifiability.analysis.gain.T
+    observations = tuple(
+        _observations(assembly, identifiability.condensed, i, len(t.t)) @ gain for i, t in enumerate(motion)
+    )
+    settings = _settings(assembly, point, identifiability.condensed, [assembly.settings.step, *fixed]) @ -gain
+    times = [t.t[0] + problem.step * edges for t, edges in zip(motion, identifiability.edges, strict=True)]
+    cuts = np.cumsum([len(edges) - 1 for edges in identifiability.edges])[:-1]
     return Influence(
         observations,
-        _state_weight(assembly, knowledge.condensed) @ -gain,
+        _state_weight(assembly, identifiability.condensed) @ -gain,
         settings[0],
-        step_errors(assembly, point, knowledge.condensed, knowledge.analysis.gain),
+        step_errors(assembly, point, identifiability.condensed, identifiability.analysis.gain),
         names,
         settings[1:],
         tuple(times),
-        tuple(np.split(knowledge.analysis.blocks, cuts)),
+        tuple(np.split(identifiability.analysis.blocks, cuts)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Do two estimators agree? Noise estimated, against hard dynamics with errors from blocks of the recordings.
+"""Hausman test: do two estimators agree? Noise estimated, against hard dynamics with errors of the block jackknife.
 
 The test is Hausman's (Econometrica 46, 1978, 1251) with the covariance of the difference from influence functions, as
 V₁ − V₂ need not be positive definite: with δ_w how estimates change without block w, their difference changes by
@@ -24,7 +24,7 @@ _TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class EstimatorOutput:
     """What one of the estimators says."""
 
     estimates: Array
@@ -36,7 +36,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class HausmanTest:
     """On two answers from the same blocks."""
 
     sigmas: Array
@@ -57,7 +57,7 @@ class Verdict:
         return self.agree and self.gain > SHARPER
 
 
-def compared(first: Answer, second: Answer) -> Verdict:
+def hausman_test(first: EstimatorOutput, second: EstimatorOutput) -> HausmanTest:
     """Test that both estimate the same; m blocks leave m − 1 degrees of freedom."""
     changes = first.changes - second.changes
     count, known = len(changes), first.estimates.size
@@ -70,4 +70,4 @@ def compared(first: Answer, second: Answer) -> Verdict:
     sigmas = np.where(np.isfinite(t) & (count > 1), np.maximum(sigmas, 0.0), np.nan)
     ratios = ratios[np.isfinite(ratios)]
     gain = float(np.median(ratios)) if ratios.size else float("nan")
-    return Verdict(sigmas, sigmas > -ndtri(LEVEL / 2 / max(known, 1)), gain)
+    return HausmanTest(sigmas, sigmas > -ndtri(LEVEL / 2 / max(known, 1)), gain)

@@ -1,4 +1,4 @@
-"""Recordings against each other: whether one would have a parameter elsewhere than the others.
+"""Homogeneity of recordings, by score tests: whether one would have a parameter elsewhere than the others.
 
 A parameter that is another in one recording changes the residuals of that recording alone, along T_r e_p with T_r its
 part of T. With what parameters common to all would do projected out, products of these columns are
@@ -22,7 +22,7 @@ from spookid.transcription.factor import Group
 
 
 @dataclass(frozen=True, eq=False)
-class Apart:
+class Heterogeneity:
     """Parameters that may be others in one recording; k pairs of both."""
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class Apart:
     """Less those with the residuals and slopes of volumes, (k,)."""
 
 
-def disagreements(condensed: Condensed, others: Sequence[Columns], volumes: Array) -> Apart:
+def heterogeneity(condensed: Condensed, others: Sequence[Columns], volumes: Array) -> Heterogeneity:
     """Of every parameter that moves in every recording, if there are several.
 
     Args:
@@ -67,7 +67,7 @@ def disagreements(condensed: Condensed, others: Sequence[Columns], volumes: Arra
         for p in moving.tolist()
     )
     before = np.concatenate([np.diag(block) for block in own])
-    return Apart(names, before, gram, np.hstack(across), np.concatenate(pulls) - slopes)
+    return Heterogeneity(names, before, gram, np.hstack(across), np.concatenate(pulls) - slopes)
 
 
 def _flat(parts: Columns) -> Array:

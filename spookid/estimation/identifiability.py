@@ -1,4 +1,4 @@
-"""What a problem's data say about its parameters at a point, before a solve or after it."""
+"""Identifiability: what a problem's data say about its parameters, a priori at the guesses or a posteriori."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LEAST_SHARE, _LEADS = 1e-3, 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Knowledge:
+class Identifiability:
     """The linearized problem, and what follows for the parameters."""
 
     analysis: Analysis
@@ -70,13 +70,13 @@ def at_bounds(transcription: Transcription, point: Point) -> NDArray[np.bool_]:
     return np.asarray((point.parameters <= transcription.lower) | (point.parameters >= transcription.upper))
 
 
-def learn(
+def a_posteriori(
     assembly: Assembly,
     point: Point,
     held: NDArray[np.bool_],
     covariance: tuple[Array, Array] | None = None,
     noisy: bool = False,
-) -> Knowledge:
+) -> Identifiability:
     """Linearize at ``point`` with the parameters of ``held`` fixed.
 
     Args:
@@ -88,7 +88,7 @@ def learn(
     try:
         condensed = Condensed(linearize(transcription, point), held)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-        return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
+        return Identifiability(analyse(transcription.names, None, magnitudes, held), None, (), ())
     given = not assembly.noise or noisy
     if given:
         evidence, edges = _evidence(condensed, held, assembly.noise)
@@ -100,14 +100,14 @@ def learn(
         steps = [chain.steps for chain in transcription.chains]
         result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS)
     notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
-    return Knowledge(replace(analysis, sensitivities=result), condensed, edges, notices, evidence)
+    return Identifiability(replace(analysis, sensitivities=result), condensed, edges, notices, evidence)
 
 
-def foresee(assembly: Assembly) -> Knowledge:
+def a_priori(assembly: Assembly) -> Identifiability:
     """What a fit will be able to tell, linearized at the initial guess, its residuals less what a step would remove."""
     transcription = assembly.transcription
     start = ReducedProblem(transcription, assembly.start).project(assembly.start)
-    return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool), noisy=True)
+    return a_posteriori(assembly, start, np.zeros(len(transcription.names), dtype=bool), noisy=True)
 
 
 def _evidence(
@@ -197,17 +197,17 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     ]
 
 
-def contradictions(assembly: Assembly, point: Point, knowledge: Knowledge) -> list[str]:
+def contradictions(assembly: Assembly, point: Point, identifiability: Identifiability) -> list[str]:
     """Notices of priors that the data, with all that is known of the other parameters, put elsewhere.
 
     An estimate is mean + k (data − mean) with k = 1 − s²/sigma² and s² its variance at the noise that is assumed; the
     variance of the data is s²/k, or more where its errors are raised. Their distance over the root of both variances
     is standard normal if the prior is right.
     """
-    if _too_heavy(assembly, knowledge.sensitivities):
+    if _too_heavy(assembly, identifiability.sensitivities):
         return []
     found = []
-    variances, raised = np.diag(knowledge.analysis.gain), np.diag(knowledge.sensitivities.covariance)
+    variances, raised = np.diag(identifiability.analysis.gain), np.diag(identifiability.sensitivities.covariance)
     for i, parameter in enumerate(assembly.problem.free):
         if parameter.prior is None or not np.isfinite(raised[i]):
             continue
