@@ -32,7 +32,7 @@ from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.hard_dynamics import feedback
 from spookid.statistics.hausman import EstimatorOutput, hausman_test
-from spookid.studies.profile import profile
+from spookid.studies.profiling import profile
 
 RELEASES = Path(__file__).parents[1] / "problems" / "pendulum_free_swing.py"
 TORQUE, ARM = 0.01225 * 9.81 * 0.062, 0.01225 * 0.062**2

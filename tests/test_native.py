@@ -11,8 +11,8 @@ from spookid.kernels.compiler import CompilationError, find
 from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination, products, structured
 from spookid.solvers.batched import null_space_and_inverse, null_space_basis, smallest_solution
-from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import eliminate
+from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.rows import Rows
 from spookid.solvers.structured import normal_equations
 

@@ -13,9 +13,9 @@ from mechanisms import Array
 from scipy.optimize import lsq_linear
 
 from spookid.mechanics.manifold import Manifold
-from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.linearization import Linearization, Tangent
+from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
 from spookid.solvers.steps import damped, schur

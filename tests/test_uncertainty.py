@@ -22,7 +22,16 @@ from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics import variances
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.covariance import AT_BOUND, DOUBTED, NO_FACTOR, NO_FREEDOM, UNOBSERVED, Evidence, analyse, times
+from spookid.statistics.covariance import (
+    AT_BOUND,
+    DOUBTED,
+    NO_FACTOR,
+    NO_FREEDOM,
+    UNOBSERVED,
+    ResidualStatistics,
+    analyse,
+    times,
+)
 from spookid.statistics.linearized import linearize
 from spookid.statistics.student import Variances, widened
 from spookid.stepping.spook import Spook
@@ -319,11 +328,11 @@ def test_inertias_about_axes_that_never_turn_are_not_seen(stepper):
 # --- the function itself ---
 
 
-def evidence_of(information: np.ndarray, noise: float, blocks: int = 0) -> Evidence:
+def statistics_of(information: np.ndarray, noise: float, blocks: int = 0) -> ResidualStatistics:
     """With one noise variance for all rows, known for sure."""
     n = len(information)
     nothing = 2 * (np.zeros((blocks, n)), np.zeros((blocks, n, n)))
-    return Evidence(
+    return ResidualStatistics(
         information,
         np.zeros((n, n)),
         information[None],
@@ -334,8 +343,8 @@ def evidence_of(information: np.ndarray, noise: float, blocks: int = 0) -> Evide
 
 def analysed(names: Sequence[str], information: np.ndarray, noise: float, magnitudes: np.ndarray, held: Sequence[bool]):
     """Uncertainty with one noise variance for all rows."""
-    evidence = evidence_of(information, noise)
-    return analyse(names, evidence, magnitudes, np.array(held)).sensitivities
+    statistics = statistics_of(information, noise)
+    return analyse(names, statistics, magnitudes, np.array(held)).sensitivities
 
 
 def test_sensitivities_of_a_matrix():
@@ -369,9 +378,9 @@ def test_errors_are_conditional_on_what_is_held():
 
 
 def test_nothing_is_known_without_a_factor_or_freedom():
-    without = evidence_of(np.ones((1, 1)), np.nan, blocks=2)
-    for evidence, reason in ((None, NO_FACTOR), (without, NO_FREEDOM)):
-        result = analyse(["a"], evidence, np.ones(1), np.zeros(1, dtype=bool))
+    without = statistics_of(np.ones((1, 1)), np.nan, blocks=2)
+    for statistics, reason in ((None, NO_FACTOR), (without, NO_FREEDOM)):
+        result = analyse(["a"], statistics, np.ones(1), np.zeros(1, dtype=bool))
         assert np.isnan(result.sensitivities.covariance).all()
         assert result.sensitivities.reasons == {"a": reason}
         assert np.isnan(result.blocks).all()

@@ -21,7 +21,7 @@ from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, substitute
-from spookid.statistics.noise import NoiseSize
+from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
@@ -140,7 +140,11 @@ def _settings(model: Model, sensors: int) -> Settings:
 def factors(problem: Declaration, model: Model, settings: Settings) -> list[Factor]:
     """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers."""
     written = problem.scheme.factors(model, settings, np.isinf(problem.weight))
-    return written + observing.factors(problem, settings, model) + observing.residuals(problem, settings, model)
+    return (
+        written
+        + observing.observation_factors(problem, settings, model)
+        + observing.residual_factors(problem, settings, model)
+    )
 
 
 def check_stepper(problem: Declaration) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_units
-from spookid.statistics.noise import NoiseSize
+from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant
 

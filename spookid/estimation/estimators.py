@@ -174,11 +174,11 @@ def judged(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
 
 
 def _answer(fit: Fit) -> EstimatorOutput | None:
-    evidence, point = fit.identifiability.evidence, fit.point.parameters
-    if evidence is None:
+    statistics, point = fit.identifiability.statistics, fit.point.parameters
+    if statistics is None:
         return None
     magnitudes = np.maximum(np.abs(point), fit.assembly.transcription.magnitudes)
-    changes = without_blocks(evidence, magnitudes)
+    changes = without_blocks(statistics, magnitudes)
     return EstimatorOutput(point, fit.identifiability.sensitivities.standard_errors, changes)
 
 

@@ -27,7 +27,7 @@ from spookid.estimation.likelihood_fit import Found
 from spookid.parameter import Parameter
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
-from spookid.results.result import Cost, Estimate, Result, Size, Step, Times, Trajectory
+from spookid.results.result import Cost, Estimate, IterationRecord, Result, Size, Times, Trajectory
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
@@ -190,9 +190,11 @@ class Fit:
         return ranked([*identifiability.notices, *follows, *unphysical, *steps, *remarks])
 
 
-def _step(iteration: Iteration, names: Sequence[str]) -> Step:
+def _step(iteration: Iteration, names: Sequence[str]) -> IterationRecord:
     parameters = dict(zip(names, iteration.parameters.tolist(), strict=True))
-    return Step(iteration.iteration, _cost(iteration.costs), iteration.damping, iteration.step_norm, parameters)
+    return IterationRecord(
+        iteration.iteration, _cost(iteration.costs), iteration.damping, iteration.step_norm, parameters
+    )
 
 
 def _cost(costs: Mapping[Group, float]) -> Cost:

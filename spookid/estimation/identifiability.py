@@ -21,7 +21,7 @@ from spookid.statistics.covariance import (
     AT_BOUND,
     NOT_WHITE,
     Analysis,
-    Evidence,
+    ResidualStatistics,
     Sensitivities,
     WeakDirection,
     analyse,
@@ -30,7 +30,7 @@ from spookid.statistics.covariance import (
     unseen,
 )
 from spookid.statistics.linearized import linearize
-from spookid.statistics.noise import NoiseSize
+from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.student import Variances
 from spookid.transcription.transcription import Point, Transcription
 
@@ -56,7 +56,7 @@ class Identifiability:
     edges: tuple[Array, ...]
     """Per recording, the first steps of its blocks and the number of steps."""
     notices: tuple[str, ...]
-    evidence: Evidence | None = None
+    statistics: ResidualStatistics | None = None
     """None likewise."""
 
     @property
@@ -91,16 +91,16 @@ def a_posteriori(
         return Identifiability(analyse(transcription.names, None, magnitudes, held), None, (), ())
     given = not assembly.noise or noisy
     if given:
-        evidence, edges = _evidence(condensed, held, assembly.noise)
+        statistics, edges = _statistics(condensed, held, assembly.noise)
     else:
-        evidence, edges = _known(condensed, assembly.noise, covariance, held)
-    analysis = analyse(transcription.names, evidence, magnitudes, held)
+        statistics, edges = _known(condensed, assembly.noise, covariance, held)
+    analysis = analyse(transcription.names, statistics, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
     if not given:
         steps = [chain.steps for chain in transcription.chains]
         result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS)
-    notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
-    return Identifiability(replace(analysis, sensitivities=result), condensed, edges, notices, evidence)
+    notices = (*_known_from_priors(assembly, statistics, result, magnitudes), *_too_heavy(assembly, result))
+    return Identifiability(replace(analysis, sensitivities=result), condensed, edges, notices, statistics)
 
 
 def a_priori(assembly: Assembly) -> Identifiability:
@@ -110,9 +110,9 @@ def a_priori(assembly: Assembly) -> Identifiability:
     return a_posteriori(assembly, start, np.zeros(len(transcription.names), dtype=bool), noisy=True)
 
 
-def _evidence(
+def _statistics(
     condensed: Condensed, held: NDArray[np.bool_], sizes: Sequence[NoiseSize]
-) -> tuple[Evidence, tuple[Array, ...]]:
+) -> tuple[ResidualStatistics, tuple[Array, ...]]:
     """What the residuals say if the given sizes of noise are to be estimated, and the edges of the blocks."""
     noise = variances.estimate(condensed, held)
     parts = block_jackknife.jackknife_blocks(condensed)
@@ -125,7 +125,7 @@ def _evidence(
     information = condensed.information
     if moving and all(size.given is None for size in moving):
         information = information - variances.common_scale(condensed, names)
-    evidence = Evidence(
+    statistics = ResidualStatistics(
         information,
         noise.prior,
         noise.shares,
@@ -136,12 +136,12 @@ def _evidence(
         parts.remaining,
         dict(zip(labels, deviations, strict=True)),
     )
-    return evidence, parts.edges
+    return statistics, parts.edges
 
 
 def _known(
     condensed: Condensed, noise: Sequence[NoiseSize], covariance: tuple[Array, Array] | None, held: NDArray[np.bool_]
-) -> tuple[Evidence, tuple[Array, ...]]:
+) -> tuple[ResidualStatistics, tuple[Array, ...]]:
     """What residuals whitened by the noise that was estimated say, and the edges of the blocks.
 
     A size s stands among the parameters: its column of the Jacobian in log s are its rows' residuals, and what
@@ -157,7 +157,7 @@ def _known(
     scatter = information @ errors @ information
     certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
     known = parts.scores, parts.information, parts.gradients, parts.remaining
-    return Evidence(information, prior, (scatter - prior)[None], certain, *known), parts.edges
+    return ResidualStatistics(information, prior, (scatter - prior)[None], certain, *known), parts.edges
 
 
 def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDirection, ...]:
@@ -166,13 +166,15 @@ def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDir
     return tuple(replace(w, advice=advise(model, [free[name] for name in w.direction])) for w in weak)
 
 
-def _known_from_priors(assembly: Assembly, evidence: Evidence, result: Sensitivities, magnitudes: Array) -> list[str]:
+def _known_from_priors(
+    assembly: Assembly, statistics: ResidualStatistics, result: Sensitivities, magnitudes: Array
+) -> list[str]:
     """Notices of parameters that the data alone do not see."""
-    if not evidence.prior.any() or not np.all(np.isfinite(evidence.scatter)):
+    if not statistics.prior.any() or not np.all(np.isfinite(statistics.scatter)):
         return []
     free = [i for i, name in enumerate(result.names) if result.reasons.get(name) != AT_BOUND]
     corner = np.ix_(free, free)
-    alone = (evidence.information - evidence.prior)[corner], (evidence.scatter - evidence.prior)[corner]
+    alone = (statistics.information - statistics.prior)[corner], (statistics.scatter - statistics.prior)[corner]
     names = [result.names[i] for i in free]
     hidden = [name for name in unseen(names, *alone, magnitudes[free]) if name not in result.reasons]
     return [f"{UNDETERMINED} {', '.join(hidden)}: what is known comes from the prior."] if hidden else []

@@ -17,7 +17,7 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States
-from spookid.statistics.noise import NoiseSize
+from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.search import Search, starting_logs
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription

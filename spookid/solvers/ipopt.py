@@ -24,10 +24,10 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask
-from spookid.solvers.bounded import bounded_step
 from spookid.solvers.callbacks import Functions, Watch, observer
 from spookid.solvers.information import information, unknown, unseen_directions
 from spookid.solvers.program import Program
+from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError

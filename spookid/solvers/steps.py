@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import Half, eliminate
 from spookid.solvers.linearization import Linearization, Tangent
+from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.saddle import saddle
 from spookid.solvers.structured import NotPositiveDefiniteError
 

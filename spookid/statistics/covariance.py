@@ -62,7 +62,7 @@ class WeakDirection:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class ResidualStatistics:
     """What the linearized residuals say about the parameters, T as in (3.32) for residuals that the weights whiten."""
 
     information: Array
@@ -183,7 +183,9 @@ class Analysis:
     on it."""
 
 
-def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, held: NDArray[np.bool_]) -> Analysis:
+def analyse(
+    names: Sequence[str], statistics: ResidualStatistics | None, magnitudes: Array, held: NDArray[np.bool_]
+) -> Analysis:
     """Uncertainty from what the residuals say.
 
     Args:
@@ -192,47 +194,47 @@ def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, 
         magnitudes: scale of each parameter for the spectrum, (n_p,), positive.
         held: True for parameters at a bound; the errors of the others are conditional on them, (n_p,).
     """
-    if evidence is None or not np.all(np.isfinite(evidence.scatter)):
-        return _unknown(tuple(names), held, evidence)
-    held = held & ~_invisible(evidence, magnitudes)  # a bound says nothing of what nothing pushes against it
+    if statistics is None or not np.all(np.isfinite(statistics.scatter)):
+        return _unknown(tuple(names), held, statistics)
+    held = held & ~_invisible(statistics, magnitudes)  # a bound says nothing of what nothing pushes against it
     free = np.flatnonzero(~held)
     reasons = {name: AT_BOUND for name, is_held in zip(names, held, strict=True) if is_held}
-    spectrum = _spectrum(evidence.information, evidence.scatter, magnitudes, free)
+    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, free)
     seen = [names[i] for i in free.tolist()]
     hidden = free[spectrum.unseen]
     reasons |= {seen[i]: UNOBSERVED for i in np.flatnonzero(spectrum.unseen).tolist()}
     order = np.argsort(spectrum.values)
     weak = [_describe(spectrum.values[i], spectrum.vectors[:, i], seen) for i in order if spectrum.values[i] < WEAK]
-    tied, more = _tied(names, evidence, magnitudes, held)
+    tied, more = _tied(names, statistics, magnitudes, held)
     fresh = {name: reason for name, reason in tied.items() if name not in reasons}
     reasons, weak = reasons | fresh, [*more, *weak]
     hidden = np.union1d(hidden, [i for i, name in enumerate(names) if name in fresh]).astype(np.intp)
-    inverse, covariance = spectrum.inverse, _covariance(spectrum.half, evidence)
-    changes = _changes(spectrum.half, evidence.gradients, evidence.remaining)
-    cut = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.block_information)
+    inverse, covariance = spectrum.inverse, _covariance(spectrum.half, statistics)
+    changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
+    cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
     unknown = np.union1d(hidden, np.flatnonzero(held))
     result = Sensitivities(
         tuple(names),
         _blank(covariance, unknown),
-        _blank(_jackknife(cut) + inverse @ evidence.prior @ inverse, unknown),
-        _triangular(evidence.information),
+        _blank(_jackknife(cut) + inverse @ statistics.prior @ inverse, unknown),
+        _triangular(statistics.information),
         _dispersion(inverse, covariance, unknown),
         reasons,
         spectrum.values[order[::-1]],
         tuple(weak),
-        evidence.noise,
+        statistics.noise,
     )
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
     return Analysis(result, inverse, changes)
 
 
 def _tied(
-    names: Sequence[str], evidence: Evidence, magnitudes: Array, held: NDArray[np.bool_]
+    names: Sequence[str], statistics: ResidualStatistics, magnitudes: Array, held: NDArray[np.bool_]
 ) -> tuple[dict[str, str], list[WeakDirection]]:
     """Why parameters are not determined that the data see only together with some at a bound, and these directions."""
     if not np.any(held):
         return {}, []
-    spectrum = _spectrum(evidence.information, evidence.scatter, magnitudes, np.arange(len(names)))
+    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, np.arange(len(names)))
     reasons: dict[str, str] = {}
     weak = []
     for i in np.flatnonzero(spectrum.values < UNSEEN):
@@ -289,9 +291,9 @@ def _values(strengths: Array, scattered: Array) -> Array:
     return np.where(strengths <= RANK**2 * strengths.max(initial=0.0), 0.0, values)
 
 
-def _invisible(evidence: Evidence, magnitudes: Array) -> NDArray[np.bool_]:
+def _invisible(statistics: ResidualStatistics, magnitudes: Array) -> NDArray[np.bool_]:
     """True for parameters that would not be seen even if all others were known, (n_p,)."""
-    diagonals = (np.diag(matrix) * magnitudes**2 for matrix in (evidence.information, evidence.scatter))
+    diagonals = (np.diag(matrix) * magnitudes**2 for matrix in (statistics.information, statistics.scatter))
     return np.asarray(_values(*diagonals) < UNSEEN)
 
 
@@ -304,11 +306,11 @@ def _untangled(basis: Array) -> Array:
     return np.hstack([single, left])
 
 
-def without_blocks(evidence: Evidence, magnitudes: Array) -> Array:
+def without_blocks(statistics: ResidualStatistics, magnitudes: Array) -> Array:
     """How estimates change without each block, as if there were no bounds, (W, n_p); NaN where that is not known."""
     everything = np.arange(len(magnitudes))
-    spectrum = _spectrum(evidence.information, evidence.scatter, magnitudes, everything)
-    changes = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.block_information)
+    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, everything)
+    changes = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
     changes[:, everything[spectrum.unseen]] = np.nan
     return changes
 
@@ -335,9 +337,9 @@ def _blank(covariance: Array, unknown: NDArray[np.intp]) -> Array:
     return covariance
 
 
-def _covariance(half: Array, evidence: Evidence) -> Array:
+def _covariance(half: Array, statistics: ResidualStatistics) -> Array:
     """Of the parameters, 0 for those that are held or unseen, (n_p, n_p)."""
-    covariance = widened(half.T @ evidence.prior @ half, half.T @ evidence.shares @ half, evidence.variances)
+    covariance = widened(half.T @ statistics.prior @ half, half.T @ statistics.shares @ half, statistics.variances)
     return np.asarray(half @ covariance @ half.T)
 
 
@@ -348,10 +350,10 @@ def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) ->
     return np.asarray(np.diag(covariance) / promised)
 
 
-def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], evidence: Evidence | None) -> Analysis:
-    reason, n = NO_FACTOR if evidence is None else NO_FREEDOM, len(names)
+def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], statistics: ResidualStatistics | None) -> Analysis:
+    reason, n = NO_FACTOR if statistics is None else NO_FREEDOM, len(names)
     reasons = {name: AT_BOUND if is_held else reason for name, is_held in zip(names, held, strict=True)}
-    free, blocks = int(np.sum(~held)), 0 if evidence is None else len(evidence.scores)
+    free, blocks = int(np.sum(~held)), 0 if statistics is None else len(statistics.scores)
     one, two, three, four = (np.full((n, n), np.nan) for _ in range(4))
     dispersion, spectrum = np.full(n, np.nan), np.full(free, np.nan)
     result = Sensitivities(names, one, two, three, dispersion, reasons, spectrum, ())

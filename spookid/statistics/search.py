@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.bounded import bounded_step
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import Marginal, States, marginal
-from spookid.statistics.noise import NoiseSize
+from spookid.statistics.noise_sizes import NoiseSize
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
 

@@ -15,7 +15,7 @@ import numpy as np
 from spookid.assembly.assembly import Evidence, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import closing_rows
-from spookid.assembly.trajectories import predict, unwrapped
+from spookid.assembly.trajectories import predict, unwrapped_signals
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, held, limited, moments
 from spookid.data.sensors import Channel, JointPosition
@@ -382,7 +382,7 @@ def _recording(
     sizes: Mapping[str, float],
     rng: np.random.Generator,
 ) -> Recording:
-    shown = unwrapped(predict(problem, states, constants), [o.period for o in problem.channels])
+    shown = unwrapped_signals(predict(problem, states, constants), [o.period for o in problem.channels])
     bodies = len(problem.model.bodies)
     signals = {
         o.signal: shown[:, i] + sizes.get(measured_noise(o.signal), 0.0) * rng.standard_normal(len(shown))
