@@ -158,7 +158,7 @@ def test_more_of_a_free_coefficient_does_to_the_likelihood_what_its_parameter_do
         return found
 
     alternatives = variations.alternatives
-    monkeypatch.setattr(variations, "causes", spied)
+    monkeypatch.setattr(variations, "alternatives", spied)
     solution = fitted(0, disturbance=1e-3, step_correction=False)
     told(solution)  # causes are asked for with the notices
     slopes = solution.normaliser

@@ -61,7 +61,7 @@ def test_fits_within_a_sweep_and_a_profile_pay_for_none(furuta: Problem, monkeyp
         raise AssertionError("nobody asked for it")
 
     monkeypatch.setattr(fits, "trajectories", refused)
-    monkeypatch.setattr(fits.responses, "influence", refused)
+    monkeypatch.setattr(fits.influence_functions, "influence", refused)
     monkeypatch.setattr(fits, "mechanism", refused)
     from spookid import sweep
 
