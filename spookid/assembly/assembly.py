@@ -19,6 +19,7 @@ from spookid.data.sensors import Channel
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
+from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, substitute
 from spookid.statistics.noise_sizes import NoiseSize
@@ -95,9 +96,7 @@ def assemble(
     Raises:
         ProblemError: if there is nothing to fit, or the stepper cannot do what is asked.
     """
-    if not (problem.recordings and problem.observations):
-        raise ProblemError(f"{problem.place}: Problem {problem.name!r} needs recordings and observations to be solved")
-    _refuse_what_is_only_simulated(problem)
+    _check(problem)
     check_stepper(problem)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     settings = _settings(problem.model, len(problem.channels))
@@ -112,7 +111,26 @@ def assemble(
         factor, symbols = normaliser_factor(free, manifold)
         written.append(factor)
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
-    transcription = Transcription(
+    chains = [_chain(problem, e, written, i == 0) for i, e in enumerate(evidence)]
+    transcription = _transcribed(problem, manifold, written, constants, chains)
+    start = Point(
+        tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
+        contiguous([problem.guess[p.name] for p in free]),
+    )
+    noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
+    return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise)
+
+
+def _transcribed(
+    problem: Declaration,
+    manifold: Manifold,
+    written: list[Factor],
+    constants: tuple[Constant, ...],
+    chains: list[Chain],
+) -> Transcription:
+    """Factors and recordings with the bounds and magnitudes of the free parameters."""
+    free = problem.free
+    return Transcription(
         manifold,
         written,
         ca.vertcat(ca.SX(0, 1), *free),
@@ -121,14 +139,8 @@ def assemble(
         np.array([p.lower for p in free]),
         np.array([p.upper for p in free]),
         np.array([magnitude(p, problem.guess[p.name]) for p in free]),
-        [_chain(problem, e, written, i == 0) for i, e in enumerate(evidence)],
+        chains,
     )
-    start = Point(
-        tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
-        contiguous([problem.guess[p.name] for p in free]),
-    )
-    noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
-    return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise)
 
 
 @lru_cache(maxsize=4)
@@ -152,8 +164,11 @@ def check_stepper(problem: Declaration) -> None:
     problem.scheme.check_model(problem.model)
 
 
-def _refuse_what_is_only_simulated(problem: Declaration) -> None:
+def _check(problem: Declaration) -> None:
+    """Raise ProblemError for a problem that can only be simulated, or not even that."""
     what = f"{problem.place}: Problem {problem.name!r}"
+    if not (problem.recordings and problem.observations):
+        raise ProblemError(f"{what} needs recordings and observations to be solved")
     if problem.model.is_unilateral:
         raise ProblemError(f"{what} has limits or contacts, which can be simulated only; leave them out to solve it")
 

@@ -92,14 +92,7 @@ def maximum(
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, None, math.nan, ())
     if outcome.status is Status.CONVERGED:
-        sizes = search.sizes if alike else _apart(search)
-        last = _with_sizes(search, sizes)
-        try:
-            again = last.run(search.best.states.moved(), _inherited(search, sizes))
-            if again.status is not Status.DIVERGED:
-                outcome, search = _joined(outcome, again), last
-        except KeyboardInterrupt:
-            outcome = replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart")
+        outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search))
     numbered = problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
     value = float(-search.best.value - _constant(numbered, search.best.states.reduced) / 2)
@@ -108,12 +101,20 @@ def maximum(
         errors = None if hold or outcome.status is Status.INTERRUPTED else marginalization.covariance(search)
     except KeyboardInterrupt:
         outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
-    sizes = tuple(
-        replace(s, marginalized=bool(v))
-        for s, v in zip(search.sizes, marginalization.uncertain_sizes(search), strict=True)
-    )
+    uncertain = marginalization.uncertain_sizes(search).tolist()
+    sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = _with(assembly, numbered, sizes), search.best
     return Found(whole, outcome, errors, value, noise, best.marginal.volume, _stiff(search), best.states)
+
+
+def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...]) -> tuple[Outcome, Search]:
+    """A search carried on to its end, with these sizes."""
+    last = _with_sizes(search, sizes)
+    try:
+        again = last.run(search.best.states.moved(), _inherited(search, sizes))
+    except KeyboardInterrupt:
+        return replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart"), search
+    return (outcome, search) if again.status is Status.DIVERGED else (_joined(outcome, again), last)
 
 
 def kept(

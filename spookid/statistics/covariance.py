@@ -190,7 +190,7 @@ def analyse(
 
     Args:
         names: of the parameters, (n_p).
-        evidence: None if the states are not determined.
+        statistics: None if the states are not determined.
         magnitudes: scale of each parameter for the spectrum, (n_p,), positive.
         held: True for parameters at a bound; the errors of the others are conditional on them, (n_p,).
     """
@@ -198,17 +198,14 @@ def analyse(
         return _unknown(tuple(names), held, statistics)
     held = held & ~_invisible(statistics, magnitudes)  # a bound says nothing of what nothing pushes against it
     free = np.flatnonzero(~held)
-    reasons = {name: AT_BOUND for name, is_held in zip(names, held, strict=True) if is_held}
     spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, free)
-    seen = [names[i] for i in free.tolist()]
-    hidden = free[spectrum.unseen]
-    reasons |= {seen[i]: UNOBSERVED for i in np.flatnonzero(spectrum.unseen).tolist()}
-    order = np.argsort(spectrum.values)
+    seen, order = [names[i] for i in free.tolist()], np.argsort(spectrum.values)
     weak = [_describe(spectrum.values[i], spectrum.vectors[:, i], seen) for i in order if spectrum.values[i] < WEAK]
     tied, more = _tied(names, statistics, magnitudes, held)
-    fresh = {name: reason for name, reason in tied.items() if name not in reasons}
-    reasons, weak = reasons | fresh, [*more, *weak]
-    hidden = np.union1d(hidden, [i for i, name in enumerate(names) if name in fresh]).astype(np.intp)
+    reasons = {name: UNOBSERVED for name, is_hidden in zip(seen, spectrum.unseen, strict=True) if is_hidden}
+    at_bound = {name: AT_BOUND for name, is_held in zip(names, held, strict=True) if is_held}
+    reasons |= {name: reason for name, reason in tied.items() if name not in reasons | at_bound}
+    hidden = np.array([i for i, name in enumerate(names) if name in reasons], dtype=np.intp)
     inverse, covariance = spectrum.inverse, _covariance(spectrum.half, statistics)
     changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
     cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
@@ -219,9 +216,9 @@ def analyse(
         _blank(_jackknife(cut) + inverse @ statistics.prior @ inverse, unknown),
         _triangular(statistics.information),
         _dispersion(inverse, covariance, unknown),
-        reasons,
+        at_bound | reasons,
         spectrum.values[order[::-1]],
-        tuple(weak),
+        (*more, *weak),
         statistics.noise,
     )
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
