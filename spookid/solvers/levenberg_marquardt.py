@@ -1,25 +1,10 @@
 """Levenberg–Marquardt on a manifold, structured in time, with bounds on the parameters (after Algorithm 1).
 
-Each iteration minimises the linearized cost plus α Σ D_i δ_i², D the diagonal of JᵀWJ (Marquardt's scaling, which
-makes the method blind to units) with a floor for parameters that the data hardly see. The states are eliminated chain
-by chain; what remains is a bounded quadratic program in the parameters. α starts at 1e-6, falls tenfold after a
-success and grows fourfold after a failure. With ρ the ratio of the cost's true decrease to the one the linear model
-promised, a step is taken if ρ > 1e-4, and is a success if ρ > 1/4.
-
-Hard rows that touch one step are eliminated there; those that link steps enter an augmented Lagrangian, the merit that
-must fall (``reduced_problem``).
-
-Stiff joints make the cost a narrow curved valley: along the tangent a body leaves the circle its hinge allows, and
-plain steps creep. So a step that keeps less than nine tenths of its promise is corrected: the Jacobian and its
-factors stay, the residual r(x ⊞ δ) found at its end says how far off the linear model was, and δ is solved for again
-with gradient Jᵀ(r(x ⊞ δ) − Jδ). A correction costs a residual and one back-substitution, a tenth of an iteration; on
-a measured pendulum it takes 9 iterations instead of 86.
-
-Where residuals stay large, JᵀJ may be far from the cost's curvature, and its steps zigzag across a valley. So once the
-merit has settled, a step that fails or keeps less than a quarter of its promise is followed by one of Newton's, with
-the exact Hessian JᵀJ + S (``curvature``), damped alike, until JᵀJ foretells a decrease better than JᵀJ + S does (the
-rule of NL2SOL; Dennis, Gay and Welsch, 1981) or JᵀJ + S + αD is not positive definite. A measured pendulum whose
-Stribeck friction has an amplitude and a rate takes 10 iterations instead of 804.
+Each iteration minimises the linearized cost plus α Σ D_i δ_i², D the diagonal of JᵀWJ (Marquardt's scaling). With ρ the
+ratio of the cost's true decrease to the one the linear model promised, a step is taken if ρ > 1e-4, and is a success if
+ρ > 1/4. A step that keeps less than nine tenths of its promise is corrected with the gradient Jᵀ(r(x ⊞ δ) − Jδ). Where
+plain steps fail once the merit has settled, Newton's follow, with the exact Hessian JᵀJ + S (``curvature``), as in NL2SOL
+(Dennis, Gay and Welsch, ACM Transactions on Mathematical Software 7, 1981). See docs/solver.md.
 """
 
 from __future__ import annotations

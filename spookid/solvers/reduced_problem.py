@@ -1,17 +1,12 @@
 """The reduced problem: hard rows and unknowns eliminated step by step, and the merit function of those that remain.
 
-Three things happen between a Transcription and a solver of least-squares problems.
+- *Local* hard rows touch one step alone (rigid joints, g(q_k) = 0): steps stay in their null space (``null_space``).
+- *Private* unknowns stand in one factor at one offset only (the multipliers of rigid joints): they are fitted by least
+  squares and projected out (variable projection).
+- *Coupled* hard rows c = 0 link several steps. They enter as rows √ρ (c + s) of an augmented Lagrangian, with the penalty
+  ρ and the multipliers ρ s, s ← s + c + Cδ; or their multipliers are solved for together with the step (``saddle``).
 
-- *Local* hard rows touch one step alone (rigid joints, g(q_k) = 0). Their null space is the tangent space of the
-  surface they leave free, so that a mechanism with d degrees of freedom costs d unknowns a step; every point is put
-  back on the surface by Newton's method. Redundant rows (closed loops) are found by their singular values.
-- *Private* unknowns stand in one factor at one offset only (the multipliers of rigid joints). Each step's are fitted by
-  linear least squares at every point and projected out of the linearization (variable projection).
-- *Coupled* hard rows c = 0 link several steps. They enter as rows √ρ (c + s) of an augmented Lagrangian: ρ is a penalty
-  and ρ s are their multipliers. Each step solves the linearized problem with Cδ = −c to round-off by the method of
-  multipliers, s ← s + c + Cδ, which costs a back-substitution a pass; with those s the merit falls along the step.
-  Where rows are few, or link neighbouring steps alone and are independent, their multipliers are solved for instead,
-  together with the step (``saddle``).
+See docs/solver.md.
 """
 
 from __future__ import annotations
