@@ -3,8 +3,9 @@
 - *Local* hard rows touch one step alone (rigid joints, g(q_k) = 0): steps stay in their null space (``null_space``).
 - *Private* unknowns stand in one factor at one offset only (the multipliers of rigid joints): they are fitted by least
   squares and projected out (variable projection).
-- *Coupled* hard rows c = 0 link several steps. They enter as rows √ρ (c + s) of an augmented Lagrangian, with the penalty
-  ρ and the multipliers ρ s, s ← s + c + Cδ; or their multipliers are solved for together with the step (``saddle``).
+- *Coupled* hard rows c = 0 link several steps. They enter as rows √ρ (c + s) of an augmented Lagrangian, with the
+  penalty ρ and the multipliers ρ s, s ← s + c + Cδ; or their multipliers are solved for together with the step
+  (``saddle``).
 
 See docs/solver.md.
 """
