@@ -81,7 +81,7 @@ def bends(here: Linearization, step: Tangent) -> tuple[float, float]:
     products = [here.equations(c).apply(s, step.parameters) for c, s in enumerate(step.states)]
     plain = sum(float(s @ a) for s, (a, _) in zip(step.states, products, strict=True))
     plain += step.parameters @ np.sum([b for _, b in products], axis=0)
-    return plain, step.dot(here.bent(step))
+    return plain, step.dot(here.curvature_times(step))
 
 
 @pytest.mark.parametrize(("local", "coupled", "private"), list(itertools.product([False, True], repeat=3)))

@@ -33,7 +33,7 @@ def test_results_come_in_order_and_errors_come_through() -> None:
         assert pool.map(lambda k: k * k, range(20)) == [k * k for k in range(20)]
         with pytest.raises(ZeroDivisionError):
             pool.map(lambda k: 1 / k, range(3))
-    assert SERIAL.each(str, range(3)) == ["0", "1", "2"]
+    assert SERIAL.map(str, range(3)) == ["0", "1", "2"]
 
 
 STEPPERS = {"spook": Spook(), "lifted": Spook(multipliers="lifted"), "rigid": Variational()}

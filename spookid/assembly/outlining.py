@@ -34,10 +34,8 @@ _UNITS = {
 _WORDS = {"rest": {"rad": "rest angle", "m": "rest position"}}
 _AXES = "xyz"
 
-Values = Mapping[str, float]
 
-
-def mechanism(problem: Declaration, values: Values) -> Mechanism:
+def mechanism(problem: Declaration, values: Mapping[str, float]) -> Mechanism:
     """The mechanism of ``problem``, its parameters at ``values``."""
     model = problem.model
     return Mechanism(
@@ -49,7 +47,7 @@ def mechanism(problem: Declaration, values: Values) -> Mechanism:
     )
 
 
-def _body(body: Body, values: Values) -> BodyOutline:
+def _body(body: Body, values: Mapping[str, float]) -> BodyOutline:
     quantities = [_quantity("mass", body.mass, "kg", values)]
     for i in range(3):
         for j in range(i, 3):
@@ -59,7 +57,7 @@ def _body(body: Body, values: Values) -> BodyOutline:
     return BodyOutline(body.name, body.free, tuple(quantities))
 
 
-def _joint(joint: Joint, values: Values) -> JointOutline:
+def _joint(joint: Joint, values: Mapping[str, float]) -> JointOutline:
     compliance = [("compliance", "m/N"), ("angular compliance", "rad/(N m)")]
     quantities = [_quantity(name, joint.compliance[i], unit, values) for i, (name, unit) in enumerate(compliance)]
     for name in _UNITS:
@@ -84,7 +82,7 @@ def _joint(joint: Joint, values: Values) -> JointOutline:
     )
 
 
-def _coefficients(joint: Joint, name: str, values: Values) -> list[Quantity]:
+def _coefficients(joint: Joint, name: str, values: Mapping[str, float]) -> list[Quantity]:
     """Those that are not zero: one of all coordinates, or one of each."""
     entries = ca.vertsplit(getattr(joint, name))
     found = []
@@ -96,7 +94,7 @@ def _coefficients(joint: Joint, name: str, values: Values) -> list[Quantity]:
     return found
 
 
-def _motor(motor: Motor, values: Values) -> MotorOutline:
+def _motor(motor: Motor, values: Mapping[str, float]) -> MotorOutline:
     coordinate = motor.joint.coordinates[motor.coordinate]
     quantities = [_quantity("gain", motor.gain, f"{coordinate.effort} per unit of the input", values)]
     if not _is_zero(motor.shaft_inertia):
@@ -110,12 +108,12 @@ def _sensor(sensor: Channel, problem: Declaration) -> SensorOutline:
     return SensorOutline(sensor.signal, sensor.title, own if sensor.sigma is None else float(sensor.sigma), sensor.unit)
 
 
-def _quantity(name: str, formula: ca.SX, unit: str, values: Values) -> Quantity:
+def _quantity(name: str, formula: ca.SX, unit: str, values: Mapping[str, float]) -> Quantity:
     text = "" if is_constant(formula) else str(formula)
     return Quantity(name, text, float(substitute(ca.densify(formula), values)[0]), unit)
 
 
-def _vector(formula: ca.SX, values: Values) -> Vector:
+def _vector(formula: ca.SX, values: Mapping[str, float]) -> Vector:
     x, y, z = np.asarray(substitute(ca.densify(ca.vec(formula)), values), dtype=np.float64).tolist()
     return x, y, z
 
