@@ -26,7 +26,7 @@ from spookid import (
 )
 from spookid.estimation.estimators import Decision, judged
 from spookid.estimation.fitting import fit
-from spookid.results import schema, schema_reading
+from spookid.results import schema
 from spookid.results.result import Choice
 from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -215,11 +215,10 @@ def test_a_warm_start_chooses_again() -> None:
 
 def test_a_choice_is_kept_in_files() -> None:
     solution = chosen()
-    parts = solution.sensitivities, solution.influence, solution.trajectories
-    tree = schema_reading.restored(schema.document(solution))
-    assert schema_reading.solution_of(tree, *parts).choice == solution.choice
+    tree = schema.document(solution)
+    assert schema.head_of(dict(tree)).answer.choice == solution.choice
     del tree["choice"]  # as earlier versions wrote it
-    assert schema_reading.solution_of(tree, *parts).choice is None
+    assert schema.head_of(dict(tree)).answer.choice is None
 
 
 def test_a_declared_closed_loop_keeps_the_noise() -> None:
