@@ -18,7 +18,7 @@ from matplotlib.ticker import NullLocator
 
 from spookid import Problem, Solution, Variational, load_problem, sweep
 from spookid.results.wording import labelled
-from spookid.studies.sweep_points import Point, Sweep
+from spookid.studies.sweep_points import Sweep, SweepPoint
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE / "sensitivity_problems.py"
@@ -40,13 +40,13 @@ SIMULATED = (1e2, 1e4, 1e6, 1e8)
 def swept(name: str, key: str, over: dict[str, list[float] | list[str]], jobs: int = 2) -> Sweep:
     """One sweep, kept in a folder of its own until it is complete."""
 
-    def seen(point: Point, before: bool) -> None:
+    def seen(point: SweepPoint, before: bool) -> None:
         sys.stderr.write(f"{name}: {dict(point.values)} {point.outcome}{' (known)' if before else ''}\n")
 
     return sweep(f"{PROBLEMS}::{key}", over, folder=HERE / "sensitivity" / name, jobs=jobs, seen=seen)
 
 
-def curves(sweep: Sweep, axis: str, stepper: str | None) -> list[Point]:
+def curves(sweep: Sweep, axis: str, stepper: str | None) -> list[SweepPoint]:
     """Points of one stepper that have a solution, along an axis."""
     chosen = [p for p in sweep.points if p.status is not None and p.values.get("stepper", stepper) == stepper]
     return sorted(chosen, key=lambda p: float(p.values[axis]))

@@ -36,7 +36,7 @@ from spookid import (
     load_problem,
 )
 from spookid.assembly.assembly import assemble
-from spookid.estimation.knowledge import foresee
+from spookid.estimation.identifiability import a_priori
 from spookid.statistics.covariance import UNSEEN, Sensitivities
 
 HERE = Path(__file__).parent
@@ -214,7 +214,7 @@ def prior() -> Iterator[str]:
             problem = twin.fit([twin.recording(disturbance, 0)])
             found = problem.solve()
             values = [f"{_value(found, name)} ({_errors(found, name, truth)})" for name, truth in twin.truth.items()]
-            weak = [_weak(s) for s in (foresee(assemble(problem)).sensitivities, found.sensitivities)]
+            weak = [_weak(s) for s in (a_priori(assemble(problem)).sensitivities, found.sensitivities)]
             rows.append(["0.2 ± 0.02" if known else "none", f"{disturbance:g}", *values, *weak])
     truth = [f"{name} = {value:g}" for name, value in free_scale(True).truth.items()]
     yield from _table(["prior of m", "disturbance", *truth, "unseen before the solve", "after it"], rows)

@@ -12,11 +12,11 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.data.recording import Recording
     from spookid.results.result import Result
     from spookid.solution import Solution
-    from spookid.solvers.levenberg_marquardt import Callback
+    from spookid.solvers.status import Callback
     from spookid.stepping.simulation import Progress
     from spookid.studies.crossvalidation import CrossValidation
-    from spookid.studies.profile import Profile
-    from spookid.studies.replay import Initial, Noises, Parameters
+    from spookid.studies.profiling import Profile
+    from spookid.studies.simulating import Initial, Noises, Parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +58,14 @@ class Problem(Declaration):
             ProblemError: for an unknown backend or option, a problem without recordings or observations, or a warm
                 start that does not fit.
         """
-        from spookid.estimation.estimation import solve
+        from spookid.estimation.solving import solve
         from spookid.solution import Solution
 
         problem, others = self._split(options)
         return Solution.of(solve(problem, backend, others, callback, warm_start))
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
-        """Refit along a parameter; see ``spookid.studies.profile``.
+        """Refit along a parameter; see ``spookid.studies.profiling``.
 
         Args:
             name: of a free parameter.
@@ -75,8 +75,8 @@ class Problem(Declaration):
         Raises:
             ProblemError: for a parameter that is unknown or fixed, or as ``solve``.
         """
-        from spookid.estimation.estimation import solve
-        from spookid.studies.profile import profile
+        from spookid.estimation.solving import solve
+        from spookid.studies.profiling import profile
 
         problem, others = self._split(options)
 
@@ -94,7 +94,7 @@ class Problem(Declaration):
         Raises:
             ProblemError: if there are fewer than two recordings, or as ``solve``.
         """
-        from spookid.estimation.estimation import solve
+        from spookid.estimation.solving import solve
         from spookid.studies.crossvalidation import crossvalidate
 
         problem, others = self._split(options)
@@ -118,11 +118,11 @@ class Problem(Declaration):
         progress: Progress | None = None,
         **options: Any,
     ) -> Recording:
-        """Step the mechanism forward; see ``spookid.studies.replay``. ``options`` are the problem's own settings.
+        """Step the mechanism forward; see ``spookid.studies.simulating``. ``options`` are the problem's own settings.
 
         With friction ``"mpcc"`` it steps as with ``"exact"``: the law is one, and only fits state it in two forms.
         """
-        from spookid.studies.replay import simulate
+        from spookid.studies.simulating import simulate
 
         return simulate(
             self.with_(**options),
@@ -150,6 +150,6 @@ def load_problem(path: str | PathLike[str]) -> Problem:
         ProblemError: if the file cannot be read or does not run to its end, or holds no problem, none of that key, or
             several and none is picked.
     """
-    from spookid.assembly.loading import load_problem
+    from spookid.assembly.loading import load_declaration
 
-    return Problem.of(load_problem(path))
+    return Problem.of(load_declaration(path))

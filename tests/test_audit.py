@@ -29,12 +29,12 @@ from spookid import (
     load_problem,
 )
 from spookid.cli.main import main
-from spookid.estimation.estimation import solve
+from spookid.estimation.solving import solve
 from spookid.report import audit as audit_plot
 from spookid.solution import Solution
 from spookid.solvers.status import Status
-from spookid.studies import audit as time_steps
-from spookid.studies.audit import Audit, Drift, drift
+from spookid.studies import auditing as time_steps
+from spookid.studies.auditing import Audit, Drift, drift
 
 MASS, LENGTH, G = 0.5, 0.2, 9.81
 TRUTH = {"J": 0.005, "b": 0.02}

@@ -10,16 +10,16 @@ from benchmarks.problems import furuta
 
 from spookid import Spook
 from spookid.assembly.assembly import assemble as assembled
-from spookid.estimation.knowledge import foresee
+from spookid.estimation.identifiability import a_priori
 from spookid.kernels import native
 from spookid.kernels.blocks import blocks
 from spookid.kernels.compiler import CompilationError, find
 from spookid.kernels.kernel import Array
-from spookid.kernels.workspace import Rooms
+from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination
 from spookid.solvers.elimination import BandElimination, BlockElimination, eliminate
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.reduction import Rows
+from spookid.solvers.rows import Rows
 from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle, saddle
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
 
@@ -98,9 +98,9 @@ def test_numbers_that_fade_do_not_linger():
 
 def test_the_answer_is_the_same_by_bands(monkeypatch):
     assembly = assembled(furuta(Spook(), 201, 4))
-    found = foresee(assembly).sensitivities
+    found = a_priori(assembly).sensitivities
     monkeypatch.setattr(elimination, "blocks", lambda steps: None)
-    expected = foresee(assembly).sensitivities
+    expected = a_priori(assembly).sensitivities
     assert np.isfinite(expected.standard_errors).any()
     np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-9)
 
@@ -172,7 +172,7 @@ def hard_rows(steps: int, tangent: int, parameters: int) -> list[Rows]:
 
 def both(whole: NormalEquations, hard: list[Rows]) -> tuple[Saddle, Saddle]:
     damping = ALPHA * whole.diagonal + (whole.diagonal == 0)
-    found = saddle(whole, hard, damping, Rooms())
+    found = saddle(whole, hard, damping, Workspace())
     assert isinstance(found, BlockSaddle)
     return found, BandSaddle(whole, hard, damping)
 
@@ -211,7 +211,7 @@ def test_hard_rows_that_repeat_one_another_do_not_matter():
     again = [Rows((0, 1), np.concatenate([hard[0].matrix, hard[0].matrix[:, :, :2]], axis=2), None)]
     whole = equations(steps, tangent, 2)
     damping = ALPHA * whole.diagonal + (whole.diagonal == 0)
-    once, twice = saddle(whole, hard, damping, Rooms()), saddle(whole, again, damping, Rooms())
+    once, twice = saddle(whole, hard, damping, Workspace()), saddle(whole, again, damping, Workspace())
     np.testing.assert_allclose(twice.corner, once.corner, rtol=1e-6, atol=1e-8 * np.abs(once.corner).max())
     one, two = once.step(once.own, np.ones(2))[0], twice.step(twice.own, np.ones(2))[0]
     np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-7 * np.abs(one).max())
@@ -221,7 +221,7 @@ def test_a_singular_saddle_point_is_refused():
     whole = equations(6, 5, 1)
     damping = np.zeros(len(whole.band))  # unknowns that move nothing are left without a pivot
     with pytest.raises(NotPositiveDefiniteError, match="no pivot in step"):
-        saddle(whole, [Rows((0,), np.zeros((6, 7, 1)), None)], damping, Rooms())
+        saddle(whole, [Rows((0,), np.zeros((6, 7, 1)), None)], damping, Workspace())
 
 
 @pytest.mark.parametrize(("multipliers", "count"), [("eliminated", 5), ("lifted", 6)])

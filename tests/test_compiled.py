@@ -21,7 +21,8 @@ from spookid.kernels.compiled import FEWEST_STEPS, Kernels, Signature, prepare_k
 from spookid.kernels.kernel import Array
 from spookid.parameter import Parameter
 from spookid.problem import Problem
-from spookid.solvers.reduction import Reduction, Rows, Stream
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import normal_equations, pull_back
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
@@ -125,16 +126,16 @@ def test_jacobians_that_are_not_kept_give_the_normal_equations_of_those_that_are
     assembly = assemble(motion(Spook()))
     transcription, start = assembly.transcription, assembly.start
     rng, steps, n_p = np.random.default_rng(0), len(start.states[0]), len(transcription.names)
-    reduction = Reduction(transcription, start)
-    streams, kept = reduction.linearize(start, 0)[0], reduction.reduce(start, 0)[0]
+    reduced = ReducedProblem(transcription, start)
+    streams, kept = reduced.linearize(start, 0)[0], reduced.reduce(start, 0)[0]
     assert all(isinstance(rows, Stream) for rows in streams)
     assert all(isinstance(rows, Rows) for rows in kept)
-    found, expected = (normal_equations(rows, steps, reduction.tangent, n_p) for rows in (streams, kept))
+    found, expected = (normal_equations(rows, steps, reduced.tangent, n_p) for rows in (streams, kept))
     for name in ("band", "border", "corner"):
         one, two = getattr(found, name), getattr(expected, name)
         np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-13 * np.abs(two).max())
     others = [rng.normal(size=(len(rows.matrix), rows.matrix.shape[2])) for rows in kept]
-    for one, two in zip(*(pull_back(rows, others, steps, reduction.tangent) for rows in (streams, kept)), strict=True):
+    for one, two in zip(*(pull_back(rows, others, steps, reduced.tangent) for rows in (streams, kept)), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-12 * np.abs(two).max())
     longest = max(range(len(kept)), key=lambda i: kept[i].matrix.size)
     for begin in (0, 5, steps - 2):

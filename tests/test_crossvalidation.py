@@ -23,7 +23,7 @@ from spookid.solution import Solution
 from spookid.studies.agreement import ParameterAgreement, _jointly, agreement
 from spookid.studies.agreement import Test as ChiSquare
 from spookid.studies.cases import cases, same_recordings
-from spookid.studies.crossvalidation import CrossValidation, table, verdict
+from spookid.studies.crossvalidation import CrossValidation, comparison_table, verdict
 
 TRUTH = {"J": 0.005, "b": 2e-3, "c": 0.02}
 J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")
@@ -248,7 +248,7 @@ def test_without_a_weight_models_are_ordered_by_akaikes_criterion() -> None:
     assert verdict([stalled]) == "No verdict on dry: 1 of 10 fits did not converge."
     unknown = replace(dry, log_likelihood=math.nan)
     assert verdict([unknown]).startswith("No verdict on dry: its likelihood is not known")
-    assert "k: parameters, sizes of noise among them" in table([viscous, unknown])
+    assert "k: parameters, sizes of noise among them" in comparison_table([viscous, unknown])
     crossvalidation_folder.figure([[viscous, dry]]).draw_without_rendering()
 
 

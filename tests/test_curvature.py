@@ -14,7 +14,7 @@ from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization, Tangent
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Outcome, Status
 from spookid.solvers.steps import damped
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -88,18 +88,18 @@ def bends(here: Linearization, step: Tangent) -> tuple[float, float]:
 def test_the_promise_is_the_merit_to_second_order(local, coupled, private):
     transcription, rng = bent(local, coupled, private), np.random.default_rng(1)
     start = Point((0.5 + 0.2 * rng.normal(size=(STEPS, 3)),), np.array([0.3, 0.7]))
-    reduction = Reduction(transcription, start)
-    reduction.saddle = False  # the exact Hessian is for rows that a penalty holds
-    for factor, rows in zip(transcription.factors, reduction.evaluate(start).residuals[0], strict=True):
-        if factor in reduction.coupled:
-            reduction.multipliers(0, factor)[:] = rows
-    point = reduction.restore(start)
-    here = Linearization(reduction, reduction.evaluate(point), [reduction.reduce(point, 0)])
-    states, parameters = rng.normal(size=STEPS * reduction.tangent), rng.normal(size=2)
+    reduced = ReducedProblem(transcription, start)
+    reduced.saddle = False  # the exact Hessian is for rows that a penalty holds
+    for factor, rows in zip(transcription.factors, reduced.evaluate(start).residuals[0], strict=True):
+        if factor in reduced.coupled:
+            reduced.multipliers(0, factor)[:] = rows
+    point = reduced.project(start)
+    here = Linearization(reduced, reduced.evaluate(point), [reduced.reduce(point, 0)])
+    states, parameters = rng.normal(size=STEPS * reduced.tangent), rng.normal(size=2)
     direction = Tangent((states,), parameters)
     step = 1e-3
     values = {
-        k: reduction.evaluate(here.moved(Tangent((k * step * states,), k * step * parameters))).merit
+        k: reduced.evaluate(here.moved(Tangent((k * step * states,), k * step * parameters))).merit
         for k in range(-2, 3)
     }
     plain, bend = bends(here, direction)
@@ -113,15 +113,15 @@ def test_the_promise_of_rigid_joints_with_friction():
     problem = paper_twin(model, {"J": 0.005, "c": 0.02}, initial={"hinge": 1.5}, noise=0.01, duration=0.2)
     assembly = assemble(problem.with_(stepper=Variational(), friction_width=0.3))
     transcription = assembly.transcription
-    reduction = Reduction(transcription, assembly.start)
-    point = reduction.restore(assembly.start)
-    here = Linearization(reduction, reduction.evaluate(point), [reduction.reduce(point, 0)])
+    reduced = ReducedProblem(transcription, assembly.start)
+    point = reduced.project(assembly.start)
+    here = Linearization(reduced, reduced.evaluate(point), [reduced.reduce(point, 0)])
     rng = np.random.default_rng(2)
-    states = rng.normal(size=transcription.chains[0].steps * reduction.tangent)
+    states = rng.normal(size=transcription.chains[0].steps * reduced.tangent)
     direction = Tangent((states,), point.parameters * rng.normal(size=2))
     step = 1e-4
     values = {
-        k: reduction.evaluate(here.moved(Tangent((k * step * states,), k * step * direction.parameters))).merit
+        k: reduced.evaluate(here.moved(Tangent((k * step * states,), k * step * direction.parameters))).merit
         for k in range(-2, 3)
     }
     assert sum(bends(here, direction)) == pytest.approx(second(values, step) / 2, rel=1e-5)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from benchmarks.doors import CLOSE, DOORS, NEAR, Row, rows
 
-from spookid.assembly.loading import load_problems
+from spookid.assembly.loading import load_declarations
 
 PROBLEMS = Path(__file__).parents[1] / "problems"
 
 
 def found(name: str, stepper: str) -> list[Row]:
-    (problem,) = load_problems(PROBLEMS / f"{name}.py").values()
+    (problem,) = load_declarations(PROBLEMS / f"{name}.py").values()
     return rows(name, problem, stepper, list(DOORS), limit=120.0, most=150)
 
 

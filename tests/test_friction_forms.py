@@ -16,15 +16,15 @@ from spookid.cli.main import main
 from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle
 from spookid.estimation.fitting import _warm
-from spookid.estimation.knowledge import learn
+from spookid.estimation.identifiability import a_posteriori
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solution import Solution
 from spookid.solvers import ipopt
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.active_set import ActiveSet
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Status
-from spookid.solvers.switching import Switching
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
 
@@ -85,10 +85,10 @@ def test_pairs_leave_the_errors_that_exact_friction_leaves():
         assembly = assemble(problem.with_(friction=form, friction_width=float(scale)))
         point = _warm(assembly, sticking, {})
         if form == "exact":
-            point = Switching(Reduction(assembly.transcription, point)).start(point)
-        knowledge = learn(assembly, point, np.zeros(2, dtype=bool))
-        assert knowledge.contraction is not None
-        errors.append((knowledge.contraction.freedom, *knowledge.sensitivities.standard_errors))
+            point = ActiveSet(ReducedProblem(assembly.transcription, point)).start(point)
+        identifiability = a_posteriori(assembly, point, np.zeros(2, dtype=bool))
+        assert identifiability.condensed is not None
+        errors.append((identifiability.condensed.freedom, *identifiability.sensitivities.standard_errors))
     assert np.all(np.isfinite(errors))
     np.testing.assert_allclose(errors[1], errors[0], rtol=1e-3)
 

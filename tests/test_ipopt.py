@@ -27,8 +27,8 @@ from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.program import Program
 from spookid.solvers.roles import independent_rows
 from spookid.solvers.status import Iteration, Outcome, Status
-from spookid.statistics.condensed import Contraction
-from spookid.statistics.strips import linear
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.linearized import linearize
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, Group, Kind
@@ -246,8 +246,8 @@ def test_friction_that_sticks():
     assert np.mean(sticks != (velocity == 0)) < 0.05
     # Rows less unknowns: per step 2 soft and 2 hard rows and 2 pairs that hold one row each, for 5 unknowns.
     n = len(velocity)
-    contraction = Contraction(linear(problem, outcome.point), np.zeros(2, dtype=bool))
-    assert contraction.freedom == 2 * (n - 1) + n + 2 * n + n - (5 * n + 2)
+    condensed = Condensed(linearize(problem, outcome.point), np.zeros(2, dtype=bool))
+    assert condensed.freedom == 2 * (n - 1) + n + 2 * n + n - (5 * n + 2)
 
 
 def test_the_nearest_point_of_two_half_lines():

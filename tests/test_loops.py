@@ -21,7 +21,7 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.results.result import Trajectory
 from spookid.solution import Solution
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Status
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
@@ -217,7 +217,7 @@ def test_multipliers_are_solved_for_where_rows_are_independent(open_chain):
     else:
         swinging = problem(unknown(compliance=1e-6), step=2e-3, recordings=[noisy()])
     ready = assemble(swinging.with_(stepper=Spook(multipliers="lifted"), state_weight=100.0))
-    assert Reduction(ready.transcription, ready.start).saddle == open_chain
+    assert ReducedProblem(ready.transcription, ready.start).saddle == open_chain
 
 
 def test_one_angle_closes_the_loop_when_a_simulation_starts():

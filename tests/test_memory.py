@@ -12,12 +12,12 @@ from benchmarks.problems import furuta, pendulum
 from benchmarks.rows import STEPPERS, memory, set_up
 
 from spookid.assembly.trajectories import trajectories
-from spookid.estimation.knowledge import foresee, learn
-from spookid.estimation.responses import influence
+from spookid.estimation.identifiability import a_posteriori, a_priori
+from spookid.estimation.influence_functions import influence
 from spookid.kernels.compiler import CompilationError, find
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.steps import damped
 
 
@@ -56,25 +56,25 @@ def test_the_analysis_of_the_furuta_pendulum(stepper, parameters, most):
     point = LevenbergMarquardt(max_iterations=3).solve(assembly.transcription, assembly.start).point
 
     def analyse() -> None:
-        knowledge = learn(assembly, point, np.zeros(parameters, dtype=bool))
-        influence(assembly, point, knowledge, trajectories(assembly, point))
+        identifiability = a_posteriori(assembly, point, np.zeros(parameters, dtype=bool))
+        influence(assembly, point, identifiability, trajectories(assembly, point))
 
     assert peak(analyse) / 1001 < 1e3 * most
 
 
 @pytest.mark.parametrize(("stepper", "most"), [("SPOOK", 6.0), ("rigid Variational", 1.0)])
 def test_nor_does_what_the_data_say_of_the_parameters(stepper, most):
-    short, long = (peak(partial(foresee, set_up(pendulum(STEPPERS[stepper], steps)))) for steps in (2000, 6000))
+    short, long = (peak(partial(a_priori, set_up(pendulum(STEPPERS[stepper], steps)))) for steps in (2000, 6000))
     assert (long - short) / 4000 < 1e3 * most
 
 
 def test_another_damping_gets_equations_that_no_factor_has_overwritten():
     assembly = set_up(furuta(STEPPERS["SPOOK"], 101, 13))
-    reduction = Reduction(assembly.transcription, assembly.start)
+    reduced = ReducedProblem(assembly.transcription, assembly.start)
     point = LevenbergMarquardt(max_iterations=1).solve(assembly.transcription, assembly.start).point
 
     def here() -> Linearization:
-        return Linearization(reduction, reduction.evaluate(point), [reduction.linearize(point, 0)])
+        return Linearization(reduced, reduced.evaluate(point), [reduced.linearize(point, 0)])
 
     again = here()
     first = damped(again, 1e-6).first()

@@ -8,12 +8,12 @@ from scipy.optimize import lsq_linear
 
 from spookid.kernels import native
 from spookid.kernels.compiler import CompilationError, find
-from spookid.kernels.workspace import Rooms
+from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination, products, structured
-from spookid.solvers.batched import null_space, smallest_solution, split
-from spookid.solvers.bounded import bounded_step
+from spookid.solvers.batched import null_space_and_inverse, null_space_basis, smallest_solution
 from spookid.solvers.elimination import eliminate
-from spookid.solvers.reduction import Rows
+from spookid.solvers.quadratic_program import bounded_step
+from spookid.solvers.rows import Rows
 from spookid.solvers.structured import normal_equations
 
 
@@ -39,9 +39,9 @@ def test_null_space_and_pseudo_inverse(rng, n, rows, columns):
     whole = rng.normal(size=(n, columns + 3, rows))
     matrices = whole[:, 1 : columns + 1].transpose(0, 2, 1)
     matrices[0, :, 0] = 0.0  # a column below whose first entry all are zero
-    found = split(matrices, rows)
+    found = null_space_and_inverse(matrices, rows)
     np.testing.assert_allclose(found.inverse, np.linalg.pinv(matrices), atol=1e-12)
-    np.testing.assert_allclose(null_space(matrices, rows), found.null, atol=1e-12)
+    np.testing.assert_allclose(null_space_basis(matrices, rows), found.null, atol=1e-12)
     np.testing.assert_allclose(matrices @ found.null, 0, atol=1e-13)
 
 
@@ -93,7 +93,7 @@ def test_entries_that_are_zero_at_first_are_not_missed(by, rng, monkeypatch, mos
     block.matrix[30, 2, 1] = -0.0
     monkeypatch.setattr(products, "_MOST", most)
     products._plan.cache_clear()
-    sums = structured._Sums.of(steps, tangent, 1, parameters, Rooms())
+    sums = structured._Sums.of(steps, tangent, 1, parameters, Workspace())
     done, _ = products.add_products(by, block, sums.band, sums.border, sums.corner)
     assert done == (39 if most > 1000 else 16 if most else 0)
     found = normal_equations([block], steps, tangent, parameters)

@@ -16,7 +16,7 @@ from spookid.assembly.assembly import assemble
 from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
-from spookid.estimation.knowledge import foresee
+from spookid.estimation.identifiability import a_priori
 from spookid.mechanics.body import GROUND, Body
 from spookid.mechanics.joints import Hinge, Motor
 from spookid.mechanics.model import Model, gravity
@@ -302,9 +302,9 @@ def test_common_scale_is_named_before_the_solve() -> None:
     twin = Problem("scale", model, observations=[HingeAngle(pin, "theta")], step=0.01, step_correction=False)
     run = twin.simulate({"J": 2e-3}, 3.0, {"pin": 1.5}, inputs=inputs, noise={"theta": 1e-3}, substeps=1)
     problem = twin.with_(recordings=[Recording(run.t, run.signals)])
-    before = foresee(assemble(problem)).sensitivities
+    before = a_priori(assemble(problem)).sensitivities
     assert [set(w.direction) for w in before.weak if w.singular_value == 0] == [{"m", "J", "b", "K"}]
     after = problem.solve()
     assert {"m", "J", "b", "K"} in [set(w.direction) for w in after.sensitivities.weak]
     assert all(np.isnan(after[name].std_err) for name in "mJbK")
-    assert not foresee(assemble(problem.with_(fixed=["m"]))).sensitivities.weak
+    assert not a_priori(assemble(problem.with_(fixed=["m"]))).sensitivities.weak

@@ -17,7 +17,7 @@ from matplotlib.transforms import Bbox
 from solutions import awkward, estimated, solution
 
 from spookid.report import plots
-from spookid.results.result import Cost, Estimate, Step, Trajectory
+from spookid.results.result import Cost, Estimate, IterationRecord, Trajectory
 from spookid.results.wording import uncertain
 from spookid.solution import Solution
 
@@ -28,7 +28,7 @@ def many(parameters: int = 13, recordings: int = 3) -> Solution:
     names = [f"parameter_{i}" for i in range(parameters)]
     estimates = {name: _estimate(name, i) for i, name in enumerate(names)}
     history = tuple(
-        Step(k, s.history[0].cost, 10.0**-k, 1.0, {n: p.initial / (k + 1) for n, p in estimates.items()})
+        IterationRecord(k, s.history[0].cost, 10.0**-k, 1.0, {n: p.initial / (k + 1) for n, p in estimates.items()})
         for k in range(7)
     )
     return replace(s, parameters=estimates, history=history, trajectories=s.trajectories * recordings)

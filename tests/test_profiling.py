@@ -17,12 +17,12 @@ from scipy.optimize import brentq
 
 from spookid import Parameter, Problem, ProblemError, Status, Variational
 from spookid.cli.main import main
-from spookid.estimation.estimation import solve
+from spookid.estimation.solving import solve
 from spookid.report import profile as profile_folder
 from spookid.report.profile import interval, table
 from spookid.results.result import Result
 from spookid.solution import Solution
-from spookid.studies.profile import CRITICAL, Profile, ProfilePoint
+from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint
 
 TRUTH = {"J": 0.005, "b": 2e-3}
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 import spookid
 from spookid import Status, load, load_problem
-from spookid.assembly.loading import load_problems
+from spookid.assembly.loading import load_declarations
 from spookid.cli.main import _parser, main
 
 ROOT = Path(__file__).parents[1]
@@ -130,14 +130,14 @@ def test_files_that_are_named_are_there() -> None:
 
 @pytest.mark.parametrize("path", [p for p in PROBLEMS if p not in MEASURED], ids=lambda p: p.stem)
 def test_problems_on_our_own_data_load(path: Path) -> None:
-    assert load_problems(path)
+    assert load_declarations(path)
 
 
 @needs_data
 @pytest.mark.measured
 @pytest.mark.parametrize("path", MEASURED, ids=lambda p: p.stem)
 def test_problems_on_measured_data_load(path: Path) -> None:
-    for problem in load_problems(path).values():
+    for problem in load_declarations(path).values():
         assert problem.recordings
         assert problem.free
 

@@ -22,12 +22,12 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Status
-from spookid.statistics.condensed import Contraction
+from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States, marginal
+from spookid.statistics.linearized import linearize
 from spookid.statistics.search import Search, Trial
-from spookid.statistics.strips import linear
 from spookid.statistics.systems import HardSystem
 from spookid.stepping.spook import Spook
 from spookid.transcription.factor import measured_noise
@@ -150,13 +150,13 @@ def test_value_is_the_density_of_the_data_by_dense_algebra() -> None:
     problem = twin(swinging(), 1e-3, 0.1)
     assembly = assemble(problem)
     _, here = trial(problem, np.array([p.guess for p in problem.free]), np.log([2e-4, 1e-3]))
-    reduction = here.states.reduction
-    rows, _ = reduction.reduce(here.point, 0)
-    steps, t = assembly.transcription.chains[0].steps, reduction.tangent
+    reduced = here.states.reduced
+    rows, _ = reduced.reduce(here.point, 0)
+    steps, t = assembly.transcription.chains[0].steps, reduced.tangent
     soft_rows, hard_rows = np.zeros((0, steps * t)), np.zeros((0, steps * t))
     normalizer = 0.0
     newest = []
-    for factor, block in zip(reduction.kept, rows, strict=True):
+    for factor, block in zip(reduced.kept, rows, strict=True):
         count, _, m = block.matrix.shape
         whole = np.zeros((count, m, steps * t))
         for i, offset in enumerate(block.offsets):
@@ -185,9 +185,9 @@ def test_hard_rows_have_no_share_in_noise_and_their_scale_none_in_the_answer() -
     # An observation a step, of which the first state's angle and rate take two.
     freedom = len(problem.recordings[0].t) - 2
     assert sum(here.marginal.freedom.values()) == pytest.approx(freedom, rel=1e-6)
-    reduction = Reduction(here.states.reduction.problem, here.point)
-    reduction.penalty *= 1e4
-    other = marginal(States(reduction, here.point), {measured_noise("hinge angle"): 1e-3})
+    reduced = ReducedProblem(here.states.reduced.problem, here.point)
+    reduced.penalty *= 1e4
+    other = marginal(States(reduced, here.point), {measured_noise("hinge angle"): 1e-3})
     assert other.value == pytest.approx(here.marginal.value, rel=1e-9)
     np.testing.assert_allclose(other.score, here.marginal.score, rtol=1e-6)
 
@@ -204,17 +204,17 @@ def test_small_noise_loses_no_digits() -> None:
 def test_stiff_rows_tell_the_same_information_as_hard_ones() -> None:
     problem = twin(swinging(), 1e-3, 2.0)
     _, here = trial(problem, np.array([p.guess for p in problem.free]), np.log([1e-4, 1e-3]))
-    contraction = Contraction(linear(here.states.reduction.problem, here.point), np.zeros(2, dtype=bool))
-    np.testing.assert_allclose(contraction.information, here.marginal.information, rtol=1e-4)
+    condensed = Condensed(linearize(here.states.reduced.problem, here.point), np.zeros(2, dtype=bool))
+    np.testing.assert_allclose(condensed.information, here.marginal.information, rtol=1e-4)
 
 
 def test_hard_rows_are_eliminated_by_blocks() -> None:
     problem = twin(chain(), 1e-3, 0.3)
-    reduction = Reduction(assemble(problem).transcription, assemble(problem).start)
-    assert reduction.saddle
-    rows, _ = reduction.reduce(assemble(problem).start, 0)
-    system = HardSystem(reduction.kept, rows, len(problem.recordings[0].t), reduction.tangent, len(problem.free))
-    right = np.random.default_rng(0).standard_normal((len(problem.recordings[0].t) * reduction.tangent, 2))
+    reduced = ReducedProblem(assemble(problem).transcription, assemble(problem).start)
+    assert reduced.saddle
+    rows, _ = reduced.reduce(assemble(problem).start, 0)
+    system = HardSystem(reduced.kept, rows, len(problem.recordings[0].t), reduced.tangent, len(problem.free))
+    right = np.random.default_rng(0).standard_normal((len(problem.recordings[0].t) * reduced.tangent, 2))
     solved = system.solve(right)
     # The inverse is symmetric.
     assert right[:, 0] @ solved[:, 1] == pytest.approx(right[:, 1] @ solved[:, 0], rel=1e-6)

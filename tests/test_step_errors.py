@@ -31,7 +31,7 @@ from spookid import (
     load_problem,
 )
 from spookid.solution import Solution
-from spookid.studies.audit import audit
+from spookid.studies.auditing import audit
 
 FINE, STEP = 2.5e-4, 0.01
 TRUTH = {"J": 0.005, "b": 0.004}

@@ -13,10 +13,11 @@ from mechanisms import Array
 from scipy.optimize import lsq_linear
 
 from spookid.mechanics.manifold import Manifold
-from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.linearization import Linearization, Tangent
-from spookid.solvers.reduction import Reduction, Rows
+from spookid.solvers.quadratic_program import bounded_step
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.rows import Rows
 from spookid.solvers.steps import damped, schur
 from spookid.solvers.structured import (
     NormalEquations,
@@ -178,8 +179,8 @@ def linearization(shape: str, lower: float, upper: float) -> tuple[Linearization
     horizons = [Chain("run", steps, {}, {}) for steps in lengths]
     problem = Transcription(space, factors, symbols, [], ["a", "b"], *bounds, np.ones(2), horizons)
     point = Point(tuple(np.zeros((steps, TANGENT)) for steps in lengths), np.zeros(2))
-    reduction = Reduction(problem, point)
-    here = Linearization(reduction, reduction.evaluate(point), [(rows, None) for rows in chains])
+    reduced = ReducedProblem(problem, point)
+    here = Linearization(reduced, reduced.evaluate(point), [(rows, None) for rows in chains])
     return here, np.vstack(whole), r
 
 

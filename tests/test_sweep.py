@@ -24,15 +24,15 @@ from matplotlib.figure import Figure
 from spookid import Problem, ProblemError, Recording, Sweep, load_problem, sweep
 from spookid.cli import progress
 from spookid.cli.main import main
-from spookid.estimation.estimation import solve
+from spookid.estimation.solving import solve
 from spookid.report import sweep_plot
 from spookid.report.sweep import run
 from spookid.results.result import Cost, Estimate
 from spookid.solvers.status import Status
 from spookid.studies import sweeping
-from spookid.studies.axes import Axis, axes_of, axis, grid
+from spookid.studies.axes import Axis, axes_of, axis, grid_points
 from spookid.studies.settings import Variant, digest
-from spookid.studies.sweep_points import Point, comma_separated, failed, solve_point, table
+from spookid.studies.sweep_points import SweepPoint, comma_separated, failed, solve_point, sweep_table
 from spookid.studies.workers import cut_off, processes
 
 FILE = '''"""A pendulum."""
@@ -69,7 +69,7 @@ def solves(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The points that are solved in this process."""
     seen: list[dict[str, Any]] = []
 
-    def spy(problem: Problem, variant: Variant, values: dict[str, Any]) -> Point:
+    def spy(problem: Problem, variant: Variant, values: dict[str, Any]) -> SweepPoint:
         seen.append(values)
         return solve_point(problem, variant, values)
 
@@ -118,7 +118,7 @@ def test_what_is_no_axis(text: str) -> None:
 
 def test_axes_make_a_grid_whose_last_axis_changes_fastest() -> None:
     axes = axes_of({"a": [1, 2], "b": ["x", "y"]})
-    assert grid(axes) == [{"a": a, "b": b} for a in (1.0, 2.0) for b in ("x", "y")]
+    assert grid_points(axes) == [{"a": a, "b": b} for a in (1.0, 2.0) for b in ("x", "y")]
     for wrong in ({}, {"a": []}, {"a": [1, 1.0]}, {"a": [None]}, [Axis("a", (1.0,)), Axis("a", (2.0,))]):
         with pytest.raises(ProblemError):
             axes_of(wrong)  # type: ignore[arg-type]
@@ -186,7 +186,7 @@ def test_what_goes_wrong_at_a_point_stays_there(here: Path, monkeypatch: pytest.
     found = sweep(load_problem("swing.py"), {"step": [0.02, 0.04]}, folder="out")
     assert [point.outcome for point in found.points] == ["failed", "converged"]
     assert found.points[0].message == "MemoryError: too large"
-    assert "step = 0.02: MemoryError: too large" in table(found, 100)
+    assert "step = 0.02: MemoryError: too large" in sweep_table(found, 100)
     assert [row["status"] for row in rows("out")] == ["failed", "converged"]
     assert len(list(Path("out/points").iterdir())) == 1  # the other is to be tried again
 
@@ -200,7 +200,7 @@ def test_processes_and_any_executor_give_what_one_process_gives(here: Path) -> N
     with ThreadPoolExecutor(3) as threads:
         others = [sweep("swing.py", over, jobs=2), sweep("swing.py", over, executor=threads)]
     assert alone.unsettled == ()
-    assert [point.values for point in alone.points] == grid(alone.axes)
+    assert [point.values for point in alone.points] == grid_points(alone.axes)
     for other in others:
         assert comma_separated(other) == comma_separated(alone)
 
@@ -254,7 +254,7 @@ def test_a_scheduler_needs_dask(
 def test_what_is_known_is_not_solved_again(here: Path, solves: list[dict[str, Any]]) -> None:
     before = []
 
-    def seen(point: Point, known: bool) -> None:
+    def seen(point: SweepPoint, known: bool) -> None:
         before.append(known)
 
     first = sweep("swing.py", {"step": [0.02, 0.04]}, jobs=1, folder="out", seen=seen)
@@ -411,7 +411,7 @@ def test_workers_that_died_are_replaced_by_others() -> None:
 
 
 def test_workers_do_not_outlive_a_sweep_that_its_caller_ends(here: Path) -> None:
-    def seen(point: Point, known: bool) -> None:
+    def seen(point: SweepPoint, known: bool) -> None:
         raise RuntimeError("enough")
 
     before = set(multiprocessing.active_children())
@@ -525,12 +525,12 @@ def alive(pid: int) -> bool:
 def made(axes: tuple[Axis, ...], bad: int = 0) -> Sweep:
     """A sweep of made-up numbers, whose first points failed and the next did not converge."""
     points = []
-    for i, values in enumerate(grid(axes)):
+    for i, values in enumerate(grid_points(axes)):
         error = 0.05 if i % 2 else math.nan
         bounds = {"initial": 1.0, "lower": 0.0, "upper": math.inf, "at_bound": False}
         estimate = Estimate(name="J", estimate=1.0 + 0.1 * i, std_err=error, reason="", unit="kg m^2", **bounds)
         status = Status.CONVERGED if i >= 2 * bad else Status.STALLED
-        point = Point(values, status, "", i, Cost(1.0 + i, 2.0), {"J": estimate}, 0.1)
+        point = SweepPoint(values, status, "", i, Cost(1.0 + i, 2.0), {"J": estimate}, 0.1)
         points.append(failed(values, "broken") if i < bad else point)
     return Sweep("swing", axes, tuple(points), Variant(), {})
 
@@ -609,7 +609,7 @@ def test_a_wide_table_comes_in_blocks() -> None:
     wide = replace(found.points[2].parameters["J"], name="a_name_that_needs_much_room", at_bound=True)
     point = replace(found.points[2], parameters={**found.points[2].parameters, wide.name: wide})
     found = replace(found, points=(*found.points[:2], point))
-    text = table(found, 60)
+    text = sweep_table(found, 60)
     head, *blocks = text.split("\n\n")
     assert head == "Sweep of swing: 3 of state_weight, 3 points, 2 of them not converged"
     assert all(block.splitlines()[0].split()[0] == "state_weight" for block in blocks[:2])

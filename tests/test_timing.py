@@ -36,7 +36,7 @@ def test_all_of_the_wall_time_is_told(furuta: Problem, settings: dict[str, Any])
 
 def test_estimates_cost_no_analysis(furuta: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    for name in ("learn", "trajectories", "mechanism", "complementarity"):
+    for name in ("a_posteriori", "trajectories", "mechanism", "complementarity"):
         original = getattr(fits, name)
 
         def counted(*arguments: Any, of: Any = original, called: str = name) -> Any:
@@ -49,10 +49,10 @@ def test_estimates_cost_no_analysis(furuta: Problem, monkeypatch: pytest.MonkeyP
     assert str(solution.cost.total)
     assert asked == []
     assert np.isfinite(solution["J_Azz"].std_err)
-    assert asked == ["learn"]
+    assert asked == ["a_posteriori"]
     for _ in range(2):
         solution.summary()
-    assert sorted({*asked, "mechanism"}) == ["complementarity", "learn", "mechanism", "trajectories"]
+    assert sorted({*asked, "mechanism"}) == ["a_posteriori", "complementarity", "mechanism", "trajectories"]
     assert len(asked) == len(set(asked))
 
 
@@ -61,7 +61,7 @@ def test_fits_within_a_sweep_and_a_profile_pay_for_none(furuta: Problem, monkeyp
         raise AssertionError("nobody asked for it")
 
     monkeypatch.setattr(fits, "trajectories", refused)
-    monkeypatch.setattr(fits.responses, "influence", refused)
+    monkeypatch.setattr(fits.influence_functions, "influence", refused)
     monkeypatch.setattr(fits, "mechanism", refused)
     from spookid import sweep
 

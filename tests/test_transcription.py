@@ -17,8 +17,8 @@ from spookid.problem import Problem
 from spookid.solvers.information import information
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
-from spookid.statistics.condensed import Contraction
-from spookid.statistics.strips import linear
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.linearized import linearize
 from spookid.transcription.factor import Constant, Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription
 
@@ -270,7 +270,7 @@ def test_freedom_is_rows_less_what_they_determine(local, coupled, private):
     transcription = mixed(local, coupled, private)
     outcome = LevenbergMarquardt().solve(transcription, Point((np.ones((STEPS, 3)),), np.array([0.3])))
     # The push of the last step stands in no row: it is not determined and takes no freedom.
-    contraction = Contraction(linear(transcription, outcome.point), np.zeros(1, dtype=bool))
+    contraction = Condensed(linearize(transcription, outcome.point), np.zeros(1, dtype=bool))
     assert contraction.freedom == transcription.rows - (transcription.unknowns - 1)
 
 

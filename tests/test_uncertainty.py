@@ -14,16 +14,25 @@ from spookid.assembly.assembly import assemble
 from spookid.cli.overview import describe
 from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle
-from spookid.estimation.knowledge import foresee, learn
+from spookid.estimation.identifiability import a_posteriori, a_priori
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solution import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics import variances
-from spookid.statistics.condensed import Contraction
-from spookid.statistics.covariance import AT_BOUND, DOUBTED, NO_FACTOR, NO_FREEDOM, UNOBSERVED, Evidence, analyse, times
-from spookid.statistics.strips import linear
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.covariance import (
+    AT_BOUND,
+    DOUBTED,
+    NO_FACTOR,
+    NO_FREEDOM,
+    UNOBSERVED,
+    ResidualStatistics,
+    analyse,
+    times,
+)
+from spookid.statistics.linearized import linearize
 from spookid.statistics.student import Variances, widened
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
@@ -70,8 +79,8 @@ def test_covariance_is_that_of_the_dense_jacobian(recordings, prior):
     ]
     known = deviations(assembly.transcription, dict.fromkeys(noise, 0.0) | {"prior": 1.0})
     parts = np.array([(gain * sizes) @ gain.T for sizes in groups])
-    contraction = Contraction(linear(assembly.transcription, outcome.point), np.zeros(2, bool))
-    found = variances.estimate(contraction, np.zeros(2, bool))
+    condensed = Condensed(linearize(assembly.transcription, outcome.point), np.zeros(2, bool))
+    found = variances.estimate(condensed, np.zeros(2, bool))
     np.testing.assert_allclose(found.variances, np.square(list(noise.values())), rtol=1e-6)
     sizes = Variances(found.variances, found.doubt, found.common)
     expected = widened((gain * known) @ gain.T, parts, sizes)
@@ -110,7 +119,7 @@ def test_variances_are_those_of_restricted_maximum_likelihood():
     seen = sizes == noise["observation"]
     assert np.sum(left[seen & rows] ** 2) == pytest.approx(np.sum(rest[seen & rows]), rel=0.1)
     assert np.sum(left[~seen] ** 2) == pytest.approx(np.sum(rest[~seen]), rel=0.1)
-    found = learn(assembly, outcome.point, np.zeros(2, dtype=bool)).contraction
+    found = a_posteriori(assembly, outcome.point, np.zeros(2, dtype=bool)).condensed
     doubt = variances.estimate(found, np.zeros(2, dtype=bool)).doubt
     squared = (np.eye(len(Q)) - Q @ Q.T)[rows][:, rows] ** 2
     groups = [~seen[rows], seen[rows]]
@@ -140,15 +149,15 @@ def test_noise_variances_hardly_hang_on_the_random_signs(monkeypatch):
         NoisyTwin(pendulum(inertia=J, viscous=b), {J: 0.005, b: 0.004}, {"hinge": 1.0}, **settings).draw(0)
     )
     point = LevenbergMarquardt().solve(assembly.transcription, assembly.start).point
-    contraction = Contraction(linear(assembly.transcription, point), np.zeros(2, bool))
-    few = variances.estimate(contraction, np.zeros(2, bool)).variances
+    condensed = Condensed(linearize(assembly.transcription, point), np.zeros(2, bool))
+    few = variances.estimate(condensed, np.zeros(2, bool)).variances
     monkeypatch.setattr(variances, "_PROBES", (600, 600))
-    many = variances.estimate(contraction, np.zeros(2, bool)).variances
+    many = variances.estimate(condensed, np.zeros(2, bool)).variances
     np.testing.assert_allclose(few, many, rtol=0.04)
-    traces, members = variances._traces(contraction, variances._members(contraction.linear)[0]), len(few)
+    traces, members = variances._traces(condensed, variances._members(condensed.linearized)[0]), len(few)
     assert traces is not None
     assert traces.shape == (members,)
-    assert np.sum(traces) == pytest.approx(contraction.freedom, rel=1e-9)
+    assert np.sum(traces) == pytest.approx(condensed.freedom, rel=1e-9)
 
 
 @pytest.mark.parametrize("state_weight", [1e4, 1e5, 1e6, 1e7])
@@ -305,7 +314,7 @@ def test_inertias_about_axes_that_never_turn_are_not_seen(stepper):
     model = Model(bodies=[arm, model.bodies[1]], joints=[shoulder, elbow], gravity=model.gravity)
     truth = {"J_Axx": 1e-4, "J_Ayy": 0.003, "J_Azz": 0.003}
     problem = paper_twin(model, truth, initial={"elbow": 2.0}, duration=0.6, noise=1e-3, stepper=stepper)
-    before = foresee(assemble(problem)).sensitivities
+    before = a_priori(assemble(problem)).sensitivities
     solution = problem.solve()
     for name in ("J_Axx", "J_Ayy"):
         assert before.reasons[name] == solution[name].reason == UNOBSERVED
@@ -319,11 +328,11 @@ def test_inertias_about_axes_that_never_turn_are_not_seen(stepper):
 # --- the function itself ---
 
 
-def evidence_of(information: np.ndarray, noise: float, stretches: int = 0) -> Evidence:
+def statistics_of(information: np.ndarray, noise: float, blocks: int = 0) -> ResidualStatistics:
     """With one noise variance for all rows, known for sure."""
     n = len(information)
-    nothing = 2 * (np.zeros((stretches, n)), np.zeros((stretches, n, n)))
-    return Evidence(
+    nothing = 2 * (np.zeros((blocks, n)), np.zeros((blocks, n, n)))
+    return ResidualStatistics(
         information,
         np.zeros((n, n)),
         information[None],
@@ -334,8 +343,8 @@ def evidence_of(information: np.ndarray, noise: float, stretches: int = 0) -> Ev
 
 def analysed(names: Sequence[str], information: np.ndarray, noise: float, magnitudes: np.ndarray, held: Sequence[bool]):
     """Uncertainty with one noise variance for all rows."""
-    evidence = evidence_of(information, noise)
-    return analyse(names, evidence, magnitudes, np.array(held)).sensitivities
+    statistics = statistics_of(information, noise)
+    return analyse(names, statistics, magnitudes, np.array(held)).sensitivities
 
 
 def test_sensitivities_of_a_matrix():
@@ -369,12 +378,12 @@ def test_errors_are_conditional_on_what_is_held():
 
 
 def test_nothing_is_known_without_a_factor_or_freedom():
-    without = evidence_of(np.ones((1, 1)), np.nan, stretches=2)
-    for evidence, reason in ((None, NO_FACTOR), (without, NO_FREEDOM)):
-        result = analyse(["a"], evidence, np.ones(1), np.zeros(1, dtype=bool))
+    without = statistics_of(np.ones((1, 1)), np.nan, blocks=2)
+    for statistics, reason in ((None, NO_FACTOR), (without, NO_FREEDOM)):
+        result = analyse(["a"], statistics, np.ones(1), np.zeros(1, dtype=bool))
         assert np.isnan(result.sensitivities.covariance).all()
         assert result.sensitivities.reasons == {"a": reason}
-        assert np.isnan(result.stretches).all()
+        assert np.isnan(result.blocks).all()
 
 
 def test_a_parameter_at_its_bound_that_nothing_shows_is_said_to_be_unseen():

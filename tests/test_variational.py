@@ -20,7 +20,7 @@ from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solution import Solution
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Status
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
@@ -289,7 +289,7 @@ def test_lifted_estimates_do_not_depend_on_the_compliance():
 def test_lifted_estimates_are_those_of_a_penalty(monkeypatch):
     settings = {"duration": 1.0, "hinge": {"compliance": 1e-6}, "stepper": LIFTED, "state_weight": 100.0}
     found = release(0.01, **settings)
-    monkeypatch.setattr(Reduction, "_linked", lambda *_: False)
+    monkeypatch.setattr(ReducedProblem, "_linked", lambda *_: False)
     expected = release(0.01, **settings)
     assert found.status is expected.status is Status.CONVERGED
     assert found.iterations < expected.iterations

@@ -19,9 +19,10 @@ from spookid.data.sensors import Channel
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
+from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, substitute
-from spookid.statistics.noise import Size
+from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
@@ -66,7 +67,7 @@ class Assembly:
     """Friction width of each coordinate, (n_s,) [rad/s or m/s]."""
     sharpness: float
     """Share of the width within which a joint sticks where a solve starts, in the forms that stick."""
-    noise: tuple[Size, ...]
+    noise: tuple[NoiseSize, ...]
     """What is random, and how large; none if the weights are given."""
 
     @property
@@ -89,15 +90,13 @@ def assemble(
 
     Args:
         normaliser: numbers of ``priors.normaliser_factor``, (2 n_p + 1,), for a fit at noise that is known.
-        sharpness: share of the friction widths that is taken; see ``approach``.
+        sharpness: share of the friction widths that is taken; see ``continuation``.
         turns: False to have friction that sticks take no notice of a joint that turns within a step.
 
     Raises:
         ProblemError: if there is nothing to fit, or the stepper cannot do what is asked.
     """
-    if not (problem.recordings and problem.observations):
-        raise ProblemError(f"{problem.place}: Problem {problem.name!r} needs recordings and observations to be solved")
-    _refuse_what_is_only_simulated(problem)
+    _check(problem)
     check_stepper(problem)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
     settings = _settings(problem.model, len(problem.channels))
@@ -112,7 +111,26 @@ def assemble(
         factor, symbols = normaliser_factor(free, manifold)
         written.append(factor)
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
-    transcription = Transcription(
+    chains = [_chain(problem, e, written, i == 0) for i, e in enumerate(evidence)]
+    transcription = _transcribed(problem, manifold, written, constants, chains)
+    start = Point(
+        tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
+        contiguous([problem.guess[p.name] for p in free]),
+    )
+    noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
+    return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise)
+
+
+def _transcribed(
+    problem: Declaration,
+    manifold: Manifold,
+    written: list[Factor],
+    constants: tuple[Constant, ...],
+    chains: list[Chain],
+) -> Transcription:
+    """Factors and recordings with the bounds and magnitudes of the free parameters."""
+    free = problem.free
+    return Transcription(
         manifold,
         written,
         ca.vertcat(ca.SX(0, 1), *free),
@@ -121,14 +139,8 @@ def assemble(
         np.array([p.lower for p in free]),
         np.array([p.upper for p in free]),
         np.array([magnitude(p, problem.guess[p.name]) for p in free]),
-        [_chain(problem, e, written, i == 0) for i, e in enumerate(evidence)],
+        chains,
     )
-    start = Point(
-        tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
-        contiguous([problem.guess[p.name] for p in free]),
-    )
-    noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
-    return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise)
 
 
 @lru_cache(maxsize=4)
@@ -140,7 +152,11 @@ def _settings(model: Model, sensors: int) -> Settings:
 def factors(problem: Declaration, model: Model, settings: Settings) -> list[Factor]:
     """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers."""
     written = problem.scheme.factors(model, settings, np.isinf(problem.weight))
-    return written + observing.factors(problem, settings, model) + observing.residuals(problem, settings, model)
+    return (
+        written
+        + observing.observation_factors(problem, settings, model)
+        + observing.residual_factors(problem, settings, model)
+    )
 
 
 def check_stepper(problem: Declaration) -> None:
@@ -148,8 +164,11 @@ def check_stepper(problem: Declaration) -> None:
     problem.scheme.check_model(problem.model)
 
 
-def _refuse_what_is_only_simulated(problem: Declaration) -> None:
+def _check(problem: Declaration) -> None:
+    """Raise ProblemError for a problem that can only be simulated, or not even that."""
     what = f"{problem.place}: Problem {problem.name!r}"
+    if not (problem.recordings and problem.observations):
+        raise ProblemError(f"{what} needs recordings and observations to be solved")
     if problem.model.is_unilateral:
         raise ProblemError(f"{what} has limits or contacts, which can be simulated only; leave them out to solve it")
 

@@ -41,7 +41,7 @@ class ProblemFile:
     """True if the file holds ``problems`` and none was picked: then results go into a folder for each key."""
 
 
-def load_problem(path: str | os.PathLike[str]) -> Declaration:
+def load_declaration(path: str | os.PathLike[str]) -> Declaration:
     """The problem of a file, ``PROBLEM.py`` or ``PROBLEM.py::key``.
 
     Raises:
@@ -56,7 +56,7 @@ def load_problem(path: str | os.PathLike[str]) -> Declaration:
     return next(iter(file.problems.values()))
 
 
-def load_problems(path: str | os.PathLike[str]) -> dict[str, Declaration]:
+def load_declarations(path: str | os.PathLike[str]) -> dict[str, Declaration]:
     """The problems of a file by key, all of ``PROBLEM.py`` or the one of ``PROBLEM.py::key``; raises as `load_file`."""
     return dict(load_file(path).problems)
 

@@ -10,19 +10,19 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_units
-from spookid.statistics.noise import Size
+from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant
 
 
-def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant]) -> tuple[Size, ...]:
+def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant]) -> tuple[NoiseSize, ...]:
     """Of a problem whose noise is estimated: one disturbance a unit, but for what is declared, and each sensor's."""
     symbols = [c.symbol for c in constants]
 
     def place(symbol: ca.SX) -> int:
         return next(i for i, other in enumerate(symbols) if ca.is_equal(ca.SX(other), symbol))
 
-    found: list[Size] = []
+    found: list[NoiseSize] = []
     model, hard = problem.model, problem.estimator == "hard"
     measured = {motor.label: motor.signal for motor in model.motors if motor.measured}
     declared = {freedom.label: freedom.joint.disturbance for freedom in model.freedoms}
@@ -32,13 +32,13 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
         shared = [i for i in free if declared.get(names[i]) is None]
         if shared:
             where, none = tuple(place(settings.disturbance[i]) for i in shared), 0.0 if hard else None
-            found.append(Size("disturbance", tuple(dict.fromkeys(names[i] for i in shared)), unit, where, none))
+            found.append(NoiseSize("disturbance", tuple(dict.fromkeys(names[i] for i in shared)), unit, where, none))
         for i in (i for i in free if i not in shared):
             where = (place(settings.disturbance[i]),)
-            found.append(Size("disturbance", (names[i],), unit, where, given=0.0 if hard else declared[names[i]]))
+            found.append(NoiseSize("disturbance", (names[i],), unit, where, given=0.0 if hard else declared[names[i]]))
     for signal, symbol in settings.torques.items():
         unit = next(m.joint.coordinates[m.coordinate].effort for m in model.motors if m.signal == signal)
-        found.append(Size("sensor", (signal,), unit, (place(symbol),)))
+        found.append(NoiseSize("sensor", (signal,), unit, (place(symbol),)))
     for i, sensor in enumerate(problem.channels):
         floor = (
             0.0
@@ -46,7 +46,7 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
             else max((_resolution(r.signal(sensor.signal)) for r in problem.recordings), default=0.0)
         )
         where = (place(settings.sensors[i]),)
-        found.append(Size("sensor", (sensor.signal,), sensor.unit, where, sensor.sigma, floor / np.sqrt(12)))
+        found.append(NoiseSize("sensor", (sensor.signal,), sensor.unit, where, sensor.sigma, floor / np.sqrt(12)))
     return tuple(found)
 
 

@@ -28,7 +28,7 @@ def groups(problem: Declaration) -> dict[str, list[Channel]]:
     return {name: channels for name, channels in found.items() if channels}
 
 
-def factors(problem: Declaration, settings: Settings, model: Model) -> list[Factor]:
+def observation_factors(problem: Declaration, settings: Settings, model: Model) -> list[Factor]:
     """One a group, with the problem's model or one that differs from it in numbers."""
     return [_observe(problem, settings, name, sensors, model) for name, sensors in groups(problem).items()]
 
@@ -40,7 +40,7 @@ def _observe(problem: Declaration, settings: Settings, name: str, sensors: list[
     return observation_factor(name, sensors, sigmas, window.variables, state)
 
 
-def residuals(problem: Declaration, settings: Settings, model: Model) -> list[Factor]:
+def residual_factors(problem: Declaration, settings: Settings, model: Model) -> list[Factor]:
     """The user's own."""
     return [_residual(problem, settings, residual, model) for residual in problem.residuals]
 

@@ -121,7 +121,7 @@ def beside(predicted: Array, observed: Array, periods: Sequence[float | None]) -
     return result
 
 
-def unwrapped(predicted: Array, periods: Sequence[float | None]) -> Array:
+def unwrapped_signals(predicted: Array, periods: Sequence[float | None]) -> Array:
     """Periodic signals (N, n_o) made continuous in time."""
     columns = [
         predicted[:, i] if period is None else np.unwrap(predicted[:, i], period=period)

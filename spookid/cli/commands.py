@@ -20,7 +20,7 @@ from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe
 from spookid.cli.runner import Exit, Job, Run, Work, changed, each, in_turn, start
 from spookid.errors import ProblemError
-from spookid.estimation.estimation import solve as estimate
+from spookid.estimation.solving import solve as estimate
 from spookid.report import audit as audits
 from spookid.report import crossvalidation as crossvalidations
 from spookid.report import export
@@ -33,17 +33,16 @@ from spookid.results.result import Result
 from spookid.results.wording import number, quantity
 from spookid.solvers.status import Iteration, Status
 from spookid.studies import sweeping
-from spookid.studies.audit import audit as compare_steps
-from spookid.studies.axes import Choice, axes_of, axis
+from spookid.studies.auditing import audit as compare_steps
+from spookid.studies.axes import AxisValue, axes_of, axis
 from spookid.studies.cases import Case, cases, same_recordings
 from spookid.studies.comparison import Comparison, compare
-from spookid.studies.crossvalidation import CrossValidation, table
+from spookid.studies.crossvalidation import CrossValidation, comparison_table
 from spookid.studies.crossvalidation import crossvalidate as judge
-from spookid.studies.profile import profile as walk
-from spookid.studies.replay import Initial
+from spookid.studies.profiling import profile as walk
 from spookid.studies.settings import Variant
-from spookid.studies.sweep_points import Point, place
-from spookid.studies.sweep_points import table as sweep_table
+from spookid.studies.simulating import Initial
+from spookid.studies.sweep_points import SweepPoint, coordinates_of, sweep_table
 from spookid.studies.workers import cluster
 
 RESULTS = Path("results")
@@ -244,7 +243,7 @@ def crossvalidate(arguments: Namespace, interruption: Interruption) -> Exit:
     def work(sets: list[list[Case]]) -> Exit:
         results = [[judged(case) for case in models] for models in sets]
         crossvalidations.save(arguments.out, str(arguments.problem), results)
-        run.say("\n\n\n".join(map(table, results)) + f"\n\nWritten to {Path(arguments.out)}")
+        run.say("\n\n\n".join(map(comparison_table, results)) + f"\n\nWritten to {Path(arguments.out)}")
         failed = ", ".join(model.name for models in results for model in models if not model.converged)
         return _ended(f"not every fit of {failed} converged" if failed else "")
 
@@ -292,7 +291,7 @@ def sweep(arguments: Namespace, interruption: Interruption) -> Exit:
 
 def _variant(arguments: Namespace, names: Mapping[str, float]) -> Variant:
     """What the command line changes at all points; ``names`` are those of the problem's parameters."""
-    given: dict[str, Choice | None] = {name: getattr(arguments, name) for name in _SWEPT}
+    given: dict[str, AxisValue | None] = {name: getattr(arguments, name) for name in _SWEPT}
     return Variant(
         settings={name: value for name, value in given.items() if value is not None},
         initial={name: value for name, value in arguments.set if name in names},
@@ -301,12 +300,12 @@ def _variant(arguments: Namespace, names: Mapping[str, float]) -> Variant:
 
 
 def _sweep(run: Run, job: Job, plan: sweeping.Plan, executor: Executor | None) -> Exit:
-    known: list[Point] = []
+    known: list[SweepPoint] = []
     total = math.prod(len(one.values) for one in plan.axes)
     try:
         with progress.counting(job.label, total, run.watched) as count:
 
-            def seen(point: Point, before: bool) -> None:
+            def seen(point: SweepPoint, before: bool) -> None:
                 known.append(point)
                 count(before)
 
@@ -321,8 +320,8 @@ def _sweep(run: Run, job: Job, plan: sweeping.Plan, executor: Executor | None) -
     first = result.unsettled[0]
     reason = f": {first.message}" if first.status is None else ""
     return _ended(
-        f"{len(result.unsettled)} of {total} points of {job.label} are not converged, the first at {place(first)} "
-        f"({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
+        f"{len(result.unsettled)} of {total} points of {job.label} are not converged, the first at "
+        f"{coordinates_of(first)} ({first.outcome}{reason}); {job.folder / 'sweep.csv'} has all"
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from spookid.assembly.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.data.sensors import Channel
-from spookid.estimation.knowledge import foresee, papers_weight
+from spookid.estimation.identifiability import a_priori, papers_weight
 from spookid.parameter import parameters_in
 from spookid.report.summary import weak_words
 from spookid.results.tables import Table, wrapped
@@ -129,16 +129,16 @@ def _identifiability(assembly: Assembly, width: int) -> list[str]:
     if not assembly.transcription.names:
         return []
     head = "Identifiability, linearized at the initial guess"
-    knowledge = foresee(assembly).sensitivities
-    values = knowledge.singular_values
+    identifiability = a_priori(assembly).sensitivities
+    values = identifiability.singular_values
     if not np.all(np.isfinite(values)):
-        reason = next(iter(knowledge.reasons.values()))
+        reason = next(iter(identifiability.reasons.values()))
         return [head, *wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
     spectrum = f"Directions are seen at {', '.join(number(value, 2) for value in values)} sigma for a change of 100 %."
     lines = wrapped(spectrum, width, "  ")
-    for weak in knowledge.weak:
+    for weak in identifiability.weak:
         lines += wrapped(weak_words(weak), width, "  - ")
-    if not knowledge.weak:
+    if not identifiability.weak:
         lines += wrapped(f"None is weak (below {number(WEAK)} sigma).", width, "  ")
     return [head, *lines]
 

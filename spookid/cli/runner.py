@@ -14,7 +14,7 @@ from spookid.assembly.loading import ProblemFile, is_folder_name, load_file
 from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.errors import ProblemError
-from spookid.estimation.estimation import solve
+from spookid.estimation.solving import solve
 from spookid.results import folders
 from spookid.results.result import Result
 from spookid.studies.settings import STEPPERS

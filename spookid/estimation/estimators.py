@@ -4,7 +4,7 @@ The fit with estimated noise is consistent and stands by default. Steps of an en
 a random torque to it, and make its errors wide; hard dynamics take them for errors of the sensors. They replace it only
 if white noise of the size that was found is denied, as it would make them leave more than they do; if no recording is
 driven in closed loop, and its motion is stable; if a test does not tell both answers apart; and if their errors are
-smaller by more than a factor of 1.5 in the median (``statistics.hard_dynamics``, ``statistics.two_estimators``). Two
+smaller by more than a factor of 1.5 in the median (``statistics.hard_dynamics``, ``statistics.hausman``). Two
 fits that differ say that the model lacks something, and so does the answer.
 """
 
@@ -18,21 +18,21 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.estimation import symptoms
+from spookid.estimation import misspecification
 from spookid.estimation.fit import Fit
-from spookid.estimation.knowledge import at_bounds
+from spookid.estimation.identifiability import at_bounds
 from spookid.kernels.kernel import Array
 from spookid.results.notices import DIFFER, ranked
 from spookid.results.result import Choice, Noise, Result, Trajectory
 from spookid.solvers.status import Status
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.condensed import Contraction
-from spookid.statistics.covariance import LEAST_STRETCH, without_stretches
+from spookid.statistics.block_jackknife import BLOCKS
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.covariance import LEAST_BLOCK, without_blocks
 from spookid.statistics.hard_dynamics import denied, feedback, unstable
-from spookid.statistics.jackknife import WINDOWS
-from spookid.statistics.misfit import FALSE_ALARMS
-from spookid.statistics.strips import linear
-from spookid.statistics.two_estimators import Answer, Verdict, compared
+from spookid.statistics.hausman import EstimatorOutput, HausmanTest, hausman_test
+from spookid.statistics.linearized import linearize
+from spookid.statistics.score_tests import FALSE_ALARMS
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Decision:
         choice, before = self.choice, solution
 
         def notices() -> tuple[str, ...]:
-            hard = symptoms.notices(self.first.answers) if choice.estimator == "hard" else []
+            hard = misspecification.misfit_notices(self.first.score_tests) if choice.estimator == "hard" else []
             misfit = [f"{notice} This is from the fit with noise estimated." for notice in hard]
             return ranked([*before.notices, *_lacking(choice), *misfit])
 
@@ -119,14 +119,14 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     if not any(np.isfinite(noise.error) for noise in disturbances):
         return "no disturbance is seen, and hard dynamics would say the same"
     steps = [chain.steps for chain in first.assembly.transcription.chains]
-    if sum(steps) / len(steps) < LEAST_STRETCH * WINDOWS:
+    if sum(steps) / len(steps) < LEAST_BLOCK * BLOCKS:
         return "the recordings are too short for errors from their stretches"
     pairs = list(zip(first.assembly.evidence, first.motion, strict=True))
     level = FALSE_ALARMS / len(pairs)
     for evidence, trajectory in pairs:
         if words := _closed(evidence.recording, evidence.inputs, trajectory, level):
             return f"{evidence.recording.name} is driven in closed loop ({words})"
-    if first.knowledge.contraction is None or unstable(first.knowledge.contraction):
+    if first.identifiability.condensed is None or unstable(first.identifiability.condensed):
         return "the motion is not stable"
     return "" if _denied(first) else "what disturbs the motion adds up as white noise does"
 
@@ -145,7 +145,7 @@ def _denied(first: Fit) -> bool:
     if stiff is None:
         return False
     try:
-        there = Contraction(linear(stiff.problem, first.point), at_bounds(stiff.problem, first.point))
+        there = Condensed(linearize(stiff.problem, first.point), at_bounds(stiff.problem, first.point))
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return False
     return denied(there, stiff.sizes)
@@ -155,13 +155,13 @@ def _denied(first: Fit) -> bool:
 
 
 def _chosen(first: Fit, second: Fit) -> Choice:
-    answers = _answer(first), _answer(second)
-    if second.result.status is not Status.CONVERGED or answers[0] is None or answers[1] is None:
+    one, other = _answer(first), _answer(second)
+    if second.result.status is not Status.CONVERGED or one is None or other is None:
         return Choice("noise", "the fit with hard dynamics did not converge")
-    return judged(first.knowledge.sensitivities.names, compared(answers[0], answers[1]))
+    return judged(first.identifiability.sensitivities.names, hausman_test(one, other))
 
 
-def judged(names: tuple[str, ...], verdict: Verdict) -> Choice:
+def judged(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
     """The choice between two answers that may both be believed."""
     if np.any(verdict.differ):
         pairs = zip(names, verdict.sigmas.tolist(), verdict.differ.tolist(), strict=True)
@@ -173,13 +173,13 @@ def judged(names: tuple[str, ...], verdict: Verdict) -> Choice:
     return Choice("noise", "hard dynamics agree and are not sharper" if verdict.agree else "stretches do not tell more")
 
 
-def _answer(fit: Fit) -> Answer | None:
-    evidence, point = fit.knowledge.evidence, fit.point.parameters
-    if evidence is None:
+def _answer(fit: Fit) -> EstimatorOutput | None:
+    statistics, point = fit.identifiability.statistics, fit.point.parameters
+    if statistics is None:
         return None
     magnitudes = np.maximum(np.abs(point), fit.assembly.transcription.magnitudes)
-    changes = without_stretches(evidence, magnitudes)
-    return Answer(point, fit.knowledge.sensitivities.standard_errors, changes)
+    changes = without_blocks(statistics, magnitudes)
+    return EstimatorOutput(point, fit.identifiability.sensitivities.standard_errors, changes)
 
 
 def _lacking(choice: Choice) -> list[str]:

@@ -37,8 +37,8 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
     Args:
         coarse: with the noise of the finer fit.
     """
-    step, found = coarse.assembly.problem.step, fine.told(lambda: coarse.answers)
-    undetermined = fine.clock.time(lambda: fine.knowledge.sensitivities.reasons)
+    step, found = coarse.assembly.problem.step, fine.told(lambda: coarse.score_tests)
+    undetermined = fine.clock.time(lambda: fine.identifiability.sensitivities.reasons)
     parameters = {
         name: e if name in undetermined else _between(coarse.values[name], e) for name, e in found.parameters.items()
     }

@@ -14,17 +14,24 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.outlining import mechanism
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
-from spookid.estimation import inertias, responses, step_errors, symptoms
-from spookid.estimation.knowledge import Knowledge, at_bounds, contradictions, disagreement, learn, papers_weight
+from spookid.estimation import inertias, influence_functions, misspecification, step_errors
+from spookid.estimation.identifiability import (
+    Identifiability,
+    a_posteriori,
+    at_bounds,
+    contradictions,
+    disagreement,
+    papers_weight,
+)
 from spookid.estimation.likelihood_fit import Found
 from spookid.parameter import Parameter
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
-from spookid.results.result import Cost, Estimate, Result, Size, Step, Times, Trajectory
+from spookid.results.result import Cost, Estimate, IterationRecord, Result, Size, Times, Trajectory
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
-from spookid.statistics.misfit import Answers
+from spookid.statistics.score_tests import ScoreTests
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
 from spookid.version import __version__
@@ -59,10 +66,10 @@ class Fit:
         return self.assembly.problem.guess | dict(zip(names, self.point.parameters.tolist(), strict=True))
 
     @cached_property
-    def knowledge(self) -> Knowledge:
+    def identifiability(self) -> Identifiability:
         """What the data say about the parameters."""
         held = at_bounds(self.assembly.transcription, self.point)
-        return learn(self.assembly, self.point, held, self.found.covariance if self.found else None)
+        return a_posteriori(self.assembly, self.point, held, self.found.covariance if self.found else None)
 
     @cached_property
     def motion(self) -> tuple[Trajectory, ...]:
@@ -72,29 +79,29 @@ class Fit:
     @cached_property
     def influence(self) -> Influence:
         """How the estimates hang on data and settings."""
-        return responses.influence(self.assembly, self.point, self.knowledge, self.motion)
+        return influence_functions.influence(self.assembly, self.point, self.identifiability, self.motion)
 
     @cached_property
-    def answers(self) -> Answers | None:
+    def score_tests(self) -> ScoreTests | None:
         """What its residuals say of usual misfits; None if it is none whose residuals should be white."""
-        contraction = self.knowledge.contraction
+        condensed = self.identifiability.condensed
         white = self.result.status is Status.CONVERGED and self.assembly.problem.estimator != "hard"
-        if self.found is None or contraction is None or not white:
+        if self.found is None or condensed is None or not white:
             return None
-        return symptoms.answers(self.found, contraction, self.motion, self.values)
+        return misspecification.misspecification_tests(self.found, condensed, self.motion, self.values)
 
-    def told(self, coarser: Callable[[], Answers | None] = lambda: None) -> Result:
+    def told(self, coarser: Callable[[], ScoreTests | None] = lambda: None) -> Result:
         """The result with what its model lacks, the step's part taken off if a coarser fit tells it."""
 
         def notices() -> tuple[str, ...]:
-            return ranked([*symptoms.notices(self.answers, coarser()), *self.result.notices])
+            return ranked([*misspecification.misfit_notices(self.score_tests, coarser()), *self.result.notices])
 
         return self.result.changed(notices=self.later(notices))
 
     def with_(self, **fields: Any) -> Fit:
         """The same fit with other fields of its result."""
         copy = replace(self, over={**self.over, **fields})
-        known = ("knowledge", "motion", "influence")
+        known = ("identifiability", "motion", "influence")
         copy.__dict__.update({name: value for name, value in self.__dict__.items() if name in known})
         return copy
 
@@ -121,7 +128,7 @@ class Fit:
             cost=_cost(self.outcome.history[-1].costs),
             history=tuple(_step(iteration, transcription.names) for iteration in self.outcome.history),
             parameters={p.name: self._estimate(p) for p in problem.parameters},
-            sensitivities=self.later(lambda: self.knowledge.sensitivities),
+            sensitivities=self.later(lambda: self.identifiability.sensitivities),
             influence=self.later(lambda: self.influence),
             complementarity_residual=self.later(lambda: complementarity(self.assembly, self.point)),
             sticking=self.later(lambda: sticking(problem, self.motion)),
@@ -156,7 +163,7 @@ class Fit:
         i = self.assembly.transcription.names.index(name)
 
         def sensitivities() -> Sensitivities:
-            return self.knowledge.sensitivities
+            return self.identifiability.sensitivities
 
         def step_error() -> float:
             return math.nan if name in sensitivities().reasons else float(self.influence.step_error[i])
@@ -169,23 +176,25 @@ class Fit:
 
     def _notices(self) -> tuple[str, ...]:
         """What a user should know, by rank; of what follows from the estimates nothing unless the fit has converged."""
-        assembly, knowledge = self.assembly, self.knowledge
-        problem, known, kernels = assembly.problem, knowledge.sensitivities, assembly.transcription.kernels
+        assembly, identifiability = self.assembly, self.identifiability
+        problem, known, kernels = assembly.problem, identifiability.sensitivities, assembly.transcription.kernels
         remarks = [*papers_weight(problem), *assembly.notices, *_redundant(self.outcome)]
         remarks += filter(None, [kernels.points.notice])
         if self.outcome.status is not Status.CONVERGED:
-            return ranked([*knowledge.notices, *remarks])
+            return ranked([*identifiability.notices, *remarks])
         steps = []
         if not (problem.corrects or problem.every > 1):
-            steps = step_errors.notices(assembly, self.point, known, self.influence.step_error)
-        follows = [*contradictions(assembly, self.point, knowledge), *disagreement(assembly, known)]
-        unphysical = inertias.notices(problem, self.values, known, self.motion)
-        return ranked([*knowledge.notices, *follows, *unphysical, *steps, *remarks])
+            steps = step_errors.step_error_notices(assembly, self.point, known, self.influence.step_error)
+        follows = [*contradictions(assembly, self.point, identifiability), *disagreement(assembly, known)]
+        unphysical = inertias.inertia_notices(problem, self.values, known, self.motion)
+        return ranked([*identifiability.notices, *follows, *unphysical, *steps, *remarks])
 
 
-def _step(iteration: Iteration, names: Sequence[str]) -> Step:
+def _step(iteration: Iteration, names: Sequence[str]) -> IterationRecord:
     parameters = dict(zip(names, iteration.parameters.tolist(), strict=True))
-    return Step(iteration.iteration, _cost(iteration.costs), iteration.damping, iteration.step_norm, parameters)
+    return IterationRecord(
+        iteration.iteration, _cost(iteration.costs), iteration.damping, iteration.step_norm, parameters
+    )
 
 
 def _cost(costs: Mapping[Group, float]) -> Cost:

@@ -16,8 +16,9 @@ from spookid.estimation.fit import Fit
 from spookid.kernels.kernel import Array
 from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt
-from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.status import Callback
 from spookid.transcription.transcription import Point
 
 
@@ -32,7 +33,7 @@ class Start:
     noise: Result | None = None
     """Whose noise, and whose normaliser of the likelihood, are kept; None: the noise is estimated."""
     sharpness: float = 1.0
-    """Share of the friction widths; see ``approach``."""
+    """Share of the friction widths; see ``continuation``."""
     turns: bool = True
     """See ``assemble``."""
     hold: bool = False
@@ -84,7 +85,7 @@ def _normaliser(problem: Declaration, known: Result) -> Array:
 def _check_freedom(assembly: Assembly, start: Point) -> None:
     """Refuse a mechanism that cannot move."""
     problem, model = assembly.problem, assembly.problem.model
-    if model.rows < model.configuration.tangent or Reduction(assembly.transcription, start).tangent:
+    if model.rows < model.configuration.tangent or ReducedProblem(assembly.transcription, start).tangent:
         return
     raise ProblemError(
         f"{problem.place}: Problem {problem.name!r}: the joints {', '.join(joint.name for joint in model.joints)} are "

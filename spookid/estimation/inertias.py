@@ -30,7 +30,7 @@ _PRODUCTS = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
 """Rows and columns of I_xx, I_yy, I_zz, I_xy, I_xz and I_yz."""
 
 
-def notices(
+def inertia_notices(
     problem: Declaration, values: Mapping[str, float], known: Sensitivities, motion: Sequence[Trajectory]
 ) -> Iterator[str]:
     """One for each body whose principal moments violate the triangle inequality, or are not positive."""

@@ -12,12 +12,12 @@ from spookid.assembly.assembly import Assembly
 from spookid.kernels.kernel import Array
 from spookid.results.result import Noise
 from spookid.solvers.ipopt import Ipopt
-from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
-from spookid.solvers.reduction import Reduction
-from spookid.solvers.status import Iteration, Outcome, Status
-from spookid.statistics import spread
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.status import Callback, Iteration, Outcome, Status
+from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States
-from spookid.statistics.noise import Size
+from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.search import Search, starting_logs
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
@@ -92,25 +92,29 @@ def maximum(
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, None, math.nan, ())
     if outcome.status is Status.CONVERGED:
-        sizes = search.sizes if alike else _apart(search)
-        last = _with_sizes(search, sizes)
-        try:
-            again = last.run(search.best.states.moved(), _inherited(search, sizes))
-            if again.status is not Status.DIVERGED:
-                outcome, search = _joined(outcome, again), last
-        except KeyboardInterrupt:
-            outcome = replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart")
+        outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search))
     numbered = problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
-    value = float(-search.best.value - _constant(numbered, search.best.states.reduction) / 2)
+    value = float(-search.best.value - _constant(numbered, search.best.states.reduced) / 2)
     errors = None
     try:
-        errors = None if hold or outcome.status is Status.INTERRUPTED else spread.covariance(search)
+        errors = None if hold or outcome.status is Status.INTERRUPTED else marginalization.covariance(search)
     except KeyboardInterrupt:
         outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
-    sizes = tuple(replace(s, vague=bool(v)) for s, v in zip(search.sizes, spread.vague(search), strict=True))
+    uncertain = marginalization.uncertain_sizes(search).tolist()
+    sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = _with(assembly, numbered, sizes), search.best
     return Found(whole, outcome, errors, value, noise, best.marginal.volume, _stiff(search), best.states)
+
+
+def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...]) -> tuple[Outcome, Search]:
+    """A search carried on to its end, with these sizes."""
+    last = _with_sizes(search, sizes)
+    try:
+        again = last.run(search.best.states.moved(), _inherited(search, sizes))
+    except KeyboardInterrupt:
+        return replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart"), search
+    return (outcome, search) if again.status is Status.DIVERGED else (_joined(outcome, again), last)
 
 
 def kept(
@@ -155,13 +159,13 @@ def _without(outcome: Outcome, weight: float) -> Outcome:
     return replace(outcome, history=tuple(map(less, outcome.history)))
 
 
-def _spread(size: Size) -> list[str]:
+def _spread(size: NoiseSize) -> list[str]:
     """The name of each of its symbols: a free body has one name for three."""
     each = len(size.places) // len(size.names)
     return [name for name in size.names for _ in range(each)] if each > 1 else list(size.names)
 
 
-def _rated(assembly: Assembly) -> tuple[Size, ...]:
+def _rated(assembly: Assembly) -> tuple[NoiseSize, ...]:
     """Sizes whose given values are those of their symbols: random impulses of a step."""
     root = math.sqrt(assembly.problem.step)
     return tuple(
@@ -176,14 +180,14 @@ def _symbols(known: Sequence[Noise], step: float) -> dict[tuple[str, str], float
     return {(n.kind, name): n.density * root if n.kind == "disturbance" else n.std for n in known for name in n.names}
 
 
-def _logs(sizes: Sequence[Size], known: Sequence[Noise], step: float) -> Array | None:
+def _logs(sizes: Sequence[NoiseSize], known: Sequence[Noise], step: float) -> Array | None:
     """Logarithms of sizes as another fit has found them; None if it does not tell all."""
     by_name = _symbols(known, step)
     values = [by_name.get((size.kind, size.names[0]), 0.0) for size in sizes]
     return np.log(values) if all(value > 0 for value in values) else None
 
 
-def _apart(search: Search) -> tuple[Size, ...]:
+def _apart(search: Search) -> tuple[NoiseSize, ...]:
     """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion.
 
     The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
@@ -201,18 +205,18 @@ def _apart(search: Search) -> tuple[Size, ...]:
     return tuple(found)
 
 
-def _as_known(sizes: Sequence[Size], known: Sequence[Noise]) -> tuple[Size, ...] | None:
+def _as_known(sizes: Sequence[NoiseSize], known: Sequence[Noise]) -> tuple[NoiseSize, ...] | None:
     """The sizes, those apart that another fit told apart; None if it does not tell all."""
     of = {(n.kind, name): n.names for n in known for name in n.names}
     if not all((size.kind, name) in of for size in sizes for name in size.names):
         return None
-    found: list[Size] = []
+    found: list[NoiseSize] = []
     for size in sizes:
         found += [size] if len({of[size.kind, name] for name in size.names}) == 1 else _singles(size)
     return tuple(found)
 
 
-def _singles(size: Size) -> list[Size]:
+def _singles(size: NoiseSize) -> list[NoiseSize]:
     """One size for each of its names."""
     each = len(size.places) // len(size.names)
     return [
@@ -220,17 +224,17 @@ def _singles(size: Size) -> list[Size]:
     ]
 
 
-def _with_sizes(search: Search, sizes: tuple[Size, ...]) -> Search:
+def _with_sizes(search: Search, sizes: tuple[NoiseSize, ...]) -> Search:
     """The same search with other sizes, its iterations counted on."""
     done, callback = len(search.history) - 1, search.callback
 
-    def counting(iteration: Iteration) -> None:
+    def counting_from(iteration: Iteration) -> None:
         callback(replace(iteration, iteration=iteration.iteration + done))
 
-    return Search(search.problem, sizes, search.inner, search.max_iterations, counting)
+    return Search(search.problem, sizes, search.inner, search.max_iterations, counting_from)
 
 
-def _inherited(search: Search, sizes: Sequence[Size]) -> Array:
+def _inherited(search: Search, sizes: Sequence[NoiseSize]) -> Array:
     """Logarithms of sizes told apart from those they shared."""
     logs = {(s.kind, name): log for s, log in zip(search.sizes, search.best.logs, strict=True) for name in s.names}
     return np.array([logs[size.kind, size.names[0]] for size in sizes])
@@ -269,7 +273,7 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
     return tuple(found)
 
 
-def _constant(problem: Transcription, reduction: Reduction) -> float:
+def _constant(problem: Transcription, reduced: ReducedProblem) -> float:
     """log 2π for each row of data, those of the first states, whose prior is flat, taken off; of the states those
     count that hard rows leave free."""
     rows = sum(
@@ -278,10 +282,10 @@ def _constant(problem: Transcription, reduction: Reduction) -> float:
         for factor in problem.factors
         if factor.noise
     )
-    held = sum(factor.count(chain.steps) * len(factor.rows) for chain in problem.chains for factor in reduction.coupled)
-    states = sum(chain.steps for chain in problem.chains) * reduction.tangent - held
+    held = sum(factor.count(chain.steps) * len(factor.rows) for chain in problem.chains for factor in reduced.coupled)
+    states = sum(chain.steps for chain in problem.chains) * reduced.tangent - held
     return (rows - states) * math.log(2 * math.pi)
 
 
-def _with(assembly: Assembly, problem: Transcription, sizes: tuple[Size, ...]) -> Assembly:
+def _with(assembly: Assembly, problem: Transcription, sizes: tuple[NoiseSize, ...]) -> Assembly:
     return replace(assembly, transcription=problem, constants=problem.given, noise=sizes)

@@ -19,7 +19,7 @@ from spookid.data.sampling import moments
 from spookid.data.sensors import order
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.results.notices import STEP
-from spookid.statistics.condensed import Contraction
+from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import Sensitivities
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point
@@ -35,7 +35,7 @@ _ROUGH = 0.1
 """Of errors that are a larger share of an estimate their leading order does not say enough."""
 
 
-def step_errors(assembly: Assembly, point: Point, contraction: Contraction, gain: Array) -> Array:
+def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Array) -> Array:
     """How much larger the estimates are than those of a step of length zero, (n_p,), parameters at bounds held there.
 
     NaN with lifted multipliers, which belong to the step, with dry friction, whose jumps have no order, with residuals
@@ -52,23 +52,23 @@ def step_errors(assembly: Assembly, point: Point, contraction: Contraction, gain
     if disordered or sum(steps) < _LEAST_STEPS * len(steps):
         return np.full(len(gain), np.nan)
     total = np.zeros(len(gain))
-    factors = [strip.factor for strip in contraction.linear.chains[0]]
+    factors = [term.factor for term in condensed.linearized.chains[0]]
     residuals = [None if f.first_only or f.group is Group.PRIOR else _Residuals(assembly, point, f) for f in factors]
     for c in (c for c, count in enumerate(steps) if count >= _DOUBLE):
         coarse = problem.scheme.doubled(problem.model, point.states[c], problem.step)
         if coarse is None:
             return np.full(len(gain), np.nan)
-        for strip, T, of_factor in zip(contraction.linear.chains[c], contraction.T[c], residuals, strict=True):
+        for term, T, of_factor in zip(condensed.linearized.chains[c], condensed.T[c], residuals, strict=True):
             if of_factor is None:
                 continue
             missed = of_factor.missed(chains[c], assembly.evidence[c], point.states[c], contiguous(coarse))[:, None]
-            if strip.complement is not None:
-                missed = np.matmul(missed, strip.complement)
-            total += strip.scale * np.einsum("kr,kir->i", strip.alive * missed[:, 0], T)
+            if term.complement is not None:
+                missed = np.matmul(missed, term.complement)
+            total += term.scale * np.einsum("kr,kir->i", term.alive * missed[:, 0], T)
     return np.asarray(-gain @ total)
 
 
-def notices(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[str]:
+def step_error_notices(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[str]:
     """A sentence on estimates that the time step puts farther off than their standard errors say.
 
     Args:

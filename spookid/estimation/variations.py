@@ -20,10 +20,10 @@ from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import is_absent
 from spookid.mechanics.model import Model
-from spookid.statistics.condensed import Contraction
+from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
-from spookid.statistics.misfit import Cause
-from spookid.statistics.strips import Columns, Strip
+from spookid.statistics.linearized import Columns, LinearizedFactor
+from spookid.statistics.score_tests import Alternative
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -62,9 +62,9 @@ class _Amount:
         return (-_MISDECLARED, _MISDECLARED) if self.unit == "%" else (-np.inf, np.inf)
 
 
-def causes(
-    assembly: Assembly, contraction: Contraction, point: Point, speeds: Mapping[str, Speed], states: States | None
-) -> tuple[Cause, ...]:
+def alternatives(
+    assembly: Assembly, condensed: Condensed, point: Point, speeds: Mapping[str, Speed], states: States | None
+) -> tuple[Alternative, ...]:
     """What each variation would do to the whitened residuals.
 
     Args:
@@ -90,41 +90,41 @@ def causes(
     }
     count = len(varied.amounts)
     chains = [
-        [_columns(kernels.get(s.factor.name), s, contraction, point, c, count) for s in strips]
-        for c, strips in enumerate(contraction.linear.chains)
+        [_columns(kernels.get(s.factor.name), s, condensed, point, c, count) for s in terms]
+        for c, terms in enumerate(condensed.linearized.chains)
     ]
-    volumes = [None] * count if plain is None else _volumes(plain, kernels, contraction, chains).tolist()
+    volumes = [None] * count if plain is None else _volumes(plain, kernels, condensed, chains).tolist()
     return tuple(
-        Cause(amount.words, amount.unit, tuple([p[:, i : i + 1] for p in parts] for parts in chains), amount.sizes, v)
+        Alternative(
+            amount.words, amount.unit, tuple([p[:, i : i + 1] for p in parts] for parts in chains), amount.sizes, v
+        )
         for i, (amount, v) in enumerate(zip(varied.amounts, volumes, strict=True))
     )
 
 
 def _columns(
-    kernel: Kernel | None, strip: Strip, contraction: Contraction, point: Point, chain: int, count: int
+    kernel: Kernel | None, term: LinearizedFactor, condensed: Condensed, point: Point, chain: int, count: int
 ) -> Array:
     """Columns in the rows that are left of one factor, (steps, count, rows)."""
-    steps, rows = strip.residual.shape
+    steps, rows = term.residual.shape
     if kernel is None:
         return np.zeros((steps, count, rows))
-    columns = contraction.linear.problem.call(kernel, strip.factor, point, chain, count)(slice(None))
-    if strip.complement is not None:
-        columns = np.matmul(columns, strip.complement)
-    return np.asarray(strip.scale * columns * strip.alive[:, None])
+    columns = condensed.linearized.problem.call(kernel, term.factor, point, chain, count)(slice(None))
+    if term.complement is not None:
+        columns = np.matmul(columns, term.complement)
+    return np.asarray(term.scale * columns * term.alive[:, None])
 
 
-def _volumes(
-    states: States, kernels: Mapping[str, Kernel], contraction: Contraction, chains: Sequence[Columns]
-) -> Array:
+def _volumes(states: States, kernels: Mapping[str, Kernel], condensed: Condensed, chains: Sequence[Columns]) -> Array:
     """What each variation does to the logarithms of the likelihood, halved, states following, (count,)."""
     total = np.zeros(chains[0][0].shape[1])
     for c, (chain, parts) in enumerate(zip(states.chains, chains, strict=True)):
         for factor, weights in chain.weights:
             if (kernel := kernels.get(factor.name)) is not None:
-                total += _along(contraction.linear.problem.call(kernel, factor, states.point, c, len(total)), weights)
+                total += _along(condensed.linearized.problem.call(kernel, factor, states.point, c, len(total)), weights)
         steps = chain.sweep[1].reshape(chain.steps, chain.t, 1)
-        follow = [np.concatenate([part for _, part in strip.images(steps)]) for strip in contraction.linear.chains[c]]
-        total -= contraction.inner([parts], [follow])[:, 0]
+        follow = [np.concatenate([part for _, part in term.images(steps)]) for term in condensed.linearized.chains[c]]
+        total -= condensed.inner([parts], [follow])[:, 0]
     return total
 
 
@@ -139,8 +139,10 @@ def _along(call: Call, weights: Array) -> Array:
         sides = []
         for step in (steps, -steps):
             moved = [call.stepwise[o] + step[:, None] * along[:, o * t : (o + 1) * t] for o in range(offsets)]
-            room = np.empty((len(along), *call.shape))
-            sides.append(call.kernel([*map(contiguous, moved), *call.stepwise[offsets:]], call.shared, room)[:, :, row])
+            buffer = np.empty((len(along), *call.shape))
+            sides.append(
+                call.kernel([*map(contiguous, moved), *call.stepwise[offsets:]], call.shared, buffer)[:, :, row]
+            )
         total += np.sum((sides[0] - sides[1]) / (2 * steps[:, None]), axis=0)
     return total
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array, Integers, Mask
 from spookid.kernels.native import address, own_library
-from spookid.kernels.workspace import Rooms
+from spookid.kernels.workspace import Workspace
 
 _LANES, _ROWS = 8, 4
 """Numbers in a vector, and rows that are factorized at once."""
@@ -49,13 +49,13 @@ class Blocks:
         n, t, _ = band.shape
         m = len(border)
         wide, high = -(-m // _LANES), -(-t // _LANES)
-        room = _aligned((2, -(-t // _ROWS) * _ROWS, (2 * high + wide) * _LANES))
+        buffer = _aligned((2, -(-t // _ROWS) * _ROWS, (2 * high + wide) * _LANES))
         corner = _aligned((wide * _LANES, wide * _LANES))
         corner[:] = 0.0
         failed = self._eliminate(
             *_sizes(n, t, m),
             *(address(band), address(diagonal), ctypes.c_double(damping), address(border)),
-            *(address(room), address(corner)),
+            *(address(buffer), address(corner)),
         )
         return _symmetric(corner[:m, :m]), int(failed)
 
@@ -88,8 +88,8 @@ class Blocks:
     def _substitute(function: Callable[..., object], factor: Array, right: Array) -> None:
         n, t, _ = factor.shape
         m = right.shape[1]
-        room = _aligned((2, t, -(-m // _LANES) * _LANES))
-        function(*_sizes(n, t, m), *_addresses(factor, right, room))
+        buffer = _aligned((2, t, -(-m // _LANES) * _LANES))
+        function(*_sizes(n, t, m), *_addresses(factor, right, buffer))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class SaddleBlocks:
         return Places(later, slot, rows, int(sizes[5]), linked, sizes)
 
     def factorize(
-        self, places: Places, band: Array, damping: Array, border: Array, hard: Array, rooms: Rooms
+        self, places: Places, band: Array, damping: Array, border: Array, hard: Array, workspace: Workspace
     ) -> tuple[SaddleFactor, Array, int]:
         """Factors, products through the inverse of the border with itself, and 0 or the first step without a pivot.
 
@@ -151,11 +151,11 @@ class SaddleBlocks:
             damping: added to its diagonal, (N t,).
             border: of the soft rows, (N t, m) in whole columns.
             hard: transposed Jacobians and values of the hard rows, (count, 2 t + n_p + 1, m).
-            rooms: hold the factors until the next ones.
+            workspace: holds the factors until the next ones.
         """
         steps, _, m, _, borders, most, links = places.sizes.tolist()
         behind, wide = links + m, -(-(links + m + borders) // _LANES)
-        panels = rooms.aligned("panels", (steps, most, (-(-most // _LANES) + wide) * _LANES))
+        panels = workspace.aligned("panels", (steps, most, (-(-most // _LANES) + wide) * _LANES))
         order = np.empty((steps, most), dtype=np.intc)
         corner = _aligned((-(-borders // _ROWS) * _ROWS, wide * _LANES))
         corner[:] = 0.0
@@ -226,6 +226,6 @@ def _symmetric(taken: Array) -> Array:
 def _aligned(shape: tuple[int, ...]) -> Array:
     """Room that begins where a vector may."""
     count = int(np.prod(shape))
-    room = np.empty(count + _LANES)
-    start = -room.ctypes.data % (_LANES * room.itemsize) // room.itemsize
-    return room[start : start + count].reshape(shape)
+    buffer = np.empty(count + _LANES)
+    start = -buffer.ctypes.data % (_LANES * buffer.itemsize) // buffer.itemsize
+    return buffer[start : start + count].reshape(shape)

@@ -205,6 +205,6 @@ def source(functions: Sequence[ca.Function]) -> str:
     loops = []
     for f in functions:
         generator.add(f)
-        room = {name: max(1, getattr(f, name)()) for name in ("sz_arg", "sz_res", "sz_iw", "sz_w")}
-        loops.append(_LOOP.format(name=f.name(), n_in=f.n_in(), **room))
+        buffer = {name: max(1, getattr(f, name)()) for name in ("sz_arg", "sz_res", "sz_iw", "sz_w")}
+        loops.append(_LOOP.format(name=f.name(), n_in=f.n_in(), **buffer))
     return "".join([generator.dump(), *loops])

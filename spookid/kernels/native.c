@@ -217,7 +217,7 @@ EXPORT int fit_along(size n, along rows, size arguments, const double **first, c
 
 /* Covariances (n, w, w) of each step's t unknowns and the r = w - t that follow, the last step first, from
    G = L_ik L_kk^-1 (n, r, t) and D = (L_kk L_kk')^-1 (n, t, t); those of the step behind them stand there already. */
-EXPORT int neighbours_along(size n, size t, size w, const double *G, const double *D, double *out) {
+EXPORT int selected_inverse_along(size n, size t, size w, const double *G, const double *D, double *out) {
   FLUSH;
   size r = w - t;
   double *across = calloc(r * t + 1, sizeof(double));

@@ -23,7 +23,7 @@ from spookid.kernels.kernel import Array
 Routine = Callable[..., None]
 
 _SOURCES = ("flush.h", "native.c")
-_NAMES = ("settle_along", "fit_along", "products_along", "forward_along", "neighbours_along")
+_NAMES = ("settle_along", "fit_along", "products_along", "forward_along", "selected_inverse_along")
 
 
 class Routines:
@@ -31,7 +31,7 @@ class Routines:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         found = (_routine(loaded, name) for name in _NAMES)
-        self.settle, self.fit, self.products, self.forward, self.neighbours = found
+        self.settle, self.fit, self.products, self.forward, self.selected_inverse = found
 
 
 def routines(steps: int) -> Routines | None:

@@ -14,7 +14,7 @@ _BOUNDARY = 64
 """Bytes of the vectors that compiled code works with."""
 
 
-class Rooms:
+class Workspace:
     """Arrays by name; whoever takes one again gives up what stood there."""
 
     def __init__(self) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.results import folders
-from spookid.results.documents import document
+from spookid.results.documents import marker_document
 from spookid.results.wording import labelled, number
-from spookid.studies.audit import Audit, Drift
+from spookid.studies.auditing import Audit, Drift
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ def save(directory: folders.AnyPath, audit: Audit) -> None:
     Raises:
         ProblemError: if ``directory`` is neither missing, empty, nor an earlier audit, or cannot be written.
     """
-    tree = document(
+    tree = marker_document(
         audit.problem,
         steps=audit.steps,
         statuses=audit.statuses,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, RED
 from spookid.results import folders
-from spookid.results.documents import document
+from spookid.results.documents import marker_document
 from spookid.studies.agreement import Test
 from spookid.studies.crossvalidation import CrossValidation, markdown, verdict
 
@@ -34,7 +34,7 @@ def save(directory: folders.AnyPath, problem: str, sets: Sets) -> None:
     """
     found = [{"verdict": verdict(models), "models": [_model(model) for model in models]} for models in sets]
     text, picture = "\n".join(map(markdown, sets)), pictures.drawn(figure, sets)
-    tree = document(problem, sets=found)
+    tree = marker_document(problem, sets=found)
     folders.save(directory, {MARKER: tree, "crossvalidation.md": text, "crossvalidation.png": picture})
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.results import folders
-from spookid.results.documents import document
+from spookid.results.documents import marker_document
 from spookid.results.tables import Table
 from spookid.results.wording import HALF_WIDTH, labelled, number
-from spookid.studies.profile import Profile
+from spookid.studies.profiling import Profile
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ def save(directory: folders.AnyPath, profiles: Sequence[Profile]) -> None:
         ProblemError: if ``directory`` is neither missing, empty, nor an earlier folder of profiles, or cannot be
             written.
     """
-    tree = document(profiles[0].problem, parameters={profile.name: _entry(profile) for profile in profiles})
+    tree = marker_document(profiles[0].problem, parameters={profile.name: _entry(profile) for profile in profiles})
     picture = pictures.drawn(figure, profiles)
     folders.save(directory, {MARKER: tree, "profile.txt": table(profiles), "profile.png": picture})
 

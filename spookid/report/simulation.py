@@ -14,7 +14,7 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.report import pictures
 from spookid.results import folders
-from spookid.results.documents import document
+from spookid.results.documents import marker_document
 from spookid.results.wording import number
 from spookid.studies.comparison import Comparison
 
@@ -47,7 +47,7 @@ def save(
     """
     names, status = _file_names(comparisons), _status(comparisons)
     files = {name: c for name, c in zip(names, comparisons, strict=True) if c.recording() is not None}
-    tree = document(
+    tree = marker_document(
         problem.name,
         status=status,
         **{"from": source},

@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Cost, Estimate, Result, Trajectory
-from spookid.results.tables import Row, Table, wrapped
+from spookid.results.tables import Table, TableRow, wrapped
 from spookid.results.wording import (
     bounds,
     counted,
@@ -258,7 +258,7 @@ def _wrapped(text: str, label: str = "  ") -> list[str]:
     return wrapped(text, WIDTH, label)
 
 
-def _table(head: tuple[str, ...], rows: Sequence[Row], right: Collection[int] = ()) -> list[str]:
+def _table(head: tuple[str, ...], rows: Sequence[TableRow], right: Collection[int] = ()) -> list[str]:
     """Lines of a table, columns not in ``right`` aligned to the left."""
     left = {i for i in range(len(rows[0])) if i not in right}
     return Table(head, rows, left).text(WIDTH, "  ").splitlines()

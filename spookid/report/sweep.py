@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import load_problem
+from spookid.assembly.loading import load_declaration
 from spookid.report import pictures
 from spookid.results import folders
-from spookid.results.documents import document
+from spookid.results.documents import marker_document
 from spookid.studies import sweeping
-from spookid.studies.axes import Axis, Choice, axes_of
+from spookid.studies.axes import Axis, AxisValue, axes_of
 from spookid.studies.settings import Variant
-from spookid.studies.sweep_points import Sweep, comma_separated, table
+from spookid.studies.sweep_points import Sweep, comma_separated, sweep_table
 from spookid.studies.sweeping import Plan, Seen, Store
 
 MARKER = "sweep.json"
@@ -32,7 +32,7 @@ _WIDTH = 120
 
 def sweep(
     problem: Declaration | str | os.PathLike[str],
-    over: Mapping[str, Iterable[Choice]] | Sequence[Axis],
+    over: Mapping[str, Iterable[AxisValue]] | Sequence[Axis],
     *,
     folder: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
@@ -40,7 +40,7 @@ def sweep(
     seen: Seen | None = None,
     initial: Mapping[str, float] | None = None,
     fixed: Iterable[str] = (),
-    **settings: Choice,
+    **settings: AxisValue,
 ) -> Sweep:
     """Solve a problem at every point of a grid.
 
@@ -62,7 +62,7 @@ def sweep(
         ProblemError: for an axis that is none, a value that the problem refuses, or a folder of something else.
     """
     path = None if isinstance(problem, Declaration) else _absolute(problem)
-    loaded = problem if isinstance(problem, Declaration) else load_problem(problem)
+    loaded = problem if isinstance(problem, Declaration) else load_declaration(problem)
     variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed)).at(settings, loaded)
     return run(sweeping.plan(loaded, path, axes_of(over), variant), folder, jobs=jobs, executor=executor, seen=seen)
 
@@ -78,10 +78,10 @@ def run(
     """Run a plan, and write its folder; arguments and errors as of `sweep`."""
     told = seen or (lambda point, before: None)
     if folder is None:
-        return sweeping.run(plan, None, jobs, executor, told)
+        return sweeping.run_sweep(plan, None, jobs, executor, told)
     place = folders.check_continued(folder, MARKER)
     folders.write(place / MARKER, _document(plan.sweep(()), complete=False))
-    result = sweeping.run(plan, Store.of(place / "points", plan), jobs, executor, told)
+    result = sweeping.run_sweep(plan, Store.of(place / "points", plan), jobs, executor, told)
     save(place, result)
     return result
 
@@ -99,12 +99,12 @@ def save(place: Path, sweep: Sweep) -> None:
         number = f"-{i + 1}" if len(figures) > 1 else ""
         folders.write(place / f"sweep{number}.png", partial(pictures.save, figure))
     folders.write(place / "sweep.csv", comma_separated(sweep))
-    folders.write(place / "sweep.txt", table(sweep, _WIDTH))
+    folders.write(place / "sweep.txt", sweep_table(sweep, _WIDTH))
     folders.write(place / MARKER, _document(sweep, complete=True))
 
 
 def _document(sweep: Sweep, complete: bool) -> dict[str, Any]:
-    return document(
+    return marker_document(
         sweep.problem,
         complete=complete,
         axes=sweep.axes,

@@ -18,17 +18,17 @@ from spookid.kernels.kernel import Array
 from spookid.report import pictures
 from spookid.report.pictures import COLOURS, GREY, PALE, RED
 from spookid.results.wording import HALF_WIDTH, labelled, number
-from spookid.studies.axes import Axis, Choice, grid
-from spookid.studies.sweep_points import Point, Sweep, word
+from spookid.studies.axes import Axis, AxisValue, grid_points
+from spookid.studies.sweep_points import Sweep, SweepPoint, word
 
 _MARKERS = "osD^vPX"
 _MOST_TICKS = 8
 _WIDE = 1e3
 """Ratio of the ends of a logarithmic axis from which on powers of ten are marks enough."""
 
-Quantity = tuple[str, Callable[[Point], float]]
+Quantity = tuple[str, Callable[[SweepPoint], float]]
 """What a panel shows: its heading, and the value at a point."""
-Line = tuple[str, Sequence[Point], dict[str, Any]]
+Line = tuple[str, Sequence[SweepPoint], dict[str, Any]]
 """Label, points and style."""
 
 
@@ -36,7 +36,7 @@ def figures(sweep: Sweep) -> list[Figure]:
     """One for every combination of the values of the third and further axes."""
     first, further = sweep.axes[:2], sweep.axes[2:]
     result = []
-    for values in grid(further):
+    for values in grid_points(further):
         points = [point for point in sweep.points if values.items() <= point.values.items()]
         title = f"Sweep of {sweep.problem}" + "".join(f", {name} = {word(value)}" for name, value in values.items())
         shown = _quantities(sweep)
@@ -50,7 +50,7 @@ def figures(sweep: Sweep) -> list[Figure]:
 def _quantities(sweep: Sweep) -> list[Quantity]:
     """Cost or likelihood, iterations, and each parameter."""
 
-    def estimate(name: str, point: Point) -> float:
+    def estimate(name: str, point: SweepPoint) -> float:
         return point.parameters[name].estimate if name in point.parameters else math.nan
 
     measure: Quantity = ("log-likelihood", lambda p: p.log_likelihood) if sweep.likely else ("cost", _total)
@@ -59,7 +59,7 @@ def _quantities(sweep: Sweep) -> list[Quantity]:
     return [measure, iterations, *named]
 
 
-def _total(point: Point) -> float:
+def _total(point: SweepPoint) -> float:
     return point.cost.total
 
 
@@ -69,7 +69,7 @@ def _total(point: Point) -> float:
 def _curves(
     sweep: Sweep,
     axes: Sequence[Axis],
-    points: Sequence[Point],
+    points: Sequence[SweepPoint],
     figure: Figure,
     shown: Sequence[tuple[Axes, Quantity]],
 ) -> None:
@@ -94,9 +94,9 @@ def _curves(
     _legend(figure, lines, points)
 
 
-def _lines(axes: Sequence[Axis], points: Sequence[Point]) -> list[Line]:
+def _lines(axes: Sequence[Axis], points: Sequence[SweepPoint]) -> list[Line]:
     """One blue line, or colours and markers that tell several apart."""
-    groups: list[tuple[str, Sequence[Point]]] = [("", points)]
+    groups: list[tuple[str, Sequence[SweepPoint]]] = [("", points)]
     if len(axes) == 2:
         name = axes[1].name
         groups = [
@@ -116,11 +116,11 @@ class _Along:
         self._label = labelled(axis.name, unit)
         self.is_numeric = axis.is_numeric
 
-    def __call__(self, points: Sequence[Point]) -> Array:
+    def __call__(self, points: Sequence[SweepPoint]) -> Array:
         """Positions of points, (n,)."""
         return np.array([self.position(point.values[self._axis.name]) for point in points], dtype=np.float64)
 
-    def position(self, value: Choice) -> float:
+    def position(self, value: AxisValue) -> float:
         if self.is_numeric and isinstance(value, float):
             return value
         return float(self._axis.values.index(value))
@@ -140,7 +140,9 @@ class _Along:
             panel.xaxis.set_minor_locator(NullLocator())
 
 
-def _line(panel: Axes, along: _Along, points: Sequence[Point], values: Sequence[float], style: dict[str, Any]) -> None:
+def _line(
+    panel: Axes, along: _Along, points: Sequence[SweepPoint], values: Sequence[float], style: dict[str, Any]
+) -> None:
     """Marks, and a line between numbers; what did not converge is hollow."""
     x, y = along(points), np.array(values, dtype=np.float64)
     order = np.argsort(x, kind="stable")
@@ -175,7 +177,7 @@ def _errors(panel: Axes, along: _Along, lines: Sequence[Line], name: str) -> Non
         panel.errorbar(along(known), values, errors, fmt="none", ecolor=style["color"], capsize=3, alpha=0.7)
 
 
-def _legend(figure: Figure, lines: Sequence[Line], points: Sequence[Point]) -> None:
+def _legend(figure: Figure, lines: Sequence[Line], points: Sequence[SweepPoint]) -> None:
     entries = [pictures.entry(label, linestyle="-", **style) for label, _, style in lines if label]
     entries.append(pictures.entry("95 % interval", GREY, "|", markersize=11))
     if any(not point.converged and point.status for point in points):
@@ -191,7 +193,7 @@ def _legend(figure: Figure, lines: Sequence[Line], points: Sequence[Point]) -> N
 def _maps(
     sweep: Sweep,
     axes: Sequence[Axis],
-    points: Sequence[Point],
+    points: Sequence[SweepPoint],
     figure: Figure,
     shown: Sequence[tuple[Axes, Quantity]],
 ) -> None:
@@ -209,8 +211,8 @@ def _map(
     figure: Figure,
     panel: Axes,
     axes: Sequence[Axis],
-    points: Sequence[Point],
-    value: Callable[[Point], float],
+    points: Sequence[SweepPoint],
+    value: Callable[[SweepPoint], float],
 ) -> None:
     """The first axis to the right, the second upwards; a cell for each point, whatever its values' distances."""
     across, up = axes

@@ -18,7 +18,7 @@ SCHEMA = 1
 """Version of the layout of all folders."""
 
 
-def document(problem: str, **facts: Any) -> Tree:
+def marker_document(problem: str, **facts: Any) -> Tree:
     """What the marker of every folder holds: its schema, the problem, its own facts, and versions."""
     return {"schema": SCHEMA, "problem": problem, **facts, "versions": versions()}
 
@@ -28,7 +28,7 @@ def versions() -> dict[str, str]:
     return {"spookid": __version__, "casadi": ca.__version__, "numpy": np.__version__}
 
 
-def plain(tree: Mapping[str, Any]) -> Tree:
+def plain_tree(tree: Mapping[str, Any]) -> Tree:
     """A tree of dataclasses, arrays and others in Python's own types; numbers that are not finite stay as they are."""
     return dict(msgspec.to_builtins(tree, enc_hook=_numbers))
 

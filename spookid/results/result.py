@@ -106,7 +106,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Step:
+class IterationRecord:
     """One accepted iterate of the solver; the first is the initial guess."""
 
     iteration: int
@@ -214,7 +214,7 @@ class Result(LazyRecord):
     detail: str
     """Which test ended the solver."""
     cost: Cost
-    history: tuple[Step, ...]
+    history: tuple[IterationRecord, ...]
     parameters: Mapping[str, Estimate]
     sensitivities: Sensitivities = lazy()
     influence: Influence = lazy()

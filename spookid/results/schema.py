@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
-from spookid.results.documents import SCHEMA, Tree, plain, with_nan
-from spookid.results.result import Estimate, Noise, Result, Step, Trajectory
+from spookid.results.documents import SCHEMA, Tree, plain_tree, with_nan
+from spookid.results.result import Estimate, IterationRecord, Noise, Result, Trajectory
 from spookid.statistics.covariance import Sensitivities, WeakDirection
 from spookid.statistics.influence import Influence
 
@@ -104,7 +104,7 @@ def document(solution: Result) -> Tree:
         "notices": s.notices,
         "mechanism": s.mechanism,
     }
-    bare = plain(tree)
+    bare = plain_tree(tree)
     infinities = {path: 1 if x > 0 else -1 for path, x in _leaves(bare) if isinstance(x, float) and math.isinf(x)}
     return {**bare, "infinities": infinities}
 
@@ -142,7 +142,7 @@ def _noise(noise: tuple[Noise, ...]) -> Tree:
     return tree
 
 
-def _step(step: Step) -> Tree:
+def _step(step: IterationRecord) -> Tree:
     node = asdict(step)
     return {"total": step.cost.total, **node.pop("cost"), **node}
 

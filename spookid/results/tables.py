@@ -12,16 +12,16 @@ _NARROWEST = 16
 """Columns in which the last cell of a row is wrapped; with less room cells go to the next line."""
 _GAP = "  "
 
-Row = Sequence[str]
+TableRow = Sequence[str]
 
 
 @dataclass(frozen=True)
 class Table:
     """Rows of cells below a heading; the first column names the rows."""
 
-    head: Row
+    head: TableRow
     """Empty if there is no heading."""
-    rows: Sequence[Row]
+    rows: Sequence[TableRow]
     left: Collection[int] | None = None
     """Columns that are aligned to the left, the others to the right; None: all to the right."""
 
@@ -50,7 +50,7 @@ class Table:
         return text.getvalue()
 
 
-def _fitted(cells: Row, width: int | None, indent: str) -> list[str]:
+def _fitted(cells: TableRow, width: int | None, indent: str) -> list[str]:
     """A row as one line, or as several if it does not fit."""
     start, last = indent + "".join(cell + _GAP for cell in cells[:-1]), cells[-1].rstrip()
     if width is None or len(start + last) <= width:
@@ -75,10 +75,10 @@ def wrapped(text: str, width: int, label: str = "") -> list[str]:
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [label.rstrip()]
 
 
-def blocks(axes: Sequence[Row], columns: Iterable[Row], width: int) -> list[Table]:
+def side_by_side(axes: Sequence[TableRow], columns: Iterable[TableRow], width: int) -> list[Table]:
     """Columns, their headings first, as tables that fit the width, each with the ``axes`` and at least one of the
     others."""
-    groups: list[list[Row]] = [[]]
+    groups: list[list[TableRow]] = [[]]
     room = width - sum(_width(column) for column in axes)
     for column in columns:
         if groups[-1] and sum(map(_width, (*groups[-1], column))) > room:
@@ -88,5 +88,5 @@ def blocks(axes: Sequence[Row], columns: Iterable[Row], width: int) -> list[Tabl
     return [Table(rows[0], rows[1:]) for rows in tables]
 
 
-def _width(column: Row) -> int:
+def _width(column: TableRow) -> int:
     return max(map(len, column)) + len(_GAP)

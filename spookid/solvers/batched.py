@@ -13,7 +13,7 @@ _RANK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class NullSpaceAndInverse:
     """Matrices A (n, rows, columns), split into what they reach and what they do not."""
 
     null: Array
@@ -37,15 +37,15 @@ def _rank(matrices: Array) -> int:
     return int(np.max(np.sum(values > _RANK * values[:, :1], axis=1)))
 
 
-def null_space(matrices: Array, rank: int) -> Array:
+def null_space_basis(matrices: Array, rank: int) -> Array:
     """Orthonormal columns Z with A Z = 0 of every step's matrix, of one rank, (n, columns, columns − rank)."""
     rows, columns = matrices.shape[1:]
     if not rank == rows <= columns:
-        return split(matrices, rank).null
+        return null_space_and_inverse(matrices, rank).null
     return np.ascontiguousarray(np.linalg.qr(matrices.transpose(0, 2, 1), mode="complete")[0][:, :, rows:])
 
 
-def split(matrices: Array, rank: int) -> Split:
+def null_space_and_inverse(matrices: Array, rank: int) -> NullSpaceAndInverse:
     """Null space and pseudo-inverse of every step's matrix, of one rank.
 
     By Householder's reflections if the rows are independent, which compiled C does, too, else by singular values.
@@ -55,13 +55,13 @@ def split(matrices: Array, rank: int) -> Split:
         Q, R = np.linalg.qr(matrices.transpose(0, 2, 1), mode="complete")
         try:
             inverse = np.linalg.solve(R[:, :rows], Q[:, :, :rows].transpose(0, 2, 1)).transpose(0, 2, 1)
-            return Split(np.ascontiguousarray(Q[:, :, rows:]), inverse)
+            return NullSpaceAndInverse(np.ascontiguousarray(Q[:, :, rows:]), inverse)
         except np.linalg.LinAlgError:
             pass
     left, values, right = np.linalg.svd(matrices, full_matrices=True)
     scaled = left[:, :, :rank] / values[:, None, :rank]
     inverse = np.matmul(right[:, :rank, :].transpose(0, 2, 1), scaled.transpose(0, 2, 1))
-    return Split(np.ascontiguousarray(right[:, rank:, :].transpose(0, 2, 1)), inverse)
+    return NullSpaceAndInverse(np.ascontiguousarray(right[:, rank:, :].transpose(0, 2, 1)), inverse)
 
 
 def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
@@ -87,4 +87,4 @@ def _smallest(matrices: Array, right: Array, rank: int) -> Array:
     if rank == columns <= rows:
         gram, projected = np.matmul(transposed, matrices), np.matmul(transposed, right[:, :, None])
         return np.asarray(np.linalg.solve(gram, projected)[:, :, 0])
-    return np.asarray(np.matmul(split(matrices, rank).inverse, right[:, :, None])[:, :, 0])
+    return np.asarray(np.matmul(null_space_and_inverse(matrices, rank).inverse, right[:, :, None])[:, :, 0])

@@ -1,6 +1,6 @@
 """What Gauss and Newton differ by: S = Σ rᵢ ∇²rᵢ, the curvature of the residuals, exact and as sparse as JᵀJ.
 
-JᵀJ + S is half the Hessian of the cost. In the unknowns that the reduction leaves,
+JᵀJ + S is half the Hessian of the cost. In the unknowns of the reduced problem,
 
 - where points are held on the surface of local hard rows g(x_k) = 0, the cost bends with the surface: S is that of the
   Lagrangian ½|r|² + μᵀg, whose multipliers μ balance the gradient across the surface;
@@ -17,16 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.batched import rank, split
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.batched import null_space_and_inverse, rank
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NormalEquations, summed
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Block, Point
 
 
-def curvature(reduction: Reduction, point: Point, chain: int, basis: Array | None) -> NormalEquations:
+def curvature(reduced: ReducedProblem, point: Point, chain: int, basis: Array | None) -> NormalEquations:
     """S of one chain at ``point`` in the ``basis`` (N, columns, tangent) of its steps; the gradient is left zero."""
-    return _Curvature(reduction, point, chain, basis).assembled()
+    return _Curvature(reduced, point, chain, basis).assembled()
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,29 +43,29 @@ class _Surface:
 
 
 class _Curvature:
-    def __init__(self, reduction: Reduction, point: Point, chain: int, basis: Array | None) -> None:
-        self._reduction, self._problem, self._point, self._chain = reduction, reduction.problem, point, chain
+    def __init__(self, reduced: ReducedProblem, point: Point, chain: int, basis: Array | None) -> None:
+        self._reduced, self._problem, self._point, self._chain = reduced, reduced.problem, point, chain
         self._width = self._problem.manifold.tangent
         blocks = {block.factor.name: block for block in self._problem.linearize(point, chain)}
         residuals = [blocks[f.name].residual for f in self._problem.factors]
-        self._kept = [blocks[f.name] for f in reduction.kept]
+        self._kept = [blocks[f.name] for f in reduced.kept]
         self._weights = [
-            w * self._stiffness(f) for f, w in zip(reduction.kept, reduction.augmented(chain, residuals), strict=True)
+            w * self._stiffness(f) for f, w in zip(reduced.kept, reduced.augmented(chain, residuals), strict=True)
         ]
-        local = [blocks[f.name] for f in reduction.local]
+        local = [blocks[f.name] for f in reduced.local]
         self._surface = None if basis is None else self._tangent_space(local, basis)
 
     def assembled(self) -> NormalEquations:
         parts = [(b.factor, self._of(b, w)) for b, w in zip(self._kept, self._weights, strict=True)]
         parts += [(f, self._visible(f, self._second(f, mu), axes=2)) for f, mu in self._multipliers()]
-        products = ((tuple(f.variables), self._padded(self._reduced(f, part))) for f, part in parts)
-        reach = max(f.reach for f in self._reduction.kept)
+        products = ((tuple(f.variables), self._padded(self._kept_rows(f, part))) for f, part in parts)
+        reach = max(f.reach for f in self._reduced.kept)
         steps = self._problem.chains[self._chain].steps
-        return summed(products, reach, steps, self._reduction.tangent, len(self._problem.names))
+        return summed(products, reach, steps, self._reduced.tangent, len(self._problem.names))
 
     def _stiffness(self, factor: Factor) -> float:
         """What the rows are multiplied by before they are squared."""
-        return float(np.sqrt(self._reduction.penalty)) if factor in self._reduction.coupled else 1.0
+        return float(np.sqrt(self._reduced.penalty)) if factor in self._reduced.coupled else 1.0
 
     def _second(self, factor: Factor, weights: Array) -> Array:
         return self._problem.curvature(factor, self._point, self._chain, weights)
@@ -75,13 +75,13 @@ class _Curvature:
         factor = block.factor
         second = self._second(factor, weights)
         visible = self._visible(factor, second, axes=2)
-        if factor.name not in self._reduction.private:
+        if factor.name not in self._reduced.private:
             return visible
-        offset, columns = self._reduction.private[factor.name]
+        offset, columns = self._reduced.private[factor.name]
         hidden = list(factor.variables).index(offset) * self._width + columns
         jacobian = self._stiffness(factor) * block.matrix[:, :-1]
         fitted = jacobian[:, hidden].transpose(0, 2, 1)
-        inverse = split(fitted, rank(fitted)).inverse
+        inverse = null_space_and_inverse(fitted, rank(fitted)).inverse
         slopes = self._visible(factor, jacobian, axes=1)
         moved = slopes + np.matmul(self._visible(factor, second[:, :, hidden], axes=1), inverse)
         return visible + _square(slopes) - _square(moved)
@@ -95,37 +95,37 @@ class _Curvature:
             product = np.matmul(block.matrix[:, :-1], weights[:, :, None])[:, :, 0]
             for i, offset in enumerate(block.factor.variables):
                 gradient[offset : offset + len(product)] += product[:, i * self._width : (i + 1) * self._width]
-        across = gradient[:, None, self._reduction.columns]
+        across = gradient[:, None, self._reduced.columns]
         mu = -np.matmul(across, self._surface.inverse)[:, 0]
         cuts = np.cumsum([len(block.factor.rows) for block in self._surface.blocks])[:-1]
         return [(b.factor, part) for b, part in zip(self._surface.blocks, np.split(mu, cuts, axis=1), strict=True)]
 
     def _tangent_space(self, blocks: Sequence[Block], basis: Array) -> _Surface:
         matrix = np.concatenate([b.matrix[:, :-1].transpose(0, 2, 1) for b in blocks], axis=1)
-        columns = self._reduction.columns
-        inverse = split(matrix[:, :, columns], len(columns) - self._reduction.tangent).inverse
+        columns = self._reduced.columns
+        inverse = null_space_and_inverse(matrix[:, :, columns], len(columns) - self._reduced.tangent).inverse
         return _Surface(blocks, basis, inverse, -np.matmul(inverse, matrix[:, :, self._width :]))
 
     def _visible(self, factor: Factor, matrix: Array, axes: int) -> Array:
         """The columns of a factor that are not private, along the first axis behind the steps or along both."""
-        places = np.arange(len(factor.variables))[:, None] * self._width + self._reduction.columns
+        places = np.arange(len(factor.variables))[:, None] * self._width + self._reduced.columns
         keep = np.r_[places.ravel(), len(factor.variables) * self._width : matrix.shape[1]]
         return matrix[:, keep] if axes == 1 else matrix[:, keep[:, None], keep]
 
-    def _reduced(self, factor: Factor, matrix: Array) -> Array:
+    def _kept_rows(self, factor: Factor, matrix: Array) -> Array:
         """TᵀST with T from the unknowns that are left to the visible ones of a factor, parameters last."""
         if self._surface is None:
             return matrix
-        wide, narrow = len(self._reduction.columns), self._reduction.tangent
+        wide, narrow = len(self._reduced.columns), self._reduced.tangent
         n, steps, count = len(self._problem.names), len(factor.variables), len(matrix)
-        spread = np.zeros((count, steps * wide + n, steps * narrow + n))
-        spread[:, steps * wide :, steps * narrow :] = np.eye(n)
+        expansion = np.zeros((count, steps * wide + n, steps * narrow + n))
+        expansion[:, steps * wide :, steps * narrow :] = np.eye(n)
         for i, offset in enumerate(factor.variables):
             at = slice(offset, offset + count)
             rows = slice(i * wide, (i + 1) * wide)
-            spread[:, rows, i * narrow : (i + 1) * narrow] = self._surface.basis[at]
-            spread[:, rows, steps * narrow :] = self._surface.drag[at]
-        return np.asarray(np.matmul(spread.transpose(0, 2, 1), np.matmul(matrix, spread)))
+            expansion[:, rows, i * narrow : (i + 1) * narrow] = self._surface.basis[at]
+            expansion[:, rows, steps * narrow :] = self._surface.drag[at]
+        return np.asarray(np.matmul(expansion.transpose(0, 2, 1), np.matmul(matrix, expansion)))
 
     @staticmethod
     def _padded(matrix: Array) -> Array:

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import splu
 from spookid.kernels.kernel import Array
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.program import Program
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.steps import schur
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.transcription import Point, Transcription
@@ -37,11 +37,11 @@ def information(problem: Transcription, point: Point) -> Information:
     """Information in the parameters at ``point``; of a complementarity pair the smaller member is held at zero."""
     held = problem.at_solution()
     try:
-        reduction = Reduction(held, point)
+        reduced = ReducedProblem(held, point)
         chains = range(len(held.chains))
-        here = Linearization(reduction, reduction.evaluate(point), [reduction.linearize(point, c) for c in chains])
-        matrix = schur(here) if reduction.saddle or not reduction.coupled else _constrained(held, point)
-        return Information(matrix, reduction.redundant)
+        here = Linearization(reduced, reduced.evaluate(point), [reduced.linearize(point, c) for c in chains])
+        matrix = schur(here) if reduced.saddle or not reduced.coupled else _constrained(held, point)
+        return Information(matrix, reduced.redundant)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return unknown(problem)
 

@@ -24,11 +24,12 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask
-from spookid.solvers.bounded import bounded_step
 from spookid.solvers.callbacks import Functions, Watch, observer
 from spookid.solvers.information import information, unknown, unseen_directions
+from spookid.solvers.ipopt_options import TINY, end_of, options
 from spookid.solvers.program import Program
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.quadratic_program import bounded_step
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.transcription import Point, Transcription
@@ -46,19 +47,6 @@ _PAIRS_MET = 1e-9
 """Relaxed pairs, which are free of units, must hold to this."""
 _LEFT_OUT = 1e-6
 """Rows that were left out because others imply them must hold to this, or they contradict them."""
-
-_ENDS = {
-    "Solve_Succeeded": (Status.CONVERGED, "IPOPT's optimality test is met"),
-    "Solved_To_Acceptable_Level": (Status.STALLED, "IPOPT comes no nearer than its acceptable tolerance"),
-    "Maximum_Iterations_Exceeded": (Status.MAX_ITERATIONS, ""),
-    "Infeasible_Problem_Detected": (Status.STALLED, "IPOPT finds no point near by that satisfies the hard rows"),
-    "Restoration_Failed": (Status.STALLED, "IPOPT's restoration of the hard rows failed"),
-    "Search_Direction_Becomes_Too_Small": (Status.STALLED, "IPOPT's steps have become too small"),
-    "Diverging_Iterates": (Status.STALLED, "IPOPT's iterates diverge"),
-    "Error_In_Step_Computation": (Status.STALLED, "IPOPT cannot compute a step"),
-    "Invalid_Number_Detected": (Status.DIVERGED, "a residual or derivative is not finite"),
-    "Not_Enough_Degrees_Of_Freedom": (Status.STALLED, "there are more hard rows than unknowns"),
-}
 
 
 @dataclass(frozen=True)
@@ -102,7 +90,7 @@ class Ipopt:
 def _fitted(problem: Transcription, start: Point) -> Point:
     """The start with its private unknowns, such as the multipliers of joints, where they belong."""
     unpaired = [factor for factor in problem.factors if not factor.pairs]
-    return Reduction(problem.with_factors(unpaired), start).restore(start)
+    return ReducedProblem(problem.with_factors(unpaired), start).project(start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +167,7 @@ class _Run:
         held: list[Mask] | None = None
         while True:
             end = self._stage(held)
-            cost = max(self.history[-1].total, _TINY)
+            cost = max(self.history[-1].total, TINY)
             held, known = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, _WORTH * cost, cost)
             if end[0] is not Status.CONVERGED:
                 return end
@@ -213,13 +201,14 @@ class _Run:
             self._prepare(held, t)
             functions = Functions(self.program, self.watch)
             watching = observer(self.program, self._see, self.watch)
-            solver = ca.nlpsol("ipopt", "ipopt", functions.nlp, self._options(functions, watching, left))
+            first_cost = self.program.objective(self.last.z)
+            given = options(functions, watching, left, first_cost, self.settings.verbose)
+            solver = ca.nlpsol("ipopt", "ipopt", functions.nlp, given)
             (lower, upper), (below, above) = self.program.box, self.program.bounds
         except KeyboardInterrupt:
             return Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
-        given = {"x0": self.last.z, "lbx": lower, "ubx": upper, "lbg": below, "ubg": above}
         try:
-            solver(**given)
+            solver(x0=self.last.z, lbx=lower, ubx=upper, lbg=below, ubg=above)
         except KeyboardInterrupt:
             self.watch.interrupted = True
         stats = solver.stats()
@@ -228,8 +217,7 @@ class _Run:
             return Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         if self.end is not None:
             return self.end
-        word = str(stats.get("return_status"))
-        status, detail = _ENDS.get(word, (Status.STALLED, f"IPOPT: {word}"))
+        status, detail = end_of(str(stats.get("return_status")))
         # Where nothing is left to gain, rounding may keep IPOPT from a step that it would take.
         moved = status is Status.STALLED and len(self.history) > first
         if moved and self._stationary(self.history[-1].total) is not None:
@@ -246,33 +234,6 @@ class _Run:
             pins = np.sqrt(_PINNED * self.history[-1].total) * self.unseen
         self._set(Program(self.problem, point, exact, t, self.program.sizes, held, pins))
         self.loose = t > 0
-
-    def _options(self, functions: Functions, watching: ca.Function, left: int) -> dict[str, Any]:
-        options: dict[str, Any] = {
-            **functions.options,
-            "iteration_callback": watching,
-            "iteration_callback_ignore_errors": False,
-            "no_nlp_grad": True,
-            "calc_lam_p": False,
-            "print_time": False,
-            "show_eval_warnings": False,
-            "ipopt.print_level": 5 if self.settings.verbose else 0,
-            "ipopt.sb": "yes",
-            "ipopt.max_iter": left,
-            # The objective at the start of the solve becomes 1, so that the barrier's parameter has no unit.
-            "ipopt.nlp_scaling_method": "none",
-            "ipopt.obj_scaling_factor": 1 / max(self.program.objective(self.last.z), _TINY),
-            "ipopt.mu_strategy": "adaptive",
-            "ipopt.mu_init": _BARRIER,
-            "ipopt.bound_mult_init_method": "mu-based",
-            "ipopt.mu_min": 1e-16,
-            "ipopt.bound_relax_factor": 0.0,
-            "ipopt.slack_bound_push": _PUSH,
-            "ipopt.slack_bound_frac": _PUSH,
-            "ipopt.tol": 1e-12,
-            "ipopt.acceptable_tol": 1e-9,
-        }
-        return options
 
     def _damp(self, first: int, stats: dict[str, Any]) -> None:
         """IPOPT's regularization of the Hessian into the records of a solve: it tells only at the end."""
@@ -396,10 +357,5 @@ _NOTHING = 1e-15
 """Share of the longest column of soft rows that is rounding."""
 _WORTH = 1e-9
 """A member of a pair is let go if, moved by its own size, it promises more than this share of the cost."""
-_BARRIER = 1e-8
-"""Share of the cost at the start that the barrier begins with."""
-_TINY = 1e-100
-_PUSH = 1e-8
-"""A row's value may be so near to its bound at the start: pairs that are held were solved for before."""
 _NEAR = 1e-2
 """Share of its magnitude within which a parameter may be set on its bound."""

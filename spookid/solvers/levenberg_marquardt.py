@@ -1,25 +1,10 @@
 """Levenberg–Marquardt on a manifold, structured in time, with bounds on the parameters (after Algorithm 1).
 
-Each iteration minimises the linearized cost plus α Σ D_i δ_i², D the diagonal of JᵀWJ (Marquardt's scaling, which
-makes the method blind to units) with a floor for parameters that the data hardly see. The states are eliminated chain
-by chain; what remains is a bounded quadratic program in the parameters. α starts at 1e-6, falls tenfold after a
-success and grows fourfold after a failure. With ρ the ratio of the cost's true decrease to the one the linear model
-promised, a step is taken if ρ > 1e-4, and is a success if ρ > 1/4.
-
-Hard rows that touch one step are eliminated there; those that link steps enter an augmented Lagrangian, the merit that
-must fall (``reduction``).
-
-Stiff joints make the cost a narrow curved valley: along the tangent a body leaves the circle its hinge allows, and
-plain steps creep. So a step that keeps less than nine tenths of its promise is corrected: the Jacobian and its
-factors stay, the residual r(x ⊞ δ) found at its end says how far off the linear model was, and δ is solved for again
-with gradient Jᵀ(r(x ⊞ δ) − Jδ). A correction costs a residual and one back-substitution, a tenth of an iteration; on
-a measured pendulum it takes 9 iterations instead of 86.
-
-Where residuals stay large, JᵀJ may be far from the cost's curvature, and its steps zigzag across a valley. So once the
-merit has settled, a step that fails or keeps less than a quarter of its promise is followed by one of Newton's, with
-the exact Hessian JᵀJ + S (``curvature``), damped alike, until JᵀJ foretells a decrease better than JᵀJ + S does (the
-rule of NL2SOL; Dennis, Gay and Welsch, 1981) or JᵀJ + S + αD is not positive definite. A measured pendulum whose
-Stribeck friction has an amplitude and a rate takes 10 iterations instead of 804.
+Each iteration minimises the linearized cost plus α Σ D_i δ_i², D the diagonal of JᵀWJ (Marquardt's scaling). With ρ the
+ratio of the cost's true decrease to the one the linear model promised, a step is taken if ρ > 1e-4, and is a success if
+ρ > 1/4. A step that keeps less than nine tenths of its promise is corrected with the gradient Jᵀ(r(x ⊞ δ) − Jδ). Where
+plain steps fail once the merit has settled, Newton's follow, with the exact Hessian JᵀJ + S (``curvature``), as in
+NL2SOL (Dennis, Gay and Welsch, ACM Transactions on Mathematical Software 7, 1981). See docs/solver.md.
 """
 
 from __future__ import annotations
@@ -35,15 +20,15 @@ import numpy as np
 
 from spookid.errors import ProblemError, shown
 from spookid.kernels.blocks import saddle_blocks
-from spookid.kernels.threads import Team, processors
+from spookid.kernels.thread_pool import ThreadPool, processors
+from spookid.solvers.active_set import ActiveSet
 from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
-from spookid.solvers.reduction import Evaluation, Reduction, needed_first
+from spookid.solvers.reduced_problem import Evaluation, ReducedProblem, needed_first
 from spookid.solvers.status import Callback as Callback  # estimation takes it from here
 from spookid.solvers.status import End, Iteration, Outcome, Status, Timing
 from spookid.solvers.steps import PenaltyStep, SaddleStep, damped
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.solvers.switching import Switching
 from spookid.transcription.transcription import Point, Transcription
 
 _ACCEPT = 1e-4
@@ -98,20 +83,20 @@ class LevenbergMarquardt:
         """Have all ready that ``solve`` takes; compilers run side by side, as few as there are processors, so that the
         one that takes longest, which starts first, is not the last to end."""
         longest = max(chain.steps for chain in transcription.chains)
-        with Team(min(_COMPILERS, processors())) as team:
-            team.each(_done, needed_first(transcription))
-            reduction = Reduction(transcription, start)
-            reach = max(factor.reach for factor in reduction.kept)
-            late: list[Callable[[], object]] = [*reduction.needed()]
-            late.append(partial(worthwhile, longest, reduction.tangent, reach))
-            if reduction.saddle and reach <= 1:
+        with ThreadPool(min(_COMPILERS, processors())) as pool:
+            pool.map(_done, needed_first(transcription))
+            reduced = ReducedProblem(transcription, start)
+            reach = max(factor.reach for factor in reduced.kept)
+            late: list[Callable[[], object]] = [*reduced.needed()]
+            late.append(partial(worthwhile, longest, reduced.tangent, reach))
+            if reduced.saddle and reach <= 1:
                 late.append(partial(saddle_blocks, longest))
-            team.each(_done, late)
+            pool.map(_done, late)
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every accepted iterate."""
-        with Team(min(self.threads, len(transcription.chains))) as team:
-            return _Run(self, transcription, callback or (lambda _: None), team).run(start)
+        with ThreadPool(min(self.threads, len(transcription.chains))) as pool:
+            return _Run(self, transcription, callback or (lambda _: None), pool).run(start)
 
 
 def _done(task: Callable[[], object]) -> object:
@@ -123,7 +108,7 @@ class _Run:
     settings: LevenbergMarquardt
     problem: Transcription
     callback: Callback
-    team: Team
+    pool: ThreadPool
     history: list[Iteration] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Evaluation = field(init=False)
@@ -133,11 +118,11 @@ class _Run:
 
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
-        self.reduction = Reduction(self.problem, start, self.team)
-        for make in self.reduction.needed():  # by one thread
+        self.reduced = ReducedProblem(self.problem, start, self.pool)
+        for make in self.reduced.needed():  # by one thread
             make()
-        self.switching = Switching(self.reduction)
-        start = self.switching.start(start)
+        self.active_set = ActiveSet(self.reduced)
+        start = self.active_set.start(start)
         try:
             status, detail = self._iterate(start)
         except KeyboardInterrupt:
@@ -146,11 +131,11 @@ class _Run:
             status, detail = Status.INTERRUPTED, f"after {max(len(self.history) - 1, 0)} iterations"
         elapsed = time.perf_counter() - began
         timing = Timing(elapsed, **self.spent)
-        return Outcome(status, detail, self.best.point, tuple(self.history), timing, self.reduction.redundant)
+        return Outcome(status, detail, self.best.point, tuple(self.history), timing, self.reduced.redundant)
 
     def _iterate(self, start: Point) -> End:
         with self._clock("evaluate"):
-            start = self.reduction.restore(start)
+            start = self.reduced.project(start)
         first = self._try(start)
         self._accept(first, damping=0.0, length=0.0)
         if not np.isfinite(first.cost):
@@ -183,7 +168,7 @@ class _Run:
     def _feasible(self, here: Linearization) -> bool:
         """True if satisfying the coupled hard rows exactly would not change the cost by more than the tolerance."""
         allowed = 100 * self.settings.decrease_tolerance * self.best.cost + self._nothing + 10 * here.rounding
-        return self.reduction.infeasibility(self.best.residuals) <= allowed
+        return self.reduced.infeasibility(self.best.residuals) <= allowed
 
     def _descend(self, here: Linearization, damping: float) -> tuple[float, End | None]:
         """Raise the damping until a step lowers the merit; the damping for the next one, and the end if it has come."""
@@ -195,7 +180,7 @@ class _Run:
                 with self._clock("factorize"):
                     solve = damped(here, damping, self.exact)
                     step, promised = solve.first()
-                merit = self.reduction.merit(self.best.residuals)
+                merit = self.reduced.merit(self.best.residuals)
                 self.best = replace(self.best, merit=merit)
             except NotPositiveDefiniteError:
                 damping *= 4
@@ -226,7 +211,7 @@ class _Run:
 
     def _may_bend(self, promised: float, scale: float) -> bool:
         """True if the exact Hessian is worth its price: JᵀJ promises no large share of the merit any more."""
-        return self.settings.newton and not self.reduction.saddle and promised <= _SETTLED * scale
+        return self.settings.newton and not self.reduced.saddle and promised <= _SETTLED * scale
 
     def _bends(self, here: Linearization, step: Tangent, promised: float, decrease: float) -> bool:
         """True if the exact Hessian foretold the decrease better, or the linear model failed."""
@@ -276,11 +261,11 @@ class _Run:
     def _linearize(self) -> Linearization:
         """At the best point."""
         with self._clock("evaluate"):
-            self.reduction.spaces(self.best.point)
+            self.reduced.spaces(self.best.point)
             chains = range(len(self.problem.chains))
-            reduced = self.team.each(lambda c: self.reduction.linearize(self.best.point, c), chains)
+            linearized = self.pool.map(lambda c: self.reduced.linearize(self.best.point, c), chains)
         with self._clock("factorize"):
-            return Linearization(self.reduction, self.best, reduced)
+            return Linearization(self.reduced, self.best, linearized)
 
     def _move(self, here: Linearization, step: Tangent) -> Evaluation:
         with self._clock("evaluate"):
@@ -289,7 +274,7 @@ class _Run:
 
     def _try(self, point: Point) -> Evaluation:
         with self._clock("evaluate"):
-            return self.reduction.evaluate(point)
+            return self.reduced.evaluate(point)
 
     def _accept(self, trial: Evaluation, damping: float, length: float) -> None:
         self.best = self._switched(trial)
@@ -299,7 +284,7 @@ class _Run:
 
     def _switched(self, trial: Evaluation) -> Evaluation:
         """A trial with the rows of its box laws that hold from here on."""
-        point = self.switching.update(trial)
+        point = self.active_set.update(trial)
         return trial if point is trial.point else self._try(point)
 
     @contextmanager

@@ -10,7 +10,8 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.curvature import curvature
-from spookid.solvers.reduction import Evaluation, Reduction, Rows, Stream
+from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
+from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import (
     NormalEquations,
     normal_equations,
@@ -52,31 +53,31 @@ class Tangent:
 
 
 class Linearization:
-    """Rows and normal equations at an evaluated point, in the unknowns that the reduction leaves."""
+    """Rows and normal equations at an evaluated point, in the unknowns of the reduced problem."""
 
     def __init__(
         self,
-        reduction: Reduction,
+        reduced: ReducedProblem,
         here: Evaluation,
-        reduced: Sequence[tuple[Sequence[Rows | Stream], Array | None]],
+        linearized: Sequence[tuple[Sequence[Rows | Stream], Array | None]],
     ) -> None:
-        self.reduction, self.problem = reduction, reduction.problem
+        self.reduced, self.problem = reduced, reduced.problem
         self.point, self.residuals = here.point, here.residuals
         self.rows = [
-            [rows for f, rows in zip(reduction.kept, kept, strict=True) if self._soft(f)] for kept, _ in reduced
+            [rows for f, rows in zip(reduced.kept, kept, strict=True) if self._soft(f)] for kept, _ in linearized
         ]
         """Per chain the rows in the normal equations: soft ones, and coupled ones that a penalty holds."""
         self.coupled = [
             [
                 rows
-                for rows, f in zip(kept, reduction.kept, strict=True)
-                if isinstance(rows, Rows) and f in reduction.coupled
+                for rows, f in zip(kept, reduced.kept, strict=True)
+                if isinstance(rows, Rows) and f in reduced.coupled
             ]
-            for kept, _ in reduced
+            for kept, _ in linearized
         ]
         """Per chain the coupled hard rows."""
-        self._bases = [basis for _, basis in reduced]
-        equations = reduction.team.each(self._assembled, range(len(self.rows)))
+        self._bases = [basis for _, basis in linearized]
+        equations = reduced.pool.map(self._assembled, range(len(self.rows)))
         self._equations: list[NormalEquations | None] = [*equations]
         self.corner = np.sum([chain.corner for chain in equations], axis=0)
         """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
@@ -93,26 +94,26 @@ class Linearization:
         return here
 
     def _assembled(self, chain: int) -> NormalEquations:
-        steps, n, reduction = self.problem.chains[chain].steps, len(self.problem.names), self.reduction
-        return normal_equations(self.rows[chain], steps, reduction.tangent, n, reduction.rooms[chain])
+        steps, n, reduced = self.problem.chains[chain].steps, len(self.problem.names), self.reduced
+        return normal_equations(self.rows[chain], steps, reduced.tangent, n, reduced.workspaces[chain])
 
     def _soft(self, factor: Factor) -> bool:
-        return not (self.reduction.saddle and factor in self.reduction.coupled)
+        return not (self.reduced.saddle and factor in self.reduced.coupled)
 
     def moved(self, step: Tangent) -> Point:
-        """The point moved by a step, hard rows restored."""
+        """The point moved by a step, put back on the hard rows."""
         steps = [
-            self.reduction.expand(s.reshape(-1, self.reduction.tangent), basis)
+            self.reduced.expand(s.reshape(-1, self.reduced.tangent), basis)
             for s, basis in zip(step.states, self._bases, strict=True)
         ]
-        return self.reduction.restore(self.problem.retract(self.point, steps, step.parameters))
+        return self.reduced.project(self.problem.retract(self.point, steps, step.parameters))
 
     @cached_property
     def diagonals(self) -> list[Array]:
         """Per chain the diagonal of JᵀJ of all rows, hard ones with their penalty, (N t,)."""
-        if not self.reduction.saddle:
+        if not self.reduced.saddle:
             return self._diagonals
-        t, diagonals = self.reduction.tangent, []
+        t, diagonals = self.reduced.tangent, []
         for diagonal, rows in zip(self._diagonals, self.coupled, strict=True):
             squares = diagonal.reshape(-1, t).copy()
             for block in rows:
@@ -127,7 +128,7 @@ class Linearization:
         """Of the merit, by rounding of unknowns of order one in coupled rows that have multipliers."""
         squares = 0.0
         for c, rows in enumerate(self.coupled):
-            for block, force in zip(rows, self.reduction.forces(c), strict=True):
+            for block, force in zip(rows, self.reduced.forces(c), strict=True):
                 sizes = np.einsum("kcr,kcr->kr", block.matrix[:, :-1], block.matrix[:, :-1])
                 squares += float(np.sum(block.reduce(force) ** 2 * sizes))
         return 2 * float(np.finfo(float).eps) * float(np.sqrt(squares))
@@ -146,10 +147,10 @@ class Linearization:
     @property
     def _lagrangian(self) -> Tangent:
         """Half the gradient of the cost with the coupled rows' multipliers: g + ρ Cᵀs."""
-        if not self.reduction.saddle:
+        if not self.reduced.saddle:
             return self.gradient
         forces = [
-            pull_back(rows, self.reduction.forces(c), chain.steps, self.reduction.tangent)
+            pull_back(rows, self.reduced.forces(c), chain.steps, self.reduced.tangent)
             for c, (rows, chain) in enumerate(zip(self.coupled, self.problem.chains, strict=True))
         ]
         states = tuple(g + force for g, (force, _) in zip(self.gradient.states, forces, strict=True))
@@ -158,7 +159,7 @@ class Linearization:
     @cached_property
     def curvature(self) -> list[NormalEquations]:
         """S of each chain, so that JᵀJ + S is half the exact Hessian of the cost."""
-        return [curvature(self.reduction, self.point, c, basis) for c, basis in enumerate(self._bases)]
+        return [curvature(self.reduced, self.point, c, basis) for c, basis in enumerate(self._bases)]
 
     def pull_back(self, residuals: list[list[Array]]) -> Tangent:
         """Jᵀ times the residuals of another point."""
@@ -167,7 +168,7 @@ class Linearization:
                 self.rows[c],
                 [r for f, r in self._augmented(c, residuals) if self._soft(f)],
                 chain.steps,
-                self.reduction.tangent,
+                self.reduced.tangent,
             )
             for c, chain in enumerate(self.problem.chains)
         ]
@@ -177,23 +178,23 @@ class Linearization:
         """√ρ(c + s + Cδ) per chain and coupled factor, in the rows that are left; s only where a penalty holds them."""
         values = []
         for c, chain in enumerate(self.coupled):
-            found = [r for f, r in self._augmented(c, residuals) if f in self.reduction.coupled]
-            reduced = [block.reduce(r) for block, r in zip(chain, found, strict=True)]
+            found = [r for f, r in self._augmented(c, residuals) if f in self.reduced.coupled]
+            linearized = [block.reduce(r) for block, r in zip(chain, found, strict=True)]
             if step is not None:
                 moves = [self._along(block, step, c) for block in chain]
-                reduced = [r + move for r, move in zip(reduced, moves, strict=True)]
-            values.append(reduced)
+                linearized = [r + move for r, move in zip(linearized, moves, strict=True)]
+            values.append(linearized)
         return values
 
     def _along(self, rows: Rows, step: Tangent, chain: int) -> Array:
         """J δ of one factor, (count, rows)."""
-        states, count = step.states[chain].reshape(-1, self.reduction.tangent), len(rows.matrix)
+        states, count = step.states[chain].reshape(-1, self.reduced.tangent), len(rows.matrix)
         parts = [states[offset : offset + count] for offset in rows.offsets]
         move = np.hstack([*parts, np.broadcast_to(step.parameters, (count, len(step.parameters)))])
         return np.asarray(np.matmul(move[:, None, :], rows.matrix[:, :-1])[:, 0])
 
     def _augmented(self, chain: int, residuals: list[list[Array]]) -> list[tuple[Factor, Array]]:
-        return list(zip(self.reduction.kept, self.reduction.augmented(chain, residuals[chain]), strict=True))
+        return list(zip(self.reduced.kept, self.reduced.augmented(chain, residuals[chain]), strict=True))
 
     def bent(self, step: Tangent) -> Tangent:
         """S δ."""

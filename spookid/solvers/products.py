@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
 from spookid.kernels.native import Routines, address, strides
-from spookid.solvers.reduction import Rows, Stream
+from spookid.solvers.rows import Rows, Stream
 
 _MOST = 40_000
 """Products of a step; where there are more, dense products of a tuned library are as fast."""

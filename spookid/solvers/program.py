@@ -16,26 +16,12 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, Integers, Kernel, Mask, contiguous
-from spookid.solvers.roles import Pairs, Relaxed, Role, role_of
+from spookid.solvers.roles import Pairs, Relaxed, role_of
+from spookid.solvers.sparsity_patterns import PlacedFactor, SparsityPatterns, local_pattern
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
 V = TypeVar("V")
-
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """A factor along a chain."""
-
-    factor: Factor
-    chain: int
-    columns: Integers
-    """Unknowns of each step's window, ascending, (count, columns)."""
-    rows: Integers
-    """Constraint rows of each step, (count, k); −1 for a row that others imply."""
-    role: Role
-    structure: Mask
-    """Where its Jacobian can differ from zero, (rows, columns)."""
 
 
 _ROUNDING = 1e-13
@@ -89,6 +75,8 @@ class Program:
         self._tangent = Kernel(ca.Function("chart_tangent", [d], [tangent]), 1)
         self._pins = np.zeros((0, len(problem.names))) if pins is None else pins
         self.places = self._placed(t, iter(sizes or ()), iter(held or ()))
+        pinned = len(problem.names) if len(self._pins) else 0
+        self._patterns = SparsityPatterns(self.places, self.size, int(self._firsts[-1]), pinned, exact)
 
     def _once(self, name: str, z: Array, find: Callable[[Array], V]) -> V:
         """What is found at z; a solver asks for several things at one point, several times."""
@@ -152,8 +140,8 @@ class Program:
 
     # --- factors ---
 
-    def _placed(self, t: float, sizes: Iterator[Array], held: Iterator[Mask]) -> tuple[Place, ...]:
-        places: list[Place] = []
+    def _placed(self, t: float, sizes: Iterator[Array], held: Iterator[Mask]) -> tuple[PlacedFactor, ...]:
+        places: list[PlacedFactor] = []
         first = 0
         residuals = self.problem.residuals(self.start)
         filled = np.array(ca.DM(self.problem.manifold.chart_tangent(ca.SX.sym("d", self._width)).sparsity(), 1).full())
@@ -167,7 +155,7 @@ class Program:
                 rows = np.where(wanted, first + np.cumsum(wanted).reshape(wanted.shape) - 1, -1)
                 first += int(np.sum(wanted))
                 structure = self._filled(self.problem.pattern(factor), len(factor.variables), filled)
-                places.append(Place(factor, c, self._columns(factor, c, len(rows)), rows, role, structure))
+                places.append(PlacedFactor(factor, c, self._columns(factor, c, len(rows)), rows, role, structure))
         return tuple(places)
 
     def _filled(self, pattern: Mask, windows: int, block: Array) -> Mask:
@@ -251,7 +239,7 @@ class Program:
             place.role.constraint_slopes(r, J).transpose(0, 2, 1)[:, place.role.pattern(place.structure)].ravel()
             for place, r, J in zip(self.places, self._own(z), self.jacobians(z), strict=True)
         ]
-        return np.concatenate([np.zeros(0), *values])[self._jacobian_order[1]]
+        return np.concatenate([np.zeros(0), *values])[self._patterns.jacobian[1]]
 
     def pull_back(self, z: Array, multipliers: Array) -> Array:
         """multipliersᵀ ∂c/∂z, (size,)."""
@@ -273,17 +261,11 @@ class Program:
                 second = self._second(p, z, place.role.multipliers(r, weight, given))
                 local = second if local is None else local + second
             if local is not None:
-                values.append(local[:, self._dense(place)].ravel())
-        values.append(2 * weight * (self._pins.T @ self._pins)[self._corner])
-        sparsity, places = self._hessian_order
+                values.append(local[:, local_pattern(place)].ravel())
+        values.append(2 * weight * (self._pins.T @ self._pins)[self._patterns.corner])
+        sparsity, places = self._patterns.hessian
         weights: Array = np.concatenate([np.zeros(0), *values])
         return np.asarray(np.bincount(places, weights, sparsity.nnz()), dtype=np.float64)
-
-    def _dense(self, place: Place) -> Mask:
-        """Upper triangle of the local Hessian, where it can differ from zero."""
-        rows = np.vstack([place.structure, place.role.pattern(place.structure)]).astype(float)
-        together = rows.T @ rows > 0
-        return np.asarray(np.triu(together))
 
     def _second(self, p: int, z: Array, weights: Array) -> Array:
         """Σ_i weights_i ∂²r_i/∂columns², (count, columns, columns)."""
@@ -303,52 +285,15 @@ class Program:
 
     # --- sparsity ---
 
-    @cached_property
-    def _jacobian_order(self) -> tuple[ca.Sparsity, Integers]:
-        """Sparsity of ∂c/∂z, and where in the places' nonzeros each of its nonzeros is."""
-        rows, columns = [], []
-        for place in self.places:
-            i, j = np.nonzero(place.role.pattern(place.structure))
-            rows.append(place.rows[:, i].ravel())
-            columns.append(place.columns[:, j].ravel())
-        i, j = _joined(rows), _joined(columns)
-        order = np.lexsort((i, j))
-        order = order[i[order] >= 0]
-        return _sparsity(len(self.bounds[0]), self.size, i[order], j[order]), order
-
-    @cached_property
-    def _hessian_order(self) -> tuple[ca.Sparsity, Integers]:
-        """Sparsity of the upper triangle, and to which of its nonzeros each of the places' goes."""
-        keys = []
-        for place in self.places:
-            if place.role.curvature(*self._nothing(place)) is None and not self._exact:
-                continue
-            i, j = np.nonzero(self._dense(place))
-            keys.append((place.columns[:, j] * self.size + place.columns[:, i]).ravel())
-        i, j = self._corner
-        keys.append((self._firsts[-1] + j) * self.size + self._firsts[-1] + i)
-        unique, places = np.unique(_joined(keys), return_inverse=True)
-        return _sparsity(self.size, self.size, unique % self.size, unique // self.size), places
-
-    @property
-    def _corner(self) -> tuple[Integers, Integers]:
-        """Rows and columns of the pinned parameters' upper triangle; empty if there are none."""
-        return np.triu_indices(len(self.problem.names) if len(self._pins) else 0)
-
-    def _nothing(self, place: Place) -> tuple[Array, Array, float, Array]:
-        count, n = place.columns.shape
-        rows = len(place.factor.rows)
-        return np.ones((count, rows)), np.zeros((count, n, rows)), 0.0, np.zeros(place.rows.shape)
-
     @property
     def jacobian_sparsity(self) -> ca.Sparsity:
         """Of ∂c/∂z."""
-        return self._jacobian_order[0]
+        return self._patterns.jacobian[0]
 
     @property
     def hessian_sparsity(self) -> ca.Sparsity:
         """Upper triangle."""
-        return self._hessian_order[0]
+        return self._patterns.hessian[0]
 
     # --- measures ---
 
@@ -445,13 +390,3 @@ def _curvature(problem: Transcription, factor: Factor, scales: Array) -> Kernel:
     hessian, _ = ca.hessian(value, ca.vertcat(*deltas, scaled))
     inputs = [*bases, *deltas, data, weights, scaled, numbers]
     return Kernel(ca.Function("curvature", inputs, [ca.cse(ca.densify(hessian))]), len(inputs) - 2)
-
-
-def _joined(parts: Sequence[Integers]) -> Integers:
-    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-
-
-def _sparsity(rows: int, columns: int, i: Integers, j: Integers) -> ca.Sparsity:
-    """From row and column of each nonzero, sorted by column, then row."""
-    starts = np.concatenate([[0], np.cumsum(np.bincount(j, minlength=columns))])
-    return ca.Sparsity(rows, columns, starts.tolist(), i.tolist())

@@ -22,9 +22,9 @@ from scipy.linalg import get_lapack_funcs
 from spookid.kernels.blocks import SaddleBlocks, saddle_blocks
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import integers
-from spookid.kernels.workspace import Rooms
+from spookid.kernels.workspace import Workspace
 from spookid.solvers.elimination import Half
-from spookid.solvers.reduction import Rows
+from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 _dgbtrf, _dgbtrs = get_lapack_funcs(("gbtrf", "gbtrs"), dtype=np.float64)
@@ -52,14 +52,14 @@ class Saddle(Protocol):
         """The states' step (N t,) and the multipliers of each hard factor, for a step of the parameters."""
 
 
-def saddle(equations: NormalEquations, hard: Sequence[Rows], damping: Array, rooms: Rooms) -> Saddle:
+def saddle(equations: NormalEquations, hard: Sequence[Rows], damping: Array, workspace: Workspace) -> Saddle:
     """The saddle-point system of a chain.
 
     Args:
         equations: of the soft factors.
         hard: rows of the hard factors.
         damping: α D, (N t,), and 1 for unknowns that stand in no row.
-        rooms: hold the factors; the next saddle point that takes the same makes this one useless.
+        workspace: holds the factors; the next saddle point that takes the same makes this one useless.
 
     Raises:
         NotPositiveDefiniteError: if the system is singular.
@@ -67,7 +67,7 @@ def saddle(equations: NormalEquations, hard: Sequence[Rows], damping: Array, roo
     tangent = len(equations.band) // equations.steps
     near = equations.band.shape[1] <= 2 * tangent and max(max(rows.offsets) for rows in hard) <= 1
     if near and (by := saddle_blocks(equations.steps)) is not None:
-        return BlockSaddle(equations, hard, damping, by, rooms)
+        return BlockSaddle(equations, hard, damping, by, workspace)
     return BandSaddle(equations, hard, damping)
 
 
@@ -80,7 +80,7 @@ class BlockSaddle:
         hard: Sequence[Rows],
         damping: Array,
         by: SaddleBlocks,
-        rooms: Rooms,
+        workspace: Workspace,
     ) -> None:
         self._by, self._steps = by, equations.steps
         self._tangent = t = len(equations.band) // self._steps
@@ -90,7 +90,7 @@ class BlockSaddle:
         if band.shape[2] == t:  # no soft row links two steps
             band = np.concatenate([band, np.zeros_like(band)], axis=2)
         places = by.place(self._steps, t, matrix, integers(equations.linked))
-        self._factor, self.corner, failed = by.factorize(places, band, damping, equations.border, matrix, rooms)
+        self._factor, self.corner, failed = by.factorize(places, band, damping, equations.border, matrix, workspace)
         if failed:
             raise NotPositiveDefiniteError(f"no pivot in step {failed - 1}")
 

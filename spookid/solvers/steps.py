@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.bounded import bounded_step
 from spookid.solvers.elimination import Half, eliminate
 from spookid.solvers.linearization import Linearization, Tangent
+from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.saddle import saddle
 from spookid.solvers.structured import NotPositiveDefiniteError
 
@@ -35,15 +35,15 @@ class _ParameterStep:
 
     def _parameters(self, gradient: Array, halves: Sequence[Half], moved: Array | float = 0.0) -> Array:
         """What the parameters move by, given their gradient and where they have moved to already."""
-        reduced = gradient - np.sum([half.taken for half in halves], axis=0)
-        return bounded_step(self._matrix, reduced, self._lower - moved, self._upper - moved)
+        reduced_gradient = gradient - np.sum([half.taken for half in halves], axis=0)
+        return bounded_step(self._matrix, reduced_gradient, self._lower - moved, self._upper - moved)
 
     def _promised(self, gradient: Array, halves: Sequence[Half], step: Tangent) -> float:
         """Decrease of the linearized merit along a first step, −2gᵀδ − δᵀHδ: what eliminating the states takes from the
         damped model, what the parameters do, and the damping's own share; right for any bounds."""
         move = step.parameters
-        reduced = gradient - np.sum([half.taken for half in halves], axis=0)
-        damped = sum(half.square for half in halves) - float(move @ (2 * reduced + self._matrix @ move))
+        reduced_gradient = gradient - np.sum([half.taken for half in halves], axis=0)
+        damped = sum(half.square for half in halves) - float(move @ (2 * reduced_gradient + self._matrix @ move))
         return damped + self._damping * step.scaled_norm(self.here.scales) ** 2
 
     def _remaining(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
@@ -70,7 +70,7 @@ class PenaltyStep(_ParameterStep):
     def __init__(self, here: Linearization, damping: float, exact: bool = False) -> None:
         self._exact = exact
         extra = here.curvature if exact else [None] * len(here.rows)
-        self._eliminations = here.reduction.team.each(
+        self._eliminations = here.reduced.pool.map(
             lambda c: eliminate(here.equations(c, taken=True), damping, extra[c], overwrite=True), range(len(extra))
         )
         corner = here.corner + sum(s.corner for s in extra if s is not None)
@@ -81,8 +81,8 @@ class PenaltyStep(_ParameterStep):
         method of multipliers."""
         halves, gradient = [e.own for e in self._eliminations], self.here.gradient
         step, first = self._solve(gradient.parameters, halves), 0.0
-        for _ in range(_PASSES if self.here.reduction.coupled else 0):
-            error = self.here.reduction.shift_to(self.here.violations(self.here.residuals, step), self.here.coupled)
+        for _ in range(_PASSES if self.here.reduced.coupled else 0):
+            error = self.here.reduced.shift_to(self.here.violations(self.here.residuals, step), self.here.coupled)
             gradient = self.here.gradient = self.here.pull_back(self.here.residuals)
             halves = self._halves(gradient)
             step = self._solve(gradient.parameters, halves)
@@ -100,12 +100,12 @@ class PenaltyStep(_ParameterStep):
 
     def _halves(self, gradient: Tangent) -> list[Half]:
         pairs = zip(self._eliminations, gradient.states, strict=True)
-        return self.here.reduction.team.each(lambda pair: pair[0].half(pair[1]), pairs)
+        return self.here.reduced.pool.map(lambda pair: pair[0].half(pair[1]), pairs)
 
     def _solve(self, gradient: Array, halves: Sequence[Half], moved: Array | float = 0.0) -> Tangent:
         parameters = self._parameters(gradient, halves, moved)
         pairs = zip(self._eliminations, halves, strict=True)
-        states = self.here.reduction.team.each(lambda pair: pair[0].states(pair[1], parameters), pairs)
+        states = self.here.reduced.pool.map(lambda pair: pair[0].states(pair[1], parameters), pairs)
         return Tangent(tuple(states), parameters)
 
 
@@ -118,7 +118,7 @@ class SaddleStep(_ParameterStep):
 
     def __init__(self, here: Linearization, damping: float) -> None:
         self._saddles = [
-            saddle(here.equations(c), hard, damping * scales + (scales * (total == 0)), here.reduction.rooms[c])
+            saddle(here.equations(c), hard, damping * scales + (scales * (total == 0)), here.reduced.workspaces[c])
             for c, (hard, scales, total) in enumerate(
                 zip(here.coupled, here.scales.states, here.diagonals, strict=True)
             )
@@ -133,8 +133,8 @@ class SaddleStep(_ParameterStep):
         gradient, halves = self.here.gradient, [s.own for s in self._saddles]
         step, multipliers = self._solve(gradient.parameters, halves)
         promised = self._promised(gradient.parameters, halves, step)
-        self.here.reduction.shift_to(multipliers, self.here.coupled)
-        return step, promised + self.here.reduction.constraint_merit(self.here.residuals)
+        self.here.reduced.shift_to(multipliers, self.here.coupled)
+        return step, promised + self.here.reduced.constraint_merit(self.here.residuals)
 
     def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
         """The step corrected by the residuals found at its end."""
@@ -157,7 +157,7 @@ def damped(here: Linearization, damping: float, exact: bool = False) -> PenaltyS
     Raises:
         NotPositiveDefiniteError: if α is too small for a factorization.
     """
-    return SaddleStep(here, damping) if here.reduction.saddle else PenaltyStep(here, damping, exact)
+    return SaddleStep(here, damping) if here.reduced.saddle else PenaltyStep(here, damping, exact)
 
 
 def schur(here: Linearization) -> Array:

@@ -15,13 +15,13 @@ from scipy.linalg import get_blas_funcs
 
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import routines
-from spookid.kernels.workspace import Rooms
+from spookid.kernels.workspace import Workspace
 from spookid.solvers.products import add_products
-from spookid.solvers.reduction import Rows, Stream
+from spookid.solvers.rows import Rows, Stream
 
 _dsbmv = get_blas_funcs("sbmv", dtype=np.float64)
 
-Run = tuple[int, int]
+ColumnRange = tuple[int, int]
 """Columns [start, stop)."""
 
 _CHUNK = 64
@@ -78,11 +78,11 @@ class NormalEquations:
 
 
 def normal_equations(
-    blocks: Sequence[Rows | Stream], steps: int, tangent: int, parameters: int, rooms: Rooms | None = None
+    blocks: Sequence[Rows | Stream], steps: int, tangent: int, parameters: int, workspace: Workspace | None = None
 ) -> NormalEquations:
-    """Normal equations of one chain from its linearized factors; ``rooms`` hold them until the next ones."""
+    """Normal equations of one chain from its linearized factors; ``workspace`` hold them until the next ones."""
     reach = max(max(block.offsets) for block in blocks)
-    sums = _Sums.of(steps, tangent, reach, parameters, rooms or Rooms())
+    sums = _Sums.of(steps, tangent, reach, parameters, workspace or Workspace())
     by, linked = routines(steps), set[int]()
     # One that goes all the way clears the band as it goes, while it has it at hand.
     spanning = [b for b in blocks if by is not None and max(b.offsets) == reach and b.shape[0] == steps - reach][:1]
@@ -106,7 +106,7 @@ def summed(
 
     Columns are the steps in order of offset, then the parameters, then the gradient.
     """
-    sums = _Sums.of(steps, tangent, reach, parameters, Rooms())
+    sums = _Sums.of(steps, tangent, reach, parameters, Workspace())
     for offsets, block in products:
         places = [offset * tangent + local for offset in offsets for local in range(tangent)]
         sums.add(block, places, _runs(places), 0)
@@ -133,9 +133,9 @@ class _Sums:
     corner: Array
 
     @classmethod
-    def of(cls, steps: int, tangent: int, reach: int, parameters: int, rooms: Rooms) -> _Sums:
-        """Zeros, but for a band that rooms have held before."""
-        band = rooms.zeros("band", (steps, tangent, (reach + 1) * tangent))
+    def of(cls, steps: int, tangent: int, reach: int, parameters: int, workspace: Workspace) -> _Sums:
+        """Zeros, but for a band that the workspace has held before."""
+        band = workspace.zeros("band", (steps, tangent, (reach + 1) * tangent))
         border = np.zeros((parameters + 1, steps, tangent)).transpose(1, 2, 0)  # LAPACK wants whole columns
         corner = np.zeros((parameters + 1, parameters + 1))
         return cls(band, border, corner)
@@ -153,15 +153,15 @@ class _Sums:
         matrix, columns = _seen(matrix, len(self.corner) - 1)
         places = [offsets[c // tangent] * tangent + c % tangent for c in columns]
         runs = _runs(places)
-        room = np.empty((min(_CHUNK, len(matrix)), matrix.shape[1], matrix.shape[1]))
+        buffer = np.empty((min(_CHUNK, len(matrix)), matrix.shape[1], matrix.shape[1]))
         for start in range(0, len(matrix), _CHUNK):
             part = matrix[start : start + _CHUNK]
             # One array and its own transpose: NumPy takes BLAS's symmetric product, half the work.
-            products = np.matmul(part, part.transpose(0, 2, 1), out=room[: len(part)])
+            products = np.matmul(part, part.transpose(0, 2, 1), out=buffer[: len(part)])
             self.add(products, places, runs, step + start)
         return places
 
-    def add(self, products: Array, places: Sequence[int], runs: Sequence[Run], step: int) -> None:
+    def add(self, products: Array, places: Sequence[int], runs: Sequence[ColumnRange], step: int) -> None:
         """Add a factor's products (count, columns + 1, columns + 1) at ``step`` and after.
 
         Its columns of states stand at ``places`` from the first unknown of their step on, in ``runs`` of neighbours.
@@ -179,7 +179,7 @@ class _Sums:
         np.add(self.corner, products[:, states:, states:].sum(axis=0), out=self.corner)
 
 
-def _runs(places: Sequence[int]) -> list[Run]:
+def _runs(places: Sequence[int]) -> list[ColumnRange]:
     """Stretches of successive numbers."""
     starts = [i for i, place in enumerate(places) if i == 0 or place != places[i - 1] + 1]
     return list(zip(starts, [*starts[1:], len(places)], strict=False))

@@ -28,10 +28,10 @@ NOT_WHITE = "Standard errors presume white noise, which the residuals are not"
 """How the notice begins that says so."""
 
 ROBUST = 1.5
-"""Errors of the jackknife over stretches replace plain ones that they exceed by this factor."""
+"""Errors of the block jackknife replace plain ones that they exceed by this factor."""
 
-LEAST_STRETCH = 10
-"""Steps of a stretch from which on its jackknife says something."""
+LEAST_BLOCK = 10
+"""Steps of a block from which on its jackknife says something."""
 _SMALL_SHARE = 0.1
 """Components of a direction below this share of the largest are left out of its description."""
 _LENGTH = 1e-4
@@ -62,7 +62,7 @@ class WeakDirection:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class ResidualStatistics:
     """What the linearized residuals say about the parameters, T as in (3.32) for residuals that the weights whiten."""
 
     information: Array
@@ -74,11 +74,11 @@ class Evidence:
     variances: Variances
     """These variances, (n_g)."""
     scores: Array
-    """T_wᵀ r̂_w of stretches of the recordings, (W, n_p)."""
-    stretches: Array
+    """T_wᵀ r̂_w of the blocks that the recordings are cut into, (W, n_p)."""
+    block_information: Array
     """T_wᵀ T_w, (W, n_p, n_p)."""
     gradients: Array
-    """Tᵀ r without the observations of each stretch less Tᵀ r, (W, n_p); NaN if the states are not determined."""
+    """Tᵀ r without the observations of each block less Tᵀ r, (W, n_p); NaN if the states are not determined."""
     remaining: Array
     """TᵀT without them, (W, n_p, n_p)."""
     noise: Mapping[str, float] = field(default_factory=dict)
@@ -100,8 +100,8 @@ class Sensitivities:
     what is unknown of these (``student``): ± 1.96 standard errors are Student's interval of 95 %, (n_p, n_p); NaN in
     the rows of parameters without a standard error."""
     covariance_sandwich: Array
-    """That of the jackknife over stretches of the recordings, which assumes nothing of the noise but that it does not
-    last as long as a stretch, (n_p, n_p)."""
+    """That of the block jackknife, over stretches of the recordings: it assumes nothing of the noise but that it does
+    not last as long as a block, (n_p, n_p)."""
     factor: Array
     """Upper triangular R with RᵀR = TᵀT, T as in (3.32) for whitened residuals, (n_p, n_p)."""
     dispersion: Array
@@ -122,15 +122,15 @@ class Sensitivities:
         """Parameters whose standard errors are those of the jackknife."""
         return tuple(name for name, ratio in zip(self.names, self.inflation.tolist(), strict=False) if ratio > 1)
 
-    def robust(self, stretch: float) -> Sensitivities:
+    def robust(self, block: float) -> Sensitivities:
         """With the standard errors of the jackknife where they are larger by more than a factor of 1.5.
 
         Args:
-            stretch: steps of a stretch; of few steps the jackknife says nothing.
+            block: steps of a block; of few steps the jackknife says nothing.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.sqrt(np.diag(self.covariance_sandwich) / np.diag(self.covariance))
-        ratio = np.where(np.isfinite(ratio) & (ratio > ROBUST) & (stretch >= LEAST_STRETCH), ratio, 1.0)
+        ratio = np.where(np.isfinite(ratio) & (ratio > ROBUST) & (block >= LEAST_BLOCK), ratio, 1.0)
         if not np.any(ratio > 1):
             return self
         return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio)
@@ -156,13 +156,13 @@ class Sensitivities:
         return np.asarray(self.covariance / np.outer(errors, errors))
 
 
-def doubted(agreement: float, stretch: float) -> bool:
+def doubted(agreement: float, block: float) -> bool:
     """True if standard errors are so far from those of the jackknife that either may mislead.
 
     Args:
-        stretch: steps of a stretch; of few steps it says nothing, as one errs with the next.
+        block: steps of a block; of few steps it says nothing, as one errs with the next.
     """
-    return stretch >= LEAST_STRETCH and math.isfinite(agreement) and not 1 / DOUBTED <= agreement <= DOUBTED
+    return block >= LEAST_BLOCK and math.isfinite(agreement) and not 1 / DOUBTED <= agreement <= DOUBTED
 
 
 def times(ratio: float, more: str, less: str) -> str:
@@ -178,61 +178,60 @@ class Analysis:
     sensitivities: Sensitivities
     gain: Array
     """(TᵀT)⁻¹: 0 in the rows of parameters that are held, NaN in those of unseen ones, (n_p, n_p)."""
-    stretches: Array
-    """Changes of the estimates without the observations of each stretch, (W, n_p), 0 and NaN likewise; NaN if all hangs
+    blocks: Array
+    """Changes of the estimates without the observations of each block, (W, n_p), 0 and NaN likewise; NaN if all hangs
     on it."""
 
 
-def analyse(names: Sequence[str], evidence: Evidence | None, magnitudes: Array, held: NDArray[np.bool_]) -> Analysis:
+def analyse(
+    names: Sequence[str], statistics: ResidualStatistics | None, magnitudes: Array, held: NDArray[np.bool_]
+) -> Analysis:
     """Uncertainty from what the residuals say.
 
     Args:
         names: of the parameters, (n_p).
-        evidence: None if the states are not determined.
+        statistics: None if the states are not determined.
         magnitudes: scale of each parameter for the spectrum, (n_p,), positive.
         held: True for parameters at a bound; the errors of the others are conditional on them, (n_p,).
     """
-    if evidence is None or not np.all(np.isfinite(evidence.scatter)):
-        return _unknown(tuple(names), held, evidence)
-    held = held & ~_invisible(evidence, magnitudes)  # a bound says nothing of what nothing pushes against it
+    if statistics is None or not np.all(np.isfinite(statistics.scatter)):
+        return _unknown(tuple(names), held, statistics)
+    held = held & ~_invisible(statistics, magnitudes)  # a bound says nothing of what nothing pushes against it
     free = np.flatnonzero(~held)
-    reasons = {name: AT_BOUND for name, is_held in zip(names, held, strict=True) if is_held}
-    spectrum = _spectrum(evidence.information, evidence.scatter, magnitudes, free)
-    seen = [names[i] for i in free.tolist()]
-    hidden = free[spectrum.unseen]
-    reasons |= {seen[i]: UNOBSERVED for i in np.flatnonzero(spectrum.unseen).tolist()}
-    order = np.argsort(spectrum.values)
+    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, free)
+    seen, order = [names[i] for i in free.tolist()], np.argsort(spectrum.values)
     weak = [_describe(spectrum.values[i], spectrum.vectors[:, i], seen) for i in order if spectrum.values[i] < WEAK]
-    tied, more = _tied(names, evidence, magnitudes, held)
-    fresh = {name: reason for name, reason in tied.items() if name not in reasons}
-    reasons, weak = reasons | fresh, [*more, *weak]
-    hidden = np.union1d(hidden, [i for i, name in enumerate(names) if name in fresh]).astype(np.intp)
-    inverse, covariance = spectrum.inverse, _covariance(spectrum.half, evidence)
-    changes = _changes(spectrum.half, evidence.gradients, evidence.remaining)
-    cut = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.stretches)
+    tied, more = _tied(names, statistics, magnitudes, held)
+    reasons = {name: UNOBSERVED for name, is_hidden in zip(seen, spectrum.unseen, strict=True) if is_hidden}
+    at_bound = {name: AT_BOUND for name, is_held in zip(names, held, strict=True) if is_held}
+    reasons |= {name: reason for name, reason in tied.items() if name not in reasons | at_bound}
+    hidden = np.array([i for i, name in enumerate(names) if name in reasons], dtype=np.intp)
+    inverse, covariance = spectrum.inverse, _covariance(spectrum.half, statistics)
+    changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
+    cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
     unknown = np.union1d(hidden, np.flatnonzero(held))
     result = Sensitivities(
         tuple(names),
         _blank(covariance, unknown),
-        _blank(_jackknife(cut) + inverse @ evidence.prior @ inverse, unknown),
-        _triangular(evidence.information),
+        _blank(_jackknife(cut) + inverse @ statistics.prior @ inverse, unknown),
+        _triangular(statistics.information),
         _dispersion(inverse, covariance, unknown),
-        reasons,
+        at_bound | reasons,
         spectrum.values[order[::-1]],
-        tuple(weak),
-        evidence.noise,
+        (*more, *weak),
+        statistics.noise,
     )
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
     return Analysis(result, inverse, changes)
 
 
 def _tied(
-    names: Sequence[str], evidence: Evidence, magnitudes: Array, held: NDArray[np.bool_]
+    names: Sequence[str], statistics: ResidualStatistics, magnitudes: Array, held: NDArray[np.bool_]
 ) -> tuple[dict[str, str], list[WeakDirection]]:
     """Why parameters are not determined that the data see only together with some at a bound, and these directions."""
     if not np.any(held):
         return {}, []
-    spectrum = _spectrum(evidence.information, evidence.scatter, magnitudes, np.arange(len(names)))
+    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, np.arange(len(names)))
     reasons: dict[str, str] = {}
     weak = []
     for i in np.flatnonzero(spectrum.values < UNSEEN):
@@ -289,9 +288,9 @@ def _values(strengths: Array, scattered: Array) -> Array:
     return np.where(strengths <= RANK**2 * strengths.max(initial=0.0), 0.0, values)
 
 
-def _invisible(evidence: Evidence, magnitudes: Array) -> NDArray[np.bool_]:
+def _invisible(statistics: ResidualStatistics, magnitudes: Array) -> NDArray[np.bool_]:
     """True for parameters that would not be seen even if all others were known, (n_p,)."""
-    diagonals = (np.diag(matrix) * magnitudes**2 for matrix in (evidence.information, evidence.scatter))
+    diagonals = (np.diag(matrix) * magnitudes**2 for matrix in (statistics.information, statistics.scatter))
     return np.asarray(_values(*diagonals) < UNSEEN)
 
 
@@ -304,17 +303,17 @@ def _untangled(basis: Array) -> Array:
     return np.hstack([single, left])
 
 
-def without_stretches(evidence: Evidence, magnitudes: Array) -> Array:
-    """How estimates change without each stretch, as if there were no bounds, (W, n_p); NaN where that is not known."""
+def without_blocks(statistics: ResidualStatistics, magnitudes: Array) -> Array:
+    """How estimates change without each block, as if there were no bounds, (W, n_p); NaN where that is not known."""
     everything = np.arange(len(magnitudes))
-    spectrum = _spectrum(evidence.information, evidence.scatter, magnitudes, everything)
-    changes = _changes(spectrum.half, -evidence.scores, evidence.information - evidence.stretches)
+    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, everything)
+    changes = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
     changes[:, everything[spectrum.unseen]] = np.nan
     return changes
 
 
 def _changes(half: Array, gradients: Array, remaining: Array) -> Array:
-    """−S_w⁻¹ g_w in what is seen, (W, n_p), from what is left without each stretch; NaN if S_w is singular."""
+    """−S_w⁻¹ g_w in what is seen, (W, n_p), from what is left without each block; NaN if S_w is singular."""
     changes = np.full(gradients.shape, np.nan)
     for w, (gradient, information) in enumerate(zip(gradients, remaining, strict=True)):
         rest = half.T @ information @ half
@@ -335,9 +334,9 @@ def _blank(covariance: Array, unknown: NDArray[np.intp]) -> Array:
     return covariance
 
 
-def _covariance(half: Array, evidence: Evidence) -> Array:
+def _covariance(half: Array, statistics: ResidualStatistics) -> Array:
     """Of the parameters, 0 for those that are held or unseen, (n_p, n_p)."""
-    covariance = widened(half.T @ evidence.prior @ half, half.T @ evidence.shares @ half, evidence.variances)
+    covariance = widened(half.T @ statistics.prior @ half, half.T @ statistics.shares @ half, statistics.variances)
     return np.asarray(half @ covariance @ half.T)
 
 
@@ -348,14 +347,14 @@ def _dispersion(inverse: Array, covariance: Array, unknown: NDArray[np.intp]) ->
     return np.asarray(np.diag(covariance) / promised)
 
 
-def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], evidence: Evidence | None) -> Analysis:
-    reason, n = NO_FACTOR if evidence is None else NO_FREEDOM, len(names)
+def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], statistics: ResidualStatistics | None) -> Analysis:
+    reason, n = NO_FACTOR if statistics is None else NO_FREEDOM, len(names)
     reasons = {name: AT_BOUND if is_held else reason for name, is_held in zip(names, held, strict=True)}
-    free, windows = int(np.sum(~held)), 0 if evidence is None else len(evidence.scores)
+    free, blocks = int(np.sum(~held)), 0 if statistics is None else len(statistics.scores)
     one, two, three, four = (np.full((n, n), np.nan) for _ in range(4))
     dispersion, spectrum = np.full(n, np.nan), np.full(free, np.nan)
     result = Sensitivities(names, one, two, three, dispersion, reasons, spectrum, ())
-    return Analysis(result, four, np.full((windows, n), np.nan))
+    return Analysis(result, four, np.full((blocks, n), np.nan))
 
 
 def _triangular(information: Array) -> Array:

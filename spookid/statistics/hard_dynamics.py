@@ -1,7 +1,7 @@
 """Where hard dynamics may be believed, told by a fit whose noise was estimated.
 
 Hard dynamics take all that the model lacks for errors of the sensors. Where a disturbance is one, what it leaves
-outlasts any stretch of a recording, and errors from stretches are far too small. So the disturbance must be denied
+outlasts any block of a recording, and errors from blocks are far too small. So the disturbance must be denied
 first: white noise of the size that was found would make hard dynamics leave much more than they do. Nor may they be
 believed in a closed loop, whose input follows the disturbance, or along an unstable motion, which the smallest one
 leads away.
@@ -15,9 +15,9 @@ import numpy as np
 from scipy.special import fdtrc
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.condensed import Contraction
-from spookid.statistics.misfit import FALSE_ALARMS
-from spookid.statistics.strips import Columns, Strip
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.linearized import Columns, LinearizedFactor
+from spookid.statistics.score_tests import FALSE_ALARMS
 from spookid.transcription.factor import Group
 
 _LAGS = 5
@@ -30,7 +30,7 @@ _HUGE = 1e100
 _TINY = float(np.finfo(float).tiny)
 
 
-def denied(contraction: Contraction, sizes: Mapping[str, float]) -> bool:
+def denied(condensed: Condensed, sizes: Mapping[str, float]) -> bool:
     """True if hard dynamics leave less of the sensors' samples than they would of any of 99 draws of the noise.
 
     A white disturbance adds up over a recording; steps of an encoder and a clock that jitters do not, though one step
@@ -38,32 +38,32 @@ def denied(contraction: Contraction, sizes: Mapping[str, float]) -> bool:
 
     Args:
         contraction: with disturbances so small that the dynamics are hard.
-        sizes: of the noise that was found, over that of ``contraction``, by its name.
+        sizes: of the noise that was found, over that of ``condensed``, by its name.
     """
-    rng, seen = np.random.default_rng(0), _of_sensors(contraction, contraction.residuals)[0]
+    rng, seen = np.random.default_rng(0), _of_sensors(condensed, condensed.residuals)[0]
     draws = round(1 / FALSE_ALARMS) - 1
     for _ in range(0, draws, _BATCH):
-        drawn = [[_drawn(s, sizes, rng) for s in strips] for strips in contraction.linear.chains]
-        if np.any(_of_sensors(contraction, contraction.left(drawn)) <= seen):
+        drawn = [[_drawn(s, sizes, rng) for s in terms] for terms in condensed.linearized.chains]
+        if np.any(_of_sensors(condensed, condensed.left(drawn)) <= seen):
             return False
     return True
 
 
-def _drawn(strip: Strip, sizes: Mapping[str, float], rng: np.random.Generator) -> Array:
+def _drawn(term: LinearizedFactor, sizes: Mapping[str, float], rng: np.random.Generator) -> Array:
     """Noise in the rows of a factor, (count, draws, rows that are left)."""
-    count, rows = strip.alive.shape
-    if not strip.factor.noise:
+    count, rows = term.alive.shape
+    if not term.factor.noise:
         return np.zeros((count, _BATCH, rows))
-    values = rng.standard_normal((count, _BATCH, len(strip.factor.noise)))
-    values *= [sizes[name] for name in strip.factor.noise]
-    if strip.complement is not None:
-        values = np.matmul(values, strip.complement)
-    return np.asarray(values * strip.alive[:, None])
+    values = rng.standard_normal((count, _BATCH, len(term.factor.noise)))
+    values *= [sizes[name] for name in term.factor.noise]
+    if term.complement is not None:
+        values = np.matmul(values, term.complement)
+    return np.asarray(values * term.alive[:, None])
 
 
-def _of_sensors(contraction: Contraction, columns: Sequence[Columns]) -> Array:
+def _of_sensors(condensed: Condensed, columns: Sequence[Columns]) -> Array:
     """Sums of squares in the rows of sensors, (m,)."""
-    parts = (part for strip, part in contraction.rows(columns) if strip.factor.group is Group.OBSERVATION)
+    parts = (part for term, part in condensed.rows(columns) if term.factor.group is Group.OBSERVATION)
     return np.asarray(sum(np.einsum("kmr,kmr->m", part, part) for part in parts))
 
 
@@ -107,18 +107,18 @@ def _left(target: Array, columns: Array) -> Array:
     return np.asarray(target - scaled @ np.linalg.lstsq(scaled, target, rcond=1e-10)[0])
 
 
-def unstable(contraction: Contraction) -> bool:
+def unstable(condensed: Condensed) -> bool:
     """True if a change of any recording's motion grows by more than its number of steps.
 
     So far a change of the rate leads a free body; along a stable motion it comes to less.
     """
-    return any(_growth(strips) > np.log(strips[0].steps) for strips in contraction.linear.chains)
+    return any(_growth(terms) > np.log(terms[0].steps) for terms in condensed.linearized.chains)
 
 
-def _growth(strips: Sequence[Strip]) -> float:
+def _growth(terms: Sequence[LinearizedFactor]) -> float:
     """Logarithm of the most that the linearized motion makes of a change of two neighbouring steps."""
-    t = strips[0].tangent
-    before, here, after = np.split(_equations(strips), 3, axis=2)
+    t = terms[0].tangent
+    before, here, after = np.split(_equations(terms), 3, axis=2)
     onward = -np.linalg.pinv(after) @ np.concatenate([before, here], axis=2)
     change, scale, most = np.eye(2 * t), 0.0, 0.0
     for matrix in onward:
@@ -130,14 +130,14 @@ def _growth(strips: Sequence[Strip]) -> float:
     return most
 
 
-def _equations(strips: Sequence[Strip]) -> Array:
+def _equations(terms: Sequence[LinearizedFactor]) -> Array:
     """Jacobians of the rows that tell a step from the two before, in these three, (N − 2, rows, 3 t)."""
-    t, count, parts = strips[0].tangent, strips[0].steps - 2, []
-    for strip in (s for s in strips if s.factor.group is Group.STATE and not s.factor.first_only):
-        shift = 2 - max(strip.source.offsets)
-        states = strip.at(slice(shift, shift + count)).matrix[:, : strip.unknowns]
+    t, count, parts = terms[0].tangent, terms[0].steps - 2, []
+    for term in (s for s in terms if s.factor.group is Group.STATE and not s.factor.first_only):
+        shift = 2 - max(term.source.offsets)
+        states = term.at(slice(shift, shift + count)).matrix[:, : term.unknowns]
         whole = np.zeros((count, 3 * t, states.shape[2]))
-        for i, offset in enumerate(strip.source.offsets):
+        for i, offset in enumerate(term.source.offsets):
             place = (offset + shift) * t
             whole[:, place : place + t] = states[:, i * t : (i + 1) * t]
         parts.append(whole)

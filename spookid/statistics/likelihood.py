@@ -9,7 +9,7 @@ the last sum over observations; the noise of the random rows stands in D_k. Hard
 the random ones, and H is then their saddle point (``systems``); hard rows of the first state leave it a flat prior on
 their surface. Without the third term a mechanism with all inertias and forces scaled down would always be more likely.
 
-Score, in one backward sweep: with P the blocks of H⁻¹ along the band (``neighbours``),
+Score, in one backward sweep: with P the blocks of H⁻¹ along the band (``selected_inversion``),
 
     d log det H = 2 Σ ⟨P Jᵀ, dJᵀ⟩,    d log |det D| = ⟨D⁻ᵀ, dD⟩,
 
@@ -28,10 +28,11 @@ from typing import Any
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.reduction import Reduction, Rows
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.rows import Rows
+from spookid.statistics.determinants import Determinants
 from spookid.statistics.slopes import slopes
 from spookid.statistics.systems import System, system
-from spookid.statistics.volumes import Volumes
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point
 
@@ -80,15 +81,15 @@ class States:
     """All states linearized at a point.
 
     Args:
-        reduction: of the transcription with its noise.
+        reduced: of the transcription with its noise.
 
     Raises:
         NotPositiveDefiniteError: if the states are not determined.
     """
 
-    def __init__(self, reduction: Reduction, point: Point) -> None:
-        self.reduction, self.point = reduction, point
-        self.chains = [_Chain(reduction, point, c) for c in range(len(reduction.problem.chains))]
+    def __init__(self, reduced: ReducedProblem, point: Point) -> None:
+        self.reduced, self.point = reduced, point
+        self.chains = [_Chain(reduced, point, c) for c in range(len(reduced.problem.chains))]
 
     @property
     def cost(self) -> float:
@@ -112,21 +113,21 @@ class States:
     @property
     def plain(self) -> bool:
         """True if unknowns of a step are its variables themselves, and no row is hard."""
-        flat = self.reduction.tangent == self.reduction.problem.manifold.ambient
-        return flat and not any(factor.hard for factor in self.reduction.kept)
+        flat = self.reduced.tangent == self.reduced.problem.manifold.ambient
+        return flat and not any(factor.hard for factor in self.reduced.kept)
 
     def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
         """The point after a linear step of the states, and a step of the parameters (n_p,) that they follow, and one of
         the logarithms of noises by their names."""
-        problem, moves = self.reduction.problem, []
+        problem, moves = self.reduced.problem, []
         step = np.zeros(len(problem.names)) if parameters is None else parameters
         for chain in self.chains:
             move = chain.response @ np.append(-step, -1.0)
             if logs:
                 move += chain.following(logs)
-            steps = move.reshape(-1, self.reduction.tangent)
-            moves.append(self.reduction.expand(steps, chain.basis))
-        return self.reduction.restore(problem.retract(self.point, moves, step))
+            steps = move.reshape(-1, self.reduced.tangent)
+            moves.append(self.reduced.expand(steps, chain.basis))
+        return self.reduced.project(problem.retract(self.point, moves, step))
 
 
 def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
@@ -135,7 +136,7 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
     Args:
         sensors: σ by the name of the noise whose rows are measurements.
     """
-    chains, n = states.chains, len(states.reduction.problem.names)
+    chains, n = states.chains, len(states.reduced.problem.names)
     value = 0.0
     volume, residual, freedom, following = np.zeros(n), _Totals(), _Totals(), _Totals()
     fisher, strength = _Totals(), _Totals()
@@ -185,13 +186,13 @@ class _Totals(dict[Any, float]):
 class _Chain:
     """One recording at a point."""
 
-    def __init__(self, reduction: Reduction, point: Point, chain: int) -> None:
-        self.reduction, self.point, self.chain = reduction, point, chain
-        problem = reduction.problem
-        self.steps, self.t = problem.chains[chain].steps, reduction.tangent
-        self.rows, self.basis = reduction.reduce(point, chain)
-        self.system: System = system(reduction.kept, self.rows, self.steps, self.t, len(problem.names))
-        self.kept = list(zip(reduction.kept, self.rows, strict=True))
+    def __init__(self, reduced: ReducedProblem, point: Point, chain: int) -> None:
+        self.reduced, self.point, self.chain = reduced, point, chain
+        problem = reduced.problem
+        self.steps, self.t = problem.chains[chain].steps, reduced.tangent
+        self.rows, self.basis = reduced.reduce(point, chain)
+        self.system: System = system(reduced.kept, self.rows, self.steps, self.t, len(problem.names))
+        self.kept = list(zip(reduced.kept, self.rows, strict=True))
         self.soft = [(factor, rows) for factor, rows in self.kept if not factor.hard]
         self.cost = float(sum(np.sum(rows.matrix[:, -1] ** 2) for _, rows in self.soft))
         """Σ r²."""
@@ -202,14 +203,14 @@ class _Chain:
         return self.system.response
 
     @cached_property
-    def spreads(self) -> list[Array]:
+    def cross_covariances(self) -> list[Array]:
         """P Jᵀ of each factor's rows, (count, columns, rows); of hard ones how states follow them."""
-        return [self.system.spread(number) for number in range(len(self.rows))]
+        return [self.system.cross_covariances(number) for number in range(len(self.rows))]
 
     @cached_property
-    def volumes(self) -> Volumes:
+    def determinants(self) -> Determinants:
         """Of the rows that are a density, and of hard ones."""
-        return Volumes(self.kept, self.t)
+        return Determinants(self.kept, self.t)
 
     def following(self, logs: Mapping[str, float]) -> Array:
         """How the states follow steps of the logarithms of noises, (N t,): 2 H⁻¹ Σ J_gᵀ r_g times the step of g."""
@@ -223,20 +224,20 @@ class _Chain:
 
     def volume(self) -> float:
         """log det H − 2 Σ log |det D_k|."""
-        return self.system.logarithm() - self.volumes.logarithm()
+        return self.system.logarithm() - self.determinants.logarithm()
 
     @cached_property
     def weights(self) -> list[tuple[Factor, Array]]:
         """A with which the logarithms change by Σ ⟨A, dJ⟩, by factor, (count, columns, rows)."""
         whole = []
-        for number, (factor, spread) in enumerate(zip(self.reduction.kept, self.spreads, strict=True)):
+        for number, (factor, across) in enumerate(zip(self.reduced.kept, self.cross_covariances, strict=True)):
             if factor.group is Group.PRIOR:
                 continue
-            weights = spread.copy()
-            if (normal := self.volumes.slopes.get(number)) is not None:
+            weights = across.copy()
+            if (normal := self.determinants.slopes.get(number)) is not None:
                 weights[:, -self.t :] -= normal
-            if factor in self.reduction.coupled:
-                weights *= np.sqrt(self.reduction.penalty)
+            if factor in self.reduced.coupled:
+                weights *= np.sqrt(self.reduced.penalty)
             whole.append((factor, weights))
         return whole
 
@@ -244,30 +245,30 @@ class _Chain:
     def sweep(self) -> tuple[Array, Array]:
         """Half the gradient in θ of the logarithms, states following, (n_p,); and H⁻¹ times half their gradient in the
         states, (N t,)."""
-        gradient, parameters = slopes(self.reduction, self.point, self.chain, self.weights)
+        gradient, parameters = slopes(self.reduced, self.point, self.chain, self.weights)
         pulled = self.system.solve(gradient[:, None].copy())[:, 0]
         return parameters - self.response[:, :-1].T @ gradient, pulled
 
     def noise(self, pulled: Array) -> list[tuple[str, float, float, float]]:
         """Per name of a noise: Σ r², rows less their leverage, and what the states' following adds to the slope."""
         found = []
-        for (factor, rows), spread in zip(self.kept, self.spreads, strict=True):
+        for (factor, rows), across in zip(self.kept, self.cross_covariances, strict=True):
             if not factor.noise:
                 continue
             r = _whole(rows, rows.matrix[:, -1] - self._along(rows, self.response[:, -1:])[:, 0])
             along = _whole(rows, self._along(rows, pulled[:, None])[:, 0])
-            sums = np.stack([r**2, self._left(factor, rows, spread), along * r]).sum(axis=1)
+            sums = np.stack([r**2, self._left(factor, rows, across), along * r]).sum(axis=1)
             for i, name in enumerate(factor.noise):
                 found.append((name, sums[0, i], sums[1, i], 2 * sums[2, i]))
         return found
 
-    def _left(self, factor: Factor, rows: Rows, spread: Array) -> Array:
+    def _left(self, factor: Factor, rows: Rows, across: Array) -> Array:
         """1 less the leverage of each row, states and private unknowns fitted, (count, rows)."""
         states = rows.matrix[:, : len(rows.offsets) * self.t]
         if rows.complement is None:
-            return np.asarray(self._alive(factor) - np.einsum("kcr,kcr->kr", states, spread))
+            return np.asarray(self._alive(factor) - np.einsum("kcr,kcr->kr", states, across))
         C = rows.complement
-        kept = np.matmul(C, np.eye(C.shape[2]) - np.matmul(states.transpose(0, 2, 1), spread))
+        kept = np.matmul(C, np.eye(C.shape[2]) - np.matmul(states.transpose(0, 2, 1), across))
         return np.asarray(np.einsum("krl,krl->kr", kept, C))
 
     def ahead(self, step: Array) -> list[tuple[str, float]]:
@@ -316,7 +317,7 @@ class _Chain:
 
     def _alive(self, factor: Factor) -> Array:
         """1 where a row has data, (count, rows)."""
-        chain = self.reduction.problem.chains[self.chain]
+        chain = self.reduced.problem.chains[self.chain]
         missing = chain.missing.get(factor.name)
         shape = factor.count(chain.steps), len(factor.rows)
         return np.ones(shape) if missing is None else 1.0 - missing

@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.bounded import bounded_step
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.quadratic_program import bounded_step
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.likelihood import Marginal, States, marginal
-from spookid.statistics.noise import Size
+from spookid.statistics.noise_sizes import NoiseSize
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
 
@@ -106,7 +106,7 @@ class Search:
     """
 
     problem: Transcription
-    sizes: tuple[Size, ...]
+    sizes: tuple[NoiseSize, ...]
     inner: LevenbergMarquardt
     max_iterations: int
     callback: Callback
@@ -195,13 +195,13 @@ class Search:
     def _nearby(self, held: Transcription, start: Point) -> States | None:
         """The best states if linear steps lead to them, as from where the last ones put them; else None."""
         began = time.perf_counter()
-        reduction = Reduction(held, start)
+        reduced = ReducedProblem(held, start)
         states, last = None, np.inf
-        if not reduction.coupled:
-            states = States(reduction, reduction.restore(start))
+        if not reduced.coupled:
+            states = States(reduced, reduced.project(start))
             while states.gap > _GAP and states.cost < last:
                 last = states.cost
-                states = States(reduction, states.moved())
+                states = States(reduced, states.moved())
         self.spent["evaluate"] += time.perf_counter() - began
         return states if states is not None and states.gap <= _GAP else None
 
@@ -210,7 +210,7 @@ class Search:
         inner = self.inner.solve(held, start)
         for part in self.spent:
             self.spent[part] += getattr(inner.timing, part)
-        return States(Reduction(held, inner.point), inner.point)
+        return States(ReducedProblem(held, inner.point), inner.point)
 
     def _iterate(self, settled: float) -> tuple[Status, str]:
         damping, correction = 0.0, np.zeros_like(self.best.matrix)
@@ -320,7 +320,7 @@ class Search:
 
     def _outcome(self, status: Status, detail: str, began: float) -> Outcome:
         timing = Timing(time.perf_counter() - began, **self.spent)
-        redundant = self.best.states.reduction.redundant
+        redundant = self.best.states.reduced.redundant
         return Outcome(status, detail, self.best.states.moved(), tuple(self.history), timing, redundant)
 
     def _failed(self, start: Point, detail: str, began: float) -> Outcome:
@@ -350,7 +350,7 @@ def _learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Arra
 
 
 def starting_logs(
-    sizes: Sequence[Size], problem: Transcription, start: Point, signals: Sequence[Sequence[Array]], share: float
+    sizes: Sequence[NoiseSize], problem: Transcription, start: Point, signals: Sequence[Sequence[Array]], share: float
 ) -> Array:
     """η to begin with: of a sensor what fourth differences of its samples leave, of a disturbance a small share of the
     impulses that the initial guess lacks, as the likelihood has no use for far too much noise.
@@ -359,8 +359,8 @@ def starting_logs(
         signals: per sensor its samples in each recording, gaps as NaN.
         share: of the impulses.
     """
-    restored = Reduction(problem, start).restore(start)
-    residuals = problem.residuals(restored)
+    projected = ReducedProblem(problem, start).project(start)
+    residuals = problem.residuals(projected)
     logs, sensor = [], 0
     for size in sizes:
         if size.given:

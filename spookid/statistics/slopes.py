@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -29,7 +29,7 @@ _RANK = 1e-9
 class Slopes:
     """Gradient of Σ ⟨K, reduced Jacobian⟩ along one chain, factor by factor."""
 
-    reduction: Reduction
+    reduced: ReducedProblem
     point: Point
     chain: int
     states: Array = field(init=False)
@@ -38,10 +38,10 @@ class Slopes:
     """(n_p,)."""
 
     def __post_init__(self) -> None:
-        problem, steps = self.reduction.problem, self.reduction.problem.chains[self.chain].steps
+        problem, steps = self.reduced.problem, self.reduced.problem.chains[self.chain].steps
         self.states = np.zeros((steps, problem.manifold.tangent))
         self.parameters = np.zeros(len(problem.names))
-        self._space = self.reduction.spaces(self.point)[self.chain]
+        self._space = self.reduced.spaces(self.point)[self.chain]
         self._surface: Array | None = None
         """B of all steps, (N, visible, local rows)."""
         self._reached: list[tuple[Factor, Array, Array]] = []
@@ -49,7 +49,7 @@ class Slopes:
 
     def add(self, factor: Factor, weights: Array) -> None:
         """Add a factor's share, for weights K (count, reduced columns, rows that are left)."""
-        self._contract(factor, weights if self.reduction.directions is None else self._lifted(factor, weights))
+        self._contract(factor, weights if self.reduced.directions is None else self._lifted(factor, weights))
 
     def total(self) -> tuple[Array, Array]:
         """In the unknowns that are left, (N t,), and in the parameters, (n_p,)."""
@@ -57,7 +57,7 @@ class Slopes:
             self._contract_surface(self._surface)
         for factor, matrix, inverse in self._reached:
             self._return(factor, matrix, inverse)
-        visible = self.states[:, self.reduction.columns]
+        visible = self.states[:, self.reduced.columns]
         if self._space.drag is not None:
             self.parameters += np.einsum("kv,kvp->p", visible, self._space.drag)
         if self._space.basis is not None:
@@ -65,7 +65,7 @@ class Slopes:
         return visible.ravel(), self.parameters
 
     def _contract(self, factor: Factor, weights: Array) -> None:
-        problem, full = self.reduction.problem, self.states.shape[1]
+        problem, full = self.reduced.problem, self.states.shape[1]
         slopes = problem.contract(factor, self.point, self.chain, weights)
         for i, offset in enumerate(factor.variables):
             self.states[offset : offset + len(slopes)] += slopes[:, i * full : (i + 1) * full]
@@ -74,13 +74,13 @@ class Slopes:
     def _lifted(self, factor: Factor, weights: Array) -> Array:
         """A, (count, full columns, all rows), of K; what Z adds is kept for later."""
         complement, basis = self._space.complements.get(factor.name), self._space.basis
-        count, full, t = len(weights), self.states.shape[1], self.reduction.tangent
+        count, full, t = len(weights), self.states.shape[1], self.reduced.tangent
         left = weights if complement is None else np.matmul(weights, complement.transpose(0, 2, 1))
-        matrix = self.reduction.problem.linearize_factor(factor, self.point, self.chain).matrix
+        matrix = self.reduced.problem.linearize_factor(factor, self.point, self.chain).matrix
         lifted = np.zeros((count, len(factor.variables) * full, left.shape[2]))
         along = np.zeros((count, left.shape[2], left.shape[2]))
         for i, offset in enumerate(factor.variables):
-            part, columns = left[:, i * t : (i + 1) * t], i * full + self.reduction.columns
+            part, columns = left[:, i * t : (i + 1) * t], i * full + self.reduced.columns
             own = matrix[:, columns]
             outer = part if basis is None else np.matmul(basis[offset : offset + count], part)
             lifted[:, columns] = outer
@@ -107,7 +107,7 @@ class Slopes:
     def _local(self) -> tuple[int, Array]:
         """How many local rows a step has, and G⁺, (N, visible, rows)."""
         if not hasattr(self, "_inverse"):
-            problem, wide = self.reduction.problem, len(self.reduction.columns)
+            problem, wide = self.reduced.problem, len(self.reduced.columns)
             blocks = [problem.local_rows(f, self.point, self.chain)(slice(None))[:, :wide] for f in problem.local]
             G = np.concatenate(blocks, axis=2).transpose(0, 2, 1)
             self._inverse = np.asarray(np.linalg.pinv(G, rcond=_RANK), float)
@@ -115,9 +115,9 @@ class Slopes:
 
     def _contract_surface(self, surface: Array) -> None:
         first, full = 0, self.states.shape[1]
-        for factor in self.reduction.problem.local:
+        for factor in self.reduced.problem.local:
             weights = np.zeros((len(surface), full, len(factor.rows)))
-            weights[:, self.reduction.columns] = surface[:, :, first : first + len(factor.rows)]
+            weights[:, self.reduced.columns] = surface[:, :, first : first + len(factor.rows)]
             self._contract(factor, weights)
             first += len(factor.rows)
 
@@ -135,10 +135,10 @@ class Slopes:
 
 
 def slopes(
-    reduction: Reduction, point: Point, chain: int, weights: Sequence[tuple[Factor, Array]]
+    reduced: ReducedProblem, point: Point, chain: int, weights: Sequence[tuple[Factor, Array]]
 ) -> tuple[Array, Array]:
     """Gradient of Σ ⟨K, reduced Jacobian⟩ in the unknowns that are left, (N t,), and in the parameters, (n_p,)."""
-    whole = Slopes(reduction, point, chain)
+    whole = Slopes(reduced, point, chain)
     for factor, K in weights:
         whole.add(factor, K)
     return whole.total()

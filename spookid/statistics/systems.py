@@ -24,8 +24,8 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import eliminate
-from spookid.solvers.neighbours import neighbours, spread
-from spookid.solvers.reduction import Rows
+from spookid.solvers.rows import Rows
+from spookid.solvers.selected_inversion import cross_covariances, selected_inverse
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
 from spookid.transcription.factor import Factor, Group
 
@@ -49,7 +49,7 @@ class System(Protocol):
     def solve(self, right: Array) -> Array:
         """The states' part of K⁻¹ right for a right-hand side (N t, m) of the states, perhaps in its place."""
 
-    def spread(self, number: int) -> Array:
+    def cross_covariances(self, number: int) -> Array:
         """P Jᵀ of soft rows, N of hard ones, by the number of the factor, (count, columns, rows)."""
 
 
@@ -82,14 +82,14 @@ class SoftSystem:
 
     @cached_property
     def _blocks(self) -> Array:
-        return neighbours(self._factor, self._tangent)
+        return selected_inverse(self._factor, self._tangent)
 
     def logarithm(self) -> float:
         return 2 * float(np.sum(np.log(self._factor[0])))
 
-    def spread(self, number: int) -> Array:
+    def cross_covariances(self, number: int) -> Array:
         rows = self._rows[number]
-        return spread(self._blocks, rows.offsets, rows.matrix[:, : len(rows.offsets) * self._tangent])
+        return cross_covariances(self._blocks, rows.offsets, rows.matrix[:, : len(rows.offsets) * self._tangent])
 
 
 class HardSystem:
@@ -124,7 +124,7 @@ class HardSystem:
         wide[:, :t] = right.reshape(self._steps, t, -1)
         return np.ascontiguousarray(self._solved(wide)[:, :t]).reshape(right.shape)
 
-    def spread(self, number: int) -> Array:
+    def cross_covariances(self, number: int) -> Array:
         rows, t, P = self._rows[number], self._t, self._covariances
         if (held := self._held.get(number)) is not None:
             if held.first:

@@ -26,8 +26,8 @@ from scipy.optimize import nnls
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.condensed import Contraction
-from spookid.statistics.strips import Columns, Linear, Signs, Strip, products
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.linearized import Columns, LinearizedFactor, LinearizedProblem, Signs, products
 from spookid.transcription.factor import Group
 
 _PROBES = (8, 96)
@@ -77,9 +77,9 @@ class VarianceComponents:
         return np.asarray(self.prior + np.tensordot(self.variances, self.shares, axes=1))
 
 
-def estimate(first: Contraction, held: NDArray[np.bool_]) -> VarianceComponents:
+def estimate(first: Condensed, held: NDArray[np.bool_]) -> VarianceComponents:
     """The variances, and what each group says about the parameters."""
-    here = first.linear
+    here = first.linearized
     members, prior = _members(here)
     n = here.parameters
     shares = np.array([_share(first, rows) for rows in members.values()]).reshape(len(members), n, n)
@@ -103,20 +103,20 @@ def estimate(first: Contraction, held: NDArray[np.bool_]) -> VarianceComponents:
         first.release()
         try:
             weighted = here.scaled(_scales(members, variances))
-            ratios, _, doubt = _round(Contraction(weighted, held, refined=False), members, prior, None)
+            ratios, _, doubt = _round(Condensed(weighted, held, refined=False), members, prior, None)
         except NotPositiveDefiniteError:
             break
     return noise
 
 
-def confounded(c: Contraction, groups: Sequence[Sequence[str]]) -> Array:
+def confounded(c: Condensed, groups: Sequence[Sequence[str]]) -> Array:
     """The part of the information in the parameters that is gone if sizes of noise are estimated with them, (n_p, n_p):
     CᵀR⁻¹C for the products C of T and the products R of themselves of the groups' residuals, states projected out.
 
     Args:
         groups: names of the noise whose rows have one size.
     """
-    n, columns = c.linear.parameters, [_rows_of(c, strips, groups) for strips in c.linear.chains]
+    n, columns = c.linearized.parameters, [_rows_of(c, terms, groups) for terms in c.linearized.chains]
     if not groups:
         return np.zeros((n, n))
     left = [c.without_states(chain, part) for chain, part in enumerate(columns)]
@@ -129,7 +129,7 @@ def confounded(c: Contraction, groups: Sequence[Sequence[str]]) -> Array:
     return np.asarray(half @ half.T)
 
 
-def common_scale(c: Contraction, names: Sequence[str]) -> Array:
+def common_scale(c: Condensed, names: Sequence[str]) -> Array:
     """The part of the information, (n_p, n_p), that lies in the one direction of the parameters which scales the
     residuals of these rows alike and changes no others, as all masses, inertias and torques together do; zero if there
     is none.
@@ -139,7 +139,7 @@ def common_scale(c: Contraction, names: Sequence[str]) -> Array:
     Args:
         names: of the noise of the rows, whose size is estimated.
     """
-    columns = [_rows_of(c, strips, [names]) for strips in c.linear.chains]
+    columns = [_rows_of(c, terms, [names]) for terms in c.linearized.chains]
     left = [c.without_states(chain, part) for chain, part in enumerate(columns)]
     C, square = c.inner(c.T, left)[:, 0], c.inner(left, left).item()
     scale = np.sqrt(np.maximum(np.diag(c.information), _TINY))
@@ -150,11 +150,11 @@ def common_scale(c: Contraction, names: Sequence[str]) -> Array:
     return np.asarray(np.outer(C, C) / square)
 
 
-def _rows_of(c: Contraction, strips: Sequence[Strip], groups: Sequence[Sequence[str]]) -> Columns:
+def _rows_of(c: Condensed, terms: Sequence[LinearizedFactor], groups: Sequence[Sequence[str]]) -> Columns:
     """Residuals of the rows of each group, 0 elsewhere, (count, groups, rows)."""
     columns = []
-    for strip in strips:
-        r, noise = strip.residual, strip.factor.noise
+    for term in terms:
+        r, noise = term.residual, term.factor.noise
         part = np.zeros((len(r), len(groups), r.shape[1]))
         for i, names in enumerate(groups):
             mask = np.array([name in names for name in noise]) if noise else np.zeros(r.shape[1], dtype=bool)
@@ -163,17 +163,17 @@ def _rows_of(c: Contraction, strips: Sequence[Strip], groups: Sequence[Sequence[
     return columns
 
 
-def prior(contraction: Contraction) -> Array:
+def prior(condensed: Condensed) -> Array:
     """TᵀT of the priors, (n_p, n_p)."""
-    return _share(contraction, _members(contraction.linear)[1])
+    return _share(condensed, _members(condensed.linearized)[1])
 
 
-def _members(here: Linear) -> tuple[Members, Mapping[str, Array]]:
+def _members(here: LinearizedProblem) -> tuple[Members, Mapping[str, Array]]:
     """The groups of noisy rows, and the rows of the priors."""
     found: dict[str, dict[str, Array]] = {}
     prior: dict[str, Array] = {}
-    for strip in here.chains[0]:
-        factor, n = strip.factor, strip.alive.shape[1]
+    for term in here.chains[0]:
+        factor, n = term.factor, term.alive.shape[1]
         if factor.hard:
             continue
         if factor.group is Group.PRIOR:
@@ -186,7 +186,7 @@ def _members(here: Linear) -> tuple[Members, Mapping[str, Array]]:
 
 
 def _round(
-    c: Contraction, members: Members, prior: Mapping[str, Array], traces: Array | None
+    c: Condensed, members: Members, prior: Mapping[str, Array], traces: Array | None
 ) -> tuple[Array, float, Array]:
     """Variances relative to those that the rows are weighted with, (n_g,): of each group, of all, and D.
 
@@ -194,10 +194,10 @@ def _round(
         traces: tr (I − H)_gg of each group, if they are known.
     """
     rng = np.random.default_rng(0)
-    probes = int(np.clip(_SAMPLES // sum(chain.steps for chain in c.linear.problem.chains), *_PROBES))
+    probes = int(np.clip(_SAMPLES // sum(chain.steps for chain in c.linearized.problem.chains), *_PROBES))
     M = np.zeros((len(members), len(members)))
     for j, rows in enumerate(members.values()):
-        signs = [[_signs(s, rows, probes, rng) for s in strips] for strips in c.linear.chains]
+        signs = [[_signs(s, rows, probes, rng) for s in terms] for terms in c.linearized.chains]
         found, controls = _probed(c, signs, members)
         M[:, j] = found.mean(axis=1) if traces is None else _controlled(found, controls, float(traces[j]))
     M = (M + M.T) / 2
@@ -218,13 +218,13 @@ def _doubt(M: Array) -> Array:
     return np.asarray(2 * np.outer(scale, scale) * (vectors / np.maximum(values, _APART) @ vectors.T))
 
 
-def _signs(strip: Strip, rows: Mapping[str, Array], probes: int, rng: np.random.Generator) -> Signs:
+def _signs(term: LinearizedFactor, rows: Mapping[str, Array], probes: int, rng: np.random.Generator) -> Signs:
     """Random signs in a group's rows, 0 elsewhere, (count, probes, rows)."""
-    count, n = strip.alive.shape
-    if strip.factor.name not in rows:
+    count, n = term.alive.shape
+    if term.factor.name not in rows:
         return np.zeros((count, probes, n), dtype=np.int8)
     signs = rng.integers(0, 2, (count, probes, n)).astype(np.int8) * np.int8(2) - np.int8(1)
-    return np.asarray(signs * (strip.alive * rows[strip.factor.name])[:, None].astype(np.int8))
+    return np.asarray(signs * (term.alive * rows[term.factor.name])[:, None].astype(np.int8))
 
 
 def _controlled(values: Array, controls: Array, mean: float) -> Array:
@@ -234,9 +234,9 @@ def _controlled(values: Array, controls: Array, mean: float) -> Array:
     return np.asarray(np.maximum(values.mean(axis=1) - slopes * (controls.mean() - mean), 0.0))
 
 
-def _traces(c: Contraction, members: Members) -> Array | None:
+def _traces(c: Condensed, members: Members) -> Array | None:
     """tr (I − H)_gg of each group, (n_g,); None if rounding or stiff rows are in the way."""
-    if any(strip.factor.hard for strip in c.linear.chains[0]) or (leverages := c.leverages()) is None:
+    if any(term.factor.hard for term in c.linearized.chains[0]) or (leverages := c.leverages()) is None:
         return None
     traces = np.array([-np.trace(c.inverse @ _share(c, rows)) for rows in members.values()])
     for s, taken in c.rows(leverages):
@@ -245,14 +245,14 @@ def _traces(c: Contraction, members: Members) -> Array | None:
     return traces
 
 
-def _probed(c: Contraction, signs: Sequence[Sequence[Signs]], members: Members) -> tuple[Array, Array]:
+def _probed(c: Condensed, signs: Sequence[Sequence[Signs]], members: Members) -> tuple[Array, Array]:
     """Of what is left of random signs: squares in each group, (n_g, probes), and products with the signs, (probes,)."""
     left = c.left(signs)
     controls = np.asarray(sum(np.einsum("kmr,kmr->m", a, b) for _, a, b in c.rows(signs, left)))
     return np.array([_squares(c, left, rows) for rows in members.values()]), controls
 
 
-def _squares(c: Contraction, columns: list[Columns], rows: Mapping[str, Array]) -> Array:
+def _squares(c: Condensed, columns: list[Columns], rows: Mapping[str, Array]) -> Array:
     """Sums of squares of columns in a group's rows, (m,)."""
     total = np.zeros(columns[0][0].shape[1])
     for s, part in c.rows(columns):
@@ -261,9 +261,9 @@ def _squares(c: Contraction, columns: list[Columns], rows: Mapping[str, Array]) 
     return total
 
 
-def _share(c: Contraction, rows: Mapping[str, Array]) -> Array:
+def _share(c: Condensed, rows: Mapping[str, Array]) -> Array:
     """T_gᵀT_g of a group, (n_p, n_p)."""
-    n = c.linear.parameters
+    n = c.linearized.parameters
     total = np.zeros((n, n))
     for s, T in c.rows(c.T):
         if s.factor.name in rows:
@@ -271,7 +271,7 @@ def _share(c: Contraction, rows: Mapping[str, Array]) -> Array:
     return total
 
 
-def _trace(c: Contraction, rows: Mapping[str, Array], prior: Mapping[str, Array]) -> float:
+def _trace(c: Condensed, rows: Mapping[str, Array], prior: Mapping[str, Array]) -> float:
     """|(I − H)_gp|² of a group g and the priors p, whose rows see no states."""
     return float(np.trace(c.inverse @ _share(c, rows) @ c.inverse @ _share(c, prior)))
 

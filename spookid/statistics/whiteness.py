@@ -17,8 +17,8 @@ import numpy as np
 from scipy.special import ndtri, stdtr
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.condensed import Contraction
-from spookid.statistics.strips import Columns, Strip
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.linearized import Columns, LinearizedFactor
 
 _LAGS = (1, 4, 16)
 """Rows of one noise."""
@@ -29,7 +29,7 @@ _LEAST = 50.0
 
 
 @dataclass(frozen=True)
-class Lasting:
+class SerialCorrelation:
     """How residuals of one noise hang together."""
 
     noise: str
@@ -48,14 +48,14 @@ class Lasting:
         )
 
 
-def correlations(contraction: Contraction) -> list[Lasting]:
+def serial_correlations(condensed: Condensed) -> list[SerialCorrelation]:
     """Of every noise that has rows enough."""
-    names = list(dict.fromkeys(n for strips in contraction.linear.chains for s in strips for n in s.factor.noise))
-    steps, rng = sum(strips[0].steps for strips in contraction.linear.chains), np.random.default_rng(0)
+    names = list(dict.fromkeys(n for terms in condensed.linearized.chains for s in terms for n in s.factor.noise))
+    steps, rng = sum(terms[0].steps for terms in condensed.linearized.chains), np.random.default_rng(0)
     count = max(min(_DRAWS, _STEPS // steps), _ENOUGH + 2 * len(names))
-    draws = contraction.left([[_drawn(s, count, rng) for s in strips] for strips in contraction.linear.chains])
-    null = np.array([_sums(contraction, draws, name) for name in names])
-    seen = np.array([_sums(contraction, contraction.residuals, name) for name in names])[:, :, 0]
+    draws = condensed.left([[_drawn(s, count, rng) for s in terms] for terms in condensed.linearized.chains])
+    null = np.array([_sums(condensed, draws, name) for name in names])
+    seen = np.array([_sums(condensed, condensed.residuals, name) for name in names])[:, :, 0]
     squares, measured = null[:, 0].T, seen[:, 0]
     found = []
     for i, name in enumerate(names):
@@ -64,25 +64,25 @@ def correlations(contraction: Contraction) -> list[Lasting]:
         for j, lag in enumerate(_LAGS, 1):
             z = _score(null[i, j], seen[i, j], squares, measured)
             ratios = seen[i, j] / measured[i], null[i, j].mean() / squares[:, i].mean()
-            found.append(Lasting(name, lag, float(ratios[0]), float(ratios[1]), z))
+            found.append(SerialCorrelation(name, lag, float(ratios[0]), float(ratios[1]), z))
     return found
 
 
-def _drawn(strip: Strip, draws: int, rng: np.random.Generator) -> Array:
+def _drawn(term: LinearizedFactor, draws: int, rng: np.random.Generator) -> Array:
     """White noise in the rows that are random, (steps, draws, rows)."""
-    steps, rows = strip.residual.shape
-    if strip.factor.hard:
+    steps, rows = term.residual.shape
+    if term.factor.hard:
         return np.zeros((steps, draws, rows))
-    return np.asarray(rng.standard_normal((steps, draws, rows)) * strip.alive[:, None])
+    return np.asarray(rng.standard_normal((steps, draws, rows)) * term.alive[:, None])
 
 
-def _sums(contraction: Contraction, columns: list[Columns], name: str) -> Array:
+def _sums(condensed: Condensed, columns: list[Columns], name: str) -> Array:
     """Of products of rows of a noise with themselves and with later ones, samples that miss left out, (1 + lags, m)."""
     total = np.zeros((1 + len(_LAGS), columns[0][0].shape[1]))
-    for strip, part in contraction.rows(columns):
-        whole = part if strip.complement is None else part @ strip.complement.transpose(0, 2, 1)
-        for row in (i for i, other in enumerate(strip.factor.noise) if other == name):
-            there = slice(None) if strip.complement is not None else strip.alive[:, row] > 0
+    for term, part in condensed.rows(columns):
+        whole = part if term.complement is None else part @ term.complement.transpose(0, 2, 1)
+        for row in (i for i, other in enumerate(term.factor.noise) if other == name):
+            there = slice(None) if term.complement is not None else term.alive[:, row] > 0
             r = whole[there, :, row]
             total += np.array([np.sum(r[lag:] * r[: max(len(r) - lag, 0)], axis=0) for lag in (0, *_LAGS)])
     return total

@@ -1,1 +1,32 @@
-"""What is asked of a declared problem beyond one fit: simulation, profiles, cross-validation, audits, sweeps."""
+"""What is asked of a declared problem beyond one fit: simulation, profiles, cross-validation, time-step audits.
+
+``sweep`` writes folders, and so stands with the reports: ``spookid.sweep``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOME = {"audit": "auditing", "crossvalidate": "crossvalidation", "profile": "profiling", "simulate": "simulating"}
+"""Public names and the modules they live in, imported on first use as those of ``spookid`` are."""
+
+__all__ = ["audit", "crossvalidate", "profile", "simulate"]
+
+if TYPE_CHECKING:
+    from spookid.studies.auditing import audit
+    from spookid.studies.crossvalidation import crossvalidate
+    from spookid.studies.profiling import profile
+    from spookid.studies.simulating import simulate
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'spookid.studies' has no attribute {name!r}")
+    value = getattr(import_module(f"spookid.studies.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

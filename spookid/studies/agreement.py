@@ -23,8 +23,8 @@ from scipy import special
 
 from spookid.kernels.kernel import Array
 from spookid.results.result import Result
+from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.covariance import doubted, times
-from spookid.statistics.jackknife import WINDOWS
 
 DISAGREE = 3.0
 """Deviations beyond so many sigma are no accident."""
@@ -114,10 +114,10 @@ def agreement(solutions: Sequence[Result]) -> Agreement:
     """Compare solutions of one problem, each on a recording of its own."""
     ratio = _ratio(solutions)
     usual = _compared(solutions, [s.sensitivities.covariance for s in solutions], ratio, math.inf, None)
-    if not doubted(ratio, min(len(s.trajectories[0].t) for s in solutions) / WINDOWS):
+    if not doubted(ratio, min(len(s.trajectories[0].t) for s in solutions) / BLOCKS):
         return usual
     sandwiches = [s.sensitivities.covariance_sandwich for s in solutions]
-    return _compared(solutions, sandwiches, ratio, WINDOWS - 1, usual)
+    return _compared(solutions, sandwiches, ratio, BLOCKS - 1, usual)
 
 
 def _compared(

@@ -13,7 +13,7 @@ import numpy as np
 
 from spookid.errors import ProblemError
 
-Choice: TypeAlias = float | str
+AxisValue: TypeAlias = float | str
 """A value on an axis: a number, or the name of a stepper, of a backend ..."""
 
 _RANGE = re.compile(r"(?P<first>[^:]*):(?P<last>[^:]*):(?P<count>\d+)(?P<log>log)?")
@@ -27,7 +27,7 @@ class Axis:
 
     name: str
     """Of a setting or of a parameter."""
-    values: tuple[Choice, ...]
+    values: tuple[AxisValue, ...]
     """In the order given, all different."""
 
     @property
@@ -65,11 +65,11 @@ def axis(text: str) -> Axis:
         raise ProblemError(f"{text!r} has {count} values; give 2 to {_MOST_POINTS:,}")
     if match["log"] and not min(ends) > 0:
         raise ProblemError(f"{text!r}: values with evenly spaced logarithms must be positive")
-    grid = (np.geomspace if match["log"] else np.linspace)(ends[0], ends[1], count)
-    return Axis(name, _distinct(text, [_tidy(value) for value in grid.tolist()]))
+    grid_points = (np.geomspace if match["log"] else np.linspace)(ends[0], ends[1], count)
+    return Axis(name, _distinct(text, [_tidy(value) for value in grid_points.tolist()]))
 
 
-def axes_of(over: Mapping[str, Iterable[Choice]] | Sequence[Axis]) -> tuple[Axis, ...]:
+def axes_of(over: Mapping[str, Iterable[AxisValue]] | Sequence[Axis]) -> tuple[Axis, ...]:
     """Axes from a mapping of names to values, or as they are.
 
     Raises:
@@ -93,14 +93,14 @@ def axes_of(over: Mapping[str, Iterable[Choice]] | Sequence[Axis]) -> tuple[Axis
     return axes
 
 
-def grid(axes: Sequence[Axis]) -> list[dict[str, Choice]]:
+def grid_points(axes: Sequence[Axis]) -> list[dict[str, AxisValue]]:
     """All combinations of the values; the last axis changes fastest."""
     return [
         dict(zip([one.name for one in axes], values, strict=True)) for values in product(*(one.values for one in axes))
     ]
 
 
-def _distinct(what: str, values: list[Choice]) -> tuple[Choice, ...]:
+def _distinct(what: str, values: list[AxisValue]) -> tuple[AxisValue, ...]:
     if not values:
         raise ProblemError(f"{what!r} has no values; {_HOW}")
     twice = next((value for value in values if values.count(value) > 1), None)
@@ -109,7 +109,7 @@ def _distinct(what: str, values: list[Choice]) -> tuple[Choice, ...]:
     return tuple(values)
 
 
-def _choice(part: str, text: str) -> Choice:
+def _choice(part: str, text: str) -> AxisValue:
     """A number if it reads as one, else a name."""
     part = part.strip()
     value = _read(part)

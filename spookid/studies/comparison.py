@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.trajectories import beside, predict, unwrapped
+from spookid.assembly.trajectories import beside, predict, unwrapped_signals
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, held, observed
 from spookid.errors import ProblemError
@@ -16,7 +16,7 @@ from spookid.kernels.kernel import Array, contiguous
 from spookid.results.motion import rms
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import Progress, StepFailedError
-from spookid.studies.replay import Initial, simulate
+from spookid.studies.simulating import Initial, simulate
 from spookid.transcription.factor import Constant
 
 
@@ -152,4 +152,4 @@ def _predicted(problem: Declaration, states: Array, values: Mapping[str, float])
         Constant(Settings.of(problem.model).step, problem.step),
         *(Constant(p, numbers[p.name]) for p in problem.parameters),
     )
-    return unwrapped(predict(problem, contiguous(states), constants), [o.period for o in problem.channels])
+    return unwrapped_signals(predict(problem, contiguous(states), constants), [o.period for o in problem.channels])

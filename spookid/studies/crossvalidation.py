@@ -22,6 +22,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration, Dynamics
 from spookid.errors import ProblemError
+from spookid.estimation.solving import solve
 from spookid.results.result import Result
 from spookid.results.tables import Table
 from spookid.results.wording import labelled, number, uncertain
@@ -42,7 +43,7 @@ _AIC_MEANING = (
     "freedom as the larger one has parameters more."
 )
 
-Fit = Callable[[Declaration, Result | None, str], Result]
+CrossvalidationFit = Callable[[Declaration, Result | None, str], Result]
 """Solves a problem, from a solution near by if there is one; the text says what it is for."""
 
 
@@ -134,7 +135,7 @@ class CrossValidation:
 
     def table(self) -> str:
         """The scores as text."""
-        return table([self])
+        return comparison_table([self])
 
 
 def mean(values: Iterable[float]) -> float:
@@ -142,19 +143,22 @@ def mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def crossvalidate(problem: Declaration, fit: Fit, name: str | None = None) -> CrossValidation:
+def crossvalidate(
+    problem: Declaration, fit: CrossvalidationFit | None = None, name: str | None = None
+) -> CrossValidation:
     """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
 
     Noise is estimated in all of them, without a state weight: likelihoods compare.
 
     Args:
-        fit: solves; see `Fit`.
+        fit: by default ``spookid.estimation.solving.solve`` with its own solver.
         name: of the model, by default the problem's.
 
     Raises:
         ProblemError: if there are fewer than two recordings, or two of one name.
     """
     _check(problem)
+    fit = fit or _solve
     problem = problem.with_(estimator="noise")
     alone = [problem.with_(recordings=[recording]) for recording in problem.recordings]
     names = [recording.name for recording in problem.recordings]
@@ -181,6 +185,10 @@ def crossvalidate(problem: Declaration, fit: Fit, name: str | None = None) -> Cr
         count=_count(together) if together else 0,
         together=together.status if together else None,
     )
+
+
+def _solve(problem: Declaration, near: Result | None, purpose: str) -> Result:
+    return solve(problem, warm_start=near)
 
 
 def _check(problem: Declaration) -> None:
@@ -279,7 +287,7 @@ def _clear(better: CrossValidation, worse: CrossValidation) -> str:
 # --- as text ---
 
 
-def table(models: Sequence[CrossValidation]) -> str:
+def comparison_table(models: Sequence[CrossValidation]) -> str:
     """Scores, estimates, agreement and verdict, for a terminal."""
     parts = [f"Cross-validation of {', '.join(model.name for model in models)}", _scores(models).text()]
     parts += [_meaning(models)]

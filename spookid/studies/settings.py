@@ -18,7 +18,7 @@ from spookid.mechanics.joints import Joint
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
-from spookid.studies.axes import Choice
+from spookid.studies.axes import AxisValue
 
 STEPPERS = {"spook": Spook(), "spook-lifted": Spook(multipliers="lifted"), "variational": Variational()}
 """Time steppers by name."""
@@ -36,7 +36,7 @@ _OPTIONS = {f.name: isinstance(f.default, int) for f in fields(LevenbergMarquard
 class Variant:
     """What is to be changed about a problem before it is solved; texts and numbers only, so that it can travel."""
 
-    settings: Mapping[str, Choice] = field(default_factory=dict)
+    settings: Mapping[str, AxisValue] = field(default_factory=dict)
     """The problem's own settings by name, ``backend``, and options of the solver."""
     held: Mapping[str, float] = field(default_factory=dict)
     """Parameters that are held at a value."""
@@ -45,7 +45,7 @@ class Variant:
     fixed: tuple[str, ...] = ()
     """Parameters that keep their guess."""
 
-    def at(self, point: Mapping[str, Choice], problem: Declaration) -> Variant:
+    def at(self, point: Mapping[str, AxisValue], problem: Declaration) -> Variant:
         """This variant at a point of a grid whose axes are settings and parameters of ``problem``.
 
         A parameter's name goes before that of an option of the solver.
@@ -127,13 +127,13 @@ def _facts(problem: Declaration) -> list[object]:
     ]
 
 
-def _held(name: str, value: Choice) -> float:
+def _held(name: str, value: AxisValue) -> float:
     if isinstance(value, str) or not math.isfinite(value):
         raise ProblemError(f"the parameter {name!r} is given {value!r}; it takes finite numbers")
     return value
 
 
-def _checked(name: str, value: Choice, parameters: set[str]) -> Choice:
+def _checked(name: str, value: AxisValue, parameters: set[str]) -> AxisValue:
     """A setting's value, if it fits."""
     if name not in (*_NUMBERS, *_CHOICES, *_OPTIONS):
         raise ProblemError(

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
-from spookid.estimation.estimation import solve
+from spookid.estimation.solving import solve
 from spookid.results.result import Cost, Estimate
-from spookid.results.tables import Table, blocks
+from spookid.results.tables import Table, side_by_side
 from spookid.results.wording import labelled, number, uncertain
 from spookid.solvers.status import Status
-from spookid.studies.axes import Axis, Choice
+from spookid.studies.axes import Axis, AxisValue
 from spookid.studies.settings import UNITS, Variant
 
 _UNKNOWN = Cost(math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One solve of a sweep."""
 
-    values: Mapping[str, Choice]
+    values: Mapping[str, AxisValue]
     """Of the axes, by their names."""
     status: Status | None
     """None if there is no solution, because an error kept the solve from its end."""
@@ -55,7 +55,7 @@ class Sweep:
 
     problem: str
     axes: tuple[Axis, ...]
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     """One for every combination of the axes' values, the last axis changing fastest."""
     variant: Variant
     """What was changed at all points alike."""
@@ -79,15 +79,15 @@ class Sweep:
         return UNITS.get(name, "") or next((estimate.unit for estimate in estimates), "")
 
     @property
-    def unsettled(self) -> tuple[Point, ...]:
+    def unsettled(self) -> tuple[SweepPoint, ...]:
         """Points that failed or did not converge."""
         return tuple(point for point in self.points if not point.converged)
 
     def __str__(self) -> str:
-        return table(self, 100)
+        return sweep_table(self, 100)
 
 
-def solve_point(problem: Declaration, variant: Variant, values: Mapping[str, Choice]) -> Point:
+def solve_point(problem: Declaration, variant: Variant, values: Mapping[str, AxisValue]) -> SweepPoint:
     """Solve a variant of ``problem`` at a point of the grid; whatever goes wrong is in the answer."""
     began = time.perf_counter()
     try:
@@ -100,18 +100,18 @@ def solve_point(problem: Declaration, variant: Variant, values: Mapping[str, Cho
     seconds = time.perf_counter() - began
     s = solution
     known = {name: e.changed(step_error=math.nan) for name, e in s.parameters.items()}  # no table asks for it
-    return Point(values, s.status, s.message, s.iterations, s.cost, known, seconds, s.log_likelihood)
+    return SweepPoint(values, s.status, s.message, s.iterations, s.cost, known, seconds, s.log_likelihood)
 
 
-def failed(values: Mapping[str, Choice], message: str, seconds: float = math.nan) -> Point:
+def failed(values: Mapping[str, AxisValue], message: str, seconds: float = math.nan) -> SweepPoint:
     """A point without a solution."""
-    return Point(values, None, " ".join(message.split()), 0, _UNKNOWN, {}, seconds)
+    return SweepPoint(values, None, " ".join(message.split()), 0, _UNKNOWN, {}, seconds)
 
 
 # --- as text ---
 
 
-def table(sweep: Sweep, width: int) -> str:
+def sweep_table(sweep: Sweep, width: int) -> str:
     """Axes, outcome, iterations, cost, likelihood and estimates of every point, in as many blocks as ``width`` asks."""
     points = sweep.points
     axes = [
@@ -127,8 +127,8 @@ def table(sweep: Sweep, width: int) -> str:
         facts.insert(0, ["status", *(p.outcome for p in points)])
     for name, unit in sweep.estimated.items():
         facts.append([labelled(name, unit), *(_estimate(p.parameters.get(name)) for p in points)])
-    parts = [one.text(indent="  ") for one in blocks(axes, facts, width)]
-    failures = [f"  {place(point)}: {point.message}" for point in points if point.status is None]
+    parts = [one.text(indent="  ") for one in side_by_side(axes, facts, width)]
+    failures = [f"  {coordinates_of(point)}: {point.message}" for point in points if point.status is None]
     return "\n\n".join([_title(sweep), *parts, *(["\n".join(["Failed", *failures])] if failures else [])])
 
 
@@ -148,12 +148,12 @@ def comma_separated(sweep: Sweep) -> str:
     return Table(head + [title for name in names for title in (name, f"{name}_std_err")], rows).csv()
 
 
-def word(value: Choice, digits: int = 6) -> str:
+def word(value: AxisValue, digits: int = 6) -> str:
     """A value of an axis in words."""
     return value if isinstance(value, str) else number(value, digits)
 
 
-def place(point: Point) -> str:
+def coordinates_of(point: SweepPoint) -> str:
     """Where in the grid a point is, in words."""
     return ", ".join(f"{name} = {word(value)}" for name, value in point.values.items())
 

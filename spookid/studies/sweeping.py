@@ -17,17 +17,17 @@ from typing import Any
 import msgspec
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.loading import load_problem
+from spookid.assembly.loading import load_declaration
 from spookid.errors import ProblemError
-from spookid.kernels.threads import processors
+from spookid.kernels.thread_pool import processors
 from spookid.results import folders
 from spookid.results.documents import SCHEMA, versions, with_nan
-from spookid.studies.axes import Axis, Choice, grid
+from spookid.studies.axes import Axis, AxisValue, grid_points
 from spookid.studies.settings import Variant, digest
-from spookid.studies.sweep_points import Point, Sweep, failed, solve_point, word
+from spookid.studies.sweep_points import Sweep, SweepPoint, failed, solve_point, word
 from spookid.studies.workers import cut_off, processes
 
-Seen = Callable[[Point, bool], None]
+Seen = Callable[[SweepPoint, bool], None]
 """Called with each point of a sweep as it is known, and whether it was known before."""
 
 _LONGEST = 100
@@ -48,7 +48,7 @@ class Plan:
     digest: str
     """Of the problem."""
 
-    def sweep(self, points: tuple[Point, ...]) -> Sweep:
+    def sweep(self, points: tuple[SweepPoint, ...]) -> Sweep:
         """What was planned, with the points that are known."""
         return Sweep(self.problem.name, self.axes, points, self.variant, versions())
 
@@ -61,12 +61,12 @@ def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant
     """
     if not (problem.recordings and problem.observations):
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recordings or observations to fit")
-    for values in grid(axes):
+    for values in grid_points(axes):
         variant.at(values, problem).posed(problem)
     return Plan(problem, path, axes, variant, digest(problem))
 
 
-def run(plan: Plan, store: Store | None, jobs: int | None, executor: Executor | None, seen: Seen) -> Sweep:
+def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Executor | None, seen: Seen) -> Sweep:
     """Solve the points of a plan that the store does not hold.
 
     Args:
@@ -84,7 +84,7 @@ def run(plan: Plan, store: Store | None, jobs: int | None, executor: Executor | 
         )
     if jobs is not None and jobs < 1:
         raise ProblemError(f"jobs is {jobs}; give 1, 2, 3 ...")
-    everything = grid(plan.axes)
+    everything = grid_points(plan.axes)
     known = {i: point for i, values in enumerate(everything) if store and (point := store.get(values))}
     for point in known.values():
         seen(point, True)
@@ -99,8 +99,8 @@ def run(plan: Plan, store: Store | None, jobs: int | None, executor: Executor | 
 
 
 def _solved(
-    plan: Plan, missing: Mapping[int, Mapping[str, Choice]], jobs: int | None, executor: Executor | None
-) -> Generator[tuple[int, Point], None, None]:
+    plan: Plan, missing: Mapping[int, Mapping[str, AxisValue]], jobs: int | None, executor: Executor | None
+) -> Generator[tuple[int, SweepPoint], None, None]:
     """Numbers and points, as they come."""
     workers = min(jobs or processors(), len(missing))
     if plan.path is None or (executor is None and workers <= 1):
@@ -122,7 +122,7 @@ def _solved(
         raise
 
 
-def _answer(future: Future[Point], values: Mapping[str, Choice]) -> Point:
+def _answer(future: Future[SweepPoint], values: Mapping[str, AxisValue]) -> SweepPoint:
     try:
         return future.result()
     except ProblemError:
@@ -136,7 +136,7 @@ def _answer(future: Future[Point], values: Mapping[str, Choice]) -> Point:
 # --- in the workers ---
 
 
-def _work(path: str, expected: str, variant: Variant, values: Mapping[str, Choice]) -> Point:
+def _work(path: str, expected: str, variant: Variant, values: Mapping[str, AxisValue]) -> SweepPoint:
     """Solve a point in a worker."""
     with _alone:  # CasADi's symbols do not bear threads, which some executors use
         return solve_point(_problem(path, expected), variant, values)
@@ -145,7 +145,7 @@ def _work(path: str, expected: str, variant: Variant, values: Mapping[str, Choic
 @lru_cache(maxsize=1)
 def _problem(path: str, expected: str) -> Declaration:
     """The problem of a file, if its digest is still what it was as the sweep began."""
-    problem = load_problem(path)
+    problem = load_declaration(path)
     if digest(problem) != expected:
         raise ProblemError(f"{path} is not what it was when the sweep began; start the sweep again")
     return problem
@@ -168,7 +168,7 @@ class Store:
         everything = [plan.digest, repr(plan.variant), sorted(versions().items())]
         return cls(folder, hashlib.sha256(repr(everything).encode()).hexdigest())
 
-    def get(self, values: Mapping[str, Choice]) -> Point | None:
+    def get(self, values: Mapping[str, AxisValue]) -> SweepPoint | None:
         """The point if it was solved before, as it was."""
         try:
             tree = msgspec.json.decode(self._path(values).read_bytes())
@@ -176,28 +176,28 @@ class Store:
         except (OSError, KeyError, TypeError, ValueError):
             return None  # a file that is missing or damaged is a point to solve again
 
-    def put(self, point: Point) -> None:
+    def put(self, point: SweepPoint) -> None:
         """Keep a point, unless it failed: then a later run tries again."""
         if point.status is not None:
             tree = {"schema": SCHEMA, "identity": self.identity, **point_tree(point)}
             folders.write(self._path(point.values), tree)
 
-    def _path(self, values: Mapping[str, Choice]) -> Path:
+    def _path(self, values: Mapping[str, AxisValue]) -> Path:
         words = ",".join(f"{name}={word(value)}" for name, value in values.items())
         legible = re.sub(r"[^\w=,.+-]", "_", words)[:_LONGEST]
         short = hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:8]
         return self.folder / f"{legible}-{short}.json"
 
 
-def point_tree(point: Point) -> dict[str, Any]:
+def point_tree(point: SweepPoint) -> dict[str, Any]:
     """A point as a file has it."""
     tree = asdict(point)
     return {**tree, "cost": {"total": point.cost.total, **tree["cost"]}}
 
 
-def _point_of(tree: dict[str, Any], values: Mapping[str, Choice]) -> Point:
+def _point_of(tree: dict[str, Any], values: Mapping[str, AxisValue]) -> SweepPoint:
     """From `point_tree`; the values are as they were, not as JSON knows them."""
     ends = {"lower": -math.inf, "upper": math.inf}
     for node in tree["parameters"].values():
         node |= {name: end for name, end in ends.items() if node[name] is None}
-    return msgspec.convert(with_nan({**tree, "values": values}), Point)
+    return msgspec.convert(with_nan({**tree, "values": values}), SweepPoint)

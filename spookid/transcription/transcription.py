@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array, Call, Evaluate, contiguous
-from spookid.kernels.threads import ALONE, Team
+from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.mechanics.manifold import Manifold
 from spookid.transcription.derivatives import Directions, is_linear
 from spookid.transcription.factor import Constant, Factor, Group
@@ -158,7 +158,7 @@ class Transcription:
         return np.asarray(np.hstack([*steps, parameters]) > 0)
 
     def residuals(
-        self, point: Point, known: Sequence[Mapping[str, Array]] = (), team: Team = ALONE
+        self, point: Point, known: Sequence[Mapping[str, Array]] = (), pool: ThreadPool = SERIAL
     ) -> list[list[Array]]:
         """Whitened residuals, per chain and factor, each (count, rows); ``known`` are those of some, by their names."""
 
@@ -166,11 +166,11 @@ class Transcription:
             there = known[c] if known else {}
             return [there[f.name] if f.name in there else self._residual(f, c, point) for f in self.factors]
 
-        return team.each(of, range(len(self.chains)))
+        return pool.map(of, range(len(self.chains)))
 
     def _residual(self, factor: Factor, chain: int, point: Point) -> Array:
-        room = np.empty((factor.count(self.chains[chain].steps), len(factor.rows)))
-        return self.kernels.residual(factor)(*self._arguments(factor, chain, point), room)
+        buffer = np.empty((factor.count(self.chains[chain].steps), len(factor.rows)))
+        return self.kernels.residual(factor)(*self._arguments(factor, chain, point), buffer)
 
     def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array]:
         """Slacks and values of a factor with a box law, each (count, m)."""
@@ -195,16 +195,16 @@ class Transcription:
         """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J; columns as in
         ``Block.matrix``."""
         stepwise, shared = self._arguments(factor, chain, point)
-        room = np.empty((len(weights), self._columns(factor)))
-        return self.kernels.adjoint(factor)([*stepwise, contiguous(weights)], shared, room)
+        buffer = np.empty((len(weights), self._columns(factor)))
+        return self.kernels.adjoint(factor)([*stepwise, contiguous(weights)], shared, buffer)
 
     def contract(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """The gradient of Σ A_cr J_rc at each step in the tangents of its variables and the parameters,
         (count, columns), for weights A (count, columns of the states, rows) of the Jacobian J in the states."""
         stepwise, shared = self._arguments(factor, chain, point)
-        room = np.empty((len(weights), self._columns(factor)))
+        buffer = np.empty((len(weights), self._columns(factor)))
         flat = contiguous(weights).reshape(len(weights), -1)
-        return self.kernels.contraction(factor)([*stepwise, flat], shared, room)
+        return self.kernels.contraction(factor)([*stepwise, flat], shared, buffer)
 
     def _columns(self, factor: Factor) -> int:
         """Tangent columns of all its steps, and the parameters."""
@@ -261,8 +261,8 @@ class Transcription:
         """
         stepwise, shared = self._arguments(factor, chain, point)
         columns = self._columns(factor)
-        room = np.empty((len(weights), columns, columns))
-        return self.kernels.curvature(factor)([*stepwise, contiguous(weights)], shared, room)
+        buffer = np.empty((len(weights), columns, columns))
+        return self.kernels.curvature(factor)([*stepwise, contiguous(weights)], shared, buffer)
 
     def _arguments(self, factor: Factor, chain: int, point: Point) -> tuple[list[Array], list[Array]]:
         count = factor.count(self.chains[chain].steps)

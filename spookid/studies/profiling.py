@@ -23,6 +23,7 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import finer
+from spookid.estimation.solving import solve
 from spookid.parameter import Parameter
 from spookid.results.result import Estimate, Result
 from spookid.results.wording import HALF_WIDTH
@@ -45,7 +46,7 @@ _LIKELIER = 0.02
 _SHARE = 0.1
 """First step of a parameter without a standard error, as a share of its value."""
 
-Fit = Callable[[Declaration, Result | None], Result]
+ProfileFit = Callable[[Declaration, Result | None], Result]
 """Solves a problem, from a solution near by if there is one."""
 
 
@@ -136,13 +137,14 @@ class Profile:
         return bound if way[-1].value == bound else side * math.inf
 
 
-def profile(problem: Declaration, name: str, fit: Fit, solution: Result | None = None) -> Profile:
+def profile(problem: Declaration, name: str, fit: ProfileFit | None = None, solution: Result | None = None) -> Profile:
     """Refit ``problem`` with the parameter ``name`` held at values on both sides of its estimate in ``solution``.
 
     A likelihood compares fits whose noise is estimated; a solution with hard dynamics is solved again with it.
 
     Args:
-        fit: solves a problem with the parameter fixed, warm-started from the neighbour's solution.
+        fit: solves a problem with the parameter fixed, warm-started from the neighbour's solution; by default
+            ``spookid.estimation.solving.solve`` with its own solver.
         solution: of ``problem``, if there is one already; else it is solved first.
 
     Raises:
@@ -155,6 +157,7 @@ def profile(problem: Declaration, name: str, fit: Fit, solution: Result | None =
             f"{problem.place}: Problem {problem.name!r}: parameter {name!r} {reason}; its free parameters are "
             f"{', '.join(free) or 'none'}"
         )
+    fit = fit or _solve
     solution = fit(problem, None) if solution is None else solution
     if solution.dynamics == "estimated" and not math.isfinite(solution.log_likelihood):
         raise ProblemError(
@@ -176,6 +179,10 @@ def profile(problem: Declaration, name: str, fit: Fit, solution: Result | None =
     )
 
 
+def _solve(problem: Declaration, near: Result | None) -> Result:
+    return solve(problem, warm_start=near)
+
+
 def _shift(problem: Declaration, found: Estimate) -> float:
     """From the estimate of continuous time to that of steps of h/2, a quarter of what steps of h add."""
     corrected = problem.corrects and not found.at_bound and math.isfinite(found.step_error)
@@ -187,7 +194,7 @@ class _Walk:
     problem: Declaration
     parameter: Parameter
     solution: Result
-    fit: Fit
+    fit: ProfileFit
     shift: float
     """What is added to a value of the profile where it is held: the likelihood is that of a fit with a step."""
     points: list[ProfilePoint] = field(default_factory=list)

@@ -1,4 +1,5 @@
-"""The linearized problem with its states eliminated: T of (3.32), and what a fit leaves of any vector of residuals.
+"""The linearized problem with its states condensed out: T of (3.32), whose product with itself is their Schur
+complement, and what a fit leaves of any vector of residuals.
 
 With whitened Jacobians J_x of the states and J_χ of the parameters, T = (I − J_x J_x⁺) J_χ. A projection costs two
 substitutions in the states' Cholesky factor, so all of this is linear in the number of steps.
@@ -14,9 +15,9 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import Elimination, eliminate
-from spookid.solvers.neighbours import backward, spread
+from spookid.solvers.selected_inversion import cross_covariances, selected_inverse_backward
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.strips import Columns, Linear, Signs, Strip, added, chunks, products
+from spookid.statistics.linearized import Columns, LinearizedFactor, LinearizedProblem, Signs, added, chunks, products
 
 _RANK = 1e-10
 """Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
@@ -24,8 +25,8 @@ _SOUND = 1e-6
 """Relative error of tr(J_x J_x⁺), a whole number, with which its parts are still of use."""
 
 
-class Contraction:
-    """A linearized problem with its states projected out.
+class Condensed:
+    """A linearized problem with its states condensed out.
 
     Args:
         here: the problem.
@@ -36,8 +37,8 @@ class Contraction:
         NotPositiveDefiniteError: if the states are not determined.
     """
 
-    def __init__(self, here: Linear, held: NDArray[np.bool_], refined: bool = True) -> None:
-        self.linear, n = here, here.parameters
+    def __init__(self, here: LinearizedProblem, held: NDArray[np.bool_], refined: bool = True) -> None:
+        self.linearized, n = here, here.parameters
         self._states, self._eliminations = 0, dict[int, Elimination]()
         projected = [self._projected(c, refined) for c in range(len(here.chains))]
         self.T = [[part[:, :n] for part in parts] for parts in projected]
@@ -52,7 +53,7 @@ class Contraction:
     @property
     def freedom(self) -> int:
         """Rows that depend on anything, hard ones too, less the unknowns that move any."""
-        rows = sum(int(strip.alive.sum()) for strips in self.linear.chains for strip in strips)
+        rows = sum(int(term.alive.sum()) for terms in self.linearized.chains for term in terms)
         return rows - self._states - self._moving
 
     def release(self) -> None:
@@ -62,14 +63,14 @@ class Contraction:
     def leverages(self) -> list[Columns] | None:
         """Per chain and factor the sums over the steps of the diagonal of J_x J_x⁺, which is how far the states follow
         noise in each row, (rows,). None if rounding spoils it."""
-        found = [self._leverages(c) for c in range(len(self.linear.chains))]
+        found = [self._leverages(c) for c in range(len(self.linearized.chains))]
         trace = sum(float(np.sum(rows)) for parts in found for rows in parts)
         return found if abs(trace - self._states) <= _SOUND * self._states else None
 
     def rows(self, *columns: Sequence[Sequence[Array | Signs]]) -> Iterator[tuple[Any, ...]]:
-        """The strip of each factor along each chain, with its parts of vectors of residuals."""
-        for strips, *parts in zip(self.linear.chains, *columns, strict=True):
-            yield from zip(strips, *parts, strict=True)
+        """Each linearized factor of each chain, with its parts of vectors of residuals."""
+        for terms, *parts in zip(self.linearized.chains, *columns, strict=True):
+            yield from zip(terms, *parts, strict=True)
 
     def left(self, columns: Sequence[Sequence[Array | Signs]]) -> list[Columns]:
         """(I − H) times vectors of residuals, per chain."""
@@ -89,14 +90,14 @@ class Contraction:
 
     def _projected(self, chain: int, refined: bool) -> Columns:
         """T, and in the last column (I − J_x J_x⁺) r, of one chain."""
-        strips, found = self.linear.chains[chain], []
-        self._eliminations[chain], moving = _eliminated(strips)
+        terms, found = self.linearized.chains[chain], []
+        self._eliminations[chain], moving = _eliminated(terms)
         self._states += moving
-        steps = self._eliminations[chain].respond().reshape(strips[0].steps, strips[0].tangent, -1)
-        for strip in strips:
-            columns = np.empty((len(strip.residual), steps.shape[2], strip.residual.shape[1]))
-            for here, rows in strip.parts():
-                columns[here] = rows.matrix[:, strip.unknowns :] - rows.image(steps[here.start :])
+        steps = self._eliminations[chain].respond().reshape(terms[0].steps, terms[0].tangent, -1)
+        for term in terms:
+            columns = np.empty((len(term.residual), steps.shape[2], term.residual.shape[1]))
+            for here, rows in term.parts():
+                columns[here] = rows.matrix[:, term.unknowns :] - rows.image(steps[here.start :])
             found.append(columns)
         del steps
         if refined:
@@ -105,17 +106,17 @@ class Contraction:
 
     def _steps(self, chain: int, columns: Sequence[Array | Signs]) -> Array:
         """J_x⁺ times vectors of residuals of one chain, (N, tangent, m)."""
-        strips = self.linear.chains[chain]
-        right = np.zeros((strips[0].steps, strips[0].tangent, columns[0].shape[1]))
-        for strip, part in zip(strips, columns, strict=True):
-            for here, rows in strip.parts():
+        terms = self.linearized.chains[chain]
+        right = np.zeros((terms[0].steps, terms[0].tangent, columns[0].shape[1]))
+        for term, part in zip(terms, columns, strict=True):
+            for here, rows in term.parts():
                 rows.pull(part[here].astype(np.float64), right[here.start :])
         return self._elimination(chain).solve(right.reshape(-1, right.shape[2])).reshape(right.shape)
 
     def _subtract(self, chain: int, columns: Columns, steps: Array) -> None:
         """Take J_x times steps of the states of one chain, (N, tangent, m), from vectors of residuals."""
-        for strip, part in zip(self.linear.chains[chain], columns, strict=True):
-            for here, image in strip.images(steps):
+        for term, part in zip(self.linearized.chains[chain], columns, strict=True):
+            for here, image in term.images(steps):
                 part[here] -= image
 
     def _without_parameters(self, columns: Sequence[Columns]) -> list[Columns]:
@@ -129,25 +130,25 @@ class Contraction:
 
     def _leverages(self, chain: int) -> Columns:
         """Of one chain, with the covariances P of neighbouring steps in the unknowns that each row sees."""
-        strips = self.linear.chains[chain]
-        N, t = strips[0].steps, strips[0].tangent
-        found = [np.zeros(strip.residual.shape[1]) for strip in strips]
-        for start, covariances in backward(self._elimination(chain).columns, N, t):
-            for strip, total in zip(strips, found, strict=True):
-                states = strip.at(slice(start, start + len(covariances))).matrix[:, : strip.unknowns]
-                total += np.einsum("kur,kur->r", states, spread(covariances, strip.source.offsets, states))
+        terms = self.linearized.chains[chain]
+        N, t = terms[0].steps, terms[0].tangent
+        found = [np.zeros(term.residual.shape[1]) for term in terms]
+        for start, covariances in selected_inverse_backward(self._elimination(chain).columns, N, t):
+            for term, total in zip(terms, found, strict=True):
+                states = term.at(slice(start, start + len(covariances))).matrix[:, : term.unknowns]
+                total += np.einsum("kur,kur->r", states, cross_covariances(covariances, term.source.offsets, states))
         return found
 
     def _elimination(self, chain: int) -> Elimination:
         if chain not in self._eliminations:
-            self._eliminations[chain], _ = _eliminated(self.linear.chains[chain])
+            self._eliminations[chain], _ = _eliminated(self.linearized.chains[chain])
         return self._eliminations[chain]
 
 
-def _eliminated(strips: Sequence[Strip]) -> tuple[Elimination, int]:
+def _eliminated(terms: Sequence[LinearizedFactor]) -> tuple[Elimination, int]:
     """The states of one chain, and how many of them move any row."""
     for damping in (0.0, 1e-14):
-        equations = added(strips)
+        equations = added(terms)
         moving = int(np.count_nonzero(equations.diagonal))
         try:
             return eliminate(equations, damping, overwrite=True), moving

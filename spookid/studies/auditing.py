@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spookid.assembly.declaration import Declaration
-from spookid.estimation.estimation import solve
+from spookid.estimation.solving import solve
 from spookid.results.result import Result
 from spookid.results.tables import Table
 from spookid.solvers.status import Status
@@ -23,7 +23,7 @@ _ROUNDING = 1e-9
 _CLEAR = 5.0
 """Times that, from which on differences may show another order than that of the stepper."""
 
-Fit = Callable[[Declaration, Result | None, bool], Result]
+AuditFit = Callable[[Declaration, Result | None, bool], Result]
 """Solves a problem, near a solution if there is one, and holds the noise of that one if told to."""
 
 
@@ -90,13 +90,13 @@ class Audit:
         return f"Time-step audit of {self.problem}\n\n{table.text()}\n\n{self.verdict}"
 
 
-def audit(problem: Declaration, fit: Fit | None = None) -> Audit:
+def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
     """Fit ``problem`` at its step h, at h/2 and at h/4, with the samples at the steps of h and one noise.
 
     The noise is that of h/4: at h it makes up for the step. Parameters that the data do not determine are left out.
 
     Args:
-        fit: by default ``spookid.estimation.estimation.solve`` with its own solver.
+        fit: by default ``spookid.estimation.solving.solve`` with its own solver.
     """
     levels = [refined(problem, 2**i) for i in range(HALVINGS + 1)]
     solutions = _fits(levels, fit or _solve)
@@ -122,7 +122,7 @@ def refined(problem: Declaration, times: int) -> Declaration:
     return finer.with_(state_weight=times * problem.weight) if problem.dynamics == "weight" else finer
 
 
-def _fits(levels: list[Declaration], fit: Fit) -> list[Result]:
+def _fits(levels: list[Declaration], fit: AuditFit) -> list[Result]:
     """A solution at each step, all from the states of the first; those but the last with the noise of the last."""
     first = fit(levels[0], None, False)
     last = fit(levels[-1], first, False)

@@ -18,7 +18,7 @@ from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Block, Chain, Point, Transcription
@@ -115,11 +115,11 @@ def private(transcription: Transcription, factor: Factor, point: Point) -> tuple
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_restored_point_is_on_the_surface_and_its_private_unknowns_fit_best(name, evaluated):
+def test_a_projected_point_is_on_the_surface_and_its_private_unknowns_fit_best(name, evaluated):
     transcription, start = CASES[name]()
-    reduction = Reduction(transcription, start)
+    reduced = ReducedProblem(transcription, start)
     assert name == "redundant loop" or np.abs(local(transcription, start)[2]).max() > 1e-5
-    point = reduction.restore(start)
+    point = reduced.project(start)
     np.testing.assert_allclose(local(transcription, point)[2], 0, atol=1e-14)
     (factor,) = (f for f in transcription.factors if f.private)
     jacobian, residual = private(transcription, factor, point)
@@ -127,37 +127,37 @@ def test_a_restored_point_is_on_the_surface_and_its_private_unknowns_fit_best(na
     scale = np.linalg.norm(jacobian, axis=1) * np.linalg.norm(residual, axis=1)[:, None]
     if factor.name in transcription.linear:
         np.testing.assert_allclose(gradient / scale, 0, atol=1e-9)
-        np.testing.assert_allclose(reduction.restore(point).states[0], point.states[0], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(reduced.project(point).states[0], point.states[0], rtol=1e-9, atol=1e-9)
     else:
         first = len(transcription.visible) - transcription.manifold.tangent
         unfitted = point.states[0].copy()
         unfitted[:, first:] = start.states[0][:, first:]
         before = private(transcription, factor, Point((unfitted,), point.parameters))[1]
         assert np.linalg.norm(residual) < 0.9 * np.linalg.norm(before)
-    point = reduction.restore(start)
-    for found, expected in zip(reduction.evaluate(point).residuals[0], transcription.residuals(point)[0], strict=True):
+    point = reduced.project(start)
+    for found, expected in zip(reduced.evaluate(point).residuals[0], transcription.residuals(point)[0], strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * (1 + np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_rows_are_full_jacobians_in_what_is_left_of_a_step(name, evaluated):
     transcription, start = CASES[name]()
-    reduction = Reduction(transcription, start)
-    for point in (reduction.restore(start), start):  # where restoring tells what is left, and where nothing does
-        rows, basis = reduction.reduce(point, 0)
+    reduced = ReducedProblem(transcription, start)
+    for point in (reduced.project(start), start):  # where projecting tells what is left, and where nothing does
+        rows, basis = reduced.reduce(point, 0)
         G, slopes, _ = local(transcription, point)
         np.testing.assert_allclose(G @ basis, 0, atol=1e-12)
         np.testing.assert_allclose(
-            basis.transpose(0, 2, 1) @ basis, np.tile(np.eye(reduction.tangent), (len(G), 1, 1)), atol=1e-12
+            basis.transpose(0, 2, 1) @ basis, np.tile(np.eye(reduced.tangent), (len(G), 1, 1)), atol=1e-12
         )
         drag = -np.linalg.pinv(G, rcond=1e-9) @ slopes
         assert drag.any() == ("dragged" in name)
-        for factor, found in zip(reduction.kept, rows, strict=True):
+        for factor, found in zip(reduced.kept, rows, strict=True):
             block = transcription.linearize_factor(factor, point, 0)
             expected = projected(transcription, block, basis, drag, found.complement)
-            if factor in reduction.coupled:
-                expected *= np.sqrt(reduction.penalty)
-            atol = 1e-11 * np.abs(block.matrix).max() * max(1, np.sqrt(reduction.penalty))
+            if factor in reduced.coupled:
+                expected *= np.sqrt(reduced.penalty)
+            atol = 1e-11 * np.abs(block.matrix).max() * max(1, np.sqrt(reduced.penalty))
             np.testing.assert_allclose(found.matrix, expected, rtol=1e-9, atol=atol)
             if factor.private:
                 jacobian, _ = private(transcription, factor, point)
@@ -189,7 +189,7 @@ def test_compiled_and_interpreted_points_are_the_same(name, monkeypatch):
     for setting in ("on", "off"):
         monkeypatch.setenv("SPOOKID_COMPILE", setting)
         transcription, start = CASES[name]()
-        points.append(Reduction(transcription, start).restore(start).states[0])
+        points.append(ReducedProblem(transcription, start).project(start).states[0])
     np.testing.assert_allclose(*points, rtol=1e-9, atol=1e-9)
 
 
@@ -202,10 +202,10 @@ def test_multipliers_enter_linearly_unless_friction_feels_the_load():
 
 def test_a_point_that_is_not_finite_stays_so(evaluated):
     transcription, start = rigid(viscous=1e-3)
-    reduction = Reduction(transcription, start)
+    reduced = ReducedProblem(transcription, start)
     start.states[0][3, 0] = np.nan
-    point = reduction.restore(start)
-    assert not np.isfinite(reduction.evaluate(point).merit)
+    point = reduced.project(start)
+    assert not np.isfinite(reduced.evaluate(point).merit)
 
 
 def test_all_is_ready_before_a_solve(monkeypatch, tmp_path):

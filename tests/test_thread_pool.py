@@ -7,7 +7,7 @@ import pytest
 from mechanisms import paper_twin, pendulum
 
 from spookid.errors import ProblemError
-from spookid.kernels.threads import ALONE, Team
+from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solvers.status import Status
@@ -17,23 +17,23 @@ from spookid.stepping.variational import Variational
 
 def test_two_threads_work_at_the_same_time() -> None:
     met = threading.Barrier(2, timeout=20)
-    with Team(2) as team:
-        assert sorted(team.each(lambda _: met.wait(), range(2))) == [0, 1]
+    with ThreadPool(2) as pool:
+        assert sorted(pool.map(lambda _: met.wait(), range(2))) == [0, 1]
 
 
 def test_work_within_work_is_done_and_not_waited_for() -> None:
-    with Team(2) as team:
-        assert team.each(lambda k: team.each(lambda i: i + k, range(3)), range(4)) == [
+    with ThreadPool(2) as pool:
+        assert pool.map(lambda k: pool.map(lambda i: i + k, range(3)), range(4)) == [
             [k, k + 1, k + 2] for k in range(4)
         ]
 
 
 def test_results_come_in_order_and_errors_come_through() -> None:
-    with Team(3) as team:
-        assert team.each(lambda k: k * k, range(20)) == [k * k for k in range(20)]
+    with ThreadPool(3) as pool:
+        assert pool.map(lambda k: k * k, range(20)) == [k * k for k in range(20)]
         with pytest.raises(ZeroDivisionError):
-            team.each(lambda k: 1 / k, range(3))
-    assert ALONE.each(str, range(3)) == ["0", "1", "2"]
+            pool.map(lambda k: 1 / k, range(3))
+    assert SERIAL.each(str, range(3)) == ["0", "1", "2"]
 
 
 STEPPERS = {"spook": Spook(), "lifted": Spook(multipliers="lifted"), "rigid": Variational()}

@@ -15,7 +15,7 @@ import numpy as np
 from spookid.assembly.assembly import Evidence, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import closing_rows
-from spookid.assembly.trajectories import predict, unwrapped
+from spookid.assembly.trajectories import predict, unwrapped_signals
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, held, limited, moments
 from spookid.data.sensors import Channel, JointPosition
@@ -30,9 +30,16 @@ from spookid.stepping.refinement import MOST, TOLERANCE, Refined, Refinement
 from spookid.stepping.simulation import NewtonStepper, Progress, StepFailedError, march
 from spookid.transcription.factor import Constant, measured_noise
 
-Initial: TypeAlias = Mapping[str, Any] | Result | tuple[Any, Any] | None
 Parameters: TypeAlias = Mapping[str, float] | Result | None
+"""Values by name, in the place of the problem's guesses; a Result gives its estimates."""
+Initial: TypeAlias = Mapping[str, Any] | Result | tuple[Any, Any] | None
+"""Where a simulation starts: position [rad or m], or (position, rate), of each joint's coordinate by its name (those
+not named at rest, where their springs are); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a Result, for its first
+estimated state. None: the first state of the parameters if these are a Result, else the initial guess from the
+recording, else all joints at rest."""
 Noises: TypeAlias = Result | Mapping[str, float] | None
+"""What is random: a Result, for the noise it found; or sizes by name, disturbances of joints [N m/√Hz or N/√Hz] and
+standard deviations of signals, of both where a signal is called like a joint. None: nothing is."""
 
 
 _CLOSED = 1e-6
@@ -55,22 +62,15 @@ def simulate(
     """Step the mechanism of ``problem`` forward.
 
     With ``Variational()`` and smooth friction the motion is that of continuous time: each step is divided until all
-    together stand still to 1e-6 m and rad (``stepping.refinement``). ``Spook()``, whose step is part of the model, and
+    together stand still to 1e-6 m and rad (``stepping.refinement``), in 256 parts at the most: a RuntimeWarning tells
+    where that is not enough. ``Spook()``, whose step is part of the model, and
     friction that sticks, whose law holds step by step, take the steps as they are declared.
 
     Args:
-        parameters: values by name, in the place of the problem's guesses; a Result gives its estimates.
+        parameters, initial, noise: see ``Parameters``, ``Initial`` and ``Noises``.
         duration: [s]; by default that of the recording.
-        initial: where it starts: position [rad or m], or (position, rate), of each joint's coordinate by its name
-            (those not named at rest, where their springs are); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a
-            Result, for its first estimated state.
-            By default the first state of ``parameters`` if that is a Result, else the initial guess from the
-            recording, else all joints at rest.
         recording: which of the problem's recordings gives the inputs and the default start and duration.
         inputs: a recording of the motors' signals to use instead; without any they are zero.
-        noise: what is random: a Result, for the noise it found; or sizes by name, disturbances of joints [N m/√Hz or
-            N/√Hz] and standard deviations of signals, of both where a signal is called like a joint. By default
-            nothing is.
         seed: of the random numbers.
         substeps: equal parts that each step is taken in; by default as above. 1 gives the motion of the problem's own
             steps, as fits without a correction for the step estimate its parameters.
@@ -82,9 +82,6 @@ def simulate(
     Raises:
         ProblemError: for unknown names, a shape that does not fit, or no duration.
         StepFailedError: if a step has no solution.
-
-    Warns:
-        RuntimeWarning: if 256 substeps of each step leave more than that.
     """
     if initial is None and isinstance(parameters, Result):
         initial = parameters
@@ -93,15 +90,13 @@ def simulate(
     evidence, measured = _gathered(problem, recording)
     steps = step_grid(problem, duration, measured.grid if measured else None)
     source = inputs or (measured.recording if measured else None)
-    u = step_inputs(problem, source, steps)
+    u, widths = step_inputs(problem, source, steps), slip_widths(problem, evidence)
     start = measured.guess.states[0] if measured and initial is None else _start(problem, initial, recording)
     sizes, rng = _sizes(problem, noise), np.random.default_rng(seed)
     random = None if sizes is None else _impulses(problem, sizes, steps.count - 1, rng)
-    widths, settings = slip_widths(problem, evidence), Settings.of(problem.model)
-    march = _March(problem, settings, widths, start, source, steps, random, progress)
-    states = _motion(march, substeps)
+    march = _March(problem, Settings.of(problem.model), widths, start, source, u, steps, random, progress)
     name = measured.recording.name if measured else problem.name
-    return _recording(problem, steps, states, u, march.constants(), name, sizes or {}, rng)
+    return _recording(march, _motion(march, substeps), name, sizes or {}, rng)
 
 
 def _sizes(problem: Declaration, noise: Noises) -> dict[str, float] | None:
@@ -166,6 +161,8 @@ class _March:
     start: Array
     source: Recording | None
     """Of the motors' signals."""
+    inputs: Array
+    """These signals at the steps, (N, n_u)."""
     steps: Grid
     random: Array | None
     """Impulses at the beginning of each step, (N − 1, n)."""
@@ -373,24 +370,18 @@ def _velocities(problem: Declaration, q: Array, moving: list[int], rates: Array)
 
 
 def _recording(
-    problem: Declaration,
-    steps: Grid,
-    states: Array,
-    u: Array,
-    constants: tuple[Constant, ...],
-    name: str,
-    sizes: Mapping[str, float],
-    rng: np.random.Generator,
+    march: _March, states: Array, name: str, sizes: Mapping[str, float], rng: np.random.Generator
 ) -> Recording:
-    shown = unwrapped(predict(problem, states, constants), [o.period for o in problem.channels])
+    problem = march.problem
+    shown = unwrapped_signals(predict(problem, states, march.constants()), [o.period for o in problem.channels])
     bodies = len(problem.model.bodies)
     signals = {
         o.signal: shown[:, i] + sizes.get(measured_noise(o.signal), 0.0) * rng.standard_normal(len(shown))
         for i, o in enumerate(problem.channels)
     }
-    signals |= {signal: u[:, i] for i, signal in enumerate(problem.model.signals)}
+    signals |= {signal: march.inputs[:, i] for i, signal in enumerate(problem.model.signals)}
     return Recording(
-        t=steps.times(),
+        t=march.steps.times(),
         signals=signals,
         name=name,
         q=states[:, : 7 * bodies].reshape(-1, bodies, 7),

@@ -10,7 +10,7 @@ import pytest
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Solution, gravity
 from spookid.estimation import variations
 from spookid.statistics.covariance import MISFIT
-from spookid.statistics.misfit import Cause
+from spookid.statistics.score_tests import Alternative
 
 STEP, DURATION = 0.01, 10.0
 TRUTH = {"J": 2e-3, "b": 2e-3, "c": 5e-3, "K": 0.05}
@@ -152,13 +152,13 @@ def test_more_of_a_free_coefficient_does_to_the_likelihood_what_its_parameter_do
 ) -> None:
     seen: dict[str, float] = {}
 
-    def spied(*given: Any) -> tuple[Cause, ...]:
-        found = causes(*given)
-        seen.update({cause.words: cause.volume for cause in found if cause.volume is not None})
+    def spied(*given: Any) -> tuple[Alternative, ...]:
+        found = alternatives(*given)
+        seen.update({a.words: a.volume for a in found if a.volume is not None})
         return found
 
-    causes = variations.causes
-    monkeypatch.setattr(variations, "causes", spied)
+    alternatives = variations.alternatives
+    monkeypatch.setattr(variations, "alternatives", spied)
     solution = fitted(0, disturbance=1e-3, step_correction=False)
     told(solution)  # causes are asked for with the notices
     slopes = solution.normaliser

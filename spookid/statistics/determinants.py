@@ -1,4 +1,4 @@
-"""What rows make of volumes: the normaliser of the random rows of each step, and the surface of the first state.
+"""Log-determinants of the rows that are a density: the random rows of each step, and the surface of the first state.
 
 Rows with a Jacobian D in some unknowns multiply volumes across them by √det DDᵀ, |det D| if they are as many as the
 unknowns. As d log √det DDᵀ = ⟨D⁺ᵀ, dD⟩, the pseudo-inverse D⁺ tells how this changes.
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.reduction import Rows
+from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.systems import independent_combinations
 from spookid.transcription.factor import Factor
 
 
-class Volumes:
+class Determinants:
     """Of one chain.
 
     Args:

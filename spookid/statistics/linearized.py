@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array
-from spookid.solvers.reduction import Reduction, Rows, Stream
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
 from spookid.statistics.systems import independent_combinations
 from spookid.transcription.factor import Factor, Group
@@ -30,8 +31,8 @@ Signs = NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False)
-class Strip:
-    """One factor's rows along one chain, in the unknowns that the reduction leaves."""
+class LinearizedFactor:
+    """One factor's rows along one chain, in the unknowns of the reduced problem."""
 
     factor: Factor
     source: Rows | Stream
@@ -71,14 +72,14 @@ class Strip:
     def parts(self) -> Iterator[tuple[slice, Rows]]:
         """Some steps after the other, and the rows there, which the next ones overwrite."""
         count, columns, rows = self.source.shape
-        room = np.empty(0)
+        buffer = np.empty(0)
         for here in chunks(count, columns * (rows + self.parameters + 1)):  # products with T stand beside them
             if isinstance(self.source, Rows):
                 yield here, self.at(here)
             else:
                 call, size = self.source.jacobian, here.stop - here.start
-                room = room if room.size else np.empty((size, columns, rows))
-                yield here, Rows(self.source.offsets, call.kernel(*call.at(here), room[:size]), None)
+                buffer = buffer if buffer.size else np.empty((size, columns, rows))
+                yield here, Rows(self.source.offsets, call.kernel(*call.at(here), buffer[:size]), None)
 
     def images(self, steps: Array) -> Iterator[tuple[slice, Array]]:
         """J times steps of the states (N, tangent, m): some steps after the other, and (count, m, rows) there."""
@@ -90,7 +91,7 @@ class Strip:
         rows = self.at(slice(first, last))
         return normal_equations([rows], len(rows.matrix) + max(rows.offsets), self.tangent, self.parameters)
 
-    def scaled(self, scales: Array) -> Strip:
+    def scaled(self, scales: Array) -> LinearizedFactor:
         """With its rows multiplied by some numbers, (rows,)."""
         return replace(self, source=_scaled(self.source, scales), residual=self.residual * scales)
 
@@ -113,66 +114,68 @@ def _scaled(source: Rows | Stream, scales: Array) -> Rows | Stream:
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearizedProblem:
     """A transcription linearized at a point."""
 
     problem: Transcription
-    chains: tuple[tuple[Strip, ...], ...]
+    chains: tuple[tuple[LinearizedFactor, ...], ...]
 
     @property
     def parameters(self) -> int:
         """n_p."""
         return len(self.problem.names)
 
-    def scaled(self, scales: Mapping[str, Array]) -> Linear:
+    def scaled(self, scales: Mapping[str, Array]) -> LinearizedProblem:
         """With the rows of each factor that ``scales`` names multiplied by its numbers, (rows,)."""
 
-        def scaled(strip: Strip) -> Strip:
-            name = strip.factor.name
-            return strip.scaled(scales[name]) if name in scales else strip
+        def scaled(term: LinearizedFactor) -> LinearizedFactor:
+            name = term.factor.name
+            return term.scaled(scales[name]) if name in scales else term
 
-        return replace(self, chains=tuple(tuple(map(scaled, strips)) for strips in self.chains))
+        return replace(self, chains=tuple(tuple(map(scaled, terms)) for terms in self.chains))
 
 
-def linear(problem: Transcription, point: Point) -> Linear:
+def linearize(problem: Transcription, point: Point) -> LinearizedProblem:
     """The linearization at ``point``; hard rows that link steps become stiff ones, of a pair the smaller member's.
 
     Raises:
         NotPositiveDefiniteError: if anything is not finite.
     """
     problem = problem.at_solution()
-    reduction = Reduction(problem, point)
-    reduction.stiffen()
+    reduced = ReducedProblem(problem, point)
+    reduced.stiffen()
     chains = []
     for c, chain in enumerate(problem.chains):
-        rows, _ = reduction.linearize(point, c)
-        pairs = zip(reduction.kept, rows, strict=True)
-        chains.append(tuple(_strip(reduction, factor, r, chain.steps) for factor, r in pairs))
-    return Linear(problem, tuple(chains))
+        rows, _ = reduced.linearize(point, c)
+        pairs = zip(reduced.kept, rows, strict=True)
+        chains.append(tuple(_term(reduced, factor, r, chain.steps) for factor, r in pairs))
+    return LinearizedProblem(problem, tuple(chains))
 
 
-def _strip(reduction: Reduction, factor: Factor, rows: Rows | Stream, steps: int) -> Strip:
+def _term(reduced: ReducedProblem, factor: Factor, rows: Rows | Stream, steps: int) -> LinearizedFactor:
     if isinstance(rows, Stream) and (factor.first_only or not isinstance(rows.jacobian.kernel, CompiledKernel)):
         rows = Rows(rows.offsets, rows.jacobian(slice(None)), None)
     if isinstance(rows, Rows) and factor.first_only and factor.group is Group.STATE:
-        basis = independent_combinations(rows, len(rows.offsets) * reduction.tangent)  # noise lives in them only
+        basis = independent_combinations(rows, len(rows.offsets) * reduced.tangent)  # noise lives in them only
         complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
         rows = replace(rows, matrix=np.matmul(rows.matrix, basis), complement=complement)
     count, _, width = rows.shape
-    scale = float(np.sqrt(reduction.penalty)) if factor in reduction.coupled else 1.0
-    strip = Strip(factor, rows, np.empty((count, width)), np.empty((count, width)), steps, reduction.tangent, scale)
-    for here, part in strip.parts():
+    scale = float(np.sqrt(reduced.penalty)) if factor in reduced.coupled else 1.0
+    term = LinearizedFactor(
+        factor, rows, np.empty((count, width)), np.empty((count, width)), steps, reduced.tangent, scale
+    )
+    for here, part in term.parts():
         if not np.all(np.isfinite(part.matrix)):
             raise NotPositiveDefiniteError("a residual or a derivative is not finite")
-        strip.residual[here] = part.matrix[:, -1]
-        strip.alive[here] = np.any(part.matrix[:, :-1] != 0, axis=1)
-    return strip
+        term.residual[here] = part.matrix[:, -1]
+        term.alive[here] = np.any(part.matrix[:, :-1] != 0, axis=1)
+    return term
 
 
-def added(strips: Sequence[Strip]) -> NormalEquations:
+def added(terms: Sequence[LinearizedFactor]) -> NormalEquations:
     """Normal equations of one chain."""
-    first = strips[0]
-    return normal_equations([strip.source for strip in strips], first.steps, first.tangent, first.parameters)
+    first = terms[0]
+    return normal_equations([term.source for term in terms], first.steps, first.tangent, first.parameters)
 
 
 def products(one: Array, other: Array, weights: Array | float = 1.0) -> Array:

@@ -7,14 +7,14 @@ from typing import Literal
 
 from spookid.transcription.factor import measured_noise
 
-Kind = Literal["disturbance", "sensor"]
+NoiseKind = Literal["disturbance", "sensor"]
 
 
 @dataclass(frozen=True)
-class Size:
+class NoiseSize:
     """One standard deviation that some rows have in common."""
 
-    kind: Kind
+    kind: NoiseKind
     names: tuple[str, ...]
     """What it is the noise of: hinges and free bodies, or one signal."""
     unit: str
@@ -25,7 +25,7 @@ class Size:
     """Its value if it is not estimated: of a disturbance per √Hz."""
     floor: float = 0.0
     """It is not smaller: what a sensor resolves."""
-    vague: bool = False
+    marginalized: bool = False
     """True if a fit has found it but hardly knows it, and errors are averaged over it."""
 
     @property

@@ -1,9 +1,9 @@
-"""Do two estimators agree? Noise estimated, against hard dynamics with errors from stretches of the recordings.
+"""Hausman test: do two estimators agree? Noise estimated, against hard dynamics with errors of the block jackknife.
 
 The test is Hausman's (Econometrica 46, 1978, 1251) with the covariance of the difference from influence functions, as
-V₁ − V₂ need not be positive definite: with δ_w how estimates change without stretch w, their difference changes by
+V₁ − V₂ need not be positive definite: with δ_w how estimates change without block w, their difference changes by
 δ¹_w − δ²_w, of which the jackknife makes its variance. Parameters are compared one by one (Bonferroni), as so few
-stretches tell no matrix.
+blocks tell no matrix.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class EstimatorOutput:
     """What one of the estimators says."""
 
     estimates: Array
@@ -32,12 +32,12 @@ class Answer:
     errors: Array
     """Standard errors that it shows, (n_p,); NaN where there is none."""
     changes: Array
-    """Of the estimates without each stretch, as if there were no bounds, (W, n_p); NaN where unknown."""
+    """Of the estimates without each block, as if there were no bounds, (W, n_p); NaN where unknown."""
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
-    """On two answers from the same stretches."""
+class HausmanTest:
+    """On two answers from the same blocks."""
 
     sigmas: Array
     """Differences, as those of a normal variable that are as improbable, (n_p,); NaN where it is not known."""
@@ -57,8 +57,8 @@ class Verdict:
         return self.agree and self.gain > SHARPER
 
 
-def compared(first: Answer, second: Answer) -> Verdict:
-    """Test that both estimate the same; m stretches leave m − 1 degrees of freedom."""
+def hausman_test(first: EstimatorOutput, second: EstimatorOutput) -> HausmanTest:
+    """Test that both estimate the same; m blocks leave m − 1 degrees of freedom."""
     changes = first.changes - second.changes
     count, known = len(changes), first.estimates.size
     away = np.abs(first.estimates - second.estimates)
@@ -70,4 +70,4 @@ def compared(first: Answer, second: Answer) -> Verdict:
     sigmas = np.where(np.isfinite(t) & (count > 1), np.maximum(sigmas, 0.0), np.nan)
     ratios = ratios[np.isfinite(ratios)]
     gain = float(np.median(ratios)) if ratios.size else float("nan")
-    return Verdict(sigmas, sigmas > -ndtri(LEVEL / 2 / max(known, 1)), gain)
+    return HausmanTest(sigmas, sigmas > -ndtri(LEVEL / 2 / max(known, 1)), gain)

@@ -1,17 +1,13 @@
-"""Hard rows and unknowns that a problem can be rid of step by step, and the merit function of those that remain.
+"""The reduced problem: hard rows and unknowns eliminated step by step, and the merit function of those that remain.
 
-Three things happen between a Transcription and a solver of least-squares problems.
+- *Local* hard rows touch one step alone (rigid joints, g(q_k) = 0): steps stay in their null space (``null_space``).
+- *Private* unknowns stand in one factor at one offset only (the multipliers of rigid joints): they are fitted by least
+  squares and projected out (variable projection).
+- *Coupled* hard rows c = 0 link several steps. They enter as rows √ρ (c + s) of an augmented Lagrangian, with the
+  penalty ρ and the multipliers ρ s, s ← s + c + Cδ; or their multipliers are solved for together with the step
+  (``saddle``).
 
-- *Local* hard rows touch one step alone (rigid joints, g(q_k) = 0). Their null space is the tangent space of the
-  surface they leave free, so that a mechanism with d degrees of freedom costs d unknowns a step; every point is put
-  back on the surface by Newton's method. Redundant rows (closed loops) are found by their singular values.
-- *Private* unknowns stand in one factor at one offset only (the multipliers of rigid joints). Each step's are fitted by
-  linear least squares at every point and projected out of the linearization (variable projection).
-- *Coupled* hard rows c = 0 link several steps. They enter as rows √ρ (c + s) of an augmented Lagrangian: ρ is a penalty
-  and ρ s are their multipliers. Each step solves the linearized problem with Cδ = −c to round-off by the method of
-  multipliers, s ← s + c + Cδ, which costs a back-substitution a pass; with those s the merit falls along the step.
-  Where rows are few, or link neighbouring steps alone and are independent, their multipliers are solved for instead,
-  together with the step (``saddle``).
+See docs/solver.md.
 """
 
 from __future__ import annotations
@@ -23,11 +19,12 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array, Call, contiguous
+from spookid.kernels.kernel import Array, contiguous
 from spookid.kernels.native import routines
-from spookid.kernels.threads import ALONE, Team
-from spookid.kernels.workspace import Rooms
-from spookid.solvers.restoration import Restoration, Space
+from spookid.kernels.thread_pool import SERIAL, ThreadPool
+from spookid.kernels.workspace import Workspace
+from spookid.solvers.null_space import NullSpace, TangentSpace
+from spookid.solvers.rows import Rows, Stream
 from spookid.transcription.derivatives import Directions
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Block, Point, Transcription
@@ -50,74 +47,6 @@ observations: the information in the parameters is then right to four digits or 
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """One factor's linearization along one chain, in the unknowns that are left."""
-
-    offsets: tuple[int, ...]
-    matrix: Array
-    """(count, columns + 1, rows): transposed Jacobian, steps in order of offset, parameters last; then the residual."""
-    complement: Array | None
-    """Orthonormal basis of the residuals that private unknowns cannot reach, (count, all rows, rows); None: all."""
-
-    def reduce(self, residual: Array) -> Array:
-        """A residual (count, all rows) in these rows."""
-        if self.complement is None:
-            return residual
-        return np.asarray(np.matmul(residual[:, None, :], self.complement)[:, 0])
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Of the matrix."""
-        count, columns, rows = self.matrix.shape
-        return count, columns, rows
-
-    def image(self, steps: Array) -> Array:
-        """J times steps of the states (N, tangent, m): (count, m, rows)."""
-        t, count = steps.shape[1], len(self.matrix)
-        parts = [
-            np.matmul(steps[offset : offset + count].transpose(0, 2, 1), self.matrix[:, i * t : (i + 1) * t])
-            for i, offset in enumerate(self.offsets)
-        ]
-        return np.asarray(sum(parts[1:], parts[0]))
-
-    def pull(self, columns: Array, steps: Array) -> None:
-        """Add Jᵀ times columns (count, m, rows) to steps of the states (N, tangent, m)."""
-        t, across = steps.shape[1], columns.transpose(0, 2, 1)
-        for i, offset in enumerate(self.offsets):
-            steps[offset : offset + len(across)] += np.matmul(self.matrix[:, i * t : (i + 1) * t], across)
-
-    def parts(self, start: int) -> Iterator[tuple[int, Array]]:
-        """The matrix from a step on, if any is left, with that step's number."""
-        if start < len(self.matrix):
-            yield start, self.matrix[start:]
-
-    def pull_back(self, residual: Array) -> Array:
-        """Jᵀr at each step, (count, columns), for a residual (count, all rows)."""
-        return np.asarray(np.matmul(self.matrix[:, :-1, :], self.reduce(residual)[:, :, None])[:, :, 0])
-
-
-@dataclass(frozen=True, eq=False)
-class Stream:
-    """The same of a factor that keeps all its rows and columns, computed whenever it is asked for and never kept."""
-
-    offsets: tuple[int, ...]
-    jacobian: Call
-    """What gives the matrix of ``Rows`` at any steps."""
-    pull_back: Callable[[Array], Array]
-    """As that of ``Rows``."""
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Of the matrix."""
-        return len(self.jacobian.stepwise[0]), *self.jacobian.shape
-
-    def parts(self, start: int) -> Iterator[tuple[int, Array]]:
-        """The matrix from a step on, a few steps at a time, with the first one's number; it is overwritten by the
-        next."""
-        return self.jacobian.parts(start)
-
-
-@dataclass(frozen=True, eq=False)
 class Evaluation:
     """A point and what it costs."""
 
@@ -136,18 +65,18 @@ class Evaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class _Linearized:
     """A point, what is left to its steps, and what has been linearized there."""
 
     point: Point
-    spaces: list[Space]
+    spaces: list[TangentSpace]
     """Per chain."""
     rows: dict[tuple[int, str], Rows]
     """By chain and name of the factor."""
 
 
 def needed_first(problem: Transcription) -> list[Callable[[], object]]:
-    """Each makes something ready that a ``Reduction`` of the problem takes when it is made."""
+    """Each makes something ready that a ``ReducedProblem`` of the problem takes when it is made."""
     if any(f.hard and f not in problem.local for f in problem.factors):
         return [lambda: problem.kernels.jacobians, *_found_with(problem)]
     return _found_with(problem) if problem.local or any(f.private for f in problem.factors) else []
@@ -158,11 +87,11 @@ def _found_with(problem: Transcription) -> list[Callable[[], object]]:
     return [lambda: problem.kernels.points, lambda: routines(sum(chain.steps for chain in problem.chains))]
 
 
-class Reduction:
-    """A transcription seen by a least-squares solver."""
+class ReducedProblem:
+    """A transcription as a least-squares solver sees it, in the null space of its local hard rows."""
 
-    def __init__(self, problem: Transcription, start: Point, team: Team = ALONE) -> None:
-        self.problem, self.team, self._start = problem, team, start
+    def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
+        self.problem, self.pool, self._start = problem, pool, start
         self.local = list(problem.local)
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
         self.kept = [f for f in problem.factors if f not in self.local]
@@ -170,22 +99,22 @@ class Reduction:
         """Factor name to (offset, tangent columns) of the unknowns that stand in that factor only."""
         self.columns = np.array(problem.visible, dtype=int)
         """Tangent columns of a step that are not private."""
-        self._restoration = Restoration(problem, start, team)
-        self._place: _Place | None = None
+        self._null_space = NullSpace(problem, start, pool)
+        self._here: _Linearized | None = None
         """The point that was looked at last."""
         self._shift = [
             {f.name: np.zeros((f.count(chain.steps), len(f.rows))) for f in self.coupled} for chain in problem.chains
         ]
         """s per chain and coupled factor."""
-        self.rooms = [Rooms() for _ in problem.chains]
+        self.workspaces = [Workspace() for _ in problem.chains]
         """Memory for one factorization at a time, per chain."""
         self.saddle = False
         """True if the coupled rows are solved for together with their multipliers, not by a penalty."""
-        self.tangent = len(self.columns) - self._restoration.rank
+        self.tangent = len(self.columns) - self._null_space.rank
         """Unknowns left of each step."""
         self.penalty = PENALTY * self._balance(start, *Group) if self.coupled else 0.0
         """ρ."""
-        rows = sum(len(f.rows) - self._restoration.ranks.get(f.name, 0) for f in self.coupled)
+        rows = sum(len(f.rows) - self._null_space.ranks.get(f.name, 0) for f in self.coupled)
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
         switching = any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
         linked = rows > 0 and not switching and self._linked(start)
@@ -222,23 +151,24 @@ class Reduction:
     @property
     def redundant(self) -> int:
         """Local hard rows of a step that say what others say already."""
-        return sum(len(f.rows) for f in self.local) - self._restoration.rank
+        return sum(len(f.rows) for f in self.local) - self._null_space.rank
 
-    def restore(self, point: Point) -> Point:
+    def project(self, point: Point) -> Point:
         """The point with its local hard rows satisfied and its private unknowns fitted."""
-        self._place = _Place(*self._restoration.restore(point, self._held), {})
-        return self._place.point
+        self._here = _Linearized(*self._null_space.project(point, self._held), {})
+        return self._here.point
 
     def evaluate(self, point: Point) -> Evaluation:
         """Residuals and merit."""
-        residuals = self.problem.residuals(point, self._known(point), self.team)
+        residuals = self.problem.residuals(point, self._known(point), self.pool)
         costs = self.problem.costs(residuals)
         return Evaluation(point, costs, residuals, sum(costs.values()) + self.constraint_merit(residuals))
 
     def _known(self, point: Point) -> list[dict[str, Array]]:
-        """Residuals at a restored point, per chain by the name of their factor: those that restoring has found out, and
-        others that linearizing gives at hardly more than their own price, for most points are linearized at."""
-        place = self._place
+        """Residuals at a projected point, per chain by the name of their factor: those that projecting has
+        found out, and others that linearizing gives at hardly more than their own price, for most points are
+        linearized at."""
+        place = self._here
         if self.directions is None or place is None or place.point is not point:
             return []
         cheap = [f for f in self.kept if not (f.name in self.private or f in self.coupled or f.first_only)]
@@ -249,7 +179,7 @@ class Reduction:
             rows = {name: rows.matrix[:, -1] for (chain, name), rows in list(place.rows.items()) if chain == c}
             return {**place.spaces[c].residuals, **rows}
 
-        return self.team.each(of, self._chains)
+        return self.pool.map(of, self._chains)
 
     def merit(self, residuals: list[list[Array]]) -> float:
         """Cost Σ r² + ρ Σ |c + s|² − ρ Σ |s|² of raw residuals."""
@@ -337,25 +267,25 @@ class Reduction:
             rows.append(self._stream(factor, point, chain) if whole else self._taken(factor, point, chain, space))
         return rows, space.basis
 
-    def _taken(self, factor: Factor, point: Point, chain: int, space: Space) -> Rows:
+    def _taken(self, factor: Factor, point: Point, chain: int, space: TangentSpace) -> Rows:
         """Rows that evaluating has found out, or new ones."""
-        there = {} if self._place is None else self._place.rows
+        there = {} if self._here is None else self._here.rows
         return there.get((chain, factor.name)) or self._rows(factor, point, chain, space)
 
     def _stream(self, factor: Factor, point: Point, chain: int) -> Stream:
         call = self.problem.jacobian(factor, point, chain)
         return Stream(tuple(factor.variables), call, partial(self.problem.pull_back, factor, point, chain))
 
-    def spaces(self, point: Point) -> list[Space]:
+    def spaces(self, point: Point) -> list[TangentSpace]:
         """What is left to each chain at a point; found out once."""
-        if self._place is None or self._place.point is not point:
-            self._place = _Place(point, self._restoration.spaces(point), {})
-        return self._place.spaces
+        if self._here is None or self._here.point is not point:
+            self._here = _Linearized(point, self._null_space.spaces(point), {})
+        return self._here.spaces
 
     @cached_property
     def directions(self) -> Directions | None:
         """Of the linearizations; None if nothing is left out of a step."""
-        problem, ranks = self.problem, self._restoration.ranks
+        problem, ranks = self.problem, self._null_space.ranks
         if not self.local and not ranks and len(self.columns) == problem.manifold.tangent:
             return None
         kept = tuple((f.name, len(f.rows) - ranks[f.name]) for f in self.kept if f.name in ranks)
@@ -389,7 +319,7 @@ class Reduction:
         full[:, _contiguous(self.columns)] = moved
         return full
 
-    def _rows(self, factor: Factor, point: Point, chain: int, space: Space) -> Rows:
+    def _rows(self, factor: Factor, point: Point, chain: int, space: TangentSpace) -> Rows:
         offsets, complement = tuple(factor.variables), space.complements.get(factor.name)
         if self.directions is None:
             matrix = self.problem.linearize_factor(factor, point, chain).matrix

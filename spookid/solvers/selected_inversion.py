@@ -18,7 +18,7 @@ _NUMBERS = 150_000
 """Covariances that are held at once, of a few steps or of many."""
 
 
-def neighbours(factor: Array, tangent: int) -> Array:
+def selected_inverse(factor: Array, tangent: int) -> Array:
     """Covariances of each step and the next ones that it couples with, (N, (reach + 1) t, (reach + 1) t); zero beyond
     the last.
 
@@ -31,7 +31,9 @@ def neighbours(factor: Array, tangent: int) -> Array:
     return result[:-1]
 
 
-def backward(columns: Callable[[slice], Array], steps: int, tangent: int) -> Iterator[tuple[int, Array]]:
+def selected_inverse_backward(
+    columns: Callable[[slice], Array], steps: int, tangent: int
+) -> Iterator[tuple[int, Array]]:
     """The same of some steps at a time, the last ones first: the number of the first and their covariances, which the
     next ones overwrite.
 
@@ -41,11 +43,11 @@ def backward(columns: Callable[[slice], Array], steps: int, tangent: int) -> Ite
     """
     width, by = len(columns(slice(0, tangent))), routines(steps)
     size = min(max(_NUMBERS // width**2, 1), steps)
-    room = np.zeros((size + 1, width, width))
+    buffer = np.zeros((size + 1, width, width))
     for stop in range(steps, 0, -size):
         start = max(stop - size, 0)
-        here = room[: stop - start + 1]
-        here[-1] = room[0]
+        here = buffer[: stop - start + 1]
+        here[-1] = buffer[0]
         _fill(columns(slice(start * tangent, stop * tangent)), tangent, here, by)
         yield start, here[:-1]
 
@@ -57,7 +59,7 @@ def _fill(factor: Array, tangent: int, result: Array, by: Routines | None) -> No
     root = np.linalg.inv(lower[:, :tangent])
     ahead, own = np.matmul(lower[:, tangent:], root), np.matmul(root.transpose(0, 2, 1), root)
     if by is not None:
-        by.neighbours(steps, tangent, width, address(ahead), address(own), address(result))
+        by.selected_inverse(steps, tangent, width, address(ahead), address(own), address(result))
         return
     for here, following, G, D in zip(result[-2::-1], result[::-1], ahead[::-1], own[::-1], strict=False):
         known = following[: width - tangent, : width - tangent]
@@ -68,9 +70,9 @@ def _fill(factor: Array, tangent: int, result: Array, by: Routines | None) -> No
         here[:tangent, :tangent] = (square + square.T) / 2  # what rounding leaves of the other part would grow
 
 
-def spread(covariances: Array, offsets: Sequence[int], states: Array) -> Array:
-    """P Jᵀ for transposed Jacobians of the states (count, unknowns, rows), steps in order of offset; see ``neighbours``
-    for P."""
+def cross_covariances(covariances: Array, offsets: Sequence[int], states: Array) -> Array:
+    """P Jᵀ for transposed Jacobians of the states (count, unknowns, rows), steps in order of offset; P as in
+    ``selected_inverse``."""
     unknowns, seen = states.shape[1], covariances[: len(states)]
     if max(offsets) + 1 > len(offsets):
         t = unknowns // len(offsets)

@@ -12,15 +12,15 @@ from typing import Any
 from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
 from spookid.errors import ProblemError, shown
-from spookid.estimation import approach, extrapolation
+from spookid.estimation import continuation, extrapolation
 from spookid.estimation.estimators import decided, fresh
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
 from spookid.results.notices import ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
-from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
-from spookid.solvers.status import Status
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.status import Callback, Status
 
 SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
 
@@ -35,8 +35,8 @@ def solve(
 ) -> Result:
     """Estimate states and parameters of ``problem``; see ``Problem.solve``.
 
-    Friction that sticks is approached in stages (``approach``). Together they count as one solve, and as iterations of
-    it.
+    Friction that sticks is reached in stages (``continuation``). Together they count as one solve, and as iterations
+    of it.
 
     Args:
         hold: True to keep the noise of ``warm_start`` as it is.
@@ -60,9 +60,9 @@ def _solved(
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
     problem, warm_start = fresh(problem, warm_start)
-    if approach.is_staged(problem, backend):
+    if continuation.is_staged(problem, backend):
         check_stepper(problem)
-        return approach.approached(problem, solver, callback, warm_start)
+        return continuation.by_continuation(problem, solver, callback, warm_start)
     first = fit(problem, solver, callback, Start(warm_start, problem.initial, hold=hold))
     decision = decided(problem, first, partial(_again, first.result, solver, callback))
     return decision.told(_corrected(decision.problem, solver, callback, decision.fit))
@@ -70,7 +70,7 @@ def _solved(
 
 def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Declaration) -> Fit:
     """A fit that goes on from another one, with the history and the times of both."""
-    later = fit(problem, solver, approach.counting(callback, found.iterations), Start(found))
+    later = fit(problem, solver, continuation.counting_from(callback, found.iterations), Start(found))
     return later.with_(**joined(found, later.result))
 
 
@@ -81,9 +81,9 @@ def _corrected(
     found = first.result
     if not problem.corrects or isinstance(solver, Ipopt) or found.status is not Status.CONVERGED:
         return first.told()
-    counting = approach.counting(callback, found.iterations)
+    counting_from = continuation.counting_from(callback, found.iterations)
     try:
-        fine = fit(extrapolation.finer(problem), solver, counting, Start(found))
+        fine = fit(extrapolation.finer(problem), solver, counting_from, Start(found))
         coarse = fit(problem, solver, None, Start(fine.result, hold=True))
         interrupted = Status.INTERRUPTED in (fine.result.status, coarse.result.status)
     except KeyboardInterrupt:

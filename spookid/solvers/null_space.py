@@ -1,7 +1,7 @@
-"""Points put back to where they belong: on the surface of local hard rows, with private unknowns fitted.
+"""The null space of local hard rows: points projected onto their surface, with private unknowns fitted.
 
-Finding the way back needs what linearizing there needs, so it is kept: the tangent space of the surface, how the
-parameters drag it along, and the residuals that private unknowns cannot reach.
+The projection needs what linearizing there needs, so it is kept: the tangent space of the surface, which is the null
+space of the rows' Jacobian, how the parameters drag it along, and the residuals that private unknowns cannot reach.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from spookid.kernels.compiled import CompiledKernel
 from spookid.kernels.kernel import Array, Call
 from spookid.kernels.native import Routines, address, integers, routines
-from spookid.kernels.threads import ALONE, Team
-from spookid.solvers.batched import null_space, rank, smallest_solution, split
+from spookid.kernels.thread_pool import SERIAL, ThreadPool
+from spookid.solvers.batched import null_space_and_inverse, null_space_basis, rank, smallest_solution
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point, Transcription
 
@@ -34,7 +34,7 @@ HeldMultipliers = Callable[[int, Factor], Array | float]
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class TangentSpace:
     """What is left to the steps of one chain."""
 
     basis: Array | None
@@ -47,11 +47,11 @@ class Space:
     """Those of the same factors, (count, rows)."""
 
 
-class Restoration:
+class NullSpace:
     """The local hard rows and the private unknowns of a problem; ranks are those at ``start``."""
 
-    def __init__(self, problem: Transcription, start: Point, team: Team = ALONE) -> None:
-        self._problem, self._team = problem, team
+    def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
+        self._problem, self._pool = problem, pool
         self._private = [f for f in problem.factors if f.private and f not in problem.local]
         moves = bool(problem.local or self._private)
         self._native = routines(sum(chain.steps for chain in problem.chains)) if moves else None
@@ -65,22 +65,22 @@ class Restoration:
         self.ranks = {f.name: self._rank(start, f) for f in self._private}
         """Of each factor's private columns."""
 
-    def restore(self, point: Point, held: HeldMultipliers) -> tuple[Point, list[Space]]:
-        """The point put back, and what is left there to each chain."""
+    def project(self, point: Point, held: HeldMultipliers) -> tuple[Point, list[TangentSpace]]:
+        """The point projected, and what is left there to each chain."""
         if self._problem.local or self._private:
             point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
-        return point, self._team.each(lambda c: self._space(point, c, held), range(len(point.states)))
+        return point, self._pool.map(lambda c: self._space(point, c, held), range(len(point.states)))
 
-    def spaces(self, point: Point) -> list[Space]:
+    def spaces(self, point: Point) -> list[TangentSpace]:
         """What is left to each chain at a point that stays where it is."""
-        return self._team.each(lambda c: self._space(point, c, None), range(len(point.states)))
+        return self._pool.map(lambda c: self._space(point, c, None), range(len(point.states)))
 
-    def _space(self, point: Point, chain: int, held: HeldMultipliers | None) -> Space:
+    def _space(self, point: Point, chain: int, held: HeldMultipliers | None) -> TangentSpace:
         """The steps are moved if it is given what is held."""
         basis, drag = self._surface(point, chain, 0 if held is None else _NEWTON)
         fits = {f.name: self._reached(f, point, chain, held) for f in self._private}
         complements, residuals = ({name: both[i] for name, both in fits.items()} for i in range(2))
-        return Space(basis, drag, complements, residuals)
+        return TangentSpace(basis, drag, complements, residuals)
 
     def _rank(self, point: Point, private: Factor | None) -> int:
         """Largest rank of the local rows, or of a factor's private columns."""
@@ -105,9 +105,9 @@ class Restoration:
         basis = np.empty((count, self._wide, self._wide - self.rank))
         drag = np.empty((count, self._wide, len(problem.names))) if problem.drags else None
         for part in _parts(count):
-            room = basis[part], None if drag is None else drag[part]
-            if not self._settled(point, chain, part, passes, *room):
-                self._settle(point, chain, part, passes, *room)
+            buffer = basis[part], None if drag is None else drag[part]
+            if not self._settled(point, chain, part, passes, *buffer):
+                self._settle(point, chain, part, passes, *buffer)
         return basis, drag
 
     def _settled(self, point: Point, chain: int, part: slice, passes: int, basis: Array, drag: Array | None) -> bool:
@@ -130,9 +130,9 @@ class Restoration:
         """The same by NumPy."""
         matrix = self._moved(point, chain, part, passes)
         if drag is None:
-            basis[:] = null_space(_jacobian(matrix[:, : self._wide]), self.rank)
+            basis[:] = null_space_basis(_jacobian(matrix[:, : self._wide]), self.rank)
             return
-        both = split(_jacobian(matrix[:, : self._wide]), self.rank)
+        both = null_space_and_inverse(_jacobian(matrix[:, : self._wide]), self.rank)
         basis[:] = both.null
         np.matmul(both.inverse, -_jacobian(matrix[:, self._wide : -1]), out=drag)
 
@@ -166,8 +166,8 @@ class Restoration:
         offset, _ = factor.private or (0, range(0))
         for part in _parts(count):
             some = None if isinstance(shift, float) else np.ascontiguousarray(shift[part])
-            states, room = point.states[chain][offset:][part], (complement[part], residual[part])
-            fit = _Fit(call, part, states, self._entries[factor.name], rank, some, passes, *room)
+            states, buffer = point.states[chain][offset:][part], (complement[part], residual[part])
+            fit = _Fit(call, part, states, self._entries[factor.name], rank, some, passes, *buffer)
             if not fit.compiled(self._native):
                 fit.interpreted()
         return complement, residual
@@ -190,9 +190,9 @@ class _Fit:
     passes: int
     """At the most; none leaves the unknowns as they are."""
     complement: Array
-    """Room for C, (n, rows, rows − rank)."""
+    """Where it puts C, (n, rows, rows − rank)."""
     residual: Array
-    """Room for the rows' residual, (n, rows)."""
+    """Where it puts the rows' residual, (n, rows)."""
 
     def compiled(self, by: Routines | None) -> bool:
         """By compiled C; False if there is none, or if the unknowns cannot be told apart."""
@@ -219,7 +219,7 @@ class _Fit:
                 break
             matrix, move = self.call(self.steps), np.zeros_like(move)
         level, lengths = _levelled(matrix[:, :-1])
-        self.complement[:] = np.linalg.qr(null_space(level, self.rank) / lengths.transpose(0, 2, 1))[0]
+        self.complement[:] = np.linalg.qr(null_space_basis(level, self.rank) / lengths.transpose(0, 2, 1))[0]
         self.residual[:] = matrix[:, -1] + np.matmul(move[:, None], matrix[:, :-1])[:, 0]
 
 

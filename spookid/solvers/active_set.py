@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.reduction import Evaluation, Reduction
+from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -20,12 +20,12 @@ _WORTH = 1e-10
 """A row is let go if, moved by one of its own unit, it promises more than this share of the cost."""
 
 
-class Switching:
+class ActiveSet:
     """Codes of all box laws of a problem, with the memory that finds corners."""
 
-    def __init__(self, reduction: Reduction) -> None:
-        self._reduction, self._problem = reduction, reduction.problem
-        self._boxes = [f for f in reduction.problem.factors if f.box is not None]
+    def __init__(self, reduced: ReducedProblem) -> None:
+        self._reduced, self._problem = reduced, reduced.problem
+        self._boxes = [f for f in reduced.problem.factors if f.box is not None]
         self._left: dict[tuple[int, str], Array] = {}
         """The code that each law had before the present one, NaN if none."""
 
@@ -45,11 +45,11 @@ class Switching:
         if not self._boxes:
             return here.point
         point, codes = here.point, [dict(chain) for chain in here.point.codes]
-        worth = _WORTH * here.cost / self._reduction.penalty
+        worth = _WORTH * here.cost / self._reduced.penalty
         for chain, factor in self._pairs(point):
             old, left = point.codes[chain][factor.name], self._left[chain, factor.name]
             values = self._problem.boxed(factor, point, chain)
-            slack_push, end_push = np.hsplit(self._reduction.multipliers(chain, factor), 2)
+            slack_push, end_push = np.hsplit(self._reduced.multipliers(chain, factor), 2)
             new = np.where(np.abs(old) == 2, _released(old, slack_push, end_push, worth), _moved(old, left, *values))
             self._left[chain, factor.name] = np.where(new == old, left, old)
             codes[chain][factor.name] = new

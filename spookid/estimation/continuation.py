@@ -1,4 +1,4 @@
-"""The way to dry friction that sticks, and to noise for those who do not estimate it.
+"""Continuation: to dry friction that sticks by way of smooth friction, and to noise for those who do not estimate it.
 
 Noise in the data says little about who sticks when; the smooth motion much. So a fit of friction that sticks begins
 with a smooth one, which finds the noise too, and follows it while the width of the law shrinks, each fit starting where
@@ -19,8 +19,8 @@ from spookid.results.lazy import Lazy
 from spookid.results.notices import ROUGH, SMOOTHER, ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
-from spookid.solvers.levenberg_marquardt import Callback, LevenbergMarquardt
-from spookid.solvers.status import Status
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.status import Callback, Status
 
 SHARPNESS = (1e-1, 1e-2, 1e-3)
 """Shares of the friction widths, one fit after another."""
@@ -33,7 +33,7 @@ _SHARPENING = 15
 
 
 @dataclass(eq=False)
-class _Way:
+class _Path:
     """The fits so far."""
 
     problem: Declaration
@@ -57,7 +57,7 @@ class _Way:
         if isinstance(solver, Ipopt):
             sticks = self.found is not None and self.found.friction != "smooth"
             solver = replace(solver, told=solver.told or sticks or sharpness < 1)
-        self.found = fit(problem, solver, counting(self.callback, before), start).told()
+        self.found = fit(problem, solver, counting_from(self.callback, before), start).told()
         self.done = self.found if self.done is None else self.found.changed(**joined(self.done, self.found))
         if problem.dynamics == "estimated" and self.noise is None:
             self.noise = self.found
@@ -93,94 +93,94 @@ class _Way:
 
 
 def is_staged(problem: Declaration, backend: str) -> bool:
-    """True if a problem is approached in stages."""
+    """True if a problem is solved in stages."""
     stiff = problem.stepper.leader != problem.stepper
     return _sticks(problem) or (backend == "ipopt" and (problem.dynamics == "estimated" or stiff))
 
 
-def approached(
+def by_continuation(
     problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, known: Result | None
 ) -> Result:
     """The solution by all stages, or by those that a solution which is known leaves."""
     estimated = problem.dynamics == "estimated"
     # What was left on the way, or has no noise that could be kept, is a start for the first fit only.
     done = known is not None and known.status is Status.CONVERGED and (not estimated or known.normaliser is not None)
-    way = _Way(problem, solver, callback, known, known if estimated and done else None)
+    path = _Path(problem, solver, callback, known, known if estimated and done else None)
     if _sticks(problem):
-        _approach(way, done)
-    elif done or way.begin(problem):
-        way.go(problem, solver)
-    return way.answer
+        _continued(path, done)
+    elif done or path.begin(problem):
+        path.go(problem, solver)
+    return path.answer
 
 
-def _approach(way: _Way, done: bool) -> None:
+def _continued(path: _Path, done: bool) -> None:
     """Fits of ever sharper friction, then those of friction that sticks; from where they start if that is ``done``.
 
     Where the dynamics are to be hard a motion that sticks at the wrong time is far off at all later ones, so with exact
     friction they are soft until the last.
     """
-    problem, known = way.problem, way.found
+    problem, known = path.problem, path.found
     soft = problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
     width = None if problem.friction == "exact" else problem.friction_width
     smooth = soft.with_(friction="smooth", friction_width=width)
-    if not done and not way.begin(smooth):
+    if not done and not path.begin(smooth):
         return
     if done and known is not None and known.friction != "smooth":
-        way.go(problem, way.solver, SHARPNESS[-1])
+        path.go(problem, path.solver, SHARPNESS[-1])
         return
-    sharpness = _sharpened(way, smooth)
+    sharpness = _sharpened(path, smooth)
     if sharpness is None:
         return
-    smoothed = way.found if soft is problem else None
-    stages = [(problem, way.solver, True)]
+    smoothed = path.found if soft is problem else None
+    stages = [(problem, path.solver, True)]
     if soft is not problem and problem.friction == "exact":
-        stages.insert(0, (soft, way.own(way.solver.max_iterations), True))
+        stages.insert(0, (soft, path.own(path.solver.max_iterations), True))
     if problem.stepper.two_sided and (soft is problem or len(stages) > 1):
         # Friction as at the end of a step, whether the joint turned in it or not, has fewer minima.
         stages.insert(0, (*stages[0][:2], False))
     for stage, solver, turns in stages:
-        if not way.go(stage, solver, sharpness, turns):
+        if not path.go(stage, solver, sharpness, turns):
             return
     if smoothed is not None:
-        _compared(way, smoothed, sharpness)
+        _compared(path, smoothed, sharpness)
 
 
-def _sharpened(way: _Way, smooth: Declaration) -> float | None:
+def _sharpened(path: _Path, smooth: Declaration) -> float | None:
     """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none. None if a
     fit is interrupted."""
     reached = 1.0
     for sharpness in SHARPNESS:
-        before = way.found
-        if not way.smoothly(smooth, sharpness):
+        before = path.found
+        if not path.smoothly(smooth, sharpness):
             return None
         assert before is not None
-        assert way.found is not None
-        if _excess(way.found, before) > _WORSE:
-            way.found = before
+        assert path.found is not None
+        if _excess(path.found, before) > _WORSE:
+            path.found = before
             break
         reached = sharpness
     return reached
 
 
-def _compared(way: _Way, smoothed: Result, sharpness: float) -> None:
+def _compared(path: _Path, smoothed: Result, sharpness: float) -> None:
     """Other ways while friction that sticks fits worse than the smooth one does, and the best of all: a shorter one,
     and to exact friction one by way of pairs."""
-    best, problem = way.answer, way.problem
-    pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=way.solver.max_iterations))
-    others = [[(problem, way.solver)], [pairs, (problem, way.solver)]]
+    best, problem = path.answer, path.problem
+    pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=path.solver.max_iterations))
+    others = [[(problem, path.solver)], [pairs, (problem, path.solver)]]
     for stages in others if problem.friction == "exact" else others[:1]:
         if not _is_worse(best, smoothed):
             break
-        way.found = smoothed
+        path.found = smoothed
         for stage, solver in stages:
-            if not way.go(stage, solver, sharpness):
+            if not path.go(stage, solver, sharpness):
                 detail = "while other ways than that of this fit were tried"
                 interrupted = {"status": Status.INTERRUPTED, "detail": detail}
-                way.done = best.changed(**interrupted, times=way.answer.times, clocks=way.answer.clocks)
+                path.done = best.changed(**interrupted, times=path.answer.times, clocks=path.answer.clocks)
                 return
-        best = min(best, way.answer, key=lambda s: (s.status is not Status.CONVERGED, s.cost.total))
+        best = min(best, path.answer, key=lambda s: (s.status is not Status.CONVERGED, s.cost.total))
     told = _worse(best, smoothed) if _is_worse(best, smoothed) else []
-    way.done = _telling(best, told).changed(times=way.answer.times, clocks=way.answer.clocks)
+    path.done = _telling(best, told).changed(times=path.answer.times, clocks=path.answer.clocks)
 
 
 def _is_worse(solution: Result, smoothed: Result) -> bool:
@@ -207,7 +207,7 @@ def _sticks(problem: Declaration) -> bool:
     return problem.friction != "smooth" and any(j.rubs for j in problem.model.joints)
 
 
-def counting(callback: Callback | None, done: int) -> Callback | None:
+def counting_from(callback: Callback | None, done: int) -> Callback | None:
     """A callback that goes on counting iterations."""
     return None if callback is None else lambda i: callback(replace(i, iteration=i.iteration + done))
 

@@ -1,4 +1,4 @@
-"""What a problem's data say about its parameters at a point, before a solve or after it."""
+"""Identifiability: what a problem's data say about its parameters, a priori at the guesses or a posteriori."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from spookid.assembly.declaration import Declaration
 from spookid.estimation.advice import advise
 from spookid.kernels.kernel import Array
 from spookid.results.notices import CONTRADICTED, UNDETERMINED, WEIGHED
-from spookid.solvers.reduction import Reduction
+from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics import jackknife as windows
-from spookid.statistics import variances
-from spookid.statistics.condensed import Contraction, pseudo_inverse
+from spookid.statistics import block_jackknife, variances
+from spookid.statistics.condensing import Condensed, pseudo_inverse
 from spookid.statistics.covariance import (
     AT_BOUND,
     NOT_WHITE,
     Analysis,
-    Evidence,
+    ResidualStatistics,
     Sensitivities,
     WeakDirection,
     analyse,
@@ -30,8 +29,8 @@ from spookid.statistics.covariance import (
     times,
     unseen,
 )
-from spookid.statistics.noise import Size
-from spookid.statistics.strips import linear
+from spookid.statistics.linearized import linearize
+from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.student import Variances
 from spookid.transcription.transcription import Point, Transcription
 
@@ -48,16 +47,16 @@ _LEAST_SHARE, _LEADS = 1e-3, 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Knowledge:
+class Identifiability:
     """The linearized problem, and what follows for the parameters."""
 
     analysis: Analysis
-    contraction: Contraction | None
+    condensed: Condensed | None
     """None if the states are not determined."""
     edges: tuple[Array, ...]
-    """Per recording, the first steps of its stretches and the number of steps."""
+    """Per recording, the first steps of its blocks and the number of steps."""
     notices: tuple[str, ...]
-    evidence: Evidence | None = None
+    statistics: ResidualStatistics | None = None
     """None likewise."""
 
     @property
@@ -71,13 +70,13 @@ def at_bounds(transcription: Transcription, point: Point) -> NDArray[np.bool_]:
     return np.asarray((point.parameters <= transcription.lower) | (point.parameters >= transcription.upper))
 
 
-def learn(
+def a_posteriori(
     assembly: Assembly,
     point: Point,
     held: NDArray[np.bool_],
     covariance: tuple[Array, Array] | None = None,
     noisy: bool = False,
-) -> Knowledge:
+) -> Identifiability:
     """Linearize at ``point`` with the parameters of ``held`` fixed.
 
     Args:
@@ -87,46 +86,46 @@ def learn(
     transcription = assembly.transcription
     magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
     try:
-        contraction = Contraction(linear(transcription, point), held)
+        condensed = Condensed(linearize(transcription, point), held)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-        return Knowledge(analyse(transcription.names, None, magnitudes, held), None, (), ())
+        return Identifiability(analyse(transcription.names, None, magnitudes, held), None, (), ())
     given = not assembly.noise or noisy
     if given:
-        evidence, edges = _evidence(contraction, held, assembly.noise)
+        statistics, edges = _statistics(condensed, held, assembly.noise)
     else:
-        evidence, edges = _known(contraction, assembly.noise, covariance, held)
-    analysis = analyse(transcription.names, evidence, magnitudes, held)
+        statistics, edges = _known(condensed, assembly.noise, covariance, held)
+    analysis = analyse(transcription.names, statistics, magnitudes, held)
     result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
     if not given:
         steps = [chain.steps for chain in transcription.chains]
-        result = result.robust(sum(steps) / len(steps) / windows.WINDOWS)
-    notices = (*_known_from_priors(assembly, evidence, result, magnitudes), *_too_heavy(assembly, result))
-    return Knowledge(replace(analysis, sensitivities=result), contraction, edges, notices, evidence)
+        result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS)
+    notices = (*_known_from_priors(assembly, statistics, result, magnitudes), *_too_heavy(assembly, result))
+    return Identifiability(replace(analysis, sensitivities=result), condensed, edges, notices, statistics)
 
 
-def foresee(assembly: Assembly) -> Knowledge:
+def a_priori(assembly: Assembly) -> Identifiability:
     """What a fit will be able to tell, linearized at the initial guess, its residuals less what a step would remove."""
     transcription = assembly.transcription
-    start = Reduction(transcription, assembly.start).restore(assembly.start)
-    return learn(assembly, start, np.zeros(len(transcription.names), dtype=bool), noisy=True)
+    start = ReducedProblem(transcription, assembly.start).project(assembly.start)
+    return a_posteriori(assembly, start, np.zeros(len(transcription.names), dtype=bool), noisy=True)
 
 
-def _evidence(
-    contraction: Contraction, held: NDArray[np.bool_], sizes: Sequence[Size]
-) -> tuple[Evidence, tuple[Array, ...]]:
-    """What the residuals say if the given sizes of noise are to be estimated, and the edges of the stretches."""
-    noise = variances.estimate(contraction, held)
-    parts = windows.windows(contraction)
-    found = noise.variances if contraction.freedom > 0 else np.full_like(noise.variances, np.nan)
+def _statistics(
+    condensed: Condensed, held: NDArray[np.bool_], sizes: Sequence[NoiseSize]
+) -> tuple[ResidualStatistics, tuple[Array, ...]]:
+    """What the residuals say if the given sizes of noise are to be estimated, and the edges of the blocks."""
+    noise = variances.estimate(condensed, held)
+    parts = block_jackknife.jackknife_blocks(condensed)
+    found = noise.variances if condensed.freedom > 0 else np.full_like(noise.variances, np.nan)
     deviations = np.sqrt(noise.variances).tolist()
     labels = [group.removeprefix(OBSERVATION) for group in noise.groups]
     estimates = Variances(found, noise.doubt, noise.common)
     moving = [size for size in sizes if size.kind == "disturbance"]
     names = [name for size in moving for name in size.names]
-    information = contraction.information
+    information = condensed.information
     if moving and all(size.given is None for size in moving):
-        information = information - variances.common_scale(contraction, names)
-    evidence = Evidence(
+        information = information - variances.common_scale(condensed, names)
+    statistics = ResidualStatistics(
         information,
         noise.prior,
         noise.shares,
@@ -137,28 +136,28 @@ def _evidence(
         parts.remaining,
         dict(zip(labels, deviations, strict=True)),
     )
-    return evidence, parts.edges
+    return statistics, parts.edges
 
 
 def _known(
-    contraction: Contraction, noise: Sequence[Size], covariance: tuple[Array, Array] | None, held: NDArray[np.bool_]
-) -> tuple[Evidence, tuple[Array, ...]]:
-    """What residuals whitened by the noise that was estimated say, and the edges of the stretches.
+    condensed: Condensed, noise: Sequence[NoiseSize], covariance: tuple[Array, Array] | None, held: NDArray[np.bool_]
+) -> tuple[ResidualStatistics, tuple[Array, ...]]:
+    """What residuals whitened by the noise that was estimated say, and the edges of the blocks.
 
     A size s stands among the parameters: its column of the Jacobian in log s are its rows' residuals, and what
     parameters could do as well as s, such as scaling all inertias, they do not determine.
     """
-    parts, prior = windows.windows(contraction), variances.prior(contraction)
+    parts, prior = block_jackknife.jackknife_blocks(condensed), variances.prior(condensed)
     estimated = [size for size in noise if size.given is None and size.kind == "disturbance"]
-    whole, told = ([s.names for s in estimated if not (s.vague and known)] for known in (False, True))
-    information = contraction.information - variances.confounded(contraction, whole)
-    errors, _ = pseudo_inverse(contraction.information - variances.confounded(contraction, told), held)
+    whole, told = ([s.names for s in estimated if not (s.marginalized and known)] for known in (False, True))
+    information = condensed.information - variances.confounded(condensed, whole)
+    errors, _ = pseudo_inverse(condensed.information - variances.confounded(condensed, told), held)
     if covariance is not None:
         errors += covariance[1] - covariance[0]
     scatter = information @ errors @ information
     certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
     known = parts.scores, parts.information, parts.gradients, parts.remaining
-    return Evidence(information, prior, (scatter - prior)[None], certain, *known), parts.edges
+    return ResidualStatistics(information, prior, (scatter - prior)[None], certain, *known), parts.edges
 
 
 def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDirection, ...]:
@@ -167,13 +166,15 @@ def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDir
     return tuple(replace(w, advice=advise(model, [free[name] for name in w.direction])) for w in weak)
 
 
-def _known_from_priors(assembly: Assembly, evidence: Evidence, result: Sensitivities, magnitudes: Array) -> list[str]:
+def _known_from_priors(
+    assembly: Assembly, statistics: ResidualStatistics, result: Sensitivities, magnitudes: Array
+) -> list[str]:
     """Notices of parameters that the data alone do not see."""
-    if not evidence.prior.any() or not np.all(np.isfinite(evidence.scatter)):
+    if not statistics.prior.any() or not np.all(np.isfinite(statistics.scatter)):
         return []
     free = [i for i, name in enumerate(result.names) if result.reasons.get(name) != AT_BOUND]
     corner = np.ix_(free, free)
-    alone = (evidence.information - evidence.prior)[corner], (evidence.scatter - evidence.prior)[corner]
+    alone = (statistics.information - statistics.prior)[corner], (statistics.scatter - statistics.prior)[corner]
     names = [result.names[i] for i in free]
     hidden = [name for name in unseen(names, *alone, magnitudes[free]) if name not in result.reasons]
     return [f"{UNDETERMINED} {', '.join(hidden)}: what is known comes from the prior."] if hidden else []
@@ -198,17 +199,17 @@ def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     ]
 
 
-def contradictions(assembly: Assembly, point: Point, knowledge: Knowledge) -> list[str]:
+def contradictions(assembly: Assembly, point: Point, identifiability: Identifiability) -> list[str]:
     """Notices of priors that the data, with all that is known of the other parameters, put elsewhere.
 
     An estimate is mean + k (data − mean) with k = 1 − s²/sigma² and s² its variance at the noise that is assumed; the
     variance of the data is s²/k, or more where its errors are raised. Their distance over the root of both variances
     is standard normal if the prior is right.
     """
-    if _too_heavy(assembly, knowledge.sensitivities):
+    if _too_heavy(assembly, identifiability.sensitivities):
         return []
     found = []
-    variances, raised = np.diag(knowledge.analysis.gain), np.diag(knowledge.sensitivities.covariance)
+    variances, raised = np.diag(identifiability.analysis.gain), np.diag(identifiability.sensitivities.covariance)
     for i, parameter in enumerate(assembly.problem.free):
         if parameter.prior is None or not np.isfinite(raised[i]):
             continue
@@ -243,7 +244,7 @@ def papers_weight(problem: Declaration) -> list[str]:
 def disagreement(assembly: Assembly, result: Sensitivities) -> list[str]:
     """A notice of standard errors that are not those of the jackknife."""
     steps = [chain.steps for chain in assembly.transcription.chains]
-    if not doubted(result.agreement, sum(steps) / len(steps) / windows.WINDOWS):
+    if not doubted(result.agreement, sum(steps) / len(steps) / block_jackknife.BLOCKS):
         return []
     units = {p.name: p.unit for p in assembly.problem.free}
     errors = np.sqrt(np.diag(result.covariance_sandwich)).tolist()

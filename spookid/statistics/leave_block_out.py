@@ -1,8 +1,8 @@
-"""A chain's states eliminated without the observations of one stretch, for all its stretches at the price of three.
+"""A chain's states eliminated without the observations of one block, for all its blocks at the price of three.
 
-The steps before a stretch and those after it are eliminated from either end of the chain, once for all stretches; what
+The steps before a block and those after it are eliminated from either end of the chain, once for all blocks; what
 that takes from the equations of the steps between is what the rest of the recording says there, as in the two-filter
-smoother (Fraser and Potter, IEEE Transactions on Automatic Control 14, 1969). Only the stretch itself is left.
+smoother (Fraser and Potter, IEEE Transactions on Automatic Control 14, 1969). Only the block itself is left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import eliminate
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
-from spookid.statistics.strips import Strip, added
+from spookid.statistics.linearized import LinearizedFactor, added
 from spookid.transcription.factor import Group
 
 
@@ -38,51 +38,51 @@ class _Taken:
 
 
 @dataclass(frozen=True, eq=False)
-class _Stretch:
+class _Block:
     """Observations to leave out."""
 
-    parts: tuple[tuple[Strip, int, int], ...]
+    parts: tuple[tuple[LinearizedFactor, int, int], ...]
     """Factors with their first row and the one behind the last."""
     first: int
     stop: int
     """Steps that stay while all others are eliminated: those that the rows see, and as many as couple at least."""
 
 
-def reduced(strips: Sequence[Strip], edges: Sequence[int]) -> tuple[Array, Array]:
+def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -> tuple[Array, Array]:
     """Schur complements of a chain's states in the corner, gradient and all; NaN where there is none.
 
     Args:
-        edges: first steps of W stretches, and the number of steps.
+        edges: first steps of W blocks, and the number of steps.
 
     Returns:
         That of all rows, (n_p + 1, n_p + 1).
-        Those without the observations of each stretch, (W, n_p + 1, n_p + 1).
+        Those without the observations of each block, (W, n_p + 1, n_p + 1).
     """
-    stretches = [_stretch(strips, *pair) for pair in pairwise(edges)]
-    steps, size = strips[0].steps, strips[0].parameters + 1
+    blocks = [_block(terms, *pair) for pair in pairwise(edges)]
+    steps, size = terms[0].steps, terms[0].parameters + 1
     try:
-        *before, whole = _taken(added(strips), [*(s.first for s in stretches), steps])
-        after = _taken(_backward(added(strips)), [steps - s.stop for s in reversed(stretches)])[::-1]
+        *before, whole = _taken(added(terms), [*(s.first for s in blocks), steps])
+        after = _taken(_backward(added(terms)), [steps - s.stop for s in reversed(blocks)])[::-1]
     except NotPositiveDefiniteError:
-        return np.full((size, size), np.nan), np.full((len(stretches), size, size), np.nan)
-    equations = added(strips)
-    without = [_without(equations, *each) for each in zip(stretches, before, after, strict=True)]
+        return np.full((size, size), np.nan), np.full((len(blocks), size, size), np.nan)
+    equations = added(terms)
+    without = [_without(equations, *each) for each in zip(blocks, before, after, strict=True)]
     return equations.corner - whole.corner, np.array(without)
 
 
-def _stretch(strips: Sequence[Strip], first: int, last: int) -> _Stretch:
+def _block(terms: Sequence[LinearizedFactor], first: int, last: int) -> _Block:
     """Of the observations at some steps."""
     parts = []
-    for strip in (s for s in strips if s.factor.group is Group.OBSERVATION):
-        middle = strip.factor.reach // 2  # a factor over several steps observes the middle one
-        start, stop = max(first - middle, 0), min(max(last - middle, 0), len(strip.residual))
+    for term in (s for s in terms if s.factor.group is Group.OBSERVATION):
+        middle = term.factor.reach // 2  # a factor over several steps observes the middle one
+        start, stop = max(first - middle, 0), min(max(last - middle, 0), len(term.residual))
         if start < stop:
-            parts.append((strip, start, stop))
-    steps, reach = strips[0].steps, max(max(strip.source.offsets) for strip in strips)
+            parts.append((term, start, stop))
+    steps, reach = terms[0].steps, max(max(term.source.offsets) for term in terms)
     begin = min([start for _, start, _ in parts], default=first)
-    end = max([stop + max(strip.source.offsets) for strip, _, stop in parts], default=last)
+    end = max([stop + max(term.source.offsets) for term, _, stop in parts], default=last)
     end = min(max(end, begin + reach), steps)
-    return _Stretch(tuple(parts), max(min(begin, end - reach), 0), end)
+    return _Block(tuple(parts), max(min(begin, end - reach), 0), end)
 
 
 def _taken(equations: NormalEquations, cuts: Sequence[int]) -> list[_Taken]:
@@ -116,16 +116,16 @@ def _backward(equations: NormalEquations) -> NormalEquations:
     return equations
 
 
-def _without(whole: NormalEquations, stretch: _Stretch, before: _Taken, after: _Taken) -> Array:
-    """The Schur complement without the observations of a stretch."""
+def _without(whole: NormalEquations, block: _Block, before: _Taken, after: _Taken) -> Array:
+    """The Schur complement without the observations of a block."""
     tangent = len(whole.band) // whole.steps
-    rest = _between(whole, stretch.first, stretch.stop)
+    rest = _between(whole, block.first, block.stop)
     n, w = len(rest.band), len(before.square)
     _subtract(rest, 0, before)
     _subtract(rest, n - w, after.backward)
-    for strip, start, stop in stretch.parts:
-        part = strip.between(start, stop)
-        first = (start - stretch.first) * tangent
+    for term, start, stop in block.parts:
+        part = term.between(start, stop)
+        first = (start - block.first) * tangent
         rows = slice(first, first + len(part.band))
         rest.band[rows, : part.band.shape[1]] -= part.band
         rest.border[rows] -= part.border

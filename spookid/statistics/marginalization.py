@@ -1,4 +1,4 @@
-"""What is not known of the size of a disturbance, in the errors of the parameters.
+"""Errors of the parameters with the size of a disturbance integrated out, where the data do not tell it.
 
 Where the data hardly tell how large a disturbance is, one value of it, above all zero, promises errors that are too
 small. So errors are those of the mixture over its size s, each value as likely as the data make it, with the parameters
@@ -19,7 +19,7 @@ from spookid.kernels.kernel import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.search import Search, Trial
 
-_VAGUE = 30.0
+_WELL_KNOWN = 30.0
 """Information in the logarithm of a size below which errors are averaged over it: it is known to 18 % from there on."""
 _STEP, _FLAT, _NEGLIGIBLE, _MOST = 0.7, 0.05, 4.0, 16
 """Between values of log s, twice as much where −log L differs less than this; what it has risen by where they end, and
@@ -41,10 +41,10 @@ class _Value:
     """δ_s."""
 
 
-def vague(search: Search) -> NDArray[np.bool_]:
+def uncertain_sizes(search: Search) -> NDArray[np.bool_]:
     """True for the sizes of disturbances that are not well known, (n_s,)."""
     free = [size.kind == "disturbance" and size.given is None for size in search.sizes]
-    return np.asarray(np.array(free) & (np.diag(search.best.fisher) < _VAGUE))
+    return np.asarray(np.array(free) & (np.diag(search.best.fisher) < _WELL_KNOWN))
 
 
 def covariance(search: Search) -> tuple[Array, Array]:
@@ -53,7 +53,7 @@ def covariance(search: Search) -> tuple[Array, Array]:
     free = (search.problem.lower < search.best.point.parameters) & (search.best.point.parameters < search.problem.upper)
     best = _value(search.best, 0.0, free)
     whole = best.covariance.copy()
-    for i in np.flatnonzero(vague(search)):
+    for i in np.flatnonzero(uncertain_sizes(search)):
         values = _values(search, int(i), free)
         weights = _weights(values)
         shifts = np.array([value.shift for value in values])

@@ -1,4 +1,4 @@
-"""Recordings against each other: whether one would have a parameter elsewhere than the others.
+"""Homogeneity of recordings, by score tests: whether one would have a parameter elsewhere than the others.
 
 A parameter that is another in one recording changes the residuals of that recording alone, along T_r e_p with T_r its
 part of T. With what parameters common to all would do projected out, products of these columns are
@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.condensed import Contraction
-from spookid.statistics.strips import Columns
+from spookid.statistics.condensing import Condensed
+from spookid.statistics.linearized import Columns
 from spookid.transcription.factor import Group
 
 
 @dataclass(frozen=True, eq=False)
-class Apart:
+class Heterogeneity:
     """Parameters that may be others in one recording; k pairs of both."""
 
     names: tuple[str, ...]
@@ -37,37 +37,37 @@ class Apart:
     """Less those with the residuals and slopes of volumes, (k,)."""
 
 
-def disagreements(contraction: Contraction, others: Sequence[Columns], volumes: Array) -> Apart:
+def heterogeneity(condensed: Condensed, others: Sequence[Columns], volumes: Array) -> Heterogeneity:
     """Of every parameter that moves in every recording, if there are several.
 
     Args:
         others: m vectors per chain from which states and parameters are projected out.
         volumes: half the slopes in the parameters of the logarithms in −2 log L of each recording, (recordings, n_p).
     """
-    several = len(contraction.linear.chains) > 1
-    moving = np.flatnonzero(np.diag(contraction.inverse) > 0) if several else np.zeros(0, dtype=np.intp)
+    several = len(condensed.linearized.chains) > 1
+    moving = np.flatnonzero(np.diag(condensed.inverse) > 0) if several else np.zeros(0, dtype=np.intp)
     own, across, pulls = [], [], []
-    for strips, *parts in zip(contraction.linear.chains, contraction.T, contraction.residuals, others, strict=True):
-        rows = [i for i, strip in enumerate(strips) if strip.factor.group is not Group.PRIOR]
+    for terms, *parts in zip(condensed.linearized.chains, condensed.T, condensed.residuals, others, strict=True):
+        rows = [i for i, term in enumerate(terms) if term.factor.group is not Group.PRIOR]
         T, r, left = (_flat([part[i] for i in rows]) for part in parts)
         own.append(T[moving] @ T[moving].T)
         across.append(left @ T[moving].T)
         pulls.append(-T[moving] @ r[0])
     A = np.concatenate(own)
-    inverse = contraction.inverse[np.ix_(moving, moving)]
+    inverse = condensed.inverse[np.ix_(moving, moving)]
     gram = -A @ inverse @ A.T
     slopes = volumes[:, moving].ravel() - A @ inverse @ volumes[:, moving].sum(axis=0) if several else np.zeros(0)
     n = len(moving)
     for i, block in enumerate(own):
         gram[i * n : (i + 1) * n, i * n : (i + 1) * n] += block
-    problem = contraction.linear.problem
+    problem = condensed.linearized.problem
     names = tuple(
         f"recordings disagree on {problem.names[p]}, {chain.name} by {{}} with the others"
         for chain in problem.chains
         for p in moving.tolist()
     )
     before = np.concatenate([np.diag(block) for block in own])
-    return Apart(names, before, gram, np.hstack(across), np.concatenate(pulls) - slopes)
+    return Heterogeneity(names, before, gram, np.hstack(across), np.concatenate(pulls) - slopes)
 
 
 def _flat(parts: Columns) -> Array:

@@ -12,24 +12,24 @@ from benchmarks.rows import STEPPERS, set_up
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
-from spookid.statistics.leaving_out import reduced
-from spookid.statistics.strips import Strip, linear
+from spookid.statistics.leave_block_out import schur_complements
+from spookid.statistics.linearized import LinearizedFactor, linearize
 from spookid.transcription.factor import Group
 
 
-def dense(strips: Sequence[Strip], left_out: range) -> Array:
+def dense(terms: Sequence[LinearizedFactor], left_out: range) -> Array:
     """Products of what the states leave of the parameters' columns and of the residuals."""
-    unknowns, width = strips[0].steps * strips[0].tangent, strips[0].parameters + 1
+    unknowns, width = terms[0].steps * terms[0].tangent, terms[0].parameters + 1
     rows = []
-    for strip in strips:
-        for k, part in enumerate(strip.at(slice(None)).matrix):
-            if strip.factor.group is Group.OBSERVATION and k + strip.factor.reach // 2 in left_out:
+    for term in terms:
+        for k, part in enumerate(term.at(slice(None)).matrix):
+            if term.factor.group is Group.OBSERVATION and k + term.factor.reach // 2 in left_out:
                 continue
             J = np.zeros((part.shape[1], unknowns + width))
-            for i, offset in enumerate(strip.source.offsets):
-                place = slice((k + offset) * strip.tangent, (k + offset + 1) * strip.tangent)
-                J[:, place] = part[i * strip.tangent : (i + 1) * strip.tangent].T
-            J[:, unknowns:] = part[strip.unknowns :].T
+            for i, offset in enumerate(term.source.offsets):
+                place = slice((k + offset) * term.tangent, (k + offset + 1) * term.tangent)
+                J[:, place] = part[i * term.tangent : (i + 1) * term.tangent].T
+            J[:, unknowns:] = part[term.unknowns :].T
             rows.append(J)
     J = np.vstack(rows)
     basis, values, _ = np.linalg.svd(J[:, :unknowns], full_matrices=False)
@@ -38,11 +38,11 @@ def dense(strips: Sequence[Strip], left_out: range) -> Array:
     return left.T @ left
 
 
-def schur(stepper: str, steps: int, edges: Sequence[int]) -> tuple[Sequence[Strip], Array, Array]:
+def schur(stepper: str, steps: int, edges: Sequence[int]) -> tuple[Sequence[LinearizedFactor], Array, Array]:
     assembly = set_up(pendulum(STEPPERS[stepper], steps))
     point = LevenbergMarquardt(max_iterations=2).solve(assembly.transcription, assembly.start).point
-    (strips,) = linear(assembly.transcription, point).chains
-    return strips, *reduced(strips, edges)
+    (terms,) = linearize(assembly.transcription, point).chains
+    return terms, *schur_complements(terms, edges)
 
 
 @pytest.mark.parametrize("compiled", ["on", "off"])
@@ -50,12 +50,12 @@ def schur(stepper: str, steps: int, edges: Sequence[int]) -> tuple[Sequence[Stri
 @pytest.mark.parametrize(("steps", "edges"), [(40, [0, 1, 2, 17, 38, 39, 40]), (4, [0, 1, 2, 3, 4])])
 def test_a_stretch_is_left_out(stepper, steps, edges, compiled, monkeypatch):
     monkeypatch.setenv("SPOOKID_COMPILE", compiled)
-    strips, whole, without = schur(stepper, steps, edges)
-    all_rows = dense(strips, range(0))
+    terms, whole, without = schur(stepper, steps, edges)
+    all_rows = dense(terms, range(0))
     sizes = np.sqrt(np.outer(np.diag(all_rows), np.diag(all_rows)))
     np.testing.assert_allclose(whole / sizes, all_rows / sizes, atol=1e-8)
-    for found, stretch in zip(without, pairwise(edges), strict=True):
-        np.testing.assert_allclose(found / sizes, dense(strips, range(*stretch)) / sizes, atol=1e-8)
+    for found, block in zip(without, pairwise(edges), strict=True):
+        np.testing.assert_allclose(found / sizes, dense(terms, range(*block)) / sizes, atol=1e-8)
 
 
 @pytest.mark.parametrize("stepper", ["SPOOK", "rigid Variational"])

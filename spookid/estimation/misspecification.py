@@ -1,4 +1,4 @@
-"""Notices of what a model lacks, from the residuals of a fit whose noise was estimated."""
+"""Notices of a misspecified model, from score tests of the residuals of a fit whose noise was estimated."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.parameter import substitute
 from spookid.results.result import Trajectory
-from spookid.statistics.condensed import Contraction
+from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import MISFIT
-from spookid.statistics.misfit import Answers, Motion, Scene, Symptom, asked, symptoms
+from spookid.statistics.score_tests import Experiment, Finding, ScoreTests, Signals, findings, run_score_tests
 
 
-def answers(
+def misspecification_tests(
     found: Found,
-    contraction: Contraction,
+    condensed: Condensed,
     trajectories: tuple[Trajectory, ...],
     values: dict[str, float],
-) -> Answers:
+) -> ScoreTests:
     """What the residuals of a fit say to every test."""
     assembly = found.assembly
     speeds = _speeds(assembly.problem, trajectories, values)
-    declared = variations.causes(assembly, contraction, found.outcome.point, speeds, found.states)
-    known = [np.zeros(contraction.linear.parameters)] * len(trajectories)
+    declared = variations.alternatives(assembly, condensed, found.outcome.point, speeds, found.states)
+    known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
     volumes = np.array(known if found.states is None else [chain.sweep[0] for chain in found.states.chains])
-    return asked(contraction, _scene(assembly, trajectories, values), declared, volumes)
+    return run_score_tests(condensed, _experiment(assembly, trajectories, values), declared, volumes)
 
 
-def notices(of_fit: Answers | None, coarser: Answers | None = None) -> list[str]:
-    """One notice of all symptoms, strongest first; none if the residuals are what the noise makes them.
+def misfit_notices(of_fit: ScoreTests | None, coarser: ScoreTests | None = None) -> list[str]:
+    """One notice of all findings, strongest first; none if the residuals are what the noise makes them.
 
     Args:
         coarser: of a fit with steps twice as long and the same noise, to take off what the step does.
     """
-    lacking = () if of_fit is None else symptoms(of_fit, coarser)
+    lacking = () if of_fit is None else findings(of_fit, coarser)
     if not lacking:
         return []
     told = "; ".join(map(_told, lacking))
@@ -69,17 +69,17 @@ def _moved(problem: Declaration, trajectory: Trajectory, values: dict[str, float
     return unwrapped(problem.model, displacements(problem.model, poses, values))
 
 
-def _told(symptom: Symptom) -> str:
-    return f"{symptom.words} ({abs(symptom.z):.0f} standard errors)"
+def _told(finding: Finding) -> str:
+    return f"{finding.words} ({abs(finding.z):.0f} standard errors)"
 
 
-def _scene(assembly: Assembly, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> Scene:
+def _experiment(assembly: Assembly, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> Experiment:
     problem = assembly.problem
     model = problem.model
     tree = [f for joint in JointCoordinates(model).tree for f in model.freedoms[model.freedoms_of(joint)]]
     motions = []
     for trajectory, evidence in zip(trajectories, assembly.evidence, strict=True):
-        motions.append(Motion(_continuous(trajectory), evidence.inputs))
+        motions.append(Signals(_continuous(trajectory), evidence.inputs))
     signals = [o.signal for o in problem.channels]
     constants = assembly.transcription.constants
     impulses = {
@@ -88,7 +88,7 @@ def _scene(assembly: Assembly, trajectories: tuple[Trajectory, ...], values: dic
         if size.kind == "disturbance"
         for name, place in zip(size.names, size.places, strict=False)
     }
-    return Scene(
+    return Experiment(
         problem.step,
         tuple(motions),
         tuple((o.signal, o.unit) for o in problem.channels),

@@ -20,8 +20,8 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-class Team:
-    """So many threads, or none beside the caller's for one; a context manager.
+class ThreadPool:
+    """So many threads that share out the items of a loop, or the caller's alone for one; a context manager.
 
     What is done, and the order in which results are put together, does not depend on the number of threads.
     """
@@ -33,7 +33,7 @@ class Team:
     def _enter(self) -> None:
         self._inside.here = True
 
-    def each(self, work: Callable[[A], B], items: Iterable[A]) -> list[B]:
+    def map(self, work: Callable[[A], B], items: Iterable[A]) -> list[B]:
         """The results of work on each item, in their order; raises what the first of them in order raised.
 
         Work that shares out work itself does it alone: it would wait for threads that wait for it.
@@ -41,7 +41,7 @@ class Team:
         alone = self._pool is None or getattr(self._inside, "here", False)
         return list(map(work, items) if self._pool is None or alone else self._pool.map(work, items))
 
-    def __enter__(self) -> Team:
+    def __enter__(self) -> ThreadPool:
         return self
 
     def __exit__(
@@ -51,5 +51,5 @@ class Team:
             self._pool.shutdown(cancel_futures=True)
 
 
-ALONE = Team()
+SERIAL = ThreadPool()
 """The caller's own thread."""

@@ -1,0 +1,78 @@
+"""One factor's linearization along a chain: its rows in memory, or a stream of them that is computed when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from spookid.kernels.kernel import Array, Call
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One factor's linearization along one chain, in the unknowns that are left."""
+
+    offsets: tuple[int, ...]
+    matrix: Array
+    """(count, columns + 1, rows): transposed Jacobian, steps in order of offset, parameters last; then the residual."""
+    complement: Array | None
+    """Orthonormal basis of the residuals that private unknowns cannot reach, (count, all rows, rows); None: all."""
+
+    def reduce(self, residual: Array) -> Array:
+        """A residual (count, all rows) in these rows."""
+        if self.complement is None:
+            return residual
+        return np.asarray(np.matmul(residual[:, None, :], self.complement)[:, 0])
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of the matrix."""
+        count, columns, rows = self.matrix.shape
+        return count, columns, rows
+
+    def image(self, steps: Array) -> Array:
+        """J times steps of the states (N, tangent, m): (count, m, rows)."""
+        t, count = steps.shape[1], len(self.matrix)
+        parts = [
+            np.matmul(steps[offset : offset + count].transpose(0, 2, 1), self.matrix[:, i * t : (i + 1) * t])
+            for i, offset in enumerate(self.offsets)
+        ]
+        return np.asarray(sum(parts[1:], parts[0]))
+
+    def pull(self, columns: Array, steps: Array) -> None:
+        """Add Jᵀ times columns (count, m, rows) to steps of the states (N, tangent, m)."""
+        t, across = steps.shape[1], columns.transpose(0, 2, 1)
+        for i, offset in enumerate(self.offsets):
+            steps[offset : offset + len(across)] += np.matmul(self.matrix[:, i * t : (i + 1) * t], across)
+
+    def parts(self, start: int) -> Iterator[tuple[int, Array]]:
+        """The matrix from a step on, if any is left, with that step's number."""
+        if start < len(self.matrix):
+            yield start, self.matrix[start:]
+
+    def pull_back(self, residual: Array) -> Array:
+        """Jᵀr at each step, (count, columns), for a residual (count, all rows)."""
+        return np.asarray(np.matmul(self.matrix[:, :-1, :], self.reduce(residual)[:, :, None])[:, :, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The same of a factor that keeps all its rows and columns, computed whenever it is asked for and never kept."""
+
+    offsets: tuple[int, ...]
+    jacobian: Call
+    """What gives the matrix of ``Rows`` at any steps."""
+    pull_back: Callable[[Array], Array]
+    """As that of ``Rows``."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of the matrix."""
+        return len(self.jacobian.stepwise[0]), *self.jacobian.shape
+
+    def parts(self, start: int) -> Iterator[tuple[int, Array]]:
+        """The matrix from a step on, a few steps at a time, with the first one's number; it is overwritten by the
+        next."""
+        return self.jacobian.parts(start)
