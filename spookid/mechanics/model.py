@@ -13,8 +13,9 @@ from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.contact import Contact
-from spookid.mechanics.joints import Coordinate, Joint, Motor
+from spookid.mechanics.joints import Coordinate, Joint
 from spookid.mechanics.manifold import Manifold, jacobian
+from spookid.mechanics.motor import Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import symbolic
 

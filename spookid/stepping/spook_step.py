@@ -13,7 +13,7 @@ from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips, along_coordinates
 
 
-class Step:
+class SpookStep:
     """The symbols and equations of one step from x with inputs u; ``w`` is v₊ or (q₊ ⊟ q)/h."""
 
     def __init__(
