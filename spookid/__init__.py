@@ -29,6 +29,7 @@ _HOME = {
     "Observation": "data.sensors",
     "OneStep": "stepping.one_step",
     "Parameter": "parameter",
+    "PointLoad": "mechanics.point_loads",
     "PointPosition": "data.sensors",
     "Problem": "problem",
     "ProblemError": "errors",
@@ -68,6 +69,7 @@ __all__ = [
     "Observation",
     "OneStep",
     "Parameter",
+    "PointLoad",
     "PointPosition",
     "Problem",
     "ProblemError",
@@ -101,6 +103,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.manifold import Manifold
     from spookid.mechanics.model import Model, gravity, tilted_gravity
     from spookid.mechanics.motor import Motor
+    from spookid.mechanics.point_loads import PointLoad
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
     from spookid.report.sweep import sweep

@@ -180,9 +180,9 @@ class _JointStep:
     def _transmitted_by_cut(self, along: ca.SX) -> ca.SX:
         """M (v₊ − v) − h (f + f_g) less what cut joints do to the bodies, (6 n_b,)."""
         model = self.model
-        mass, force = model.inertia(), model.weight()
-        gyroscopic = Mechanics.gyroscopic_of(mass, (self.v + self.v_next) / 2)
-        impulse = mass @ (self.v_next - self.v) - self.settings.step * (force + gyroscopic)
+        mass, middle = model.inertia(), (self.v + self.v_next) / 2
+        force = model.weight() + Mechanics.gyroscopic_of(mass, middle) + model.pushed(self.q, middle, self.u)
+        impulse = mass @ (self.v_next - self.v) - self.settings.step * force
         if not self.joints.cut:
             return impulse
         at = model.mechanics(self.q)

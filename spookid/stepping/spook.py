@@ -191,7 +191,8 @@ class Spook(Stepper):
             x_next=ca.vertcat(model.configuration.retract(step.q, settings.step * v_next), v_next),
             guess=ca.vertcat(step.v, ca.SX.zeros(multipliers.numel())),
             velocities=v_next.numel(),
-            symmetric=True,
+            # Loads that users write may act along one coordinate as another one moves.
+            symmetric=not (model.loads or any(joint.loads for joint in model.joints)),
         )
 
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:

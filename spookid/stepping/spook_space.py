@@ -126,7 +126,7 @@ class _SplitStep:
         self.random = self.base.x_next[m + rows : m + rows + rates]
         """Random impulses along the coordinates of cut joints."""
         base, at = self.base, self.base.at
-        force = at.force + at.gyroscopic(base.v)
+        force = at.force + at.gyroscopic(base.v) + model.pushed(base.q, base.v_next, base.u)
         impulse = at.mass @ (base.v_next - base.v) - settings.step * force
         given = dict(zip(cut, loads, strict=True))
         along = self._along(law, self.joints.ordered(given))  # a joint's friction follows its own load alone

@@ -69,7 +69,7 @@ class SpookStep:
 
     def balance(self, w: ca.SX, multipliers: ca.SX, friction: ca.SX) -> ca.SX:
         """The same with given impulses of dry friction along the joints' coordinates, (n_s,)."""
-        force = self.at.force + self.at.gyroscopic(self.v)
+        force = self.at.force + self.at.gyroscopic(self.v) + self.model.pushed(self.q, w, self.u)
         along = along_coordinates(self.model, self.settings, self.at.displacement, self.slips(w), friction, self.u)
         return (
             self.at.mass @ (w - self.v)
