@@ -57,7 +57,7 @@ def test_blocks_and_bands_give_the_same(tangent, parameters):
     close(found.corner, expected.corner)
     rng = np.random.default_rng(5)
     other, move = rng.normal(size=len(whole.band)), rng.normal(size=parameters)
-    for one, two in ((found.own, expected.own), (found.half(other), expected.half(other))):
+    for one, two in ((found.own, expected.own), (found.forward(other), expected.forward(other))):
         close(one.taken, two.taken)
         assert one.square == pytest.approx(two.square, rel=1e-10)
         step = found.states(one, move)
@@ -66,7 +66,7 @@ def test_blocks_and_bands_give_the_same(tangent, parameters):
     inner = slice(tangent, -2 * tangent)
     close(found.columns(inner), expected.columns(inner))
     close(found.border, expected.border)
-    close(found.respond(), expected.respond())
+    close(found.responses(), expected.responses())
 
 
 @pytest.mark.parametrize("columns", [1, 8, 14, 30])
@@ -188,7 +188,7 @@ def test_saddle_points_by_blocks_and_by_bands_are_the_same(tangent, parameters, 
     rng = np.random.default_rng(7)
     g, move = rng.normal(size=len(whole.band)), rng.normal(size=parameters)
     values = [np.where(np.any(r.matrix[:, :-1], axis=1), rng.normal(size=r.matrix[:, 0].shape), 0.0) for r in hard]
-    for one, two in ((found.own, expected.own), (found.half(g, values), expected.half(g, values))):
+    for one, two in ((found.own, expected.own), (found.forward(g, values), expected.forward(g, values))):
         close(one.taken, two.taken)
         assert one.square == pytest.approx(two.square, rel=1e-9)
         (step, multipliers), (right, others) = found.step(one, move), expected.step(two, move)

@@ -24,7 +24,7 @@ from spookid import (
     gravity,
     load_problem,
 )
-from spookid.estimation.estimators import Decision, judged
+from spookid.estimation.estimator_choice import Decision, choice_by
 from spookid.estimation.fitting import fit
 from spookid.results import schema
 from spookid.results.result import Choice
@@ -59,12 +59,12 @@ def test_answers_that_agree_give_way_to_the_sharper_one() -> None:
     verdict = hausman_test(wide, sharp)
     assert verdict.agree
     assert verdict.gain == pytest.approx(10)
-    choice = judged(("J", "b"), verdict)
+    choice = choice_by(("J", "b"), verdict)
     assert choice.estimator == "hard"
     assert "10 times as large" in choice.reason
-    assert judged(("J", "b"), hausman_test(sharp, wide)).estimator == "noise"
+    assert choice_by(("J", "b"), hausman_test(sharp, wide)).estimator == "noise"
     alike = replace(sharp, errors=wide.errors / 1.4)
-    assert judged(("J", "b"), hausman_test(wide, alike)).reason == "hard dynamics agree and are not sharper"
+    assert choice_by(("J", "b"), hausman_test(wide, alike)).reason == "hard dynamics agree and are not sharper"
 
 
 def test_answers_that_differ_are_told() -> None:
@@ -72,7 +72,7 @@ def test_answers_that_differ_are_told() -> None:
         answer([1.0, 2.0], 1.0, stretches(0, 1.0)),
         answer([7.0, 2.2], 0.1, stretches(1, 0.1)),
     )
-    choice = judged(("J", "b"), hausman_test(wide, sharp))
+    choice = choice_by(("J", "b"), hausman_test(wide, sharp))
     assert choice.estimator == "noise"
     assert list(choice.differing) == ["J"]
     assert 3 < choice.differing["J"] < 6
@@ -101,7 +101,7 @@ def test_what_is_not_known_replaces_nothing() -> None:
     unknown = np.full((20, 2), np.nan)
     verdict = hausman_test(answer([1.0, 2.0], 1.0, unknown), answer([1.0, 2.0], 0.1, stretches(0, 0.1)))
     assert not verdict.replaces
-    assert judged(("J", "b"), verdict).estimator == "noise"
+    assert choice_by(("J", "b"), verdict).estimator == "noise"
 
 
 def test_both_at_a_bound_agree() -> None:

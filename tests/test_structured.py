@@ -116,12 +116,12 @@ def test_elimination_is_the_schur_complement(blocks, parameters, damping):
     np.testing.assert_allclose(elimination.corner, whole.T @ np.linalg.solve(states, whole), rtol=1e-8, atol=1e-10)
     moved = np.linspace(-1, 1, parameters)
     other = np.random.default_rng(5).normal(size=n)
-    for half, g in ((elimination.own, gradient[:n]), (elimination.half(other), other)):
+    for forward, g in ((elimination.own, gradient[:n]), (elimination.forward(other), other)):
         solved = np.linalg.solve(states, g)
-        np.testing.assert_allclose(half.taken, border.T @ solved, rtol=1e-8, atol=1e-10)
-        assert half.square == pytest.approx(g @ solved, rel=1e-8)
+        np.testing.assert_allclose(forward.taken, border.T @ solved, rtol=1e-8, atol=1e-10)
+        assert forward.square == pytest.approx(g @ solved, rel=1e-8)
         expected = -np.linalg.solve(states, g + border @ moved)
-        np.testing.assert_allclose(elimination.states(half, moved), expected, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(elimination.states(forward, moved), expected, rtol=1e-8, atol=1e-10)
 
 
 def test_states_that_move_nothing_stay_where_they_are():

@@ -79,7 +79,7 @@ class Declaration:
     estimator: str = "auto"
     """Of fits without a state weight: ``"noise"`` estimates what disturbs the motion, ``"hard"`` takes it for none,
     with errors from stretches of the recordings; ``"auto"`` takes the second where the data say that it is the better
-    one (``Variational()`` with smooth friction, backend "lm"; see ``spookid.estimation.estimators``)."""
+    one (``Variational()`` with smooth friction, backend "lm"; see ``spookid.estimation.estimator_choice``)."""
     every: int = 1
     """Every so many steps are observed, from the first on."""
     fixed: Iterable[str] = ()

@@ -11,8 +11,8 @@ import numpy as np
 from spookid.assembly.assembly import Assembly, assemble, unknowns
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
-from spookid.estimation import likelihood_fit as likelihood
 from spookid.estimation.fit import Fit
+from spookid.estimation.likelihood_fit import fit_at_known_noise, maximize_likelihood
 from spookid.kernels.kernel import Array
 from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt
@@ -58,10 +58,10 @@ def fit(
         return Fit(assembly, outcome, solver.name, Times.of(outcome.timing, build, compiling), None)
     began = time.perf_counter()
     if start.noise is not None:
-        found = likelihood.kept(assembly, point, start.noise.noise, solver, callback)
+        found = fit_at_known_noise(assembly, point, start.noise.noise, solver, callback)
     else:
         assert isinstance(solver, LevenbergMarquardt)
-        found = likelihood.maximum(assembly, point, known.noise if known else (), solver, callback, start.hold)
+        found = maximize_likelihood(assembly, point, known.noise if known else (), solver, callback, start.hold)
     times = Times.of(found.outcome.timing, build, compiling)
     times = replace(times, analysis=time.perf_counter() - began - times.solve)
     return Fit(found.assembly, found.outcome, solver.name, times, found)

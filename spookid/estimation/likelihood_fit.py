@@ -63,7 +63,7 @@ class Found:
     """Linearized where they were found; None where noise is taken from another fit."""
 
 
-def maximum(
+def maximize_likelihood(
     assembly: Assembly,
     start: Point,
     known: Sequence[Noise],
@@ -117,7 +117,7 @@ def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...]) ->
     return (outcome, search) if again.status is Status.DIVERGED else (_joined(outcome, again), last)
 
 
-def kept(
+def fit_at_known_noise(
     assembly: Assembly,
     start: Point,
     known: Sequence[Noise],

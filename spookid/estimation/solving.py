@@ -13,7 +13,7 @@ from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation, extrapolation
-from spookid.estimation.estimators import decided, fresh
+from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
 from spookid.results.notices import ranked
@@ -59,12 +59,12 @@ def _solved(
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
-    problem, warm_start = fresh(problem, warm_start)
+    problem, warm_start = starting_from(problem, warm_start)
     if continuation.is_staged(problem, backend):
         check_stepper(problem)
         return continuation.by_continuation(problem, solver, callback, warm_start)
     first = fit(problem, solver, callback, Start(warm_start, problem.initial, hold=hold))
-    decision = decided(problem, first, partial(_again, first.result, solver, callback))
+    decision = choose_estimator(problem, first, partial(_again, first.result, solver, callback))
     return decision.told(_corrected(decision.problem, solver, callback, decision.fit))
 
 

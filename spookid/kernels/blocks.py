@@ -67,12 +67,12 @@ class Blocks:
         self._forward(*_sizes(n, t, len(border)), *_addresses(factor, border, right, out, pulled))
         return out, pulled
 
-    def backward(self, factor: Array, border: Array, half: Array | None, move: Array) -> Array:
-        """L⁻ᵀ of −(half + Y move), (N t,), with Y all columns of L⁻¹ border but the last, which is ``half`` if none is
-        given."""
+    def backward(self, factor: Array, border: Array, solved: Array | None, move: Array) -> Array:
+        """L⁻ᵀ of −(solved + Y move), (N t,), with Y all columns of L⁻¹ border but the last, which is ``solved`` if
+        none is given."""
         n, t, _ = factor.shape
         out = np.empty(n * t)
-        self._backward(*_sizes(n, t, len(border)), *_addresses(factor, border, half, move, out))
+        self._backward(*_sizes(n, t, len(border)), *_addresses(factor, border, solved, move, out))
         return out
 
     def solve(self, factor: Array, right: Array) -> None:
@@ -177,12 +177,12 @@ class SaddleBlocks:
         self._forward(*known, *_addresses(right, out, pulled, square))
         return out, pulled, float(square[0])
 
-    def backward(self, factor: SaddleFactor, half: Array | None, move: Array) -> Array:
+    def backward(self, factor: SaddleFactor, solved: Array | None, move: Array) -> Array:
         """−K⁻¹(right + border move), (N, most), with all columns of the border but the last, which is the right-hand
-        side if ``half``, one that went ``forward``, is not given."""
+        side if ``solved``, one that went ``forward``, is not given."""
         places = factor.places
         out = np.empty((len(factor.panels), places.most))
-        self._backward(*_addresses(places.sizes, places.rows, places.linked, factor.panels, half, move, out))
+        self._backward(*_addresses(places.sizes, places.rows, places.linked, factor.panels, solved, move, out))
         return out
 
 

@@ -77,7 +77,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which of two estimators an answer is, and why; see ``spookid.estimation.estimators``."""
+    """Which of two estimators an answer is, and why; see ``spookid.estimation.estimator_choice``."""
 
     estimator: str
     """"noise": what disturbs the motion was estimated; "hard": it was taken for none, errors are from stretches."""

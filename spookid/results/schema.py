@@ -30,7 +30,7 @@ _ALONG = {"t": "N", "q": "N*7", "v": "N*6", "observed": "No", "predicted": "No"}
     ("impulse_residual", "multipliers", "friction", "sticks"), "N*"
 )
 """Arrays of a Trajectory; the file has ``t_0`` for the first."""
-_KNOWLEDGE = {
+_SENSITIVITIES = {
     "covariance": ("covariance", "nn"),
     "covariance_sandwich": ("covariance_sandwich", "nn"),
     "factor": ("T", "nn"),
@@ -80,7 +80,7 @@ class _Known(msgspec.Struct):
 
 def document(solution: Result) -> Tree:
     """Content of ``solution.json``: all but the arrays; every number is finite or None."""
-    s, knowledge = solution, solution.sensitivities
+    s, sensitivities = solution, solution.sensitivities
     tree = {
         "schema": SCHEMA,
         **{name: getattr(s, name) for name in ("problem", "backend", "stepper", "friction", "step", "state_weight")},
@@ -91,10 +91,10 @@ def document(solution: Result) -> Tree:
         "history": [_step(step) for step in s.history],
         "parameters": {name: _estimate(p) for name, p in s.parameters.items()},
         "identifiability": {
-            "singular_values": knowledge.singular_values,
-            "weak_directions": knowledge.weak,
-            "reasons": knowledge.reasons,
-            "noise": knowledge.noise,
+            "singular_values": sensitivities.singular_values,
+            "weak_directions": sensitivities.weak,
+            "reasons": sensitivities.reasons,
+            "noise": sensitivities.noise,
         },
         "complementarity": {"max_residual": s.complementarity_residual, "sticking": s.sticking},
         "size": s.size,
@@ -119,12 +119,12 @@ def sensitivity_arrays(solution: Result) -> dict[str, Any]:
 
     Names that begin with d are derivatives of the estimates, their last axis that of ``names``; see `Influence`.
     """
-    knowledge, influence = solution.sensitivities, solution.influence
+    sensitivities, influence = solution.sensitivities, solution.influence
     along = {key: getattr(influence, name) for name, (key, _) in _STRETCHES.items()}
     return {
-        "names": np.array(knowledge.names, dtype=np.str_),
-        "correlation": knowledge.correlation,
-        **{key: getattr(knowledge, name) for name, (key, _) in _KNOWLEDGE.items()},
+        "names": np.array(sensitivities.names, dtype=np.str_),
+        "correlation": sensitivities.correlation,
+        **{key: getattr(sensitivities, name) for name, (key, _) in _SENSITIVITIES.items()},
         "fixed_names": np.array(influence.fixed_names, dtype=np.str_),
         **{key: getattr(influence, name) for name, (key, _) in _INFLUENCE.items()},
         **{f"{key}_{i}": array for key, arrays in along.items() for i, array in enumerate(arrays)},
@@ -235,7 +235,7 @@ def _trajectory(heading: Any, place: int, arrays: Arrays) -> Trajectory:
 def _sensitivities(known: _Known, arrays: Arrays) -> Sensitivities:
     names = _names(arrays, "names")
     values = np.array(known.singular_values, dtype=np.float64)
-    facts = {**msgspec.structs.asdict(known), **_parts(_KNOWLEDGE, arrays, {"n": len(names)})}
+    facts = {**msgspec.structs.asdict(known), **_parts(_SENSITIVITIES, arrays, {"n": len(names)})}
     return Sensitivities(**{**facts, "names": names, "singular_values": values})
 
 

@@ -25,7 +25,7 @@ _FEWEST_UNKNOWNS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Half:
+class ForwardSubstitution:
     """y = L⁻¹ g for a gradient g of the states."""
 
     values: Array | None
@@ -50,16 +50,16 @@ class Elimination(Protocol):
         """L⁻¹B, (N t, n_p + 1)."""
 
     @property
-    def own(self) -> Half:
+    def own(self) -> ForwardSubstitution:
         """Of the equations' own gradient."""
 
-    def half(self, gradient: Array) -> Half:
+    def forward(self, gradient: Array) -> ForwardSubstitution:
         """Of another gradient (N t,)."""
 
-    def states(self, half: Half, parameters: Array) -> Array:
+    def states(self, forward: ForwardSubstitution, parameters: Array) -> Array:
         """The states' step (N t,) that belongs to a step of the parameters."""
 
-    def respond(self) -> Array:
+    def responses(self) -> Array:
         """H⁻¹B for the border B with the gradient as its last column, (N t, n_p + 1); the caller's own. It takes L⁻¹B,
         so that only ``columns`` and ``solve`` are of use afterwards."""
 
@@ -118,17 +118,17 @@ class BlockElimination:
         return self._border.T
 
     @property
-    def own(self) -> Half:
-        return Half(None, self.corner[:-1, -1], float(self.corner[-1, -1]))
+    def own(self) -> ForwardSubstitution:
+        return ForwardSubstitution(None, self.corner[:-1, -1], float(self.corner[-1, -1]))
 
-    def half(self, gradient: Array) -> Half:
+    def forward(self, gradient: Array) -> ForwardSubstitution:
         values, products = self._by.forward(self._factor, self._border, np.ascontiguousarray(gradient))
-        return Half(values, products[:-1], float(values @ values))
+        return ForwardSubstitution(values, products[:-1], float(values @ values))
 
-    def states(self, half: Half, parameters: Array) -> Array:
-        return self._by.backward(self._factor, self._border, half.values, np.ascontiguousarray(parameters))
+    def states(self, forward: ForwardSubstitution, parameters: Array) -> Array:
+        return self._by.backward(self._factor, self._border, forward.values, np.ascontiguousarray(parameters))
 
-    def respond(self) -> Array:
+    def responses(self) -> Array:
         columns = self._border.T.copy(order="C")
         self._border = self._border[:, :0].copy()
         self._by.solve_transposed(self._factor, columns)
@@ -158,19 +158,19 @@ class BandElimination:
         return np.asarray(self._factor[:, some])
 
     @property
-    def own(self) -> Half:
-        return Half(self.border[:, -1], self.corner[:-1, -1], float(self.corner[-1, -1]))
+    def own(self) -> ForwardSubstitution:
+        return ForwardSubstitution(self.border[:, -1], self.corner[:-1, -1], float(self.corner[-1, -1]))
 
-    def half(self, gradient: Array) -> Half:
+    def forward(self, gradient: Array) -> ForwardSubstitution:
         values = np.asarray(_dtbtrs(self._factor, gradient[:, None], uplo="L")[0][:, 0])
-        return Half(values, self.border[:, :-1].T @ values, float(values @ values))
+        return ForwardSubstitution(values, self.border[:, :-1].T @ values, float(values @ values))
 
-    def states(self, half: Half, parameters: Array) -> Array:
-        assert half.values is not None
-        right = -(half.values + self.border[:, :-1] @ parameters)
+    def states(self, forward: ForwardSubstitution, parameters: Array) -> Array:
+        assert forward.values is not None
+        right = -(forward.values + self.border[:, :-1] @ parameters)
         return np.asarray(_dtbtrs(self._factor, right[:, None], uplo="L", trans="T")[0][:, 0])
 
-    def respond(self) -> Array:
+    def responses(self) -> Array:
         right, self.border = self.border, self.border[:0].copy()
         return np.asarray(_dtbtrs(self._factor, np.asfortranarray(right), uplo="L", trans="T")[0])
 

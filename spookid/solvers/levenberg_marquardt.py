@@ -217,7 +217,7 @@ class _Run:
         """True if the exact Hessian foretold the decrease better, or the linear model failed."""
         if not self.exact:
             return decrease < _POOR * promised
-        return abs(promised - decrease) < abs(promised + step.dot(here.bent(step)) - decrease)
+        return abs(promised - decrease) < abs(promised + step.dot(here.curvature_times(step)) - decrease)
 
     def _next(self, damping: float, ratio: float) -> float:
         """Damping of the next step, from the share of its promise that this one kept."""

@@ -196,7 +196,7 @@ class Linearization:
     def _augmented(self, chain: int, residuals: list[list[Array]]) -> list[tuple[Factor, Array]]:
         return list(zip(self.reduced.kept, self.reduced.augmented(chain, residuals[chain]), strict=True))
 
-    def bent(self, step: Tangent) -> Tangent:
+    def curvature_times(self, step: Tangent) -> Tangent:
         """S δ."""
         products = [chain.apply(s, step.parameters) for chain, s in zip(self.curvature, step.states, strict=True)]
         return Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0))

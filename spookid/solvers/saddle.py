@@ -23,7 +23,7 @@ from spookid.kernels.blocks import SaddleBlocks, saddle_blocks
 from spookid.kernels.kernel import Array
 from spookid.kernels.native import integers
 from spookid.kernels.workspace import Workspace
-from spookid.solvers.elimination import Half
+from spookid.solvers.elimination import ForwardSubstitution
 from spookid.solvers.rows import Rows
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
@@ -39,16 +39,16 @@ class Saddle(Protocol):
     """What the elimination takes from the parameters' corner, (n_p + 1, n_p + 1)."""
 
     @property
-    def own(self) -> Half:
+    def own(self) -> ForwardSubstitution:
         """Of the rows' own gradient and values."""
 
-    def half(self, gradient: Array, violations: Sequence[Array]) -> Half:
+    def forward(self, gradient: Array, violations: Sequence[Array]) -> ForwardSubstitution:
         """Of another gradient g (N t,) and values b of the hard rows, each (count, rows).
 
         Its numbers are BᵀK⁻¹(g, b) and (g, b)ᵀK⁻¹(g, b).
         """
 
-    def step(self, half: Half, parameters: Array) -> tuple[Array, list[Array]]:
+    def step(self, forward: ForwardSubstitution, parameters: Array) -> tuple[Array, list[Array]]:
         """The states' step (N t,) and the multipliers of each hard factor, for a step of the parameters."""
 
 
@@ -95,10 +95,10 @@ class BlockSaddle:
             raise NotPositiveDefiniteError(f"no pivot in step {failed - 1}")
 
     @property
-    def own(self) -> Half:
-        return Half(None, self.corner[:-1, -1], float(self.corner[-1, -1]))
+    def own(self) -> ForwardSubstitution:
+        return ForwardSubstitution(None, self.corner[:-1, -1], float(self.corner[-1, -1]))
 
-    def half(self, gradient: Array, violations: Sequence[Array]) -> Half:
+    def forward(self, gradient: Array, violations: Sequence[Array]) -> ForwardSubstitution:
         places = self._factor.places
         right, values = np.zeros((self._steps, places.most)), np.zeros(places.later.shape)
         right[:, : self._tangent] = gradient.reshape(-1, self._tangent)
@@ -108,11 +108,11 @@ class BlockSaddle:
             column += m
         right.ravel()[places.where] = values[places.held]
         solved, taken, square = self._by.forward(self._factor, right)
-        return Half(solved, taken[:-1], square)
+        return ForwardSubstitution(solved, taken[:-1], square)
 
-    def step(self, half: Half, parameters: Array) -> tuple[Array, list[Array]]:
+    def step(self, forward: ForwardSubstitution, parameters: Array) -> tuple[Array, list[Array]]:
         places = self._factor.places
-        both = self._by.backward(self._factor, half.values, np.ascontiguousarray(parameters))
+        both = self._by.backward(self._factor, forward.values, np.ascontiguousarray(parameters))
         multipliers, column, parts = np.zeros(places.later.shape), 0, []
         multipliers[places.held] = both.ravel()[places.where]
         for count, m in self._counts:
@@ -167,20 +167,20 @@ class BandSaddle:
         self.corner = np.asarray(self._border.T @ self._response)
 
     @property
-    def own(self) -> Half:
-        return Half(self._response[:, -1], self.corner[:-1, -1], float(self.corner[-1, -1]))
+    def own(self) -> ForwardSubstitution:
+        return ForwardSubstitution(self._response[:, -1], self.corner[:-1, -1], float(self.corner[-1, -1]))
 
-    def half(self, gradient: Array, violations: Sequence[Array]) -> Half:
+    def forward(self, gradient: Array, violations: Sequence[Array]) -> ForwardSubstitution:
         right = np.zeros((self._steps, self._size))
         right[:, : self._tangent] = gradient.reshape(-1, self._tangent)
         for place, values in zip(self._places, violations, strict=True):
             right[: len(values), place] = values
         solved = self._solved(right.reshape(-1, 1))[:, 0]
-        return Half(solved, self._border[:, :-1].T @ solved, float(right.ravel() @ solved))
+        return ForwardSubstitution(solved, self._border[:, :-1].T @ solved, float(right.ravel() @ solved))
 
-    def step(self, half: Half, parameters: Array) -> tuple[Array, list[Array]]:
-        assert half.values is not None
-        both = -(half.values + self._response[:, :-1] @ parameters).reshape(self._steps, self._size)
+    def step(self, forward: ForwardSubstitution, parameters: Array) -> tuple[Array, list[Array]]:
+        assert forward.values is not None
+        both = -(forward.values + self._response[:, :-1] @ parameters).reshape(self._steps, self._size)
         return both[:, : self._tangent].ravel(), [both[:, place] for place in self._places]
 
     def _solved(self, right: Array) -> Array:

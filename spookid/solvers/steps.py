@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.solvers.elimination import Half, eliminate
+from spookid.solvers.elimination import ForwardSubstitution, eliminate
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.saddle import saddle
@@ -33,17 +33,21 @@ class _ParameterStep:
         self._lower = here.problem.lower - here.point.parameters
         self._upper = here.problem.upper - here.point.parameters
 
-    def _parameters(self, gradient: Array, halves: Sequence[Half], moved: Array | float = 0.0) -> Array:
+    def _parameters(
+        self, gradient: Array, forwards: Sequence[ForwardSubstitution], moved: Array | float = 0.0
+    ) -> Array:
         """What the parameters move by, given their gradient and where they have moved to already."""
-        reduced_gradient = gradient - np.sum([half.taken for half in halves], axis=0)
+        reduced_gradient = gradient - np.sum([forward.taken for forward in forwards], axis=0)
         return bounded_step(self._matrix, reduced_gradient, self._lower - moved, self._upper - moved)
 
-    def _promised(self, gradient: Array, halves: Sequence[Half], step: Tangent) -> float:
+    def _promised(self, gradient: Array, forwards: Sequence[ForwardSubstitution], step: Tangent) -> float:
         """Decrease of the linearized merit along a first step, −2gᵀδ − δᵀHδ: what eliminating the states takes from the
         damped model, what the parameters do, and the damping's own share; right for any bounds."""
         move = step.parameters
-        reduced_gradient = gradient - np.sum([half.taken for half in halves], axis=0)
-        damped = sum(half.square for half in halves) - float(move @ (2 * reduced_gradient + self._matrix @ move))
+        reduced_gradient = gradient - np.sum([forward.taken for forward in forwards], axis=0)
+        damped = sum(forward.square for forward in forwards) - float(
+            move @ (2 * reduced_gradient + self._matrix @ move)
+        )
         return damped + self._damping * step.scaled_norm(self.here.scales) ** 2
 
     def _remaining(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
@@ -79,32 +83,32 @@ class PenaltyStep(_ParameterStep):
     def first(self) -> tuple[Tangent, float]:
         """The step from here, and the decrease that it promises. Coupled rows are satisfied to first order by the
         method of multipliers."""
-        halves, gradient = [e.own for e in self._eliminations], self.here.gradient
-        step, first = self._solve(gradient.parameters, halves), 0.0
+        forwards, gradient = [e.own for e in self._eliminations], self.here.gradient
+        step, first = self._solve(gradient.parameters, forwards), 0.0
         for _ in range(_PASSES if self.here.reduced.coupled else 0):
             error = self.here.reduced.shift_to(self.here.violations(self.here.residuals, step), self.here.coupled)
             gradient = self.here.gradient = self.here.pull_back(self.here.residuals)
-            halves = self._halves(gradient)
-            step = self._solve(gradient.parameters, halves)
+            forwards = self._forwards(gradient)
+            step = self._solve(gradient.parameters, forwards)
             first = max(first, error)
             if error <= _SATISFIED * first:
                 break
-        return step, self._promised(gradient.parameters, halves, step)
+        return step, self._promised(gradient.parameters, forwards, step)
 
     def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
         """The step corrected by the residuals found at its end."""
         gradient = self._remaining(step, residuals)
         if self._exact:
-            gradient = gradient.plus(self.here.bent(step))
-        return self._whole(step, self._solve(gradient.parameters, self._halves(gradient), step.parameters))
+            gradient = gradient.plus(self.here.curvature_times(step))
+        return self._whole(step, self._solve(gradient.parameters, self._forwards(gradient), step.parameters))
 
-    def _halves(self, gradient: Tangent) -> list[Half]:
+    def _forwards(self, gradient: Tangent) -> list[ForwardSubstitution]:
         pairs = zip(self._eliminations, gradient.states, strict=True)
-        return self.here.reduced.pool.map(lambda pair: pair[0].half(pair[1]), pairs)
+        return self.here.reduced.pool.map(lambda pair: pair[0].forward(pair[1]), pairs)
 
-    def _solve(self, gradient: Array, halves: Sequence[Half], moved: Array | float = 0.0) -> Tangent:
-        parameters = self._parameters(gradient, halves, moved)
-        pairs = zip(self._eliminations, halves, strict=True)
+    def _solve(self, gradient: Array, forwards: Sequence[ForwardSubstitution], moved: Array | float = 0.0) -> Tangent:
+        parameters = self._parameters(gradient, forwards, moved)
+        pairs = zip(self._eliminations, forwards, strict=True)
         states = self.here.reduced.pool.map(lambda pair: pair[0].states(pair[1], parameters), pairs)
         return Tangent(tuple(states), parameters)
 
@@ -130,9 +134,9 @@ class SaddleStep(_ParameterStep):
 
         The merit's share of the rows themselves falls to nothing: Cδ = −c.
         """
-        gradient, halves = self.here.gradient, [s.own for s in self._saddles]
-        step, multipliers = self._solve(gradient.parameters, halves)
-        promised = self._promised(gradient.parameters, halves, step)
+        gradient, forwards = self.here.gradient, [s.own for s in self._saddles]
+        step, multipliers = self._solve(gradient.parameters, forwards)
+        promised = self._promised(gradient.parameters, forwards, step)
         self.here.reduced.shift_to(multipliers, self.here.coupled)
         return step, promised + self.here.reduced.constraint_merit(self.here.residuals)
 
@@ -140,14 +144,14 @@ class SaddleStep(_ParameterStep):
         """The step corrected by the residuals found at its end."""
         gradient = self._remaining(step, residuals)
         triples = zip(self._saddles, gradient.states, self.here.violations(residuals), strict=True)
-        halves = [s.half(g, b) for s, g, b in triples]
-        return self._whole(step, self._solve(gradient.parameters, halves, step.parameters)[0])
+        forwards = [s.forward(g, b) for s, g, b in triples]
+        return self._whole(step, self._solve(gradient.parameters, forwards, step.parameters)[0])
 
     def _solve(
-        self, gradient: Array, halves: Sequence[Half], moved: Array | float = 0.0
+        self, gradient: Array, forwards: Sequence[ForwardSubstitution], moved: Array | float = 0.0
     ) -> tuple[Tangent, list[list[Array]]]:
-        parameters = self._parameters(gradient, halves, moved)
-        steps = [s.step(half, parameters) for s, half in zip(self._saddles, halves, strict=True)]
+        parameters = self._parameters(gradient, forwards, moved)
+        steps = [s.step(forward, parameters) for s, forward in zip(self._saddles, forwards, strict=True)]
         return Tangent(tuple(states for states, _ in steps), parameters), [m for _, m in steps]
 
 

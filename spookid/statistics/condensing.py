@@ -93,7 +93,7 @@ class Condensed:
         terms, found = self.linearized.chains[chain], []
         self._eliminations[chain], moving = _eliminated(terms)
         self._states += moving
-        steps = self._eliminations[chain].respond().reshape(terms[0].steps, terms[0].tangent, -1)
+        steps = self._eliminations[chain].responses().reshape(terms[0].steps, terms[0].tangent, -1)
         for term in terms:
             columns = np.empty((len(term.residual), steps.shape[2], term.residual.shape[1]))
             for here, rows in term.parts():

@@ -37,7 +37,7 @@ def denied(condensed: Condensed, sizes: Mapping[str, float]) -> bool:
     looks the same.
 
     Args:
-        contraction: with disturbances so small that the dynamics are hard.
+        condensed: with disturbances so small that the dynamics are hard.
         sizes: of the noise that was found, over that of ``condensed``, by its name.
     """
     rng, seen = np.random.default_rng(0), _of_sensors(condensed, condensed.residuals)[0]

@@ -101,7 +101,7 @@ def run_score_tests(
 
     Args:
         declared: alternatives in what is declared of bodies and joints.
-        volumes: ``Cause.volume`` of the parameters in each recording, (recordings, n_p).
+        volumes: ``Alternative.volume`` of the parameters in each recording, (recordings, n_p).
     """
     tails = [_tails(condensed, experiment, i) for i in range(len(experiment.sensors))]
     far = tuple(finding for finding in tails if abs(finding.z) > _limit(len(tails)))

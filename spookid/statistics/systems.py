@@ -74,7 +74,7 @@ class SoftSystem:
 
     @cached_property
     def response(self) -> Array:
-        return self._elimination.respond()
+        return self._elimination.responses()
 
     @cached_property
     def _factor(self) -> Array:

@@ -210,8 +210,8 @@ class _Walk:
     @property
     def noise(self) -> float:
         """s² of the parameter; without a standard error the mean of the others'; with none, cost over freedom."""
-        knowledge = self.solution.sensitivities
-        known = dict(zip(knowledge.names, knowledge.dispersion.tolist(), strict=True))
+        sensitivities = self.solution.sensitivities
+        known = dict(zip(sensitivities.names, sensitivities.dispersion.tolist(), strict=True))
         others = [value for value in known.values() if math.isfinite(value)]
         if others:
             own = known[self.parameter.name]

@@ -65,7 +65,7 @@ class Decision:
         return solution.changed(noise=noise, normaliser=None, log_likelihood=likelihood)
 
 
-def fresh(problem: Declaration, known: Result | None) -> tuple[Declaration, Result | None]:
+def starting_from(problem: Declaration, known: Result | None) -> tuple[Declaration, Result | None]:
     """The problem and the solution to start from; of one with hard dynamics the estimates alone.
 
     Its motion lacks nothing to obey the mechanics, and no search for what disturbs it would find anything from there.
@@ -77,7 +77,7 @@ def fresh(problem: Declaration, known: Result | None) -> tuple[Declaration, Resu
     return problem.with_(initial={**values, **problem.initial}), None
 
 
-def decided(problem: Declaration, first: Fit, again: Callable[[Declaration], Fit]) -> Decision:
+def choose_estimator(problem: Declaration, first: Fit, again: Callable[[Declaration], Fit]) -> Decision:
     """Choose between the first fit and one with hard dynamics.
 
     Args:
@@ -158,10 +158,10 @@ def _chosen(first: Fit, second: Fit) -> Choice:
     one, other = _answer(first), _answer(second)
     if second.result.status is not Status.CONVERGED or one is None or other is None:
         return Choice("noise", "the fit with hard dynamics did not converge")
-    return judged(first.identifiability.sensitivities.names, hausman_test(one, other))
+    return choice_by(first.identifiability.sensitivities.names, hausman_test(one, other))
 
 
-def judged(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
+def choice_by(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
     """The choice between two answers that may both be believed."""
     if np.any(verdict.differ):
         pairs = zip(names, verdict.sigmas.tolist(), verdict.differ.tolist(), strict=True)
