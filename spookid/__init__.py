@@ -25,10 +25,11 @@ _HOME = {
     "Load": "mechanics.loads",
     "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
-    "Motor": "mechanics.joints",
+    "Motor": "mechanics.motor",
     "Observation": "data.sensors",
     "OneStep": "stepping.one_step",
     "Parameter": "parameter",
+    "PointLoad": "mechanics.point_loads",
     "PointPosition": "data.sensors",
     "Problem": "problem",
     "ProblemError": "errors",
@@ -68,6 +69,7 @@ __all__ = [
     "Observation",
     "OneStep",
     "Parameter",
+    "PointLoad",
     "PointPosition",
     "Problem",
     "ProblemError",
@@ -96,10 +98,12 @@ if TYPE_CHECKING:
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
     from spookid.mechanics.contact import Contact
-    from spookid.mechanics.joints import Coordinate, Hinge, Joint, Motor
+    from spookid.mechanics.joints import Coordinate, Hinge, Joint
     from spookid.mechanics.loads import Bound, Load
     from spookid.mechanics.manifold import Manifold
     from spookid.mechanics.model import Model, gravity, tilted_gravity
+    from spookid.mechanics.motor import Motor
+    from spookid.mechanics.point_loads import PointLoad
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
     from spookid.report.sweep import sweep

@@ -31,6 +31,11 @@ def model(request: pytest.FixtureRequest) -> Model:
     return MODELS[request.param]()
 
 
+def channels(model, sensors):
+    """One for each signal."""
+    return [channel for sensor in sensors for channel in sensor.channels(model)]
+
+
 def swings(model: Model, t: Array) -> dict[str, Array]:
     """An angle of each hinge over time, by its name."""
     return {j.name: math.pi * np.sin(2 * t + i) + i for i, j in enumerate(model.joints)}
@@ -38,7 +43,7 @@ def swings(model: Model, t: Array) -> dict[str, Array]:
 
 def guessed(model: Model, recording: Recording, names: list[str] | None = None, cutoff: float = OPEN) -> Guess:
     observed = [HingeAngle(j, j.name) for j in model.joints if names is None or j.name in names]
-    return guess(model, observed, recording, grid(recording, 0.01), {}, cutoff)
+    return guess(model, channels(model, observed), recording, grid(recording, 0.01), {}, cutoff)
 
 
 # --- poses ---
@@ -217,7 +222,7 @@ def test_points_place_a_pendulum():
     theta = 0.5 * np.sin(2 * t) + 0.1
     recording = Recording(t=t, signals={"x": -0.3 * np.sin(theta), "z": -0.3 * np.cos(theta)})
     sensors = [PointPosition(tip, axis, axis) for axis in ("x", "z")]
-    result = guess(model, sensors, recording, grid(recording, 0.01), {}, OPEN)
+    result = guess(model, channels(model, sensors), recording, grid(recording, 0.01), {}, OPEN)
     np.testing.assert_allclose(result.displacements[:, 0], theta, atol=1e-9)
 
 

@@ -23,9 +23,10 @@ from mechanisms import (
 
 from spookid.mechanics.body import GROUND, Body
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_units
-from spookid.mechanics.joints import Hinge, Motor
+from spookid.mechanics.joints import Hinge
 from spookid.mechanics.kinematics import central, displacements, place
 from spookid.mechanics.model import Model, gravity
+from spookid.mechanics.motor import Motor
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace
 from spookid.stepping.variational import Variational

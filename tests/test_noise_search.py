@@ -18,8 +18,9 @@ from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
 from spookid.estimation.identifiability import a_priori
 from spookid.mechanics.body import GROUND, Body
-from spookid.mechanics.joints import Hinge, Motor
+from spookid.mechanics.joints import Hinge
 from spookid.mechanics.model import Model, gravity
+from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.results.result import Noise

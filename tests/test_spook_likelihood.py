@@ -16,8 +16,8 @@ from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.joints import Motor
 from spookid.mechanics.model import Model
+from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solution import Solution

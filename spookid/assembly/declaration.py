@@ -176,7 +176,7 @@ class Declaration:
         """One for each signal of the sensors, in the order of their declaration."""
         return tuple(channel for sensor in self.observations for channel in sensor.channels(self.model))
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """All parameters of the model and its sensors, in the order of their declaration."""
         # At a state of numbers, only Parameters are left as symbols of what a sensor shows.
@@ -187,7 +187,7 @@ class Declaration:
         own = [residual.rows(*[state] * residual.states) for residual in self.residuals]
         return parameters_in([*self.model.expressions(), *shown, *own], self._what)
 
-    @property
+    @cached_property
     def free(self) -> tuple[Parameter, ...]:
         """Parameters to estimate."""
         return tuple(parameter for parameter in self.parameters if parameter.name not in self.fixed)

@@ -17,7 +17,7 @@ from spookid.data.sampling import Grid, smoothed
 from spookid.data.sensors import Channel, JointPosition, error, order
 from spookid.data.state import State
 from spookid.kernels.kernel import Array
-from spookid.mechanics.kinematics import Values, displacements, follow, place, rest_positions, unwrapped, velocities
+from spookid.mechanics.kinematics import Values, displacements, place, rest_positions, tracked, unwrapped, velocities
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Freedom, Model
 from spookid.parameter import parameters_in
@@ -63,7 +63,7 @@ def guess(
     if model.has_loops or len(seen) < len(sensors):
         start = place(model, moved[:1], values)[0]
         rows = closing_rows(model, sensors, values)
-        poses = follow(rows, start, np.column_stack(targets) if targets else np.zeros((grid.count, 0)))
+        poses = tracked(rows, start, np.column_stack(targets) if targets else np.zeros((grid.count, 0)))
         moved = unwrapped(model, displacements(model, poses, values))
         notices = tuple(f"{_named(f)} has no {_what(f)} sensor; its start follows from the others." for f in hidden)
     else:
@@ -82,7 +82,7 @@ def _what(freedom: Freedom) -> str:
 
 def closing_rows(model: Model, sensors: Sequence[Channel], values: Values) -> ca.Function:
     """Function (q, measured, step) to violations and observation errors, their Jacobian along the tangent space, and
-    q ⊞ step: what ``kinematics.follow`` makes vanish. Violations are weighted, so that observations yield to them."""
+    q ⊞ step: what ``kinematics.tracked`` makes vanish. Violations are weighted, so that observations yield to them."""
     q, measured = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("y", len(sensors))
     state = State(model, q, ca.SX(model.configuration.tangent, 1))
     rows = ca.vertcat(_STIFF * model.violation(q), *(error(s, state, measured[i]) for i, s in enumerate(sensors)))

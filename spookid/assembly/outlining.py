@@ -11,7 +11,8 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.data.sensors import Channel
 from spookid.mechanics.body import Body
-from spookid.mechanics.joints import Joint, Motor
+from spookid.mechanics.joints import Joint
+from spookid.mechanics.motor import Motor
 from spookid.parameter import is_constant, substitute
 from spookid.results.sketch import (
     BodyOutline,

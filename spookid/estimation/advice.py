@@ -28,6 +28,9 @@ def _motions(model: Model, parameter: Parameter) -> Iterable[str]:
     for joint in model.joints:
         if _stands_in(parameter, joint.expressions()):
             yield f"excite {joint.name} more, fast and slow"
+    for load in model.loads:
+        if _stands_in(parameter, load.expressions()):
+            yield f"move what {load.title} acts on more, fast and slow"
     for body in model.bodies:
         if _stands_in(parameter, [body.inertia]):
             yield f"turn body {body.name} about other axes, if its joints let it"

@@ -157,6 +157,12 @@ _ALONG = {
 """Units of coefficients along a displacement."""
 
 
+def _stretched(frame: Frame, bodies: Mapping[Body, tuple[Body, ca.SX]]) -> Frame:
+    """A frame on another body that is longer."""
+    body, stretch = bodies[frame.body]
+    return Frame(body, frame.at * (1 + stretch), frame.axes)
+
+
 class _Varied:
     """A model with amounts in it.
 
@@ -175,10 +181,18 @@ class _Varied:
         bodies: dict[Body, tuple[Body, ca.SX]] = {GROUND: (GROUND, ca.SX(0))}
         for body in model.bodies:
             bodies[body] = self._measured(body) if forces else (body, ca.SX(0))
-        joints = {joint: self._rubbing(self._moved(joint, bodies), speeds) for joint in model.joints}
+        moved = {
+            joint: replace(joint, parent=_stretched(joint.parent, bodies), child=_stretched(joint.child, bodies))
+            for joint in model.joints
+        }
+        joints = {joint: self._rubbing(other, speeds) for joint, other in moved.items()}
         motors = [replace(motor, joint=joints[motor.joint]) for motor in model.motors]
         self.model = Model(
-            [bodies[body][0] for body in model.bodies], list(joints.values()), motors, gravity=model.gravity
+            [bodies[body][0] for body in model.bodies],
+            list(joints.values()),
+            motors,
+            gravity=model.gravity,
+            loads=[load.on(_stretched(frame, bodies) for frame in load.frames) for load in model.loads],
         )
 
     def kernel(self, factor: Factor, assembly: Assembly) -> Kernel | None:
@@ -204,13 +218,6 @@ class _Varied:
         mass = body.mass * (1 + self._amount(f"the mass of {body.name} is off by about {{}}?"))
         inertia = body.inertia * (1 + self._amount(f"the inertia of {body.name} is off by about {{}}?"))
         return replace(body, mass=mass, inertia=inertia), stretch
-
-    @staticmethod
-    def _moved(joint: Joint, bodies: Mapping[Body, tuple[Body, ca.SX]]) -> Joint:
-        """A joint between other bodies."""
-        sides = ((*bodies[side.body], side) for side in (joint.parent, joint.child))
-        parent, child = (Frame(body, side.at * (1 + stretch), side.axes) for body, stretch, side in sides)
-        return replace(joint, parent=parent, child=child)
 
     def _rubbing(self, joint: Joint, speeds: Mapping[str, Speed]) -> Joint:
         """A joint with more friction along its coordinates that move."""

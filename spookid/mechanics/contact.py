@@ -11,9 +11,6 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.parameter import is_constant, symbolic
 
-ROWS = 3
-"""Reactions of a contact: one normal, two tangential."""
-
 _NOT_NEGATIVE = ("friction", "compliance", "damping")
 
 

@@ -8,6 +8,7 @@ coordinates and the impulses λ that the joint transmits (Newton–Euler, from t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,8 @@ import casadi as ca
 
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.joints import Joint, solved
+from spookid.mechanics.joints import Joint
+from spookid.mechanics.linear import solved
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model
 
@@ -142,6 +144,10 @@ class JointCoordinates:
         starts = (6 * self.model.bodies.index(body) for body in self.roots)
         rows = [*(along[joint] for joint in self.tree), *(rest[i : i + 6] for i in starts)]
         return Transmitted(ca.vertcat(ca.SX(0, 1), *rows), loads)
+
+    def ordered(self, loads: Mapping[Joint, ca.SX]) -> ca.SX:
+        """λ of all joints in the model's order, (n_g,); 0 of those that are not given."""
+        return ca.vertcat(ca.SX(0, 1), *(loads.get(joint, ca.SX(joint.rows, 1)) for joint in self.model.joints))
 
     def _order(self) -> list[tuple[Joint, Body, Body]]:
         """Joints of the tree with the body on the side of the root and the other one."""

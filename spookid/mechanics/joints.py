@@ -1,4 +1,4 @@
-"""Joints between bodies: the base of all kinds, the hinge, and the motors that drive them."""
+"""Joints between bodies: the base of all kinds, and the hinge."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import casadi as ca
 
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.body import Body, Frame
+from spookid.mechanics.linear import solved
 from spookid.mechanics.loads import Bound, Drag, Friction, Load, Spring, Viscous, is_absent
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame, inserted, rate
@@ -360,47 +361,6 @@ class Hinge(Joint):
         return sign * ca.vertcat(-force, across), sign * ca.dot(b.x, moment)
 
 
-@dataclass(frozen=True, eq=False)
-class Motor:
-    """A motor on a joint (F.3): impulse h K u − J_shaft (s₊ − s), with u a measured input.
-
-    Raises:
-        ProblemError: if ``joint`` is no joint or has no such coordinate, or for a negative fixed shaft inertia.
-    """
-
-    joint: Joint
-    signal: str
-    """Name of the input u in the recordings."""
-    gain: Any = 1
-    """K, torque or force per unit of the signal [N m/unit or N/unit]."""
-    shaft_inertia: Any = 0
-    """J_shaft [kg m² or kg], felt along the joint's coordinate only."""
-    measured: bool = field(default=False, kw_only=True)
-    """True if the signal is a measurement of what the motor did, with noise of its own, such as a current or a torque;
-    False if it is known, such as a command, and only what disturbs the mechanism is random."""
-    coordinate: int = field(default=0, kw_only=True)
-    """Which of the joint's coordinates it drives."""
-    place: str = field(default_factory=declared_at, repr=False)
-
-    def __post_init__(self) -> None:
-        what = f"{self.place}: Motor"
-        if not isinstance(self.joint, Joint):
-            raise ProblemError(f"{what} drives {shown(self.joint)}, which is no Hinge or other Joint")
-        check_coordinate(self.joint, self.coordinate, f"{what} drives")
-        object.__setattr__(self, "gain", symbolic(self.gain, f"{what}: gain"))
-        object.__setattr__(self, "shaft_inertia", symbolic(self.shaft_inertia, f"{what}: shaft_inertia"))
-        refuse_negative(self.shaft_inertia, "shaft_inertia", what)
-
-    @property
-    def label(self) -> str:
-        """Of the coordinate that it drives."""
-        return self.joint.labels[self.coordinate]
-
-    def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
-        return [self.gain, self.shaft_inertia]
-
-
 def check_coordinate(joint: Joint, coordinate: object, what: str) -> None:
     """Raise ProblemError for a coordinate that a joint does not have; ``what`` begins the sentence."""
     count = len(joint.coordinates)
@@ -413,22 +373,6 @@ def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
     for entry in () if value is None else ca.vertsplit(ca.densify(value)):
         if is_constant(entry) and float(entry) < 0:
             raise ProblemError(f"{what}: {name} is {float(entry):g}; it must not be negative")
-
-
-def solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
-    """matrix⁻¹ right for a small sparse matrix (n, n), block after block of its lower triangular form."""
-    matrix = ca.sparsify(matrix)
-    count, rows, columns, row_cuts, column_cuts, *_ = matrix.sparsity().btf()
-    found = [ca.SX(0)] * matrix.shape[0]
-    for block in range(count):
-        at = rows[row_cuts[block] : row_cuts[block + 1]]
-        own = columns[column_cuts[block] : column_cuts[block + 1]]
-        before = columns[: column_cuts[block]]
-        known = ca.vertcat(ca.SX(0, 1), *(found[i] for i in before))
-        part = ca.solve(matrix[at, own], right[at] - matrix[at, before] @ known)
-        for i, value in zip(own, ca.vertsplit(part), strict=True):
-            found[i] = value
-    return ca.vertcat(*found)
 
 
 def _acts(value: ca.SX) -> bool:

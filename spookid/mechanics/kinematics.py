@@ -85,7 +85,7 @@ _MOST_CORRECTIONS = 50
 _SETTLED = 1e-12
 
 
-def follow(rows: ca.Function, start: Array, targets: Array) -> Array:
+def tracked(rows: ca.Function, start: Array, targets: Array) -> Array:
     """Poses along which rows vanish, or are least, each from the pose before: (N, 7 n_b).
 
     Args:

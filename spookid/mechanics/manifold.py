@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 import casadi as ca
@@ -113,14 +114,15 @@ class Manifold:
         return np.concatenate([p / np.linalg.norm(p) if kind == "rotation" else p for (kind, _), p in parts])
 
     def _points(self, x: ca.SX) -> Sequence[ca.SX]:
-        return _cut(x, [size for _, size in self.parts])
+        return split(x, [size for _, size in self.parts])
 
     def _steps(self, delta: ca.SX) -> Sequence[ca.SX]:
-        return _cut(delta, [size - (kind == "rotation") for kind, size in self.parts])
+        return split(delta, [size - (kind == "rotation") for kind, size in self.parts])
 
 
-def _cut(vector: ca.SX, sizes: list[int]) -> Sequence[ca.SX]:
-    return ca.vertsplit(vector, [sum(sizes[:i]) for i in range(len(sizes) + 1)])  # type: ignore[no-any-return]
+def split(vector: ca.SX, sizes: Sequence[int]) -> Sequence[ca.SX]:
+    """A vector cut into parts of these sizes."""
+    return ca.vertsplit(vector, [0, *accumulate(sizes)]) if sizes else ()
 
 
 def jacobian(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:

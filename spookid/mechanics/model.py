@@ -13,9 +13,11 @@ from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.contact import Contact
-from spookid.mechanics.joints import Coordinate, Joint, Motor
+from spookid.mechanics.joints import Coordinate, Joint
 from spookid.mechanics.manifold import Manifold, jacobian
+from spookid.mechanics.motor import Motor
 from spookid.mechanics.moving import MovingFrame
+from spookid.mechanics.point_loads import PointLoad
 from spookid.parameter import symbolic
 
 
@@ -49,7 +51,9 @@ class Mechanics:
     mass: ca.SX
     """M, (6 n_b, 6 n_b), block diagonal."""
     force: ca.SX
-    """External forces and torques, (6 n_b,): gravity."""
+    """Forces and torques of gravity, (6 n_b,)."""
+    configuration: ca.SX
+    """q, (7 n_b,)."""
 
     def gyroscopic(self, v: ca.SX) -> ca.SX:
         """f_g = (0, −ω × Jω) of each body, (6 n_b,)."""
@@ -132,12 +136,15 @@ class Model:
     motors: Sequence[Motor] = ()
     contacts: Sequence[Contact] = field(kw_only=True, default=())
     """Points on planes; they hold no body, so that one without joints is declared ``free=True``."""
+    loads: Sequence[PointLoad] = field(kw_only=True, default=())
+    """Those that act on points of bodies; what acts along a joint's coordinates is the joint's."""
     gravity: Any = field(kw_only=True)
     """Acceleration of gravity, (3,) [m/s²]."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("bodies", Body), ("joints", Joint), ("motors", Motor), ("contacts", Contact)):
+        kinds = {"bodies": Body, "joints": Joint, "motors": Motor, "contacts": Contact, "loads": PointLoad}
+        for name, kind in kinds.items():
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
@@ -182,6 +189,8 @@ class Model:
                 raise ProblemError(
                     f"{motor.place}: Motor drives {motor.joint.kind} {motor.joint.name!r}, which is not in the model"
                 )
+        for load in self.loads:
+            load.check(self.bodies)
 
     def tree(self) -> list[Joint]:
         """Joints in an order in which each joins a new body to one already placed; those that close loops are left out.
@@ -216,9 +225,10 @@ class Model:
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Names of the inputs, in the order of the motors, then of other loads, each once."""
-        of_loads = (signal for joint in self.joints for signal in joint.signals)
-        return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *of_loads]))
+        """Names of the inputs, each once: of the motors, of loads of joints, of loads on points."""
+        of_joints = (signal for joint in self.joints for signal in joint.signals)
+        on_points = (signal for load in self.loads for signal in load.signals)
+        return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *of_joints, *on_points]))
 
     @cached_property
     def freedoms(self) -> tuple[Freedom, ...]:
@@ -252,8 +262,8 @@ class Model:
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        things: tuple[Body | Joint | Motor | Contact, ...]
-        things = (*self.bodies, *self.joints, *self.motors, *self.contacts)
+        things: tuple[Body | Joint | Motor | Contact | PointLoad, ...]
+        things = (*self.bodies, *self.joints, *self.motors, *self.contacts, *self.loads)
         return [self.gravity, *(e for thing in things for e in thing.expressions())]
 
     def violation(self, q: ca.SX) -> ca.SX:
@@ -265,8 +275,9 @@ class Model:
         if not q.is_valid_input():
             symbol = ca.SX.sym("q", q.numel())
             at = self.mechanics(symbol)
-            parts = ca.substitute([at.violation, at.constraint, at.slip, at.displacement], [symbol], [ca.densify(q)])
-            return replace(at, **dict(zip(("violation", "constraint", "slip", "displacement"), parts, strict=True)))
+            names = ("violation", "constraint", "slip", "displacement")
+            parts = ca.substitute([getattr(at, name) for name in names], [symbol], [ca.densify(q)])
+            return replace(at, **dict(zip(names, parts, strict=True)), configuration=q)
         v = ca.SX.sym("v", self.configuration.tangent)
         states = [self.joint(joint, q, v) for joint in self.joints]
         empty = ca.SX(0, 1)
@@ -279,6 +290,7 @@ class Model:
             displacement=ca.vertcat(empty, *(state.displacement for state in states)),
             mass=self.inertia(),
             force=self.weight(),
+            configuration=q,
         )
 
     def inertia(self) -> ca.SX:
@@ -288,6 +300,22 @@ class Model:
     def weight(self) -> ca.SX:
         """Forces and torques of gravity, (6 n_b,)."""
         return ca.densify(ca.vertcat(*(ca.vertcat(body.mass * self.gravity, ca.SX(3, 1)) for body in self.bodies)))
+
+    def pushed(self, q: ca.SX, v: ca.SX, u: ca.SX) -> ca.SX:
+        """Forces and torques of the loads on points at any expressions of q and v, (6 n_b,).
+
+        Args:
+            u: inputs in the order of ``signals``, (n_u,).
+        """
+        total, inputs = ca.SX(self.configuration.tangent, 1), {signal: u[i] for i, signal in enumerate(self.signals)}
+        for load in self.loads:
+            at = [self.moving(frame, q, v) for frame in load.frames]
+            own = ca.vertcat(ca.SX(0, 1), *(inputs[signal] for signal in load.signals))
+            for frame, wrench in zip(at, load.wrenches(at, own), strict=True):
+                if not frame.is_fixed:
+                    i = 6 * self.bodies.index(frame.frame.body)
+                    total[i : i + 6] += frame.carried(*wrench)
+        return total
 
     def joint(self, joint: Joint, q: ca.SX, v: ca.SX | None = None) -> JointState:
         """One joint at any expressions of q and v, at rest without v."""

@@ -40,6 +40,7 @@ _LENGTH = 1e-4
 AT_BOUND = "held at its bound"
 UNOBSERVED = "the data do not determine it"
 TIED = "the data see it only together with {}, at a bound"
+NO_DIGITS = "rounding leaves nothing of its variance"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
 NO_FACTOR = "the normal equations are singular at the solution"
 
@@ -205,8 +206,10 @@ def analyse(
     reasons = {name: UNOBSERVED for name, is_hidden in zip(seen, spectrum.unseen, strict=True) if is_hidden}
     at_bound = {name: AT_BOUND for name, is_held in zip(names, held, strict=True) if is_held}
     reasons |= {name: reason for name, reason in tied.items() if name not in reasons | at_bound}
-    hidden = np.array([i for i, name in enumerate(names) if name in reasons], dtype=np.intp)
     inverse, covariance = spectrum.inverse, _covariance(spectrum.half, statistics)
+    lost = free[~(np.diag(covariance)[free] > 0)]
+    reasons |= {names[i]: NO_DIGITS for i in lost.tolist() if names[i] not in reasons | at_bound}
+    hidden = np.array([i for i, name in enumerate(names) if name in reasons], dtype=np.intp)
     changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
     cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
     unknown = np.union1d(hidden, np.flatnonzero(held))

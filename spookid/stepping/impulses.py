@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import casadi as ca
-import numpy as np
 
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
@@ -185,8 +184,3 @@ def random_factor(
         noise=tuple(noise),
         density=tuple(density),
     )
-
-
-def split(vector: ca.SX, sizes: Sequence[int]) -> Sequence[ca.SX]:
-    """A vector cut into parts of these sizes."""
-    return ca.vertsplit(vector, np.cumsum([0, *sizes]).tolist()) if sizes else ()

@@ -24,13 +24,12 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import central
-from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model, constraint_labels
 from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor, split
+from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor
 from spookid.stepping.windows import of_positions
 from spookid.transcription.factor import Factor, Group, Kind
 
@@ -117,12 +116,12 @@ def _private(joints: JointCoordinates) -> int:
 
 
 @lru_cache(maxsize=4)
-def _step(model: Model, settings: Settings, law: DryFriction) -> _Step:
+def _step(model: Model, settings: Settings, law: DryFriction) -> _JointStep:
     """Kept, for a fit needs it several times, and building expressions takes longer than an iteration."""
-    return _Step(model, settings, law, JointSpace(law).manifold(model))
+    return _JointStep(model, settings, law, JointSpace(law).manifold(model))
 
 
-class _Step:
+class _JointStep:
     """The symbols of one step around t_k, from the unknowns at three steps."""
 
     def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
@@ -154,9 +153,9 @@ class _Step:
     @cached_property
     def _along_with(self) -> tuple[ca.SX, ca.SX]:
         """Impulses along the coordinates of all joints, and λ of all joints."""
-        own = self._along(self._ordered(self._given))  # a joint's friction follows its own load alone
+        own = self._along(self.joints.ordered(self._given))  # a joint's friction follows its own load alone
         free = self.joints.transmitted(self.q, self._transmitted_by_cut(own))
-        multipliers = self._ordered({**self._given, **free.loads})
+        multipliers = self.joints.ordered({**self._given, **free.loads})
         return self._along(multipliers), multipliers
 
     @property
@@ -172,9 +171,6 @@ class _Step:
         tree = ca.vertcat(ca.SX(0, 1), *(along[self.model.freedoms_of(joint), 0] for joint in self.joints.tree))
         return net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1))
 
-    def _ordered(self, loads: dict[Joint, ca.SX]) -> ca.SX:
-        return ca.vertcat(ca.SX(0, 1), *(loads.get(joint, ca.SX(joint.rows, 1)) for joint in self.model.joints))
-
     def _along(self, multipliers: ca.SX) -> ca.SX:
         friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
         states = (self.model.joint(joint, self.q) for joint in self.model.joints)
@@ -184,9 +180,9 @@ class _Step:
     def _transmitted_by_cut(self, along: ca.SX) -> ca.SX:
         """M (v₊ − v) − h (f + f_g) less what cut joints do to the bodies, (6 n_b,)."""
         model = self.model
-        mass, force = model.inertia(), model.weight()
-        gyroscopic = Mechanics.gyroscopic_of(mass, (self.v + self.v_next) / 2)
-        impulse = mass @ (self.v_next - self.v) - self.settings.step * (force + gyroscopic)
+        mass, middle = model.inertia(), (self.v + self.v_next) / 2
+        force = model.weight() + Mechanics.gyroscopic_of(mass, middle) + model.pushed(self.q, middle, self.u)
+        impulse = mass @ (self.v_next - self.v) - self.settings.step * force
         if not self.joints.cut:
             return impulse
         at = model.mechanics(self.q)

@@ -117,7 +117,8 @@ class Step:
         if self.friction is not None:
             rubbing = self.friction.impulses(self.model, self.settings, slips, self.multipliers, self.extra)
         along = along_coordinates(self.model, self.settings, at.displacement, slips, rubbing, self.u)
-        acting = at.slip.T @ along + self.h * (at.force + at.gyroscopic(v)) + disturbance(self.model, at, self.random)
+        force = at.force + at.gyroscopic(v) + self.model.pushed(q, v, self.u)
+        acting = at.slip.T @ along + self.h * force + disturbance(self.model, at, self.random)
         return Impulse(at.mass @ (self.v_next - self.v) - at.constraint.T @ self.multipliers - acting, at, slips)
 
 

@@ -27,7 +27,7 @@ from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window, disturbance, random_symbol
 from spookid.stepping.reactions import ExactStep, Reactions
 from spookid.stepping.spook_space import SpookSpace
-from spookid.stepping.spook_step import Step, doubled
+from spookid.stepping.spook_step import SpookStep, doubled
 from spookid.stepping.variational import Variational
 from spookid.stepping.windows import of_states
 from spookid.transcription.factor import Factor, Group, Kind
@@ -128,15 +128,15 @@ class Spook(Stepper):
         impulse = _impulse_factor(step, step.lifted)
         return [_initial_factor(step, step.softened), impulse, _constraint_factor(step), *friction]
 
-    def _step(self, model: Model, settings: Settings) -> Step:
-        return Step(model, settings, self.law, self.manifold(model), self._multipliers(model))
+    def _step(self, model: Model, settings: Settings) -> SpookStep:
+        return SpookStep(model, settings, self.law, self.manifold(model), self._multipliers(model))
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of the step from x to x₊, the inputs u as data."""
         step = self._step(model, settings)
         return StepFunction(step.variables, step.u, self._estimated(step))
 
-    def _estimated(self, step: Step) -> ca.SX:
+    def _estimated(self, step: SpookStep) -> ca.SX:
         return step.multipliers if self._lifted else step.eliminated(step.v_next)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
@@ -149,7 +149,7 @@ class Spook(Stepper):
 
     def forward(self, model: Model, settings: Settings, random: bool = False) -> ForwardStep:
         """The step as equations in (v₊, λ), for any compliance from zero up (2.18)."""
-        step = Step(model, settings, DryFriction(), model.state, 0)
+        step = SpookStep(model, settings, DryFriction(), model.state, 0)
         impulses = random_symbol(model, random)
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", step.sigma.numel())
@@ -169,7 +169,7 @@ class Spook(Stepper):
 
     def exact(self, model: Model, settings: Settings, random: bool = False) -> ExactStep:
         """The step as equations in (v₊, λ) with reactions, for any compliance from zero up (2.26)."""
-        step = Step(model, settings, DryFriction(), model.state, 0)
+        step = SpookStep(model, settings, DryFriction(), model.state, 0)
         reactions = Reactions(model, settings, step.at, step.q)
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", step.sigma.numel())
@@ -191,7 +191,8 @@ class Spook(Stepper):
             x_next=ca.vertcat(model.configuration.retract(step.q, settings.step * v_next), v_next),
             guess=ca.vertcat(step.v, ca.SX.zeros(multipliers.numel())),
             velocities=v_next.numel(),
-            symmetric=True,
+            # Loads that users write may act along one coordinate as another one moves.
+            symmetric=not (model.loads or any(joint.loads for joint in model.joints)),
         )
 
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
@@ -199,7 +200,7 @@ class Spook(Stepper):
         return held[:-1]
 
 
-def _impulse_factor(step: Step, multipliers: Callable[[ca.SX], ca.SX]) -> Factor:
+def _impulse_factor(step: SpookStep, multipliers: Callable[[ca.SX], ca.SX]) -> Factor:
     """Δp_q and Δp_u of a step times √κ (3.7, 3.8 with 2.30), with the multipliers as a function of w."""
     moved = step.model.configuration.minus(step.q_next, step.q) / step.settings.step
     residuals = [step.impulse(w, multipliers(w)) for w in (moved, step.v_next)]
@@ -214,7 +215,7 @@ def _impulse_factor(step: Step, multipliers: Callable[[ca.SX], ca.SX]) -> Factor
     )
 
 
-def _constraint_factor(step: Step) -> Factor:
+def _constraint_factor(step: SpookStep) -> Factor:
     """Σλ + G v₊ = a as hard rows (2.18)."""
     return Factor(
         "constraint",
@@ -227,7 +228,7 @@ def _constraint_factor(step: Step) -> Factor:
     )
 
 
-def _initial_factor(step: Step, sigma: ca.SX) -> Factor:
+def _initial_factor(step: SpookStep, sigma: ca.SX) -> Factor:
     """Δp_q0 = M_Σ Δq₀/h and Δp_u0 = M_Σ Δv₀ with Δq₀ = −G⁺ g, Δv₀ = G⁺ G v₀, times √κ (after 3.16, 3.17).
 
     M_Σ = M + GᵀΣ⁻¹G, with the diagonal of a Σ that nowhere vanishes.

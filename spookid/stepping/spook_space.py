@@ -28,14 +28,13 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.joints import Joint
-from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Model, constraint_labels
 from spookid.parameter import is_constant
 from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, StepFunction, Window, along_coordinates, random_factor, split
-from spookid.stepping.spook_step import Step, doubled
+from spookid.stepping.impulses import Settings, StepFunction, Window, along_coordinates, random_factor
+from spookid.stepping.spook_step import SpookStep, doubled
 from spookid.stepping.windows import of_states
 from spookid.transcription.factor import Factor, Group, Kind
 
@@ -95,25 +94,25 @@ class SpookSpace(Scheme):
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of a step, its hard rows, and those of the first state."""
-        step = _Step(model, settings, self.law, self.manifold(model))
+        step = _SplitStep(model, settings, self.law, self.manifold(model))
         friction = self.law.factors(model, settings, step.base.slips(step.base.v_next), step.extra, step.variables)
         first = [_first_factor(step)] if model.joints else []
         return [*first, _impulse_factor(step), _hard_factor(step), *friction]
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of the step from x to x₊, (n_g,)."""
-        step = _Step(model, settings, self.law, self.manifold(model))
+        step = _SplitStep(model, settings, self.law, self.manifold(model))
         return StepFunction(step.variables, step.base.u, step.multipliers)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
         """Over the step from x to x₊."""
-        step = _Step(model, settings, self.law, self.manifold(model))
+        step = _SplitStep(model, settings, self.law, self.manifold(model))
         slips = step.base.slips(step.base.v_next)
         value = self.law.along(model, settings, slips, step.multipliers, step.extra)
         return StepFunction(step.variables, step.base.u, value)
 
 
-class _Step:
+class _SplitStep:
     """The symbols of one step from x to x₊."""
 
     def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
@@ -121,30 +120,27 @@ class _Step:
         self.joints = JointCoordinates(model)
         cut, m = self.joints.cut, model.state.ambient
         rows, rates = sum(joint.rows for joint in cut), sum(len(joint.coordinates) for joint in cut)
-        self.base = Step(model, settings, law, manifold, rows + rates)
+        self.base = SpookStep(model, settings, law, manifold, rows + rates)
         self.variables, self.extra = self.base.variables, self.base.extra
         loads = split(self.base.x_next[m : m + rows], [joint.rows for joint in cut])
         self.random = self.base.x_next[m + rows : m + rows + rates]
         """Random impulses along the coordinates of cut joints."""
         base, at = self.base, self.base.at
-        force = at.force + at.gyroscopic(base.v)
+        force = at.force + at.gyroscopic(base.v) + model.pushed(base.q, base.v_next, base.u)
         impulse = at.mass @ (base.v_next - base.v) - settings.step * force
         given = dict(zip(cut, loads, strict=True))
-        along = self._along(law, self._ordered(given))  # a joint's friction follows its own load alone
+        along = self._along(law, self.joints.ordered(given))  # a joint's friction follows its own load alone
         for joint, random in zip(cut, split(self.random, [len(joint.coordinates) for joint in cut]), strict=True):
             own = model.freedoms_of(joint)
             impulse -= at.constraint[model.rows_of(joint), :].T @ given[joint]
             impulse -= at.slip[own, :].T @ (along[own, 0] + random)
         free = self.joints.balanced(at, impulse)
-        self.multipliers = self._ordered({**given, **free.loads})
+        self.multipliers = self.joints.ordered({**given, **free.loads})
         """λ of all joints, (n_g,)."""
         along = self._along(law, self.multipliers)
         tree = ca.vertcat(ca.SX(0, 1), *(along[model.freedoms_of(joint), 0] for joint in self.joints.tree))
         self.residual = free.along - ca.vertcat(tree, ca.SX(free.along.numel() - tree.numel(), 1))
         """w, (n,)."""
-
-    def _ordered(self, loads: dict[Joint, ca.SX]) -> ca.SX:
-        return ca.vertcat(ca.SX(0, 1), *(loads.get(joint, ca.SX(joint.rows, 1)) for joint in self.model.joints))
 
     def _along(self, law: DryFriction, multipliers: ca.SX) -> ca.SX:
         """Impulses along the coordinates of all joints, (n_s,)."""
@@ -153,14 +149,14 @@ class _Step:
         return along_coordinates(self.model, self.settings, base.at.displacement, slips, friction, base.u)
 
 
-def _impulse_factor(step: _Step) -> Factor:
+def _impulse_factor(step: _SplitStep) -> Factor:
     """w over its standard deviations, as in ``joint_space``."""
     impulses, tree = ca.vertcat(step.residual, step.random), len(step.joints.places)
     places = [*step.joints.places, *step.joints.cut_places]
     return random_factor(step.model, step.settings, places, impulses, step.variables, step.base.u, known=tree)
 
 
-def _hard_factor(step: _Step) -> Factor:
+def _hard_factor(step: _SplitStep) -> Factor:
     """(q₊ ⊟ q)/h − v₊ = 0 and Σλ + G v₊ − a = 0."""
     model, base = step.model, step.base
     moved = model.configuration.difference(base.q_next, base.q) / step.settings.step
@@ -172,7 +168,7 @@ def _hard_factor(step: _Step) -> Factor:
     )
 
 
-def _first_factor(step: _Step) -> Factor:
+def _first_factor(step: _SplitStep) -> Factor:
     """g = 0 and G v = 0 at the first step."""
     at, labels = step.base.at, constraint_labels(step.model.joints)
     rows = ca.vertcat(at.violation, at.constraint @ step.base.v)

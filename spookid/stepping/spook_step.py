@@ -13,7 +13,7 @@ from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips, along_coordinates
 
 
-class Step:
+class SpookStep:
     """The symbols and equations of one step from x with inputs u; ``w`` is v₊ or (q₊ ⊟ q)/h."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Step:
 
     def balance(self, w: ca.SX, multipliers: ca.SX, friction: ca.SX) -> ca.SX:
         """The same with given impulses of dry friction along the joints' coordinates, (n_s,)."""
-        force = self.at.force + self.at.gyroscopic(self.v)
+        force = self.at.force + self.at.gyroscopic(self.v) + self.model.pushed(self.q, w, self.u)
         along = along_coordinates(self.model, self.settings, self.at.displacement, self.slips(w), friction, self.u)
         return (
             self.at.mass @ (w - self.v)

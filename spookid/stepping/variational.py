@@ -278,5 +278,5 @@ def _impulse(
 ) -> ca.SX:
     """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
     along = along_coordinates(model, settings, at.displacement, _slips(at, sides), friction, u)
-    force = at.force + at.gyroscopic(sides.middle)
+    force = at.force + at.gyroscopic(sides.middle) + model.pushed(at.configuration, sides.middle, u)
     return at.mass @ sides.change - at.constraint.T @ multipliers - at.slip.T @ along - settings.step * force

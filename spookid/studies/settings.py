@@ -91,6 +91,7 @@ def digest(problem: Declaration) -> str:
     values = [*model.expressions(), model.violation(q), *(s.predicted(state) for s in problem.channels)]
     values += [_loads(joint, state) for joint in model.joints if joint.loads]
     symbols = [q, v, ca.vertcat(*problem.parameters)]
+    values.append(model.pushed(q, v, ca.SX(ca.DM(range(1, len(model.signals) + 1)))))
     formulas = ca.Function("problem", symbols, [ca.densify(ca.vec(ca.SX(value))) for value in values])
     result = hashlib.sha256(formulas.serialize().encode())
     for part in _facts(problem):
@@ -122,7 +123,7 @@ def _facts(problem: Declaration) -> list[object]:
         sorted(problem.fixed),
         [problem.step, problem.dynamics, problem.weight, problem.friction_width, problem.cutoff, problem.friction],
         [problem.estimator, *(recording.closed_loop for recording in problem.recordings)],
-        [joint.disturbance for joint in model.joints],
+        [model.signals, *(joint.disturbance for joint in model.joints)],
         problem.stepper,
     ]
 

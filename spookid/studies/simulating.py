@@ -22,7 +22,7 @@ from spookid.data.sensors import Channel, JointPosition
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.joint_coordinates import disturbance_names
-from spookid.mechanics.kinematics import follow, place, rest_positions
+from spookid.mechanics.kinematics import place, rest_positions, tracked
 from spookid.results.result import Result
 from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
@@ -339,7 +339,7 @@ def _from_joints(problem: Declaration, initial: dict[str, Any]) -> Array:
         chosen = [model.freedoms[j] for j in moving]
         sensors = [Channel(JointPosition(f.joint, f.label, coordinate=f.index), 0) for f in chosen]
         rows = closing_rows(model, sensors, problem.guess)
-        q = follow(rows, q, moved[None, moving])[0]
+        q = tracked(rows, q, moved[None, moving])[0]
         if np.max(np.abs(rows(q, moved[moving], np.zeros(model.configuration.tangent))[0].full())) > _CLOSED:
             raise ProblemError(
                 f"{problem.place}: initial: no pose was found that closes the loop; name other joints, or more"
