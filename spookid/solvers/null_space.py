@@ -26,6 +26,8 @@ _LIMITS = np.array([1e-14, 1e-8])
 _REFITS = 3
 _STILL = np.array([1e-12])
 """Unknowns that move by a smaller share of their size stand still."""
+_ROUNDING = 1e-14
+"""Rows of private unknowns shorter than this share of a step's longest are zeros that were rounded."""
 _CHUNK = 1024
 """Steps that are put back at once, few enough for a processor's cache."""
 
@@ -225,9 +227,11 @@ class _Fit:
 
 def _levelled(transposed: Array) -> tuple[Array, Array]:
     """Rows of length one, as columns, and their lengths (n, 1, rows): rows over sizes of noise that differ by many
-    orders of magnitude, as those of a loop do, would hide their rank and the digits of what is combined of them."""
+    orders of magnitude, as those of a loop do, would hide their rank and the digits of what is combined of them.
+    Rounding stays small: a torque about an axis through a joint's centre, made large, would spoil the digits, too."""
     lengths = np.linalg.norm(transposed, axis=1, keepdims=True)
-    lengths[lengths == 0] = 1.0
+    largest = np.max(lengths, axis=2, keepdims=True, initial=0.0)
+    lengths = np.where(lengths > _ROUNDING * largest, lengths, np.where(largest > 0, largest, 1.0))
     return transposed / lengths, lengths
 
 
