@@ -299,6 +299,8 @@ class Joint(ABC):
             if getattr(self, name) is not None:
                 values[name] = symbolic(getattr(self, name), f"{what}: {name}", (2,))
         values["loads"] = collected(self.loads, Load, f"{what}: loads")
+        for load in values["loads"]:
+            load.check(len(self.coordinates), what)
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

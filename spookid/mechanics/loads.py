@@ -13,6 +13,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from spookid.errors import ProblemError
 from spookid.parameter import is_constant
 
 
@@ -67,6 +68,25 @@ class Load:
     def bound(self, rate: ca.SX) -> Bound:
         """Bound of dry friction at the rates of the step before, (n,) [m/s or rad/s]."""
         return Bound.none(rate.numel())
+
+    def check(self, coordinates: int, what: str) -> None:
+        """Refuse a load that cannot be evaluated, or does not act along each coordinate.
+
+        Raises:
+            ProblemError: with ``what`` at the beginning.
+        """
+        kind = type(self).__name__
+        try:
+            parts = self.expressions(coordinates)
+        except Exception as error:  # whatever the user's method raises
+            reason = f"{type(error).__name__}: {error}"
+            raise ProblemError(f"{what}: load {kind} cannot be evaluated ({reason})") from None
+        for name, part in zip(("effort", "load of its bound", "constant of its bound"), parts, strict=True):
+            if part.numel() != coordinates:
+                raise ProblemError(
+                    f"{what}: {name} of load {kind} has {part.numel()} values; give one for each of {coordinates} "
+                    "coordinates"
+                )
 
     def expressions(self, coordinates: int) -> list[ca.SX]:
         """All that may hold a Parameter: what it does in a state of numbers."""

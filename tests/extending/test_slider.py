@@ -299,3 +299,21 @@ def test_mistakes_are_told():
     with pytest.raises(ProblemError, match=r"HingeAngle observes .*, which is no Hinge"):
         HingeAngle(Slider("s", GROUND.frame(), body.frame()), signal="x")
     assert float(Slider("s", GROUND.frame(), body.frame(), dry=0.2).load_friction) == 0.2
+
+
+def test_a_load_of_another_shape_is_refused():
+    class Pair(Load):
+        def effort(self, position, rate, inputs):
+            return ca.vertcat(rate, rate)
+
+    class Broken(Load):
+        def effort(self, position, rate, inputs):
+            return self.nothing
+
+    cart = Body("cart", mass=1.0, inertia=(1, 1, 1))
+    for load, complaint in (
+        (Pair(), "effort of load Pair has 2 values; give one for each of 1 coordinates"),
+        (Broken(), "load Broken cannot be evaluated .*nothing"),
+    ):
+        with pytest.raises(ProblemError, match=rf"test_slider\.py:\d+: Slider 'track'.*{complaint}"):
+            Slider("track", GROUND.frame(), cart.frame(), loads=[load])
