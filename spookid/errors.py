@@ -38,6 +38,11 @@ def shown(value: object) -> str:
     return text if "\n" not in text and len(text) <= 40 else f"a {type(value).__name__}"
 
 
+def first_line(error: BaseException) -> str:
+    """What an exception says, without the pages that CasADi adds."""
+    return next(iter(str(error).strip().splitlines()), "").removesuffix(":")
+
+
 def collected(values: object, kind: type[T], what: str) -> tuple[T, ...]:
     """``values`` as a tuple of things of one kind.
 

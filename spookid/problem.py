@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import time
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -58,11 +59,15 @@ class Problem(Declaration):
             ProblemError: for an unknown backend or option, a problem without recordings or observations, or a warm
                 start that does not fit.
         """
+        began = time.perf_counter()
         from spookid.estimation.solving import solve
         from spookid.solution import Solution
 
         problem, others = self._split(options)
-        return Solution.of(solve(problem, backend, others, callback, warm_start))
+        result = solve(problem, backend, others, callback, warm_start)
+        loading = time.perf_counter() - began - result.timing.total
+        times = replace(result.times, other=result.times.other + max(loading, 0.0))
+        return Solution.of(result.changed(times=times))
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
         """Refit along a parameter; see ``spookid.studies.profiling``.

@@ -118,11 +118,18 @@ class Declaration:
                 )
         if not isinstance(self.stepper, Stepper):
             raise ProblemError(f"{self._what}: stepper is {shown(self.stepper)}; use Spook() or Variational()")
+        if not isinstance(getattr(self.stepper, "name", None), str):
+            raise ProblemError(f"{self._what}: stepper {type(self.stepper).__name__} has no name; give its class one")
         if not isinstance(self.model, Model):
             raise ProblemError(f"{self._what}: model is {shown(self.model)}, which is no Model")
         self.stepper.check_weight(self.weight, self._what)
+        names = [residual.name for residual in self.residuals]
         for residual in self.residuals:
             residual.check(self.model)
+            if names.count(residual.name) > 1:
+                raise ProblemError(
+                    f"{residual.place}: Residual {residual.name!r} has the name of another one; rename it"
+                )
 
     def _check_names(self) -> None:
         known = {parameter.name: parameter for parameter in self.parameters}

@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.state import State
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.errors import ProblemError, declared_at, first_line, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model
 
@@ -32,8 +32,9 @@ class Residual:
     expression: Callable[..., Any]
     """Of a ``State``, or of two neighbouring ones in the order of time; rows (n,), of Parameters too."""
     kind: Literal["soft", "hard", "inequality"] = "soft"
-    """``"soft"``: normally distributed around zero; ``"hard"``: zero; ``"inequality"``: not negative, in units in which
-    1e-6 is nothing (for backend "ipopt")."""
+    """``"soft"``: normally distributed around zero; ``"hard"``: zero, in units in which 1e-6 is nothing (best with a
+    given state weight, for it takes a freedom from what disturbs the motion); ``"inequality"``: not negative, in such
+    units (for backend "ipopt")."""
     sigma: float | Sequence[float] | None = None
     """Standard deviation of soft rows, one for all or one each."""
     covariance: Any = None
@@ -69,7 +70,9 @@ class Residual:
             parts = value if isinstance(value, (list, tuple)) else [value]
             return ca.densify(ca.vertcat(ca.SX(0, 1), *(ca.vec(ca.SX(part)) for part in parts)))
         except Exception as error:  # whatever the user's function raises
-            raise ProblemError(f"{self._what} cannot be evaluated ({type(error).__name__}: {error})") from None
+            raise ProblemError(
+                f"{self._what} cannot be evaluated ({type(error).__name__}: {first_line(error)})"
+            ) from None
 
     def order(self, model: Model) -> int:
         """How many time derivatives of the configuration it sees: 0, 1 for velocities, 2 for accelerations."""
@@ -93,9 +96,11 @@ class Residual:
             return np.diag(1 / sigma)
         try:
             covariance = np.asarray(self.covariance, dtype=float).reshape(rows, rows)
+            if not np.allclose(covariance, covariance.T, rtol=1e-9, atol=0):  # NaN is not like itself either
+                raise ValueError
             return np.asarray(np.linalg.inv(np.linalg.cholesky(covariance)))
         except (ValueError, np.linalg.LinAlgError):
-            what = f"{self._what}: covariance must be a positive definite {rows} x {rows} matrix"
+            what = f"{self._what}: covariance must be a symmetric, positive definite {rows} x {rows} matrix"
             raise ProblemError(what) from None
 
     def check(self, model: Model) -> None:

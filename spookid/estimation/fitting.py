@@ -18,8 +18,12 @@ from spookid.results.result import Result, Times
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.status import Callback
+from spookid.solvers.status import Callback, Outcome, Status
+from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
+
+_MET = 1e-6
+"""Hard residuals of the user's own hold if they are no larger, in their own units."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,8 @@ def fit(
     build = time.perf_counter() - began - compiling - (_asked(known) - asked)
     if problem.dynamics != "estimated":
         outcome = solver.solve(assembly.transcription, point, callback)
-        return Fit(assembly, outcome, solver.name, Times.of(outcome.timing, build, compiling), None)
+        times = Times.of(outcome.timing, build, compiling)
+        return Fit(assembly, _if_met(assembly, outcome), solver.name, times, None)
     began = time.perf_counter()
     if start.noise is not None:
         found = fit_at_known_noise(assembly, point, start.noise.noise, solver, callback)
@@ -64,7 +69,23 @@ def fit(
         found = maximize_likelihood(assembly, point, known.noise if known else (), solver, callback, start.hold)
     times = Times.of(found.outcome.timing, build, compiling)
     times = replace(times, analysis=time.perf_counter() - began - times.solve)
-    return Fit(found.assembly, found.outcome, solver.name, times, found)
+    return Fit(found.assembly, _if_met(found.assembly, found.outcome), solver.name, times, found)
+
+
+def _if_met(assembly: Assembly, outcome: Outcome) -> Outcome:
+    """The outcome, which has not converged if a hard residual of the user's does not hold there.
+
+    Rows that others seem to imply are left out of a solve, and so would be what contradicts them.
+    """
+    if outcome.status is not Status.CONVERGED or all(r.kind != "hard" for r in assembly.problem.residuals):
+        return outcome
+    for values in assembly.transcription.residuals(outcome.point):
+        for factor, rows in zip(assembly.transcription.factors, values, strict=True):
+            off = float(np.max(np.abs(rows), initial=0.0)) if factor.group is Group.RESIDUAL and factor.hard else 0.0
+            if not off <= _MET:
+                detail = f"the hard {factor.name!r} is off by {off:.2g}: joints, or other rows, contradict it"
+                return replace(outcome, status=Status.STALLED, detail=detail)
+    return outcome
 
 
 def _asked(known: Result | None) -> float:

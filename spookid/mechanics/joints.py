@@ -13,6 +13,7 @@ import casadi as ca
 
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.body import Body, Frame
+from spookid.mechanics.consistency import check_joint
 from spookid.mechanics.linear import solved
 from spookid.mechanics.loads import Bound, Drag, Friction, Load, Spring, Viscous, is_absent
 from spookid.mechanics.manifold import Manifold
@@ -77,6 +78,9 @@ class Joint(ABC):
     """Names of its rows that are lengths; they come first."""
     angular: ClassVar[tuple[str, ...]] = ()
     """Names of its rows that are cosines or angles."""
+
+    _is_own: ClassVar[bool] = True
+    """False for kinds of the package, which tests hold."""
 
     name: str
     parent: Frame
@@ -260,6 +264,8 @@ class Joint(ABC):
                 f"{what} has stribeck, which adds to load_friction or to coulomb; give exactly one of them"
             )
         self._check_limits(what)
+        if self._is_own:
+            check_joint(self, what)
 
     def _check_frames(self, what: str) -> None:
         count = self.rows + len(self.coordinates)
@@ -328,6 +334,7 @@ class Hinge(Joint):
     coordinates = (Coordinate("angle", "rad", 2 * math.pi),)
     linear = ("x", "y", "z")
     angular = ("xy", "xz")
+    _is_own = False
 
     rest_angle: InitVar[Any] = field(default=None, kw_only=True)
     """θ₀ [rad]; another name of ``rest``."""

@@ -340,13 +340,18 @@ class Model:
 
     def pose(self, body: Body, q: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Position (3,) and quaternion (4,) of a body in q."""
-        i = self.bodies.index(body)
+        i = self._index(body)
         return q[7 * i : 7 * i + 3], q[7 * i + 3 : 7 * i + 7]
 
     def twist(self, body: Body, v: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Velocity in the world (3,) and angular velocity in the body (3,) of a body in v."""
-        i = self.bodies.index(body)
+        i = self._index(body)
         return v[6 * i : 6 * i + 3], v[6 * i + 3 : 6 * i + 6]
+
+    def _index(self, body: Body) -> int:
+        if body not in self.bodies:
+            raise ProblemError(f"{body.place}: Body {body.name!r} is not in the model")
+        return self.bodies.index(body)
 
 
 def row_labels(model: Model, quantity: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -39,13 +40,15 @@ class Lazy(Generic[T]):
         self._make: Callable[[], T] | None = make
         self._clock = clock
         self._value: T
+        self._lock = threading.RLock()
 
     def get(self) -> T:
         """The value."""
-        if self._make is not None:
-            self._value = self._clock.time(self._make)
-            self._make = None  # and what it holds on to
-        return self._value
+        with self._lock:  # several threads compute it once
+            if self._make is not None:
+                self._value = self._clock.time(self._make)
+                self._make = None  # and what it holds on to
+            return self._value
 
 
 class _Field:

@@ -118,6 +118,14 @@ def test_hard_rows_hold() -> None:
         assert np.abs(solution.trajectories[0].q[:, 0, 1]).max() < most
 
 
+def test_hard_rows_that_cannot_hold_are_no_solution() -> None:
+    fixed = rod.frame(at=(-LENGTH, 0, 0))
+    off = Residual("elsewhere", lambda s: s.position(fixed)[0] - 0.1, kind="hard")
+    solution = problem(residuals=[off], state_weight=1e4).solve()
+    assert solution.status is Status.STALLED
+    assert "the hard 'residual elsewhere' is off by" in solution.message
+
+
 def test_inequalities_hold_and_leave_alone_what_they_do_not_touch() -> None:
     above = Residual("above", lambda s: 1e3 * (b - 0.005) + 0 * s.q[0], kind="inequality")
     solved = problem(residuals=[above], state_weight=1e4).solve(backend="ipopt")
@@ -138,7 +146,7 @@ def test_inequalities_hold_and_leave_alone_what_they_do_not_touch() -> None:
         (lambda: Residual("r", power, kind="firm"), "is of kind 'firm'; choose from soft, hard, inequality"),
         (lambda: Residual("r", lambda: 0, sigma=1), "needs a function of one state, or of two neighbouring ones"),
         (lambda: Residual("r", power, sigma=(1, 2)), r"has sigma \(1, 2\); give one positive number, or 1"),
-        (lambda: Residual("r", power, covariance=-1), "covariance must be a positive definite 1 x 1 matrix"),
+        (lambda: Residual("r", power, covariance=-1), "covariance must be a symmetric, positive definite 1 x 1 matrix"),
         (lambda: Residual("r", lambda s: s.nothing, sigma=1), "cannot be evaluated .*nothing"),
         (lambda: Residual("r", lambda s: [], sigma=1), "has no rows"),
         (lambda: Residual("r", lambda s: b - 1, kind="hard"), "has a hard row that no state moves"),
@@ -147,6 +155,12 @@ def test_inequalities_hold_and_leave_alone_what_they_do_not_touch() -> None:
 def test_what_is_refused(residual: Any, complaint: str) -> None:
     with pytest.raises(ProblemError, match=rf"test_energy_residual\.py:\d+: Residual 'r'(: | ){complaint}"):
         problem(residuals=[residual()])
+
+
+def test_two_of_one_name_are_refused() -> None:
+    pair = [Residual("energy", power, sigma=sigma) for sigma in (1e-2, 1e-3)]
+    with pytest.raises(ProblemError, match="Residual 'energy' has the name of another one"):
+        problem(residuals=pair)
 
 
 def test_inequalities_are_not_for_every_backend() -> None:

@@ -311,9 +311,32 @@ def test_a_load_of_another_shape_is_refused():
             return self.nothing
 
     cart = Body("cart", mass=1.0, inertia=(1, 1, 1))
-    for load, complaint in (
+    for own, complaint in (
         (Pair(), "effort of load Pair has 2 values; give one for each of 1 coordinates"),
         (Broken(), "load Broken cannot be evaluated .*nothing"),
     ):
         with pytest.raises(ProblemError, match=rf"test_slider\.py:\d+: Slider 'track'.*{complaint}"):
-            Slider("track", GROUND.frame(), cart.frame(), loads=[load])
+            Slider("track", GROUND.frame(), cart.frame(), loads=[own])
+
+
+def test_a_transform_that_contradicts_the_position_is_refused():
+    class Backwards(Slider):
+        def transform(self, position):
+            return ca.vertcat(-position, 0, 0), ca.SX([1, 0, 0, 0])
+
+    class Turned(Slider):
+        def transform(self, position):
+            return ca.vertcat(position, 0, 0), ca.SX([math.cos(0.1), 0, 0, math.sin(0.1)])
+
+    class Short(Slider):
+        def violation(self, a, b):
+            return (b.origin - a.origin)[1:]
+
+    cart = Body("cart", mass=1.0, inertia=(1, 1, 1))
+    for kind, complaint in (
+        (Backwards, "its transform of the position .* leads to the position"),
+        (Turned, "where its transform leads, its violation is"),
+        (Short, "violation has 2 values; it needs 5"),
+    ):
+        with pytest.raises(ProblemError, match=rf"test_slider\.py:\d+: {kind.__name__} 'track'.*{complaint}"):
+            kind("track", GROUND.frame(), cart.frame())
