@@ -93,7 +93,8 @@ class NullSpace:
                 if private is None:
                     matrix = self._rows(point, c, part)[:, : self._wide]
                 else:
-                    matrix = _levelled(self._problem.private_rows(private, point, c)(part)[:, :-1])[0]
+                    raw = self._problem.private_rows(private, point, c)(part)[:, :-1]
+                    matrix = _levelled(raw, _least(private))[0]
                 largest = max(largest, rank(matrix))
                 if largest == min(matrix.shape[1:]):
                     return largest
@@ -169,7 +170,8 @@ class NullSpace:
         for part in _parts(count):
             some = None if isinstance(shift, float) else np.ascontiguousarray(shift[part])
             states, buffer = point.states[chain][offset:][part], (complement[part], residual[part])
-            fit = _Fit(call, part, states, self._entries[factor.name], rank, some, passes, *buffer)
+            entries, least = self._entries[factor.name], _least(factor)
+            fit = _Fit(call, part, states, entries, rank, some, passes, least, *buffer)
             if not fit.compiled(self._native):
                 fit.interpreted()
         return complement, residual
@@ -191,6 +193,8 @@ class _Fit:
     """Added to the rows, (n, rows)."""
     passes: int
     """At the most; none leaves the unknowns as they are."""
+    least: float
+    """Share of the longest row below which rows are rounding."""
     complement: Array
     """Where it puts C, (n, rows, rows − rank)."""
     residual: Array
@@ -220,18 +224,23 @@ class _Fit:
             if self.passes == 1 or not np.max(np.abs(move), initial=0.0) >= _STILL[0] * size:
                 break
             matrix, move = self.call(self.steps), np.zeros_like(move)
-        level, lengths = _levelled(matrix[:, :-1])
+        level, lengths = _levelled(matrix[:, :-1], self.least)
         self.complement[:] = np.linalg.qr(null_space_basis(level, self.rank) / lengths.transpose(0, 2, 1))[0]
         self.residual[:] = matrix[:, -1] + np.matmul(move[:, None], matrix[:, :-1])[:, 0]
 
 
-def _levelled(transposed: Array) -> tuple[Array, Array]:
+def _least(factor: Factor) -> float:
+    """Share of the longest row below which a factor's rows are rounding; rows over sizes of noise may be as short."""
+    return 0.0 if factor.noise else _ROUNDING
+
+
+def _levelled(transposed: Array, least: float) -> tuple[Array, Array]:
     """Rows of length one, as columns, and their lengths (n, 1, rows): rows over sizes of noise that differ by many
     orders of magnitude, as those of a loop do, would hide their rank and the digits of what is combined of them.
     Rounding stays small: a torque about an axis through a joint's centre, made large, would spoil the digits, too."""
     lengths = np.linalg.norm(transposed, axis=1, keepdims=True)
     largest = np.max(lengths, axis=2, keepdims=True, initial=0.0)
-    lengths = np.where(lengths > _ROUNDING * largest, lengths, np.where(largest > 0, largest, 1.0))
+    lengths = np.where(lengths > least * largest, lengths, np.where(largest > 0, largest, 1.0))
     return transposed / lengths, lengths
 
 
