@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,9 +39,21 @@ def shown(value: object) -> str:
     return text if "\n" not in text and len(text) <= 40 else f"a {type(value).__name__}"
 
 
-def first_line(error: BaseException) -> str:
-    """What an exception says, without the pages that CasADi adds."""
-    return next(iter(str(error).strip().splitlines()), "").removesuffix(":")
+@contextmanager
+def evaluating(what: str) -> Iterator[None]:
+    """Turn whatever a user's own function raises into one sentence.
+
+    Raises:
+        ProblemError: with ``what`` at the beginning; one that the function itself raises passes.
+    """
+    try:
+        yield
+    except ProblemError:
+        raise
+    except Exception as error:
+        # Of what CasADi says the first line: it adds pages of prototypes.
+        reason = next(iter(str(error).strip().splitlines()), "").removesuffix(":")
+        raise ProblemError(f"{what} cannot be evaluated ({type(error).__name__}: {reason})") from None
 
 
 def collected(values: object, kind: type[T], what: str) -> tuple[T, ...]:

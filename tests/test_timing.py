@@ -46,17 +46,15 @@ def test_estimates_cost_no_analysis(furuta: Problem, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(fits, name, counted)
     solution = furuta.solve(state_weight=100.0)
     assert solution["J_Azz"].estimate == solution.values["J_Azz"]
-    assert str(solution.cost.total)
     assert asked == []
     assert np.isfinite(solution["J_Azz"].std_err)
     assert asked == ["a_posteriori"]
     for _ in range(2):
         solution.summary()
-    assert sorted({*asked, "mechanism"}) == ["a_posteriori", "complementarity", "mechanism", "trajectories"]
-    assert len(asked) == len(set(asked))
+    assert sorted(asked) == ["a_posteriori", "complementarity", "trajectories"]  # each once
 
 
-def test_fits_within_a_sweep_and_a_profile_pay_for_none(furuta: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_within_a_sweep_pay_for_none(furuta: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any) -> Any:
         raise AssertionError("nobody asked for it")
 

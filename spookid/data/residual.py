@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.state import State
-from spookid.errors import ProblemError, declared_at, first_line, shown
+from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.model import Model
 
@@ -65,14 +65,10 @@ class Residual:
         Raises:
             ProblemError: if the expression cannot be evaluated.
         """
-        try:
+        with evaluating(self._what):
             value = self.expression(*states)
             parts = value if isinstance(value, (list, tuple)) else [value]
             return ca.densify(ca.vertcat(ca.SX(0, 1), *(ca.vec(ca.SX(part)) for part in parts)))
-        except Exception as error:  # whatever the user's function raises
-            raise ProblemError(
-                f"{self._what} cannot be evaluated ({type(error).__name__}: {first_line(error)})"
-            ) from None
 
     def order(self, model: Model) -> int:
         """How many time derivatives of the configuration it sees: 0, 1 for velocities, 2 for accelerations."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import casadi as ca
 
 from spookid.data.state import State
-from spookid.errors import ProblemError, declared_at, first_line, shown
+from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics.body import Frame
 from spookid.mechanics.joints import Coordinate, Hinge, Joint, check_coordinate
 from spookid.mechanics.model import Model
@@ -85,11 +85,8 @@ class Sensor(ABC):
         """
         self.check(model)
         self.check_sigma()
-        try:
+        with evaluating(self._what):
             count = _rows(self, State.symbols(model)).numel()
-        except Exception as error:  # whatever the user's method raises
-            reason = f"{type(error).__name__}: {first_line(error)}"
-            raise ProblemError(f"{self._what} cannot be evaluated ({reason})") from None
         sigmas = len(self.sigma) if isinstance(self.sigma, Sequence) else count
         if not count == len(self.signals) == sigmas:
             given = f" and {sigmas} sigma" if sigmas != count else ""

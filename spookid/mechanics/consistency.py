@@ -7,7 +7,7 @@ from typing import Protocol
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError, first_line
+from spookid.errors import ProblemError, evaluating
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.manifold import Manifold
@@ -48,12 +48,8 @@ def check_joint(joint: Written, what: str) -> None:
         ProblemError: with ``what`` at the beginning.
     """
     size = joint.manifold.ambient
-    try:
+    with evaluating(what):
         violation, position, there = _evaluated(joint)
-    except ProblemError:
-        raise
-    except Exception as error:  # whatever the user's methods raise
-        raise ProblemError(f"{what} cannot be evaluated ({type(error).__name__}: {first_line(error)})") from None
     for name, found, wanted in (("violation", violation, joint.rows), ("position", position, size)):
         if found.size != wanted:
             raise ProblemError(f"{what}: {name} has {found.size} values; it needs {wanted}")

@@ -13,7 +13,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError, first_line
+from spookid.errors import ProblemError, evaluating
 from spookid.parameter import is_constant
 
 
@@ -76,11 +76,8 @@ class Load:
             ProblemError: with ``what`` at the beginning.
         """
         kind = type(self).__name__
-        try:
+        with evaluating(f"{what}: load {kind}"):
             parts = self.expressions(coordinates)
-        except Exception as error:  # whatever the user's method raises
-            reason = f"{type(error).__name__}: {first_line(error)}"
-            raise ProblemError(f"{what}: load {kind} cannot be evaluated ({reason})") from None
         for name, part in zip(("effort", "load of its bound", "constant of its bound"), parts, strict=True):
             if part.numel() != coordinates:
                 raise ProblemError(

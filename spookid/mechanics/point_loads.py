@@ -8,7 +8,7 @@ from typing import Any, Self
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError, collected, declared_at
+from spookid.errors import ProblemError, collected, declared_at, evaluating
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import symbolic
@@ -71,10 +71,8 @@ class PointLoad:
 
     def _evaluated(self, name: str, at: Sequence[MovingFrame], inputs: ca.SX) -> list[ca.SX]:
         what = f"{self._what}: {name}"
-        try:
+        with evaluating(what):
             found = list(getattr(self, name)(at, inputs))
-        except Exception as error:  # whatever the user's method raises
-            raise ProblemError(f"{what} cannot be evaluated ({type(error).__name__}: {error})") from None
         if len(found) != len(at):
             raise ProblemError(f"{what} gives {len(found)} vectors for {len(at)} frames; give one for each frame")
         return [symbolic(vector, what, (3,)) for vector in found]

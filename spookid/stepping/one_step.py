@@ -16,7 +16,7 @@ from typing import ClassVar, TypeVar
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError, first_line
+from spookid.errors import ProblemError, evaluating
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
 from spookid.mechanics.manifold import Manifold
@@ -246,14 +246,9 @@ class OneStep(Stepper):
     def _written(self, step: Step) -> Equations:
         """The equations, as many as they must be."""
         wanted = step.v.numel() + step.multipliers.numel()
-        try:
+        with evaluating(f"Stepper {self.name!r}: equations"):
             written = self.equations(step)
-            _ = written.hard.numel(), written.impulse.rows.numel()
-        except Exception as error:  # whatever the user's method raises
-            reason = f"{type(error).__name__}: {first_line(error)}"
-            raise ProblemError(
-                f"Stepper {type(self).__name__}: equations cannot be evaluated ({reason}); it returns Equations"
-            ) from None
+            _ = written.hard.numel(), written.impulse.rows.numel()  # it may have returned something else
         if written.hard.numel() != wanted:
             raise ProblemError(
                 f"Stepper {self.name!r} has {written.hard.numel()} hard rows; it needs {step.v.numel()} that move the "
