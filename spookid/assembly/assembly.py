@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,13 +12,17 @@ import numpy as np
 from spookid.assembly import initialization, observing
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess
+from spookid.assembly.late_inputs import late_inputs, with_late_inputs
 from spookid.assembly.noise import sizes
+from spookid.assembly.observations import Observed, layout, observation_data, observation_factors
 from spookid.assembly.priors import normaliser_factor, prior_factor
+from spookid.data.inputs import Acting, acting
 from spookid.data.recording import Recording
-from spookid.data.sampling import Grid, grid, held, moments, observed
-from spookid.data.sensors import Channel
+from spookid.data.samples import Samples, samples
+from spookid.data.sampling import Grid, grid, observed
+from spookid.data.sensors import Channel, delay
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
@@ -45,11 +50,13 @@ class Evidence:
     grid: Grid
     guess: Guess
     observed: Array
-    """(N, n_o), NaN where missing."""
-    inputs: Array
-    """u at each step, (N, n_u)."""
-    means: tuple[Array, Array]
-    """Of u over each step the mean, and the mean with a weight that rises from 0 to 1 over it, each (N − 1, n_u)."""
+    """At the steps, between the samples next to them where there is none, (N, n_o), NaN where missing."""
+    samples: tuple[Samples, ...]
+    """Of each channel, at their own times."""
+    acting: Acting
+    """Inputs."""
+    slopes: Acting
+    """How inputs change with their delays."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +76,8 @@ class Assembly:
     """Share of the width within which a joint sticks where a solve starts, in the forms that stick."""
     noise: tuple[NoiseSize, ...]
     """What is random, and how large; none if the weights are given."""
+    observed: tuple[Observed, ...]
+    """Which samples make the rows of which factor."""
 
     @property
     def sigmas(self) -> Array:
@@ -103,7 +112,8 @@ def assemble(
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
     constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER))
-    written = factors(problem, problem.model, settings)
+    seen = layout(problem, [e.samples for e in evidence])
+    written = factors(problem, problem.model, settings, seen)
     free = problem.free
     if any(p.prior for p in free):
         written.append(prior_factor(free, manifold))
@@ -111,14 +121,14 @@ def assemble(
         factor, symbols = normaliser_factor(free, manifold)
         written.append(factor)
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
-    chains = [_chain(problem, e, written, i == 0) for i, e in enumerate(evidence)]
+    chains = [_chain(problem, e, written, seen, i == 0) for i, e in enumerate(evidence)]
     transcription = _transcribed(problem, manifold, written, constants, chains)
     start = Point(
         tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
         contiguous([problem.guess[p.name] for p in free]),
     )
     noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
-    return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise)
+    return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise, seen)
 
 
 def _transcribed(
@@ -149,14 +159,19 @@ def _settings(model: Model, sensors: int) -> Settings:
     return Settings.of(model, sensors)
 
 
-def factors(problem: Declaration, model: Model, settings: Settings) -> list[Factor]:
-    """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers."""
-    written = problem.scheme.factors(model, settings, np.isinf(problem.weight))
-    return (
-        written
-        + observing.observation_factors(problem, settings, model)
-        + observing.residual_factors(problem, settings, model)
-    )
+def factors(
+    problem: Declaration, model: Model, settings: Settings, seen: Sequence[Observed] | None = None
+) -> list[Factor]:
+    """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers.
+
+    Args:
+        seen: which samples make the rows of which factor; None: those of the motion alone.
+    """
+    motion = with_late_inputs(model, problem.scheme.factors(model, settings, np.isinf(problem.weight)))
+    if seen is None:
+        return motion
+    observations = observation_factors(problem, settings, model, seen)
+    return motion + observations + observing.residual_factors(problem, settings, model)
 
 
 def check_stepper(problem: Declaration) -> None:
@@ -177,19 +192,22 @@ def gather(problem: Declaration, recording: Recording) -> Evidence:
     """Sample a recording at the problem's steps and guess the states there."""
     steps = grid(recording, problem.step)
     guess = initialization.guess(problem.model, problem.channels, recording, steps, problem.guess, problem.cutoff)
-    measured = [_seen(recording, o, steps, problem.every) for o in problem.channels]
-    inputs = [held(recording, signal, steps) for signal in problem.model.signals]
-    over = [moments(recording, signal, steps) for signal in problem.model.signals]
-    means = tuple(_columns([pair[i] for pair in over], steps.count - 1) for i in range(2))
-    columns = _columns(measured, steps.count), _columns(inputs, steps.count)
-    return Evidence(recording, steps, guess, *columns, (means[0], means[1]))
+    delays = [delay(channel, problem.guess) for channel in problem.channels]
+    pairs = list(zip(problem.channels, delays, strict=True))
+    measured = [_seen(recording, channel, steps, delay, problem.every or 1) for channel, delay in pairs]
+    if problem.every is None:
+        own = [samples(recording, channel.signal, steps, delay) for channel, delay in pairs]
+    else:
+        own = [Samples.at_steps(values, steps) for values in measured]
+    now, slopes = acting(recording, problem.model.inputs, steps, problem.guess)
+    return Evidence(recording, steps, guess, _columns(measured, steps.count), tuple(own), now, slopes)
 
 
-def _seen(recording: Recording, sensor: Channel, steps: Grid, every: int) -> Array:
-    """What a sensor shows at every so many steps, sampled as if the others were not there, (N,)."""
-    seen = Grid(steps.start, every * steps.step, -(-steps.count // every))
+def _seen(recording: Recording, channel: Channel, steps: Grid, delay: float, every: int) -> Array:
+    """What a channel shows at every so many steps, sampled as if the others were not there, (N,)."""
+    seen = Grid(steps.start + delay, every * steps.step, -(-steps.count // every))
     values = np.full(steps.count, np.nan)
-    values[::every] = observed(recording, sensor.signal, seen, period=sensor.period)
+    values[::every] = observed(recording, channel.signal, seen, period=channel.period)
     return values
 
 
@@ -248,20 +266,17 @@ def magnitude(parameter: Parameter, guess: float) -> float:
     return abs(guess) or (span if np.isfinite(span) else 1.0)
 
 
-def _chain(problem: Declaration, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
-    inputs, missing = contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means)), {}
+def _chain(
+    problem: Declaration, evidence: Evidence, factors: list[Factor], seen: Sequence[Observed], leads: bool
+) -> Chain:
+    inputs, missing = late_inputs(problem, evidence.acting, evidence.slopes), dict[str, Mask]()
     data = {f.name: inputs for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())}
-    for name, sensors in observing.groups(problem).items():
-        factor = next(f for f in factors if f.name == name)
-        # A factor over several steps observes the middle one.
-        first, count = factor.reach // 2, factor.count(evidence.grid.count)
-        columns = [problem.channels.index(sensor) for sensor in sensors]
-        samples = evidence.observed[first : first + count, columns]
-        missing[name] = np.isnan(samples)
-        data[name] = contiguous(np.hstack([np.where(missing[name], 0.0, samples), ~missing[name]]))
+    named = {factor.name: factor for factor in factors}
+    for one in seen:
+        data[one.name], missing[one.name] = observation_data(problem, one, named[one.name], evidence.samples)
     own = [factor for factor in factors if factor.group is Group.RESIDUAL]
     for factor, residual in zip(own, problem.residuals, strict=True):
-        data[factor.name] = observing.residual_data(residual, factor, evidence.inputs)
+        data[factor.name] = observing.residual_data(residual, factor, evidence.acting.held)
     for prior in (f for f in factors if f.group is Group.PRIOR):
         data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
         missing[prior.name] = np.full((1, len(prior.rows)), not leads)

@@ -12,9 +12,10 @@ from typing import Any, Literal, Self, cast
 import casadi as ca
 import numpy as np
 
+from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.residual import Residual
-from spookid.data.sampling import grid, held
+from spookid.data.sampling import grid
 from spookid.data.sensors import Channel, Sensor
 from spookid.data.state import State
 from spookid.errors import ProblemError, collected, declared_at, shown
@@ -80,8 +81,9 @@ class Declaration:
     """Of fits without a state weight: ``"noise"`` estimates what disturbs the motion, ``"hard"`` takes it for none,
     with errors from stretches of the recordings; ``"auto"`` takes the second where the data say that it is the better
     one (``Variational()`` with smooth friction, backend "lm"; see ``spookid.estimation.estimator_choice``)."""
-    every: int = 1
-    """Every so many steps are observed, from the first on."""
+    every: int | None = None
+    """None: every sample counts, at its own time. A number: every so many steps are observed, from the first on, and
+    what lies between these is left out (as in the paper, with 1)."""
     fixed: Iterable[str] = ()
     """Names of parameters that keep their guess; bounds are for estimates, so these may lie outside theirs."""
     place: str = field(default_factory=declared_at, repr=False)
@@ -109,8 +111,8 @@ class Declaration:
             if not (finite and value > 0):
                 other = ", or left out to estimate the noise" if name == "state_weight" else ""
                 raise ProblemError(f"{self._what}: {name} is {value!r}; it must be a positive number{other}")
-        if not (isinstance(self.every, int) and self.every >= 1):
-            raise ProblemError(f"{self._what}: every is {self.every!r}; it must be a whole number from 1 on")
+        if not (self.every is None or (isinstance(self.every, int) and self.every >= 1)):
+            raise ProblemError(f"{self._what}: every is {self.every!r}; it must be a whole number from 1 on, or None")
         for name, choices in (("friction", FRICTIONS), ("estimator", ESTIMATORS)):
             if getattr(self, name) not in choices:
                 raise ProblemError(
@@ -148,8 +150,7 @@ class Declaration:
                 steps = grid(recording, self.step)
                 for channel in self.channels:
                     recording.signal(channel.signal)
-                for signal in self.model.signals:
-                    held(recording, signal, steps)
+                acting(recording, self.model.inputs, steps, self.guess)
             except ProblemError as error:
                 raise ProblemError(f"{self._what}: {error}") from None
 
@@ -192,7 +193,8 @@ class Declaration:
         state = State(self.model, q, v, v, dict.fromkeys(self.model.signals, ca.SX(1)), ca.SX(1))
         shown = [channel.predicted(state) for channel in self.channels if channel.is_free_form]
         own = [residual.rows(*[state] * residual.states) for residual in self.residuals]
-        return parameters_in([*self.model.expressions(), *shown, *own], self._what)
+        late = [channel.delay for channel in self.channels]
+        return parameters_in([*self.model.expressions(), *shown, *late, *own], self._what)
 
     @cached_property
     def free(self) -> tuple[Parameter, ...]:

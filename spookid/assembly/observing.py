@@ -1,43 +1,17 @@
-"""What is observed, and residuals of the user's own, as factors."""
+"""Residuals of the user's own as factors, and states at neighbouring steps."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 
 import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.residual import Residual
-from spookid.data.sensors import Channel, error, order
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.model import Model
 from spookid.stepping.impulses import Settings
-from spookid.transcription.factor import Factor, Group, Kind, measured_noise
-
-_ORDERS = ("observation", "rate observation", "acceleration observation")
-"""Names of factors by the time derivatives that they see."""
-
-
-def groups(problem: Declaration) -> dict[str, list[Channel]]:
-    """Name of an observation factor to its channels: those that see velocities may reach over several steps."""
-    found: dict[str, list[Channel]] = {name: [] for name in _ORDERS}
-    for channel in problem.channels:
-        found[_ORDERS[order(channel, problem.model)]].append(channel)
-    return {name: channels for name, channels in found.items() if channels}
-
-
-def observation_factors(problem: Declaration, settings: Settings, model: Model) -> list[Factor]:
-    """One a group, with the problem's model or one that differs from it in numbers."""
-    return [_observe(problem, settings, name, sensors, model) for name, sensors in groups(problem).items()]
-
-
-def _observe(problem: Declaration, settings: Settings, name: str, sensors: list[Channel], model: Model) -> Factor:
-    window = problem.scheme.window(model, settings, _ORDERS.index(name))
-    sigmas = ca.vertcat(*(settings.sensors[problem.channels.index(sensor)] for sensor in sensors))
-    state = State(problem.model, window.q, window.v, window.a)
-    return observation_factor(name, sensors, sigmas, window.variables, state)
+from spookid.transcription.factor import Factor, Group, Kind
 
 
 def residual_factors(problem: Declaration, settings: Settings, model: Model) -> list[Factor]:
@@ -80,22 +54,3 @@ def windows(
             q, v, a = ca.substitute([q, v, a], [symbol], [variables.setdefault(offset + i, symbol)])
         motions.append((q, v, a))
     return dict(sorted(variables.items())), motions
-
-
-def observation_factor(
-    name: str, sensors: Sequence[Channel], sigmas: ca.SX, variables: Mapping[int, ca.SX], state: State
-) -> Factor:
-    """Observations of one step: (predicted − measured)/σ (Δy, equation 3.6).
-
-    The step's data are the measured values followed by a mask, 1 where there is a sample and 0 where it is missing.
-
-    Args:
-        sigmas: symbols of σ, one a sensor.
-        variables: unknowns of the steps that ``state`` is written in.
-    """
-    n = len(sensors)
-    data = ca.SX.sym("y", 2 * n)
-    rows = [data[n + i] * error(sensor, state, data[i]) / sigmas[i] for i, sensor in enumerate(sensors)]
-    labels = tuple(f"observation of {sensor.signal}" for sensor in sensors)
-    noise = tuple(measured_noise(sensor.signal) for sensor in sensors)
-    return Factor(name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels, noise=noise)

@@ -11,6 +11,7 @@ from spookid.assembly.assembly import Assembly, Evidence
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
 from spookid.data.sampling import wrap
+from spookid.data.sensors import delay
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.results.result import Trajectory
@@ -130,6 +131,18 @@ def unwrapped_signals(predicted: Array, periods: Sequence[float | None]) -> Arra
     return np.column_stack(columns) if columns else predicted
 
 
+def stamped(problem: Declaration, shown: Array) -> Array:
+    """What sensors show at the steps, (N, n_o), continuous in time, as their signals are stamped: those that are late
+    show what was before, and the first value until anything was."""
+    values = unwrapped_signals(shown, [channel.period for channel in problem.channels])
+    steps = np.arange(len(values), dtype=np.float64)
+    for i, channel in enumerate(problem.channels):
+        late = delay(channel, problem.guess) / problem.step
+        if late:
+            values[:, i] = np.interp(steps - late, steps, values[:, i])
+    return values
+
+
 def predict(problem: Declaration, states: Array, constants: tuple[Constant, ...]) -> Array:
     """What the sensors would show at states (N, 13 n_b): (N, n_o), angles in (−π, π]."""
     model = problem.model
@@ -172,7 +185,8 @@ def _along(
     states = [unknowns[offset : offset + count] for offset in function.variables]
     inputs = np.zeros((count, 0))
     if function.data.numel():
-        inputs = contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means)[:count])
+        now = evidence.acting
+        inputs = contiguous(problem.scheme.inputs(now.held, now.mean, now.late)[:count])
     values = _map([*function.variables.values(), function.data], function.value, [*states, inputs], constants)
     rows = np.full((len(unknowns), values.shape[1]), np.nan)
     rows[reach // 2 : reach // 2 + count] = values  # a function of three steps belongs to the middle one

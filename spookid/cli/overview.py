@@ -153,7 +153,7 @@ def _notices(assembly: Assembly, width: int) -> list[str]:
 def _silent_motors(assembly: Assembly) -> list[str]:
     """Notices of gains that are sought in recordings without any input."""
     problem = assembly.problem
-    loud = np.any(np.vstack([e.inputs for e in assembly.evidence]), axis=0)
+    loud = np.any(np.vstack([e.acting.held for e in assembly.evidence]), axis=0)
     silent = [signal for signal, seen in zip(problem.model.signals, loud, strict=True) if not seen]
     free = {parameter.name for parameter in problem.free}
     return [

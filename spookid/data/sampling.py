@@ -46,7 +46,7 @@ def grid(recording: Recording, step: float) -> Grid:
     if not (math.isfinite(step) and step > 0):
         raise ProblemError(f"step is {step!r}; give a positive number of seconds")
     start, stop = float(recording.t[0]), float(recording.t[-1])
-    count = math.floor((stop - start + _slack(recording, step)) / step) + 1
+    count = math.floor((stop - start + slack(recording, step)) / step) + 1
     if count < 3:
         raise ProblemError(
             f"recording {recording.name!r} lasts {stop - start:g} s, less than two steps of {step:g} s; "
@@ -72,11 +72,11 @@ def observed(recording: Recording, signal: str, grid: Grid, *, period: float | N
     """
     values = recording.signal(signal)
     times, t = grid.times(), recording.t
-    slack = _slack(recording, grid.step)
+    near = slack(recording, grid.step)
     finite = np.isfinite(values)
     known_t, known = t[finite], values[finite]
 
-    stamped = np.searchsorted(t, times + slack, side="right") > np.searchsorted(t, times - slack, side="left")
+    stamped = np.searchsorted(t, times + near, side="right") > np.searchsorted(t, times - near, side="left")
     after = np.searchsorted(known_t, times, side="left")
     right = np.minimum(after, len(known) - 1)
     left = np.maximum(after - 1, 0)
@@ -86,44 +86,8 @@ def observed(recording: Recording, signal: str, grid: Grid, *, period: float | N
     bracketed = (after > 0) & (after < len(known)) & (to_left <= reach) & (to_right <= reach)
     between = _interpolated(known[left], known[right], to_left, to_right, period)
     nearest = np.where(to_left <= to_right, left, right)
-    at_step = np.minimum(to_left, to_right) <= slack
+    at_step = np.minimum(to_left, to_right) <= near
     return np.where(at_step, known[nearest], np.where(bracketed & ~stamped, between, np.nan))
-
-
-def held(recording: Recording, signal: str, grid: Grid) -> FloatArray:
-    """Last finite value at or before each step (within 1e-6 h), shape (N,): an input held between its samples.
-
-    Raises `ProblemError` if there is no such signal, or no finite value at or before the first step.
-    """
-    known_t, known = _finite(recording, signal)
-    last = np.searchsorted(known_t, grid.times() + _slack(recording, grid.step), side="right") - 1
-    if last[0] < 0:
-        raise ProblemError(
-            f"recording {recording.name!r}: input {signal!r} has no value at or before the first step at "
-            f"{grid.start:.12g} s, only from {known_t[0]:.12g} s on; give its first sample a value or start there"
-        )
-    return known[last]
-
-
-def moments(recording: Recording, signal: str, grid: Grid) -> tuple[FloatArray, FloatArray]:
-    """Of an input held between its own samples the mean over each step, and the mean with a weight that rises from 0
-    at the step's start to 1 at its end, both of shape (N - 1,).
-
-    The signal has a finite value at or before the first step: `held` refuses others.
-    """
-    known_t, known = _finite(recording, signal)
-    times, count = grid.times(), grid.count - 1
-    nearest = times[np.clip(np.rint((known_t - grid.start) / grid.step), 0, count).astype(np.intp)]
-    known_t = np.where(np.abs(nearest - known_t) <= _slack(recording, grid.step), nearest, known_t)  # as for `held`
-    edges = np.union1d(times, known_t[(known_t > times[0]) & (known_t < times[-1])])
-    values = known[np.searchsorted(known_t, edges[:-1], side="right") - 1]
-    starts = np.searchsorted(edges, times[:-1])
-    begun = np.repeat(times[:-1], np.diff(np.append(starts, len(edges) - 1)))
-    parts = values * np.diff(edges) / grid.step
-    rises = ((edges[1:] + edges[:-1]) / 2 - begun) / grid.step
-    mean: FloatArray = np.add.reduceat(parts, starts)
-    late: FloatArray = np.add.reduceat(parts * rises, starts)
-    return mean, late
 
 
 def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | None, cutoff: float) -> FloatArray:
@@ -139,7 +103,7 @@ def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | N
     """
     if not cutoff > 0:
         raise ProblemError(f"cutoff is {cutoff!r}; give a positive frequency in Hz")
-    known_t, known = _finite(recording, signal)
+    known_t, known = finite_samples(recording, signal)
     if period is not None:
         known = np.unwrap(known, period=period)
     per_step = _points_per_step(known_t, grid)
@@ -162,12 +126,12 @@ def _resolution(recording: Recording) -> float:
     return 4 * float(np.spacing(np.abs(recording.t[[0, -1]]).max()))
 
 
-def _slack(recording: Recording, step: float) -> float:
+def slack(recording: Recording, step: float) -> float:
     """How far [s] a sample may be from a step to be at it."""
     return max(_AT_STEP * step, _resolution(recording))
 
 
-def _finite(recording: Recording, signal: str) -> tuple[FloatArray, FloatArray]:
+def finite_samples(recording: Recording, signal: str) -> tuple[FloatArray, FloatArray]:
     """Times and values of the finite samples, of which a recording's signal has at least one."""
     values = recording.signal(signal)
     finite = np.isfinite(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal, Self
@@ -16,6 +16,7 @@ from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics.body import Frame
 from spookid.mechanics.joints import Coordinate, Hinge, Joint, check_coordinate
 from spookid.mechanics.model import Model
+from spookid.parameter import is_constant, substitute
 
 
 class Sensor(ABC):
@@ -42,6 +43,8 @@ class Sensor(ABC):
     """Of the signals, for people: a text."""
     period: Any = None
     """Of the signals, for angles 2π: residuals are taken the short way round. None if they have none."""
+    delay: Any = 0
+    """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
     is_free_form: bool = True
     """False if it holds no Parameters but those of the model."""
     place: str
@@ -135,6 +138,11 @@ class Channel:
         return None if self.sensor.period is None else float(self.sensor.period)
 
     @property
+    def delay(self) -> ca.SX:
+        """By how much later than what it shows the signal is stamped [s]."""
+        return ca.SX(self.sensor.delay)
+
+    @property
     def title(self) -> str:
         """What it measures, for people."""
         return self.sensor.title if len(self.sensor.signals) == 1 else f"{self.sensor.title} [{self.index}]"
@@ -172,6 +180,8 @@ class JointPosition(_OneSignal):
     """Standard deviation of its noise [rad or m]; None: it is estimated, or 1 with a given state weight."""
     coordinate: int = field(default=0, kw_only=True)
     """Which of the joint's coordinates."""
+    delay: Any = field(default=0, kw_only=True)
+    """By how much later than what it shows the signal is stamped [s]."""
 
     is_free_form = False
 
@@ -294,13 +304,22 @@ class Observation(_OneSignal):
         return ca.SX(self.expression(state))
 
 
+def delay(channel: Channel, values: Mapping[str, float]) -> float:
+    """Its delay as a number [s]."""
+    return float(channel.delay) if is_constant(channel.delay) else float(substitute(channel.delay, values).item())
+
+
+def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
+    """One value of a signal less another, the short way round for periodic signals."""
+    if channel.period is None:
+        return one - other
+    turn = 2 * math.pi / channel.period
+    return ca.atan2(ca.sin(turn * (one - other)), ca.cos(turn * (one - other))) / turn
+
+
 def error(channel: Channel, state: State, measured: ca.SX) -> ca.SX:
     """Predicted less measured, the short way round for periodic signals."""
-    difference = channel.predicted(state) - measured
-    if channel.period is None:
-        return difference
-    turn = 2 * math.pi / channel.period
-    return ca.atan2(ca.sin(turn * difference), ca.cos(turn * difference)) / turn
+    return apart(channel, channel.predicted(state), measured)
 
 
 def order(channel: Channel, model: Model) -> int:

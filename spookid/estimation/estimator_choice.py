@@ -124,7 +124,7 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     pairs = list(zip(first.assembly.evidence, first.motion, strict=True))
     level = FALSE_ALARMS / len(pairs)
     for evidence, trajectory in pairs:
-        if words := _closed(evidence.recording, evidence.inputs, trajectory, level):
+        if words := _closed(evidence.recording, evidence.acting.held, trajectory, level):
             return f"{evidence.recording.name} is driven in closed loop ({words})"
     if first.identifiability.condensed is None or unstable(first.identifiability.condensed):
         return "the motion is not stable"

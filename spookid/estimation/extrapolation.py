@@ -1,7 +1,7 @@
 """Estimates of continuous time from fits with steps of h and h/2 (Richardson; Stoer and Bulirsch, chapter 7.2.14).
 
 The variational step is of second order: what a step of h adds to an estimate is a h² to leading order, so that fits
-with h and h/2 tell it, a h² = (θ_h − θ_{h/2}) 4/3, with dry friction too. Both take the samples at the steps of h, and
+with h and h/2 tell it, a h² = (θ_h − θ_{h/2}) 4/3, with dry friction too. Both take the same samples, and
 the noise that the finer one finds.
 """
 
@@ -28,7 +28,7 @@ _TOLD = 1.0
 
 def finer(problem: Declaration) -> Declaration:
     """The same with steps half as long, observed where the problem is."""
-    return problem.with_(step=problem.step / 2, every=2 * problem.every, step_correction=False)
+    return problem.with_(step=problem.step / 2, every=problem.every and 2 * problem.every, step_correction=False)
 
 
 def extrapolated(coarse: Fit, fine: Fit) -> Result:

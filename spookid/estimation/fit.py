@@ -183,7 +183,7 @@ class Fit:
         if self.outcome.status is not Status.CONVERGED:
             return ranked([*identifiability.notices, *remarks])
         steps = []
-        if not (problem.corrects or problem.every > 1):
+        if not (problem.corrects or (problem.every or 1) > 1):
             steps = step_errors.step_error_notices(assembly, self.point, known, self.influence.step_error)
         follows = [*contradictions(assembly, self.point, identifiability), *disagreement(assembly, known)]
         unphysical = inertias.inertia_notices(problem, self.values, known, self.motion)

@@ -49,8 +49,8 @@ def misfit_notices(of_fit: ScoreTests | None, coarser: ScoreTests | None = None)
 
 def _speeds(problem: Declaration, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
     """Typical rates of coordinates that move, by their labels."""
-    moved = [_moved(problem, t, values)[:: problem.every] for t in trajectories]
-    interval = problem.step * problem.every
+    moved = [_moved(problem, t, values)[:: problem.every or 1] for t in trajectories]
+    interval = problem.step * (problem.every or 1)
     rates = [np.diff(one, axis=0) / interval for one in moved]
     speeds, changes = (_typical(parts) for parts in (rates, [np.diff(r, axis=0) for r in rates]))
     known = zip(problem.model.freedoms, speeds, changes, strict=True)
@@ -79,7 +79,7 @@ def _experiment(assembly: Assembly, trajectories: tuple[Trajectory, ...], values
     tree = [f for joint in JointCoordinates(model).tree for f in model.freedoms[model.freedoms_of(joint)]]
     motions = []
     for trajectory, evidence in zip(trajectories, assembly.evidence, strict=True):
-        motions.append(Signals(_continuous(trajectory), evidence.inputs))
+        motions.append(Signals(_continuous(trajectory), evidence.acting.held))
     signals = [o.signal for o in problem.channels]
     constants = assembly.transcription.constants
     impulses = {

@@ -15,9 +15,9 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly, Evidence
-from spookid.data.sampling import moments
 from spookid.data.sensors import order
 from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.parameter import is_constant
 from spookid.results.notices import STEP
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import Sensitivities
@@ -39,8 +39,8 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     """How much larger the estimates are than those of a step of length zero, (n_p,), parameters at bounds held there.
 
     NaN with lifted multipliers, which belong to the step, with dry friction, whose jumps have no order, with residuals
-    of the user's own, whose order is not known, where accelerations are observed, and if recordings have fewer than 20
-    steps on the average.
+    of the user's own, whose order is not known, where accelerations are observed, or velocities between the steps,
+    where the delay of an input is a parameter, and if recordings have fewer than 20 steps on the average.
 
     Args:
         gain: (TᵀT)⁻¹, (n_p, n_p).
@@ -48,12 +48,19 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     problem, chains = assembly.problem, assembly.transcription.chains
     steps = [chain.steps for chain in chains]
     accelerated = any(order(channel, problem.model) == 2 for channel in problem.channels)
-    disordered = any(joint.rubs for joint in problem.model.joints) or problem.residuals or accelerated
+    # What is predicted between the steps is off by a higher order, unless it shows velocities.
+    between = [one for one in assembly.observed if one.slots]
+    late = any(not is_constant(one.delay) for one in problem.model.inputs) or any(one.order for one in between)
+    disordered = any(joint.rubs for joint in problem.model.joints) or problem.residuals or accelerated or late
     if disordered or sum(steps) < _LEAST_STEPS * len(steps):
         return np.full(len(gain), np.nan)
     total = np.zeros(len(gain))
+    skipped = {one.name for one in between}
     factors = [term.factor for term in condensed.linearized.chains[0]]
-    residuals = [None if f.first_only or f.group is Group.PRIOR else _Residuals(assembly, point, f) for f in factors]
+    residuals = [
+        None if f.first_only or f.group is Group.PRIOR or f.name in skipped else _Residuals(assembly, point, f)
+        for f in factors
+    ]
     for c in (c for c, count in enumerate(steps) if count >= _DOUBLE):
         coarse = problem.scheme.doubled(problem.model, point.states[c], problem.step)
         if coarse is None:
@@ -154,11 +161,8 @@ class _Residuals:
 
     def _acting(self, evidence: Evidence) -> Array:
         """Data of the impulses with the inputs as they are between the steps, (count, n_u)."""
-        columns = []
-        for signal in self._problem.model.signals:
-            mean, late = moments(evidence.recording, signal, evidence.grid)
-            columns.append(mean if self._factor.reach == 1 else late[:-1] + (mean - late)[1:])
-        return np.column_stack(columns)
+        now = evidence.acting
+        return now.mean if self._factor.reach == 1 else now.late[:-1] + (now.mean - now.late)[1:]
 
     def _at(self, states: list[Array], data: Array, numbers: Array) -> Array:
         arguments = [contiguous(a) for a in (*states, data)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import casadi as ca
 import numpy as np
@@ -82,10 +81,10 @@ def alternatives(
         return ()
     # A joint's coordinate depends on nothing that is varied, and to write down its factor takes time.
     angles = all(isinstance(channel.sensor, JointPosition) for channel in problem.channels)
-    write = problem.scheme.factors if angles else partial(factors, problem)
+    seen = None if angles else assembly.observed
     kernels = {
         factor.name: kernel
-        for factor in write(varied.model, assembly.settings)
+        for factor in factors(problem, varied.model, assembly.settings, seen)
         if factor.box is None and not factor.pairs and (kernel := varied.kernel(factor, assembly))
     }
     count = len(varied.amounts)

@@ -15,7 +15,7 @@ from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.joints import Coordinate, Joint
 from spookid.mechanics.manifold import Manifold, jacobian
-from spookid.mechanics.motor import Motor
+from spookid.mechanics.motor import Input, Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
 from spookid.parameter import symbolic
@@ -189,8 +189,18 @@ class Model:
                 raise ProblemError(
                     f"{motor.place}: Motor drives {motor.joint.kind} {motor.joint.name!r}, which is not in the model"
                 )
+        self._check_inputs()
         for load in self.loads:
             load.check(self.bodies)
+
+    def _check_inputs(self) -> None:
+        """Refuse a signal that acts in two ways."""
+        for motor, one in ((motor, one) for motor in self.motors for one in self.inputs if one.signal == motor.signal):
+            if not (one.hold == motor.hold and ca.is_equal(one.delay, motor.delay, 9)):
+                raise ProblemError(
+                    f"{motor.place}: Motor takes {motor.signal!r} with another delay or hold than another Motor does; "
+                    "give both the same"
+                )
 
     def tree(self) -> list[Joint]:
         """Joints in an order in which each joins a new body to one already placed; those that close loops are left out.
@@ -229,6 +239,12 @@ class Model:
         of_joints = (signal for joint in self.joints for signal in joint.signals)
         on_points = (signal for load in self.loads for signal in load.signals)
         return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *of_joints, *on_points]))
+
+    @cached_property
+    def inputs(self) -> tuple[Input, ...]:
+        """The signals with how they act, (n_u,)."""
+        of_motors = {motor.signal: motor.input for motor in reversed(self.motors)}
+        return tuple(of_motors.get(signal, Input(signal)) for signal in self.signals)
 
     @cached_property
     def freedoms(self) -> tuple[Freedom, ...]:

@@ -320,7 +320,7 @@ class _Chain:
         chain = self.reduced.problem.chains[self.chain]
         missing = chain.missing.get(factor.name)
         shape = factor.count(chain.steps), len(factor.rows)
-        return np.ones(shape) if missing is None else 1.0 - missing
+        return np.ones(shape) if missing is None else 1.0 - missing.astype(np.float64)
 
     def _signs(self, factor: Factor, rows: Rows, name: str, probes: int, rng: np.random.Generator) -> Array:
         """Random signs in the rows of one noise, 0 elsewhere, (count, probes, rows that are left)."""

@@ -117,7 +117,7 @@ def refined(problem: Declaration, times: int) -> Declaration:
     """
     # One estimator at all steps: that of the noise, unless hard dynamics are asked for.
     estimator = "noise" if problem.estimator == "auto" else problem.estimator
-    every = times * problem.every
+    every = problem.every and times * problem.every
     finer = problem.with_(step=problem.step / times, every=every, step_correction=False, estimator=estimator)
     return finer.with_(state_weight=times * problem.weight) if problem.dynamics == "weight" else finer
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.trajectories import beside, predict, unwrapped_signals
+from spookid.assembly.trajectories import beside, predict, stamped
+from spookid.data.inputs import commanded
 from spookid.data.recording import Recording
-from spookid.data.sampling import Grid, held, observed
+from spookid.data.sampling import Grid, observed
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
 from spookid.results.motion import rms
@@ -136,8 +137,8 @@ def _finite(states: Array) -> Array:
 
 
 def _inputs(problem: Declaration, measured: Recording | None, steps: Grid) -> dict[str, Array]:
-    signals = problem.model.signals
-    return {s: held(measured, s, steps) if measured else np.zeros(steps.count) for s in signals}
+    columns = commanded(measured, problem.model.inputs, steps)
+    return {signal: columns[:, i] for i, signal in enumerate(problem.model.signals)}
 
 
 def _observed(problem: Declaration, measured: Recording | None, steps: Grid) -> Array:
@@ -152,4 +153,6 @@ def _predicted(problem: Declaration, states: Array, values: Mapping[str, float])
         Constant(Settings.of(problem.model).step, problem.step),
         *(Constant(p, numbers[p.name]) for p in problem.parameters),
     )
-    return unwrapped_signals(predict(problem, contiguous(states), constants), [o.period for o in problem.channels])
+    return stamped(
+        problem.with_(initial={**problem.initial, **values}), predict(problem, contiguous(states), constants)
+    )

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
@@ -15,14 +16,16 @@ import numpy as np
 from spookid.assembly.assembly import Evidence, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import closing_rows
-from spookid.assembly.trajectories import predict, unwrapped_signals
+from spookid.assembly.trajectories import predict, stamped
+from spookid.data.inputs import acting, at_values, commanded
 from spookid.data.recording import Recording
-from spookid.data.sampling import Grid, held, limited, moments
+from spookid.data.sampling import Grid, limited
 from spookid.data.sensors import Channel, JointPosition
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.kinematics import place, rest_positions, tracked
+from spookid.mechanics.motor import Input
 from spookid.results.result import Result
 from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
@@ -90,7 +93,7 @@ def simulate(
     evidence, measured = _gathered(problem, recording)
     steps = step_grid(problem, duration, measured.grid if measured else None)
     source = inputs or (measured.recording if measured else None)
-    u, widths = step_inputs(problem, source, steps), slip_widths(problem, evidence)
+    u, widths = commanded(source, problem.model.inputs, steps), slip_widths(problem, evidence)
     start = measured.guess.states[0] if measured and initial is None else _start(problem, initial, recording)
     sizes, rng = _sizes(problem, noise), np.random.default_rng(seed)
     random = None if sizes is None else _impulses(problem, sizes, steps.count - 1, rng)
@@ -168,6 +171,10 @@ class _March:
     """Impulses at the beginning of each step, (N − 1, n)."""
     progress: Progress | None
 
+    @cached_property
+    def _acting(self) -> tuple[Input, ...]:
+        return at_values(self.problem.model.inputs, self.problem.guess)
+
     def constants(self, substeps: int = 1) -> tuple[Constant, ...]:
         """A number for every symbol of a substep."""
         return numbers(self.problem.with_(step=self.problem.step / substeps), self.settings, self.widths)
@@ -222,15 +229,16 @@ class _March:
     def _within(self, k: int, substeps: int) -> Array:
         """Inputs of ``Refinement`` in step k: a kick that takes no time, substeps, and one more with what acts last."""
         t, part = self.steps.start + k * self.steps.step, self.steps.step / substeps
-        mean, late = input_moments(self.problem, self.source, Grid(t, part, substeps + 1))
+        now, _ = acting(self.source, self._acting, Grid(t, part, substeps + 1), {})
+        mean, late = now.mean, now.late
         ends = 2 * (mean - late)[:1], 2 * late[-1:]
-        acting = np.vstack([np.zeros_like(ends[0]), ends[0], late[:-1] + (mean - late)[1:], ends[1]])
-        share = np.ones((len(acting), 1))
+        pushes = np.vstack([np.zeros_like(ends[0]), ends[0], late[:-1] + (mean - late)[1:], ends[1]])
+        share = np.ones((len(pushes), 1))
         share[:2, 0] = 0.0, 0.5
-        random = np.zeros((len(acting), 0 if self.random is None else self.random.shape[1]))
+        random = np.zeros((len(pushes), 0 if self.random is None else self.random.shape[1]))
         if self.random is not None and k > 0:
             random[0] = self.random[k]
-        return contiguous(np.hstack([acting, share, random]))
+        return contiguous(np.hstack([pushes, share, random]))
 
 
 def forward_stepper(
@@ -280,29 +288,10 @@ def step_grid(problem: Declaration, duration: float | None, measured: Grid | Non
     return limited(Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1))
 
 
-def step_inputs(problem: Declaration, source: Recording | None, steps: Grid) -> Array:
-    """Signals of the motors at the steps, (N, n_u); zero without a ``source``."""
-    signals = problem.model.signals
-    if source is None:
-        return np.zeros((steps.count, len(signals)))
-    columns = [held(source, signal, steps) for signal in signals]
-    return contiguous(np.column_stack(columns)) if columns else np.zeros((steps.count, 0))
-
-
 def forward_inputs(problem: Declaration, source: Recording | None, steps: Grid) -> Array:
-    """Inputs of the forward steps as their stepper takes them, (N − 1, n)."""
-    return problem.stepper.forward_inputs(step_inputs(problem, source, steps), *input_moments(problem, source, steps))
-
-
-def input_moments(problem: Declaration, source: Recording | None, steps: Grid) -> tuple[Array, Array]:
-    """``moments`` of the motors' signals, each (N − 1, n_u); zero without a ``source``."""
-    signals = problem.model.signals
-    if source is None or not signals:
-        none = np.zeros((steps.count - 1, len(signals)))
-        return none, none
-    pairs = [moments(source, signal, steps) for signal in signals]
-    mean, late = (np.column_stack(columns) for columns in zip(*pairs, strict=True))
-    return mean, late
+    """Inputs of the forward steps as their stepper takes them, (N − 1, n); zero without a ``source``."""
+    fine, _ = acting(source, problem.model.inputs, steps, problem.guess)
+    return problem.stepper.forward_inputs(fine.held, fine.mean, fine.late)
 
 
 def _start(problem: Declaration, initial: Initial, recording: int) -> Array:
@@ -373,7 +362,7 @@ def _recording(
     march: _March, states: Array, name: str, sizes: Mapping[str, float], rng: np.random.Generator
 ) -> Recording:
     problem = march.problem
-    shown = unwrapped_signals(predict(problem, states, march.constants()), [o.period for o in problem.channels])
+    shown = stamped(problem, predict(problem, states, march.constants()))
     bodies = len(problem.model.bodies)
     signals = {
         o.signal: shown[:, i] + sizes.get(measured_noise(o.signal), 0.0) * rng.standard_normal(len(shown))

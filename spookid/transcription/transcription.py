@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.kernel import Array, Call, Evaluate, contiguous
+from spookid.kernels.kernel import Array, Call, Evaluate, Mask, contiguous
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.mechanics.manifold import Manifold
 from spookid.transcription.derivatives import Directions, is_linear
@@ -31,7 +31,7 @@ class Chain:
     """Number of steps N, each with its own variables."""
     data: Mapping[str, Array]
     """Factor name to that factor's data, (count, n_d)."""
-    missing: Mapping[str, Array]
+    missing: Mapping[str, Mask]
     """Factor name to a mask (count, rows), True where a row has no data and is identically zero; absent: none."""
 
 

@@ -1,0 +1,192 @@
+"""What is observed as factors: samples at the steps, and between them.
+
+A sample between two steps is predicted from the states around it, to second order and beyond. Where velocities
+are unknowns of a step (``windows.of_states``), what is shown at a share τ of the way from one state to the next is
+
+    y + τ (y₊ − y) + ½ τ (τ − 1) h (ẏ₊ − ẏ),
+
+and where they are differences it is the parabola through three states; both are wrong by a multiple of h³ of the third
+derivative. What shows velocities or accelerations lies on a line between those of two states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.observing import windows
+from spookid.data.samples import Reach, Samples, most, told_apart
+from spookid.data.sensors import Channel, apart, order
+from spookid.data.state import State
+from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.mechanics.model import Model
+from spookid.parameter import is_constant
+from spookid.stepping.impulses import Settings
+from spookid.transcription.factor import Factor, Group, measured_noise
+
+_ORDERS = ("observation", "rate observation", "acceleration observation")
+"""Names of factors by the time derivatives that they see."""
+_BETWEEN = "{} between steps"
+"""Names of those of samples between the steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Channels whose samples make the rows of one factor."""
+
+    name: str
+    order: int
+    """How many time derivatives of the configuration they see."""
+    channels: tuple[int, ...]
+    """Numbers among the problem's channels."""
+    slots: tuple[int, ...] = ()
+    """Of each channel how many samples between the steps belong to one state at the most; empty at the steps."""
+    whole: tuple[bool, ...] = ()
+    """Of each channel whether those at the steps are among them."""
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """The channel of each row."""
+        counts = self.slots or (1,) * len(self.channels)
+        return tuple(channel for channel, n in zip(self.channels, counts, strict=True) for _ in range(n))
+
+
+def layout(problem: Declaration, samples: Sequence[Sequence[Samples]]) -> tuple[Observed, ...]:
+    """Which factors the samples of a problem make, those of each recording channel by channel."""
+    found = []
+    of_channels = list(zip(*samples, strict=True))
+    orders = [order(channel, problem.model) for channel in problem.channels]
+    stepped = [
+        is_constant(channel.delay) and told_apart(own)
+        for channel, own in zip(problem.channels, of_channels, strict=True)
+    ]
+    for number, name in enumerate(_ORDERS):
+        own = [i for i, n in enumerate(orders) if n == number]
+        at_steps = tuple(i for i in own if stepped[i])
+        if at_steps:
+            found.append(Observed(name, number, at_steps))
+        reach = _reach(problem, number)
+        slots = {i: most([one.slots(reach, not stepped[i]) for one in of_channels[i]]) for i in own}
+        late = tuple(i for i in own if slots[i])
+        if late:
+            sizes, whole = tuple(slots[i] for i in late), tuple(not stepped[i] for i in late)
+            found.append(Observed(_BETWEEN.format(name), number, late, sizes, whole))
+    return tuple(found)
+
+
+def observation_factors(
+    problem: Declaration, settings: Settings, model: Model, observed: Sequence[Observed]
+) -> list[Factor]:
+    """One for each of them, with the problem's model or one that differs from it in numbers."""
+    return [(_between if one.slots else _at_steps)(problem, settings, model, one) for one in observed]
+
+
+def observation_data(
+    problem: Declaration, one: Observed, factor: Factor, samples: Sequence[Samples]
+) -> tuple[Array, Mask]:
+    """A factor's data along one recording, and which of its rows have none, (count, rows)."""
+    if one.slots:
+        reach = _reach(problem, one.order)
+        triples = [
+            samples[i].between(reach, n, every) for i, n, every in zip(one.channels, one.slots, one.whole, strict=True)
+        ]
+        stamps, values, present = (np.hstack(parts) for parts in zip(*triples, strict=True))
+        return contiguous(np.hstack([values, present, stamps])), ~present
+    # A factor over several steps observes the middle one.
+    first, steps = factor.reach // 2, samples[0].count
+    columns = np.column_stack([samples[i].stepped() for i in one.channels])[first : first + factor.count(steps)]
+    missing = np.isnan(columns)
+    return contiguous(np.hstack([np.where(missing, 0.0, columns), ~missing])), missing
+
+
+def _at_steps(problem: Declaration, settings: Settings, model: Model, one: Observed) -> Factor:
+    """Predicted less measured at one step. Its data are the measured values, and 1 for each that there is, else 0."""
+    window = problem.scheme.window(model, settings, one.order)
+    state, data = State(problem.model, window.q, window.v, window.a), ca.SX.sym("y", 2 * len(one.rows))
+    shown = [problem.channels[i].predicted(state) for i in one.rows]
+    return _factor(problem, settings, one, shown, dict(window.variables), data)
+
+
+def _between(problem: Declaration, settings: Settings, model: Model, one: Observed) -> Factor:
+    """Predicted less measured between the steps; behind values and presence stand the stamps, in steps."""
+    n, reach = len(one.rows), _reach(problem, one.order)
+    states, slopes = 3 if reach.centred else 2, one.order == 0 and not reach.centred
+    variables, motions = windows(problem, settings, model, states, max(one.order, int(slopes)))
+    data, shown = ca.SX.sym("y", 3 * n), []
+    lines = {i: _Line(problem.channels[i], problem.model, motions, slopes, settings.step) for i in one.channels}
+    for row, i in enumerate(one.rows):
+        late = problem.channels[i].delay / settings.step
+        shown.append(lines[i].at(data[2 * n + row] - late))
+    return _factor(problem, settings, one, shown, variables, data)
+
+
+def _factor(
+    problem: Declaration,
+    settings: Settings,
+    one: Observed,
+    shown: Sequence[ca.SX],
+    variables: dict[int, ca.SX],
+    data: ca.SX,
+) -> Factor:
+    """(predicted − measured)/σ (Δy, equation 3.6), 0 where there is no sample."""
+    n, sensors = len(one.rows), [problem.channels[i] for i in one.rows]
+    rows = [
+        data[n + j] * apart(sensor, shown[j], data[j]) / settings.sensors[i]
+        for j, (i, sensor) in enumerate(zip(one.rows, sensors, strict=True))
+    ]
+    labels = tuple(f"observation of {sensor.signal}" for sensor in sensors)
+    noise = tuple(measured_noise(sensor.signal) for sensor in sensors)
+    return Factor(one.name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels, noise=noise)
+
+
+def _reach(problem: Declaration, order: int) -> Reach:
+    """Which states a prediction between the steps is made of."""
+    wide = [max(_window(problem, n)) for n in (order, 1)]
+    if order == 0 and wide[1] > 0:
+        return Reach(2, 1, centred=True)
+    # The earlier of the two states is the middle one of its own window.
+    return Reach(wide[0] + 1, wide[0] // 2, centred=False)
+
+
+def _window(problem: Declaration, order: int) -> list[int]:
+    return list(problem.scheme.window(problem.model, Settings.of(problem.model), order).variables)
+
+
+class _Line:
+    """What a channel shows between states at neighbouring steps.
+
+    Args:
+        motions: (q, v, a) of two states, or of three.
+        slopes: True to use the rates of what two states show.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        model: Model,
+        motions: Sequence[tuple[ca.SX, ca.SX, ca.SX]],
+        slopes: bool,
+        step: ca.SX,
+    ) -> None:
+        state = State.symbols(model)
+        value = channel.predicted(state)
+        rate = ca.jtimes(value, state.q, ca.densify(model.configuration.basis(state.q) @ state.v))
+        symbols = [state.q, state.v, state.a]
+        there = [ca.substitute([value, rate], symbols, [ca.densify(part) for part in motion]) for motion in motions]
+        self._centre = there[len(there) // 2 if len(there) == 3 else 0][0]
+        steps = [apart(channel, after[0], before[0]) for before, after in pairwise(there)]
+        if len(steps) == 2:
+            self._slope, self._curvature = (steps[0] + steps[1]) / 2, steps[1] - steps[0]
+        else:
+            self._curvature = step * (there[1][1] - there[0][1]) if slopes else ca.SX(0)
+            self._slope = steps[0] - self._curvature / 2
+
+    def at(self, place: ca.SX) -> ca.SX:
+        """At a place in steps from the middle one of three states, the first of two."""
+        return self._centre + place * self._slope + place**2 / 2 * self._curvature

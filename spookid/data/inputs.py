@@ -1,0 +1,117 @@
+"""Inputs of a mechanism along a grid: held or linear between their own samples, and as late as they act."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+
+from spookid.data.recording import FloatArray, Recording
+from spookid.data.sampling import Grid, finite_samples, slack
+from spookid.errors import ProblemError
+from spookid.mechanics.motor import Input
+from spookid.parameter import is_constant, substitute
+
+
+@dataclass(frozen=True, eq=False)
+class Acting:
+    """Inputs along a grid of N steps, (rows, n_u)."""
+
+    held: FloatArray
+    """At each step, (N, n_u)."""
+    mean: FloatArray
+    """Over each step, (N − 1, n_u)."""
+    late: FloatArray
+    """Over each step with a weight that rises from 0 at its start to 1 at its end, (N − 1, n_u)."""
+
+
+def acting(
+    recording: Recording | None, inputs: Sequence[Input], grid: Grid, values: Mapping[str, float]
+) -> tuple[Acting, Acting]:
+    """Inputs along a grid, and how they change with their delays [1/s]; zeros without a recording.
+
+    Args:
+        values: of the parameters, by name.
+
+    Raises:
+        ProblemError: if there is no such signal, or no finite value at or before the first step.
+    """
+    if recording is None or not inputs:
+        none = Acting(np.zeros((grid.count, len(inputs))), *(np.zeros((grid.count - 1, len(inputs))),) * 2)
+        return none, none
+    pairs = [_Held(recording, one, grid, delayed(one, values)).pair() for one in inputs]
+    columns = zip(*((*now, *slope) for now, slope in pairs), strict=True)
+    held, mean, late, *slopes = (np.column_stack(part) for part in columns)
+    return Acting(held, mean, late), Acting(*slopes)
+
+
+def commanded(recording: Recording | None, inputs: Sequence[Input], grid: Grid) -> FloatArray:
+    """The last value of each at or before each step by its own stamps, (N, n_u); zeros without a recording."""
+    return acting(recording, [Input(one.signal) for one in inputs], grid, {})[0].held
+
+
+def at_values(inputs: Sequence[Input], values: Mapping[str, float]) -> tuple[Input, ...]:
+    """The same with delays that are numbers."""
+    return tuple(replace(one, delay=ca.SX(delayed(one, values))) for one in inputs)
+
+
+def delayed(one: Input, values: Mapping[str, float]) -> float:
+    """Its delay as a number [s]."""
+    return float(one.delay) if is_constant(one.delay) else float(substitute(one.delay, values).item())
+
+
+class _Held:
+    """One input between its samples, pieces of straight lines.
+
+    Args:
+        delay: by which it acts late [s].
+    """
+
+    def __init__(self, recording: Recording, one: Input, grid: Grid, delay: float) -> None:
+        t, known = finite_samples(recording, one.signal)
+        near, times = slack(recording, grid.step), grid.times()
+        self._grid, self._times, self._linear = grid, times, one.hold == "linear"
+        self._moves = delay != 0 or not is_constant(one.delay) or self._linear
+        if t[0] > times[0] + near:
+            raise ProblemError(
+                f"recording {recording.name!r}: input {one.signal!r} has no value at or before the first step at "
+                f"{grid.start:.12g} s, only from {t[0]:.12g} s on; give its first sample a value or start there"
+            )
+        t = t + delay
+        step = times[np.clip(np.rint((t - grid.start) / grid.step), 0, grid.count - 1).astype(np.intp)]
+        self._t, self._known = np.where(np.abs(step - t) <= near, step, t), known  # what is at a step is there exactly
+
+    def pair(self) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
+        """(at each step, mean over it, mean with a rising weight), and their slopes with the delay."""
+        times, h, t = self._times, self._grid.step, self._t
+        edges = np.union1d(times, t[(t > times[0]) & (t < times[-1])])
+        left, right = self._sides(edges)
+        starts = np.searchsorted(edges, times[:-1])
+        begun = np.repeat(times[:-1], np.diff(np.append(starts, len(edges) - 1)))
+        lasting, change = np.diff(edges), right - left
+        rises = ((edges[1:] + edges[:-1]) / 2 - begun) / h
+        parts = (left + change / 2) * lasting / h
+        mean = np.add.reduceat(parts, starts)
+        late = np.add.reduceat(parts * rises + change * (lasting / h) ** 2 / 12, starts)
+        ends = np.append(starts[1:], len(edges) - 1) - 1
+        begins, stops = left[starts], right[ends]
+        slope = (begins - stops) / h, (mean - stops) / h
+        return (self._at_steps(mean), mean, late), (np.append(slope[0], slope[0][-1:]), *slope)
+
+    def _sides(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Values behind and before the edges of each piece."""
+        if self._linear:
+            values = np.interp(edges, self._t, self._known)
+            return values[:-1], values[1:]
+        last = np.searchsorted(self._t, edges[:-1], side="right") - 1
+        held = self._known[np.maximum(last, 0)]  # before its first sample has come, it is that
+        return held, held
+
+    def _at_steps(self, mean: FloatArray) -> FloatArray:
+        """The last value at or before each step; where it moves between samples or is late, what acts from there on."""
+        if self._moves:
+            return np.append(mean, mean[-1:])
+        last = np.searchsorted(self._t, self._times + 0.0, side="right") - 1
+        return self._known[last]
