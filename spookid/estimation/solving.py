@@ -13,6 +13,8 @@ from spookid.assembly.assembly import check_stepper
 from spookid.assembly.declaration import BACKENDS, Declaration
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation, extrapolation
+from spookid.estimation.continuation import counting_from
+from spookid.estimation.delays import asked_from, delays, settled
 from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
@@ -60,17 +62,34 @@ def _solved(
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
     problem, warm_start = starting_from(problem, warm_start)
+    before = settled(problem, callback, warm_start)
+    if before is None:
+        return _answered(problem, backend, solver, callback, Start(warm_start, problem.initial, hold=hold))
+    late = {name: before.values[name] for name in delays(problem)}
+    around, later = problem.with_(initial={**problem.initial, **late}), counting_from(callback, before.iterations)
+    found = _answered(around, backend, solver, later, Start(before, late, hold=hold))
+    return asked_from(problem, found.changed(**joined(before, found)))
+
+
+def _answered(
+    problem: Declaration,
+    backend: str,
+    solver: LevenbergMarquardt | Ipopt,
+    callback: Callback | None,
+    start: Start,
+) -> Result:
+    """By friction that sticks, or by the better one of two estimators, in continuous time."""
     if continuation.is_staged(problem, backend):
         check_stepper(problem)
-        return continuation.by_continuation(problem, solver, callback, warm_start)
-    first = fit(problem, solver, callback, Start(warm_start, problem.initial, hold=hold))
+        return continuation.by_continuation(problem, solver, callback, start.solution)
+    first = fit(problem, solver, callback, start)
     decision = choose_estimator(problem, first, partial(_again, first.result, solver, callback))
     return decision.told(_corrected(decision.problem, solver, callback, decision.fit))
 
 
 def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Declaration) -> Fit:
     """A fit that goes on from another one, with the history and the times of both."""
-    later = fit(problem, solver, continuation.counting_from(callback, found.iterations), Start(found))
+    later = fit(problem, solver, counting_from(callback, found.iterations), Start(found))
     return later.with_(**joined(found, later.result))
 
 
@@ -81,9 +100,9 @@ def _corrected(
     found = first.result
     if not problem.corrects or isinstance(solver, Ipopt) or found.status is not Status.CONVERGED:
         return first.told()
-    counting_from = continuation.counting_from(callback, found.iterations)
+    counted = counting_from(callback, found.iterations)
     try:
-        fine = fit(extrapolation.finer(problem), solver, counting_from, Start(found))
+        fine = fit(extrapolation.finer(problem), solver, counted, Start(found))
         coarse = fit(problem, solver, None, Start(fine.result, hold=True))
         interrupted = Status.INTERRUPTED in (fine.result.status, coarse.result.status)
     except KeyboardInterrupt:
