@@ -20,7 +20,7 @@ from spookid.data.inputs import Acting, acting
 from spookid.data.recording import Recording
 from spookid.data.samples import Samples, samples
 from spookid.data.sampling import Grid, grid, observed
-from spookid.data.sensors import Channel, delay
+from spookid.data.sensors import Channel, Sensor, delay
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
@@ -191,7 +191,8 @@ def _check(problem: Declaration) -> None:
 def gather(problem: Declaration, recording: Recording) -> Evidence:
     """Sample a recording at the problem's steps and guess the states there."""
     steps = grid(recording, problem.step)
-    guess = initialization.guess(problem.model, problem.channels, recording, steps, problem.guess, problem.cutoff)
+    values = tuple((name, value) for name, value in problem.guess.items() if name not in problem.delays)
+    guess = _guessed(problem.model, tuple(problem.observations), recording, steps, values, problem.cutoff)
     delays = [delay(channel, problem.guess) for channel in problem.channels]
     pairs = list(zip(problem.channels, delays, strict=True))
     measured = [_seen(recording, channel, steps, delay, problem.every or 1) for channel, delay in pairs]
@@ -201,6 +202,20 @@ def gather(problem: Declaration, recording: Recording) -> Evidence:
         own = [Samples.at_steps(values, steps) for values in measured]
     now, slopes = acting(recording, problem.model.inputs, steps, problem.guess)
     return Evidence(recording, steps, guess, _columns(measured, steps.count), tuple(own), now, slopes)
+
+
+@lru_cache(maxsize=8)
+def _guessed(
+    model: Model,
+    sensors: tuple[Sensor, ...],
+    recording: Recording,
+    steps: Grid,
+    values: tuple[tuple[str, float], ...],
+    cutoff: float,
+) -> Guess:
+    """Kept, for fits one after another begin with the same."""
+    channels = tuple(channel for sensor in sensors for channel in sensor.channels(model))
+    return initialization.guess(model, channels, recording, steps, dict(values), cutoff)
 
 
 def _seen(recording: Recording, channel: Channel, steps: Grid, delay: float, every: int) -> Array:
@@ -273,7 +288,7 @@ def _chain(
     data = {f.name: inputs for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())}
     named = {factor.name: factor for factor in factors}
     for one in seen:
-        data[one.name], missing[one.name] = observation_data(problem, one, named[one.name], evidence.samples)
+        data[one.name], missing[one.name] = observation_data(one, named[one.name], evidence.samples)
     own = [factor for factor in factors if factor.group is Group.RESIDUAL]
     for factor, residual in zip(own, problem.residuals, strict=True):
         data[factor.name] = observing.residual_data(residual, factor, evidence.acting.held)

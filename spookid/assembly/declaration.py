@@ -201,6 +201,12 @@ class Declaration:
         """Parameters to estimate."""
         return tuple(parameter for parameter in self.parameters if parameter.name not in self.fixed)
 
+    @cached_property
+    def delays(self) -> tuple[str, ...]:
+        """Names of the parameters in the delays of sensors and inputs."""
+        late = [*(channel.delay for channel in self.channels), *(one.delay for one in self.model.inputs)]
+        return tuple(p.name for p in parameters_in(late, self._what))
+
     @property
     def guess(self) -> dict[str, float]:
         """Guess of every parameter, by name."""

@@ -45,6 +45,8 @@ class Observed:
     """How many time derivatives of the configuration they see."""
     channels: tuple[int, ...]
     """Numbers among the problem's channels."""
+    reach: Reach | None = None
+    """Which states a prediction between the steps is made of; None at the steps."""
     slots: tuple[int, ...] = ()
     """Of each channel how many samples between the steps belong to one state at the most; empty at the steps."""
     whole: tuple[bool, ...] = ()
@@ -71,12 +73,14 @@ def layout(problem: Declaration, samples: Sequence[Sequence[Samples]]) -> tuple[
         at_steps = tuple(i for i in own if stepped[i])
         if at_steps:
             found.append(Observed(name, number, at_steps))
+        if not own:
+            continue
         reach = _reach(problem, number)
         slots = {i: most([one.slots(reach, not stepped[i]) for one in of_channels[i]]) for i in own}
         late = tuple(i for i in own if slots[i])
         if late:
             sizes, whole = tuple(slots[i] for i in late), tuple(not stepped[i] for i in late)
-            found.append(Observed(_BETWEEN.format(name), number, late, sizes, whole))
+            found.append(Observed(_BETWEEN.format(name), number, late, reach, sizes, whole))
     return tuple(found)
 
 
@@ -84,17 +88,15 @@ def observation_factors(
     problem: Declaration, settings: Settings, model: Model, observed: Sequence[Observed]
 ) -> list[Factor]:
     """One for each of them, with the problem's model or one that differs from it in numbers."""
-    return [(_between if one.slots else _at_steps)(problem, settings, model, one) for one in observed]
+    return [(_between if one.reach else _at_steps)(problem, settings, model, one) for one in observed]
 
 
-def observation_data(
-    problem: Declaration, one: Observed, factor: Factor, samples: Sequence[Samples]
-) -> tuple[Array, Mask]:
+def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) -> tuple[Array, Mask]:
     """A factor's data along one recording, and which of its rows have none, (count, rows)."""
-    if one.slots:
-        reach = _reach(problem, one.order)
+    if one.reach:
         triples = [
-            samples[i].between(reach, n, every) for i, n, every in zip(one.channels, one.slots, one.whole, strict=True)
+            samples[i].between(one.reach, n, every)
+            for i, n, every in zip(one.channels, one.slots, one.whole, strict=True)
         ]
         stamps, values, present = (np.hstack(parts) for parts in zip(*triples, strict=True))
         return contiguous(np.hstack([values, present, stamps])), ~present
@@ -115,8 +117,8 @@ def _at_steps(problem: Declaration, settings: Settings, model: Model, one: Obser
 
 def _between(problem: Declaration, settings: Settings, model: Model, one: Observed) -> Factor:
     """Predicted less measured between the steps; behind values and presence stand the stamps, in steps."""
-    n, reach = len(one.rows), _reach(problem, one.order)
-    states, slopes = 3 if reach.centred else 2, one.order == 0 and not reach.centred
+    n, centred = len(one.rows), one.reach is not None and one.reach.centred
+    states, slopes = 3 if centred else 2, one.order == 0 and not centred
     variables, motions = windows(problem, settings, model, states, max(one.order, int(slopes)))
     data, shown = ca.SX.sym("y", 3 * n), []
     lines = {i: _Line(problem.channels[i], problem.model, motions, slopes, settings.step) for i in one.channels}
@@ -147,15 +149,11 @@ def _factor(
 
 def _reach(problem: Declaration, order: int) -> Reach:
     """Which states a prediction between the steps is made of."""
-    wide = [max(_window(problem, n)) for n in (order, 1)]
-    if order == 0 and wide[1] > 0:
-        return Reach(2, 1, centred=True)
+    wide = max(problem.scheme.window(problem.model, Settings.of(problem.model), max(order, 1)).variables)
+    if order == 0:  # velocities are unknowns of a step, or differences
+        return Reach(2, 1, centred=True) if wide else Reach(1, 0, centred=False)
     # The earlier of the two states is the middle one of its own window.
-    return Reach(wide[0] + 1, wide[0] // 2, centred=False)
-
-
-def _window(problem: Declaration, order: int) -> list[int]:
-    return list(problem.scheme.window(problem.model, Settings.of(problem.model), order).variables)
+    return Reach(wide + 1, wide // 2, centred=False)
 
 
 class _Line:

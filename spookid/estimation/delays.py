@@ -11,7 +11,6 @@ from spookid.assembly.declaration import Declaration
 from spookid.estimation.continuation import counting_from
 from spookid.estimation.fit import joined
 from spookid.estimation.fitting import Start, fit
-from spookid.parameter import parameters_in
 from spookid.results.result import Result
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Callback, Status
@@ -21,17 +20,15 @@ _STILL = 1e-3
 _ROUNDS = 12
 
 
-def delays(problem: Declaration) -> tuple[str, ...]:
-    """Names of the free parameters in the delays of sensors and inputs."""
-    late = [*(channel.delay for channel in problem.channels), *(one.delay for one in problem.model.inputs)]
-    free = {p.name for p in problem.free}
-    return tuple(p.name for p in parameters_in(late, problem.name) if p.name in free)
+def free_delays(problem: Declaration) -> list[str]:
+    """Names of the delays that are estimated."""
+    return [p.name for p in problem.free if p.name in problem.delays]
 
 
 def settled(problem: Declaration, callback: Callback | None, warm_start: Result | None) -> Result | None:
     """The last of fits with smooth friction, each around the delays of the one before, until these stand still; None if
     no delay is a free parameter."""
-    names, solver = delays(problem), LevenbergMarquardt()
+    names, solver = free_delays(problem), LevenbergMarquardt()
     if not names:
         return None
     smooth = problem.with_(friction="smooth")

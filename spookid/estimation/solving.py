@@ -14,7 +14,7 @@ from spookid.assembly.declaration import BACKENDS, Declaration
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation, extrapolation
 from spookid.estimation.continuation import counting_from
-from spookid.estimation.delays import asked_from, delays, settled
+from spookid.estimation.delays import asked_from, free_delays, settled
 from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
@@ -65,7 +65,7 @@ def _solved(
     before = settled(problem, callback, warm_start)
     if before is None:
         return _answered(problem, backend, solver, callback, Start(warm_start, problem.initial, hold=hold))
-    late = {name: before.values[name] for name in delays(problem)}
+    late = {name: before.values[name] for name in free_delays(problem)}
     around, later = problem.with_(initial={**problem.initial, **late}), counting_from(callback, before.iterations)
     found = _answered(around, backend, solver, later, Start(before, late, hold=hold))
     return asked_from(problem, found.changed(**joined(before, found)))

@@ -49,7 +49,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     steps = [chain.steps for chain in chains]
     accelerated = any(order(channel, problem.model) == 2 for channel in problem.channels)
     # What is predicted between the steps is off by a higher order, unless it shows velocities.
-    between = [one for one in assembly.observed if one.slots]
+    between = [one for one in assembly.observed if one.reach]
     late = any(not is_constant(one.delay) for one in problem.model.inputs) or any(one.order for one in between)
     disordered = any(joint.rubs for joint in problem.model.joints) or problem.residuals or accelerated or late
     if disordered or sum(steps) < _LEAST_STEPS * len(steps):
