@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from spookid.data import sampling
 from spookid.data.recording import Recording
-from spookid.data.sampling import Grid, grid, held, observed, smoothed, wrap
+from spookid.data.inputs import acting, commanded
+from spookid.data.sampling import Grid, grid, observed, smoothed, wrap
+from spookid.mechanics.motor import Input
 from spookid.errors import ProblemError
 
 NAN = math.nan
@@ -67,7 +69,7 @@ def test_unknown_signals_are_named():
     steps = grid(run, 1.0)
     for sample in (
         lambda: observed(run, "y", steps, period=None),
-        lambda: held(run, "y", steps),
+        lambda: acting(run, [Input("y")], steps, {}),
         lambda: smoothed(run, "y", steps, period=None, cutoff=10.0),
     ):
         with pytest.raises(ProblemError, match="recording 'run' has no signal 'y'; it has 'a', 'b'"):
@@ -194,19 +196,19 @@ def test_wrapped_and_multi_turn_angles_agree(offset, rate, count):
 
 def test_inputs_are_held():
     run = run_of([0.0, 0.9, 1.0, 1.1, 2.5, 3.9, 4.0], [1, 2, NAN, 4, 5, 6, NAN])
-    np.testing.assert_array_equal(held(run, "y", grid(run, 1.0)), [1, 2, 4, 5, 6])
+    np.testing.assert_array_equal(commanded(run, [Input("y")], grid(run, 1.0))[:, 0], [1, 2, 4, 5, 6])
 
 
 def test_an_input_at_the_step_counts_despite_rounding():
     t = 2.0 + np.array([0.0, 1 + 5e-7, 2 - 5e-7, 3 + 5e-6])
-    np.testing.assert_array_equal(held(run_of(t, [0, 1, 2, 3]), "y", Grid(2.0, 1.0, 4)), [0, 1, 2, 2])
+    np.testing.assert_array_equal(commanded(run_of(t, [0, 1, 2, 3]), [Input("y")], Grid(2.0, 1.0, 4))[:, 0], [0, 1, 2, 2])
 
 
 def test_an_input_must_be_there_from_the_start():
     run = run_of([0.5, 1.0, 2.0, 3.0], [NAN, 1, 2, 3])
     message = "'run': input 'y' has no value at or before the first step at 0.5 s, only from 1 s on"
     with pytest.raises(ProblemError, match=re.escape(message)):
-        held(run, "y", grid(run, 0.5))
+        acting(run, [Input("y")], grid(run, 0.5), {})
 
 
 # --- the smooth signal for the initial guess ---

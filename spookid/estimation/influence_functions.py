@@ -62,7 +62,7 @@ def _unknown(assembly: Assembly, names: tuple[str, ...]) -> Influence:
 
 
 def _observations(assembly: Assembly, condensed: Condensed, chain: int, steps: int) -> Array:
-    """−Tᵀ ∂r/∂y, (N, n_o, n_p): r = (predicted − y)/σ."""
+    """−Tᵀ ∂r/∂y, (N, n_o, n_p): r = (predicted − y)/σ, of all samples of a step together."""
     sensors = assembly.problem.channels
     labels = [OBSERVATION + sensor.signal for sensor in sensors]
     slopes = np.zeros((steps, len(sensors), len(assembly.transcription.names)))
@@ -72,7 +72,7 @@ def _observations(assembly: Assembly, condensed: Condensed, chain: int, steps: i
         first = term.factor.reach // 2  # a factor over several steps observes the middle one
         for row, label in enumerate(term.factor.rows):
             i = labels.index(label)
-            slopes[first : first + len(T), i] = T[:, :, row] * term.alive[:, [row]] / assembly.sigmas[i]
+            slopes[first : first + len(T), i] += T[:, :, row] * term.alive[:, [row]] / assembly.sigmas[i]
     return slopes
 
 

@@ -244,8 +244,8 @@ def _tails(condensed: Condensed, experiment: Experiment, i: int) -> Finding:
     key, parts = measured_noise(signal), []
     for term, r in condensed.rows(condensed.residuals):
         if term.factor.group is Group.OBSERVATION and key in term.factor.noise:
-            row = term.factor.noise.index(key)
-            parts.append(r[:, 0, row][term.alive[:, row] > 0])
+            own = np.array([name == key for name in term.factor.noise])
+            parts.append(r[:, 0, own][term.alive[:, own] > 0])
     e = np.concatenate(parts)
     if not e.size:  # nothing that is estimated moves what it shows
         return Finding("", 0.0)
