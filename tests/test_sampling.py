@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spookid.data import sampling
-from spookid.data.recording import Recording
 from spookid.data.inputs import acting, commanded
+from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, grid, observed, smoothed, wrap
-from spookid.mechanics.motor import Input
 from spookid.errors import ProblemError
+from spookid.mechanics.motor import Input
 
 NAN = math.nan
 TURN = 2 * math.pi
@@ -201,7 +201,9 @@ def test_inputs_are_held():
 
 def test_an_input_at_the_step_counts_despite_rounding():
     t = 2.0 + np.array([0.0, 1 + 5e-7, 2 - 5e-7, 3 + 5e-6])
-    np.testing.assert_array_equal(commanded(run_of(t, [0, 1, 2, 3]), [Input("y")], Grid(2.0, 1.0, 4))[:, 0], [0, 1, 2, 2])
+    np.testing.assert_array_equal(
+        commanded(run_of(t, [0, 1, 2, 3]), [Input("y")], Grid(2.0, 1.0, 4))[:, 0], [0, 1, 2, 2]
+    )
 
 
 def test_an_input_must_be_there_from_the_start():

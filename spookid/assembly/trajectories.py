@@ -73,6 +73,7 @@ def _trajectory(
         q=states[:, : 7 * bodies].reshape(steps, bodies, 7),
         v=states[:, 7 * bodies :].reshape(steps, bodies, 6),
         observed=evidence.observed,
+        samples=np.column_stack([one.counts() for one in evidence.samples]),
         predicted=beside(predicted, evidence.observed, [o.period for o in problem.channels]),
         impulse_residual=_impulses(assembly, residuals, steps),
         multipliers=_multipliers(assembly, evidence, unknowns, constants),

@@ -75,14 +75,13 @@ def _recordings(assembly: Assembly) -> Sequence[Row]:
     rows = []
     for e in assembly.evidence:
         duration = e.recording.t[-1] - e.recording.t[0]
-        rows.append((e.recording.name, f"{e.grid.count:,}", f"{number(duration, 6)} s", _missing(assembly.problem, e)))
+        rows.append((e.recording.name, f"{e.grid.count:,}", f"{number(duration, 6)} s", _samples(assembly.problem, e)))
     return rows
 
 
-def _missing(problem: Declaration, evidence: Evidence) -> str:
-    counts = np.count_nonzero(np.isnan(evidence.observed), axis=0)
-    gaps = [f"{o.signal} {n:,}" for o, n in zip(problem.channels, counts, strict=True) if n]
-    return ", ".join(gaps) or "none"
+def _samples(problem: Declaration, evidence: Evidence) -> str:
+    pairs = zip(problem.channels, evidence.samples, strict=True)
+    return ", ".join(f"{channel.signal} {len(own.at):,}" for channel, own in pairs)
 
 
 def _parameters(problem: Declaration, width: int) -> list[str]:

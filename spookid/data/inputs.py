@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
-from spookid.data.recording import FloatArray, Recording
+from spookid.data.arrays import FloatArray
+from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples, slack
 from spookid.errors import ProblemError
 from spookid.mechanics.motor import Input

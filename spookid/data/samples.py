@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.data.recording import FloatArray, Recording
+from spookid.data.arrays import FloatArray
+from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples, slack
 
 _AT_STEPS = 0.5
@@ -66,6 +67,10 @@ class Samples:
     def share(self) -> float:
         """Share of the steps at which there is one."""
         return np.count_nonzero(self._stepped) / self.count
+
+    def counts(self) -> FloatArray:
+        """How many there are from half a step before each step to half a step behind it, (N,)."""
+        return np.bincount(np.rint(self.at).astype(np.intp), minlength=self.count).astype(np.float64)
 
     def stepped(self) -> FloatArray:
         """Those at the steps, (N,), NaN where there is none."""

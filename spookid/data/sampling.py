@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spookid.data.recording import FloatArray, Recording
+from spookid.data.arrays import FloatArray
+from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 
 _AT_STEP = 1e-6  # a sample is at a step if it is within this fraction of h

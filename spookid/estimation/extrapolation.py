@@ -16,6 +16,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.estimation.fit import Fit
+from spookid.kernels.kernel import Array
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
 from spookid.results.result import Estimate, Noise, Result, Trajectory
 from spookid.statistics.influence import Influence
@@ -86,11 +87,16 @@ def _between(coarse: float, fine: Estimate) -> Estimate:
 def _every_second(trajectory: Trajectory, count: int) -> Trajectory:
     values: dict[str, Any] = {f.name: getattr(trajectory, f.name) for f in fields(Trajectory)}
     arrays = {name: a[: 2 * count : 2][:count] for name, a in values.items() if isinstance(a, np.ndarray)}
-    return Trajectory(**{**values, **arrays})
+    return Trajectory(**{**values, **arrays, "samples": _paired(trajectory.samples, count)})
+
+
+def _paired(values: Array, count: int) -> Array:
+    """Sums over each step of h/2 that is one of h and the next, (count, ...)."""
+    return np.asarray(np.add.reduceat(values, np.arange(0, len(values), 2))[:count])
 
 
 def _seen(influence: Influence, counts: Sequence[int]) -> Influence:
-    observations = tuple(o[: 2 * n : 2][:n] for o, n in zip(influence.observations, counts, strict=True))
+    observations = tuple(_paired(o, n) for o, n in zip(influence.observations, counts, strict=True))
     return replace(influence, observations=observations)
 
 

@@ -149,12 +149,10 @@ def data(solution: Result) -> Table:
     """A row for each recording."""
     rows = []
     for t in solution.trajectories:
-        counts = [np.count_nonzero(~np.isfinite(t.observed[:, i])) for i in range(len(t.signals))]
-        gaps = ", ".join(f"{signal} {count:,}" for signal, count in zip(t.signals, counts, strict=True) if count)
-        rows.append(
-            (t.name, quantity(float(t.t[-1] - t.t[0]), "s", 6), f"{len(t.t):,}", ", ".join(t.signals), gaps or "none")
-        )
-    return Table(("recording", "duration", "steps", "signals", "missing samples"), rows)
+        counts = t.samples.sum(axis=0)
+        samples = ", ".join(f"{signal} {count:,.0f}" for signal, count in zip(t.signals, counts, strict=True))
+        rows.append((t.name, quantity(float(t.t[-1] - t.t[0]), "s", 6), f"{len(t.t):,}", samples))
+    return Table(("recording", "duration", "steps", "samples"), rows)
 
 
 # --- fit and residuals ---

@@ -164,7 +164,6 @@ def _fit(trajectories: Sequence[Trajectory]) -> list[str]:
 
 
 def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
-    observed = np.concatenate([t.observed[:, column] for t in trajectories])
     error = np.abs(np.concatenate([misfit(t, column) for t in trajectories]))
     unit = trajectories[0].units[column]
     largest = np.max(error, where=np.isfinite(error), initial=-math.inf)
@@ -172,7 +171,7 @@ def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
         trajectories[0].signals[column],
         quantity(rms(error), unit),
         quantity(largest, unit) if largest >= 0 else "",
-        f"{np.count_nonzero(np.isfinite(observed)):,} of {len(observed):,}",
+        f"{sum(int(t.samples[:, column].sum()) for t in trajectories):,}",
         _worst(trajectories, column),
     )
 

@@ -184,7 +184,9 @@ class Trajectory:
     v: Array
     """(N, n_b, 6)."""
     observed: Array
-    """(N, n_o), NaN where a sample is missing."""
+    """(N, n_o), at the steps: between two samples on a line from one to the other, NaN where a sample is missing."""
+    samples: Array
+    """(N, n_o): how many samples of each signal count, from half a step before t to half a step behind it."""
     predicted: Array
     """(N, n_o), on the branch of the angle that is nearest to the observation."""
     impulse_residual: Array

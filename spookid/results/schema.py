@@ -26,7 +26,7 @@ from spookid.statistics.influence import Influence
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
 # Shapes by letters: N steps, o signals, n free parameters, f fixed ones, digits as they are, any length under "*".
-_ALONG = {"t": "N", "q": "N*7", "v": "N*6", "observed": "No", "predicted": "No"} | dict.fromkeys(
+_ALONG = {"t": "N", "q": "N*7", "v": "N*6", "observed": "No", "samples": "No", "predicted": "No"} | dict.fromkeys(
     ("impulse_residual", "multipliers", "friction", "sticks"), "N*"
 )
 """Arrays of a Trajectory; the file has ``t_0`` for the first."""
@@ -228,6 +228,9 @@ def _regrouped(tree: Tree) -> Tree:
 
 def _trajectory(heading: Any, place: int, arrays: Arrays) -> Trajectory:
     sizes = {"N": len(arrays[f"t_{place}"]), "o": len(heading.signals)}
+    # Before every sample counted, those at the steps did.
+    seen = np.isfinite(arrays[f"observed_{place}"]).astype(np.float64)
+    arrays = {f"samples_{place}": seen, **arrays}
     parts: dict[str, Any] = {name: _shaped(arrays, f"{name}_{place}", shape, sizes) for name, shape in _ALONG.items()}
     return Trajectory(**msgspec.structs.asdict(heading), **parts)
 

@@ -1,0 +1,132 @@
+"""Arrays as recordings hold them: checked once where they enter, read-only afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.errors import ProblemError
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+NUMERIC_KINDS = "biuf"
+"""dtype.kind of booleans, integers and floats."""
+
+
+def floats(values: object, what: str) -> FloatArray:
+    """Read-only float64 copy of any shape; `what` names the array in messages."""
+    if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in NUMERIC_KINDS:
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    try:
+        raw = np.asarray(values)
+        if raw.dtype.kind not in NUMERIC_KINDS + "O":  # texts, dates and complex numbers would convert, but wrongly
+            raise TypeError(f"dtype {raw.dtype}")
+        array = np.array(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"{what} is no array of real numbers ({error}); convert it to float first") from None
+    array.flags.writeable = False
+    return array
+
+
+def merged(
+    t: FloatArray, signals: object, times: Mapping[str, object], place: str
+) -> tuple[FloatArray, Mapping[str, object]]:
+    """Time stamps of several clocks in one, and the signals there, NaN where they have no sample.
+
+    Args:
+        times: stamps of those signals that have their own, by name, in any order.
+
+    Raises:
+        ProblemError: for a name that is no signal's, or stamps that are as many as no samples, or stand twice.
+    """
+    given: dict[str, object] = dict(signals) if isinstance(signals, Mapping) else {}
+    clocks: dict[str, tuple[FloatArray, FloatArray]] = {}
+    for name, stamps in times.items():
+        if name not in given:
+            raise ProblemError(f"{place}: times has stamps of {name!r}, which is no signal; give it samples")
+        clocks[name] = _in_order(floats(stamps, f"{place}: times of {name!r}"), given[name], f"{place}: {name!r}")
+    whole = np.unique(np.concatenate([t, *(stamps for stamps, _ in clocks.values())]))
+    found: dict[str, FloatArray] = {}
+    for name, values in given.items():
+        stamps, own = clocks.get(name) or (t, floats(values, f"{place}: signal {name!r}"))
+        if own.shape != stamps.shape:
+            raise ProblemError(f"{place}: signal {name!r} has shape {own.shape} and its time {stamps.shape}")
+        found[name] = np.full(len(whole), np.nan)
+        found[name][np.searchsorted(whole, stamps)] = own
+    return whole, found
+
+
+def _in_order(stamps: FloatArray, values: object, what: str) -> tuple[FloatArray, FloatArray]:
+    """Stamps and samples by time, those without a stamp left out."""
+    own = floats(values, f"{what}: samples")
+    if stamps.ndim != 1 or own.shape != stamps.shape:
+        raise ProblemError(f"{what} has samples of shape {own.shape} and times of {stamps.shape}; give as many of both")
+    order = np.argsort(stamps, kind="stable")
+    order = order[np.isfinite(stamps[order])]
+    twice = np.flatnonzero(np.diff(stamps[order]) == 0)
+    if twice.size:
+        raise ProblemError(f"{what} has two samples at {stamps[order][twice[0]]:.17g} s; remove one")
+    return stamps[order], own[order]
+
+
+def checked_time(values: object, place: str) -> FloatArray:
+    t = floats(values, f"{place}: time")
+    if t.ndim != 1:
+        raise ProblemError(f"{place}: time has shape {t.shape}; give it one dimension")
+    if len(t) < 2:
+        raise ProblemError(f"{place}: time has {len(t)} samples; at least 2 are needed")
+    bad = np.flatnonzero(~np.isfinite(t))
+    if bad.size:
+        raise ProblemError(f"{place}: t[{bad[0]}] is {t[bad[0]]}; remove that sample or give it a finite time")
+    late = np.flatnonzero(t[1:] <= t[:-1])
+    if late.size:
+        i = late[0]
+        raise ProblemError(
+            f"{place}: t[{i + 1}] = {t[i + 1]:.17g} s does not exceed t[{i}] = {t[i]:.17g} s; "
+            "sort the samples by time and remove repeated times"
+        )
+    return t
+
+
+def checked_signals(signals: object, count: int, place: str) -> dict[str, FloatArray]:
+    if not isinstance(signals, Mapping):
+        raise ProblemError(f"{place}: signals is a {type(signals).__name__}; give a dict of name to array")
+    if not signals:
+        raise ProblemError(f"{place}: there are no signals; give at least one besides the time")
+    return {_checked_name(name, place): _checked_signal(name, values, count, place) for name, values in signals.items()}
+
+
+def _checked_name(name: object, place: str) -> str:
+    # Spaces around a name would not survive a CSV file, whose header is stripped.
+    if not isinstance(name, str) or not name or name != name.strip():
+        raise ProblemError(f"{place}: {name!r} is no signal name; give a text without spaces around it")
+    return name
+
+
+def _checked_signal(name: str, values: object, count: int, place: str) -> FloatArray:
+    what = f"{place}: signal {name!r}"
+    y = floats(values, what)
+    if y.shape != (count,):
+        raise ProblemError(f"{what} has shape {y.shape} and the time ({count},); give one value for each time")
+    bad = np.flatnonzero(np.isinf(y))
+    if bad.size:
+        raise ProblemError(f"{what} is infinite at sample [{bad[0]}]; write NaN where a sample is missing")
+    if np.isnan(y).all():
+        raise ProblemError(f"{what} has not one finite sample; remove it or give it values")
+    return y
+
+
+def checked_states(values: object, field: str, shape: tuple[int, None, int], place: str) -> FloatArray | None:
+    if values is None:
+        return None
+    array = floats(values, f"{place}: {field}")
+    if array.ndim != 3 or (array.shape[0], array.shape[2]) != (shape[0], shape[2]):
+        raise ProblemError(f"{place}: {field} has shape {array.shape}; give it ({shape[0]}, bodies, {shape[2]})")
+    if not np.isfinite(array).all():
+        raise ProblemError(
+            f"{place}: {field} holds a value that is not finite; a simulated state has no missing values"
+        )
+    return array
