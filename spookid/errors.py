@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_PACKAGE = str(Path(__file__).parent) + os.sep
+_PASSED = str(Path(__file__).parent) + os.sep, dataclasses.__file__
+"""Where the code lies that stands between a declaration and the user's own."""
 
 
 class ProblemError(ValueError):
@@ -22,7 +24,7 @@ def declared_at() -> str:
     """``file.py:12`` of the innermost caller outside this package, where the user declared the thing."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
-        frame.f_code.co_filename.startswith(_PACKAGE) or _generated(frame.f_code.co_filename)
+        frame.f_code.co_filename.startswith(_PASSED) or _generated(frame.f_code.co_filename)
     ):
         frame = frame.f_back
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

@@ -173,7 +173,8 @@ def one_signal(unit: str, period: float | None, observed: list[float], predicted
     t, blank = np.arange(len(observed)) * 0.1, np.zeros((len(observed), 0))
     trajectory = Trajectory(
         "short", ("y",), (unit,), (period,), t, np.zeros((len(t), 0, 7)), np.zeros((len(t), 0, 6)),
-        np.array(observed)[:, None], np.isfinite(observed)[:, None] * 1.0, np.array(predicted)[:, None], blank, blank, blank, blank,
+        np.array(observed)[:, None], np.isfinite(observed)[:, None] * 1.0, np.array(predicted)[:, None],
+        blank, blank, blank, blank,
     )  # fmt: skip
     return replace(solution(), trajectories=(trajectory,))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
@@ -39,6 +39,8 @@ class Recording:
     """Linear and angular velocities of the bodies, shape (N, bodies, 6), of a simulated recording; None if measured."""
     closed_loop: bool | None = None
     """True if inputs answer to the measured motion, as a controller's do, False if they do not; None: found out."""
+    several_clocks: bool = field(default=False, kw_only=True)
+    """True if NaN is no sample that is missing but the time of another clock; ``times`` sets it."""
     times: InitVar[Mapping[str, Any] | None] = field(default=None, kw_only=True)
     """Time stamps [s] of signals that have a clock of their own, by their names, in any order; their samples are as
     many. ``t`` is then of all clocks together, with NaN where one has no sample."""
@@ -49,6 +51,7 @@ class Recording:
         t, signals = checked_time(self.t, place), cast(object, self.signals)
         if times:
             t, signals = merged(t, signals, times, place)
+            _set_fields(self, several_clocks=True)
         _set_fields(
             self,
             name=name,
@@ -127,7 +130,7 @@ class Recording:
 
     def with_signals(self, **arrays: Any) -> Recording:
         """Copy with the given signals, each shape (N,), replaced or added."""
-        return Recording(self.t, {**self.signals, **arrays}, self.name, self.q, self.v, self.closed_loop)
+        return replace(self, signals={**self.signals, **arrays})
 
     def between(self, start: float, stop: float) -> Recording:
         """Copy of the samples with start <= t < stop [s]; raises `ProblemError` if fewer than two remain."""
@@ -138,13 +141,12 @@ class Recording:
                 f"recording {self.name!r} has {count} samples with {start:.12g} s <= t < {stop:.12g} s "
                 f"and needs 2; it lasts from {self.t[0]:.12g} s to {self.t[-1]:.12g} s"
             )
-        return Recording(
+        return replace(
+            self,
             t=self.t[keep],
             signals={name: values[keep] for name, values in self.signals.items()},
-            name=self.name,
             q=None if self.q is None else self.q[keep],
             v=None if self.v is None else self.v[keep],
-            closed_loop=self.closed_loop,
         )
 
 

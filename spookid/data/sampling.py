@@ -66,7 +66,8 @@ def limited(grid: Grid) -> Grid:
 def observed(recording: Recording, signal: str, grid: Grid, *, period: float | None) -> FloatArray:
     """Measured value at each step, shape (N,), in the signal's unit; NaN where it is missing.
 
-    A sample at t_k (within 1e-6 h) is taken as it is, and a NaN there is a missing value. Elsewhere the nearest
+    A sample at t_k (within 1e-6 h) is taken as it is, and a NaN there is a missing value, unless the recording has
+    several clocks. Elsewhere the nearest
     finite samples on both sides are interpolated linearly, unless one is farther than h. With `period`, 2 pi for an
     angle, the interpolation goes the short way round, and its result may lie up to a period outside the samples'
     range. Raises `ProblemError` if there is no such signal.
@@ -88,7 +89,9 @@ def observed(recording: Recording, signal: str, grid: Grid, *, period: float | N
     between = _interpolated(known[left], known[right], to_left, to_right, period)
     nearest = np.where(to_left <= to_right, left, right)
     at_step = np.minimum(to_left, to_right) <= near
-    return np.where(at_step, known[nearest], np.where(bracketed & ~stamped, between, np.nan))
+    return np.where(
+        at_step, known[nearest], np.where(bracketed & (recording.several_clocks | ~stamped), between, np.nan)
+    )
 
 
 def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | None, cutoff: float) -> FloatArray:

@@ -22,6 +22,7 @@ from spookid.estimation.identifiability import (
     contradictions,
     disagreement,
     papers_weight,
+    trade_offs,
 )
 from spookid.estimation.likelihood_fit import Found
 from spookid.parameter import Parameter
@@ -186,6 +187,7 @@ class Fit:
         if not (problem.corrects or (problem.every or 1) > 1):
             steps = step_errors.step_error_notices(assembly, self.point, known, self.influence.step_error)
         follows = [*contradictions(assembly, self.point, identifiability), *disagreement(assembly, known)]
+        follows += trade_offs(problem, known)
         unphysical = inertias.inertia_notices(problem, self.values, known, self.motion)
         return ranked([*identifiability.notices, *follows, *unphysical, *steps, *remarks])
 

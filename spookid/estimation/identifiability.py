@@ -39,6 +39,8 @@ OBSERVATION = "observation of "
 _TOO_FAR = 3.0
 """A prior gets a notice if the noise of a sensor is not within this factor of its sigma."""
 
+_TRADED = 0.9
+"""Correlation from which on a delay is told to trade off against another parameter."""
 _PAPERS_WEIGHT = 100.0
 _FAR = 3.0
 """Standard deviations between a prior and the data from which on they contradict each other."""
@@ -227,6 +229,22 @@ def contradictions(assembly: Assembly, point: Point, identifiability: Identifiab
             found.append(
                 f"{CONTRADICTED} {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}: they {said}, {far:.1f} standard "
                 "deviations off. Either the prior or the model is wrong."
+            )
+    return found
+
+
+def trade_offs(problem: Declaration, known: Sensitivities) -> list[str]:
+    """Notices of delays that the data hardly tell from another parameter, such as damping: a torque that comes late
+    takes energy from a motion, or gives it."""
+    found, names = [], list(known.names)
+    for place, name in enumerate(names):
+        row = np.nan_to_num(known.correlation[place])
+        row[place] = 0.0
+        other = int(np.argmax(np.abs(row)))
+        if name in problem.delays and abs(row[other]) > _TRADED:
+            found.append(
+                f"The delay {name} and {names[other]} trade off against each other (correlation {row[other]:+.2f}): "
+                f"the data hardly tell more of one from {'less' if row[other] > 0 else 'more'} of the other."
             )
     return found
 

@@ -85,7 +85,7 @@ def maximize_likelihood(
         alike = tuple(replace(size, given=math.inf) for size in alike)
     search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
     logs = _logs(search.sizes, known, assembly.problem.step)
-    signals = [[e.observed[:, i] for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
+    signals = [[e.samples[i].values for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
     if logs is None:
         logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
     outcome = search.run(start, logs, _ROUGH)

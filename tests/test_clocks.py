@@ -1,0 +1,276 @@
+"""Every sample at its own time: several clocks, jitter, gaps, and delays of sensors and of inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.integrate import quad, solve_ivp
+
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    JointPosition,
+    Model,
+    Motor,
+    Observation,
+    Parameter,
+    PointPosition,
+    Problem,
+    ProblemError,
+    Recording,
+    Solution,
+    Spook,
+    Status,
+    gravity,
+)
+from spookid.data.inputs import acting
+from spookid.data.sampling import Grid
+from spookid.mechanics.motor import Input
+
+Array = NDArray[np.float64]
+
+J, M, L, G, B, K = 0.004, 0.4, 0.15, 9.81, 0.01, 0.05
+TRUTH = {"J": J, "b": B, "K": K}
+LATE, OFF = 0.006, 0.02
+"""Delay of the motor's signal [s], and offset of the angle's [rad]."""
+COMMANDS = 0.002
+"""Between samples of the motor's signal [s]."""
+
+
+def command(t: Array) -> Array:
+    return np.asarray(2 * np.sin(2 * np.pi * (0.3 + 0.4 * t) * t) + np.sign(np.sin(2 * np.pi * 0.7 * t)))
+
+
+@cache
+def motion(delay: float, duration: float = 4.0) -> Callable[[Array], Array]:
+    """Angle and rate of a driven pendulum, (2, n) at any times: integrated from command to command."""
+    inertia, began, x = J + M * L**2, [0.0], [np.array([0.5, 0.0])]
+    stamps = np.arange(0.0, duration, COMMANDS)
+    u, pieces = command(stamps), []
+    edges = np.append(np.unique(np.concatenate([[0.0], stamps + delay])), duration + COMMANDS)
+    for start, stop in pairwise(edges):
+        held = u[max(int(np.floor((start - delay) / COMMANDS + 1e-6)), 0)]
+
+        def rates(_: float, y: Array, held: float = held) -> list[float]:
+            return [y[1], (K * held - M * G * L * np.sin(y[0]) - B * y[1]) / inertia]
+
+        piece = solve_ivp(rates, (start, stop), x[-1], rtol=1e-9, atol=1e-11, dense_output=True)
+        pieces.append(piece.sol)
+        began.append(stop)
+        x.append(piece.y[:, -1])
+
+    def at(t: Array) -> Array:
+        places = np.clip(np.searchsorted(began, t, side="right") - 1, 0, len(pieces) - 1)
+        return np.array([pieces[i](s) for i, s in zip(places, t, strict=True)]).T
+
+    return at
+
+
+def pendulum(recording: Recording, sensors: Callable[[Body, Hinge], list[Any]], **settings: Any) -> Problem:
+    """Inertia, friction and gain from the pendulum's recording; a ``delay`` is that of the motor."""
+    inertia = Parameter("J", 0.01, lower=1e-6)
+    rod = Body("rod", mass=M, inertia=(1e-4, 1e-4, inertia))
+    pin = Hinge(
+        "pin",
+        GROUND.frame(x=(0, -1, 0), y=(0, 0, -1)),
+        rod.frame(at=(-L, 0, 0), x=(0, 0, 1), y=(1, 0, 0)),
+        viscous=Parameter("b", 1e-3, lower=0),
+    )
+    motor = Motor(pin, "u", gain=Parameter("K", 0.02), delay=settings.pop("delay", 0))
+    model = Model([rod], [pin], [motor], gravity=gravity(G))
+    return Problem("driven", model, [recording], sensors(rod, pin), **{"step": 0.01, **settings})
+
+
+def encoder(rod: Body, pin: Hinge) -> list[Any]:
+    return [HingeAngle(pin, "theta")]
+
+
+def within(solution: Solution, errors: float = 3.5, **others: float) -> None:
+    """Estimates are the truth within so many standard errors."""
+    assert solution.status is Status.CONVERGED
+    for name, value in {**TRUTH, **others}.items():
+        found = solution[name]
+        assert found.std_err > 0, found.reason
+        assert abs(found.estimate - value) < errors * found.std_err, name
+
+
+def recorded(t: Array, theta: Array, delay: float = 0.0, **others: Any) -> Recording:
+    """Angles at their own times, and the motor's command by its own clock."""
+    commands = np.arange(0.0, 4.0, COMMANDS)
+    return Recording(commands, {"u": command(commands), "theta": theta, **others}, times={"theta": t})
+
+
+NOISE = 1e-3
+
+
+def test_samples_at_any_times_tell_as_much_as_at_the_steps() -> None:
+    rng, t = np.random.default_rng(1), np.arange(0.0, 4.0, 0.002)
+    jittered = np.sort(t + rng.uniform(-8e-4, 8e-4, len(t)))
+    noise = NOISE * rng.standard_normal(len(t))
+    for stamps in (t, jittered):
+        solution = pendulum(recorded(stamps, motion(0.0)(stamps)[0] + noise), encoder).solve()
+        within(solution)
+        assert sum(trajectory.samples.sum() for trajectory in solution.trajectories) >= len(t) - 6
+    whole, some = (
+        pendulum(recorded(t, motion(0.0)(t)[0] + noise), encoder, every=every).solve()["J"].std_err
+        for every in (None, 1)
+    )
+    assert some / whole == pytest.approx(math.sqrt(5), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"state_weight": math.inf}, {"state_weight": 1e8, "stepper": Spook()}, {"state_weight": 1e8}],
+    ids=["hard", "spook", "weight"],
+)
+def test_other_schemes_predict_between_their_steps_too(settings: dict[str, Any]) -> None:
+    t = np.arange(0.0, 4.0, 5e-4)
+    run = recorded(t, motion(0.0)(t)[0])
+    between, at_steps = (pendulum(run, encoder, step=0.002, every=every, **settings).solve() for every in (None, 1))
+    assert between.size.residuals > at_steps.size.residuals + 5000
+    for name, value in TRUTH.items():
+        off = abs(between[name].estimate / value - 1), abs(at_steps[name].estimate / value - 1)
+        assert off[0] < 1.3 * off[1] + 2e-5  # what a sample between the steps adds is of a higher order
+
+
+def test_an_encoder_and_a_camera_have_clocks_of_their_own() -> None:
+    rng = np.random.default_rng(2)
+    fast, slow = np.arange(0.0, 3.99, 0.001), np.arange(0.0113, 3.99, 0.02)
+    angle, seen = motion(0.0)(fast)[0], motion(0.0)(slow)[0]
+    shuffled = rng.permutation(len(slow))  # a network may mix up the order
+    x = (L * np.sin(seen) + NOISE * rng.standard_normal(len(slow)))[shuffled]
+    commands = np.arange(0.0, 4.0, COMMANDS)
+    run = Recording(
+        commands,
+        {"u": command(commands), "theta": angle + NOISE * rng.standard_normal(len(fast)), "x": x},
+        times={"theta": fast, "x": slow[shuffled]},
+    )
+
+    def both(rod: Body, pin: Hinge) -> list[Any]:
+        return [HingeAngle(pin, "theta"), PointPosition(rod.frame(), "x", "x")]
+
+    together, alone = pendulum(run, both).solve(), pendulum(run, encoder).solve()
+    within(together)
+    for name in TRUTH:
+        assert together[name].std_err < 1.05 * alone[name].std_err
+    sizes = {size.names[0]: size.std for size in together.noise if size.kind == "sensor"}
+    assert sizes == pytest.approx({"theta": NOISE, "x": NOISE}, rel=0.15)
+
+
+def test_gaps_leave_the_estimates_where_they_are() -> None:
+    rng, t = np.random.default_rng(3), np.arange(0.0, 4.0, 0.002)
+    theta = motion(0.0)(t)[0] + NOISE * rng.standard_normal(len(t))
+    whole = pendulum(recorded(t, theta), encoder).solve()
+    gone = np.zeros(len(t), dtype=bool)
+    while gone.mean() < 0.4:
+        start = rng.integers(len(t))
+        gone[start : start + rng.integers(10, 100)] = True
+    holes = pendulum(recorded(t[~gone], theta[~gone]), encoder).solve()
+    within(holes)
+    for name in TRUTH:
+        assert abs(holes[name].estimate - whole[name].estimate) < 2 * holes[name].std_err
+
+
+def test_the_delay_of_a_motor_and_the_offset_of_a_sensor_are_found() -> None:
+    rng, t = np.random.default_rng(4), np.arange(0.0, 4.0, 0.004)
+    theta = motion(LATE)(t)[0] + OFF + NOISE * rng.standard_normal(len(t))
+    late, off = Parameter("late", 0.0, lower=-0.05, upper=0.05), Parameter("off", 0.0)
+
+    def shifted(rod: Body, pin: Hinge) -> list[Any]:
+        return [Observation(lambda s: s.angle(pin) + off, "theta", period=2 * math.pi)]
+
+    problem = pendulum(recorded(t, theta), shifted, delay=late, step=0.008)
+    solution = problem.solve()
+    within(solution, late=LATE, off=OFF)
+    assert abs(solution["late"].estimate - LATE) < 1e-4
+    assert solution["late"].initial == 0.0
+    shown = problem.simulate(solution)
+    assert np.max(np.abs(shown.signal("theta") - np.interp(shown.t, t, theta))) < 0.01
+
+
+def test_the_delay_of_a_sensor_is_found() -> None:
+    rng, t = np.random.default_rng(5), np.arange(0.0, 4.0, 0.004)
+    before = np.maximum(t - 0.0073, 0.0)
+    theta = motion(0.0)(before)[0] + NOISE * rng.standard_normal(len(t))
+    late = Parameter("late", 0.0, lower=-0.05, upper=0.05)
+
+    def sensors(rod: Body, pin: Hinge) -> list[Any]:
+        return [JointPosition(pin, "theta", delay=late)]
+
+    solution = pendulum(recorded(t[2:], theta[2:]), sensors, step=0.008).solve()
+    within(solution, late=0.0073)
+
+
+def test_means_of_an_input_are_its_integrals_and_slopes_those_of_its_delay() -> None:
+    rng = np.random.default_rng(6)
+    t = np.cumsum(rng.uniform(0.01, 0.08, 60))
+    u, grid = rng.standard_normal(60), Grid(float(t[0]) + 0.1, 0.05, 30)
+    run = Recording(t, {"u": u})
+
+    def value(hold: str, s: float) -> float:
+        held = u[max(int(np.searchsorted(t, s, side="right")) - 1, 0)]
+        return float(np.interp(s, t, u)) if hold == "linear" else float(held)
+
+    for hold in ("previous", "linear"):
+        late = Parameter("late", 0.0)
+        one = [Input("u", late, hold)]  # type: ignore[arg-type]
+        (now, slopes), (more, _) = (acting(run, one, grid, {"late": d}) for d in (0.013, 0.013 + 1e-7))
+        for k in (0, 7, 28):
+            start = grid.start + k * grid.step
+            inside = [s + 0.013 for s in t if start < s + 0.013 < start + grid.step]
+            for found, weight in ((now.mean, lambda _: 1.0), (now.late, lambda s, start=start: (s - start) / 0.05)):
+                exact = quad(
+                    lambda s, weight=weight, hold=hold: weight(s) * value(hold, s - 0.013),
+                    start,
+                    start + 0.05,
+                    points=inside,
+                    limit=200,
+                )[0]
+                assert found[k, 0] == pytest.approx(exact / 0.05, abs=1e-9)
+        for name in ("mean", "late"):
+            difference = (getattr(more, name) - getattr(now, name)) / 1e-7
+            np.testing.assert_allclose(getattr(slopes, name), difference, atol=1e-3)
+
+
+def test_a_delay_that_damping_could_be_is_told() -> None:
+    rng, t = np.random.default_rng(7), np.arange(0.0, 4.0, 0.004)
+    run = recorded(t, motion(LATE)(t)[0] + NOISE * rng.standard_normal(len(t)))
+    late = Parameter("late", 0.0, lower=-0.05, upper=0.05)
+    answer = pendulum(run, encoder, delay=late, step=0.008).solve()
+    assert not any("trade" in notice for notice in answer.notices)
+
+
+def test_clocks_of_their_own_are_refused_if_they_do_not_fit() -> None:
+    t = [0.0, 0.1, 0.2]
+    for times, signals, words in (
+        ({"y": [0.0, 0.1]}, {"u": t, "y": t}, "samples of shape"),
+        ({"z": [0.0, 0.1, 0.2]}, {"u": t, "y": t}, "no signal"),
+        ({"y": [0.0, 0.1, 0.1]}, {"u": t, "y": t}, "two samples at 0.1"),
+    ):
+        with pytest.raises(ProblemError, match=words):
+            Recording(t, signals, times=times)
+    with pytest.raises(ProblemError, match="hold"):
+        pendulum_motor("sometimes")
+
+
+def pendulum_motor(hold: Any) -> Motor:
+    rod = Body("rod", 1.0, (1, 1, 1))
+    return Motor(Hinge("pin", GROUND.frame(), rod.frame()), "u", hold=hold)
+
+
+def test_columns_of_a_file_have_clocks_of_their_own(tmp_path: Any) -> None:
+    path = tmp_path / "two.csv"
+    path.write_text("t,u,t_cam,cam\n0,1,0.05,5\n0.1,2,0.15,6\n0.2,3,,\n")
+    run = Recording.from_csv(path, times={"cam": "t_cam"})
+    np.testing.assert_allclose(run.t, [0, 0.05, 0.1, 0.15, 0.2])
+    np.testing.assert_array_equal(run.signal("cam"), [math.nan, 5, math.nan, 6, math.nan])
+    assert set(run.signals) == {"u", "cam"}
