@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 from spookid.version import __version__ as __version__
 
 _HOME = {
+    "Asymmetric": "mechanics.coefficients",
     "Body": "mechanics.body",
     "Bound": "mechanics.loads",
     "Contact": "mechanics.contact",
     "Coordinate": "mechanics.joints",
+    "Drag": "mechanics.friction_loads",
+    "Effort": "mechanics.loads",
     "Equations": "stepping.one_step",
+    "Fourier": "mechanics.coefficients",
+    "Friction": "mechanics.friction_loads",
     "GROUND": "mechanics.body",
     "Hinge": "mechanics.joints",
     "HingeAngle": "data.sensors",
@@ -29,8 +34,11 @@ _HOME = {
     "Observation": "data.sensors",
     "OneStep": "stepping.one_step",
     "Parameter": "parameter",
+    "PointDrag": "mechanics.point_forces",
+    "PointForce": "mechanics.point_forces",
     "PointLoad": "mechanics.point_loads",
     "PointPosition": "data.sensors",
+    "PointTorque": "mechanics.point_forces",
     "Problem": "problem",
     "ProblemError": "errors",
     "Recording": "data.recording",
@@ -38,11 +46,14 @@ _HOME = {
     "Sensor": "data.sensors",
     "Solution": "solution",
     "Spook": "stepping.spook",
+    "Spring": "mechanics.loads",
+    "SpringDamper": "mechanics.point_forces",
     "State": "data.state",
     "Status": "solvers.status",
     "Stepper": "stepping.base",
     "Sweep": "studies.sweep_points",
     "Variational": "stepping.variational",
+    "Viscous": "mechanics.friction_loads",
     "gravity": "mechanics.model",
     "load": "solution",
     "load_problem": "problem",
@@ -53,11 +64,16 @@ _HOME = {
 
 __all__ = [
     "GROUND",
+    "Asymmetric",
     "Body",
     "Bound",
     "Contact",
     "Coordinate",
+    "Drag",
+    "Effort",
     "Equations",
+    "Fourier",
+    "Friction",
     "Hinge",
     "HingeAngle",
     "Joint",
@@ -69,8 +85,11 @@ __all__ = [
     "Observation",
     "OneStep",
     "Parameter",
+    "PointDrag",
+    "PointForce",
     "PointLoad",
     "PointPosition",
+    "PointTorque",
     "Problem",
     "ProblemError",
     "Recording",
@@ -78,11 +97,14 @@ __all__ = [
     "Sensor",
     "Solution",
     "Spook",
+    "Spring",
+    "SpringDamper",
     "State",
     "Status",
     "Stepper",
     "Sweep",
     "Variational",
+    "Viscous",
     "gravity",
     "load",
     "load_problem",
@@ -97,12 +119,15 @@ if TYPE_CHECKING:
     from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
+    from spookid.mechanics.coefficients import Asymmetric, Fourier
     from spookid.mechanics.contact import Contact
+    from spookid.mechanics.friction_loads import Drag, Friction, Viscous
     from spookid.mechanics.joints import Coordinate, Hinge, Joint
-    from spookid.mechanics.loads import Bound, Load
+    from spookid.mechanics.loads import Bound, Effort, Load, Spring
     from spookid.mechanics.manifold import Manifold
     from spookid.mechanics.model import Model, gravity, tilted_gravity
     from spookid.mechanics.motor import Motor
+    from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, SpringDamper
     from spookid.mechanics.point_loads import PointLoad
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem

@@ -97,11 +97,19 @@ def _coefficients(joint: Joint, name: str, values: Mapping[str, float]) -> list[
 
 def _motor(motor: Motor, values: Mapping[str, float]) -> MotorOutline:
     coordinate = motor.joint.coordinates[motor.coordinate]
-    quantities = [_quantity("gain", motor.gain, f"{coordinate.effort} per unit of the input", values)]
-    if not _is_zero(motor.shaft_inertia):
-        unit = "kg m^2" if coordinate.unit == "rad" else "kg"
-        quantities.append(_quantity("shaft inertia", motor.shaft_inertia, unit, values))
-    return MotorOutline(motor.label, motor.signal, tuple(quantities))
+    turns, inertia = f"rad/{coordinate.unit}", {"rad": "kg m^2", "m": "kg"}[coordinate.unit]
+    plain = is_constant(motor.ratio) and float(motor.ratio) == 1
+    parts = (
+        ("gain", motor.gain, f"{coordinate.effort if plain else 'N m'} per unit of the input"),
+        ("torque constant", motor.torque_constant, "N m/A"),
+        ("resistance", motor.resistance, "Ω"),
+        ("ratio", None if plain else motor.ratio, turns),
+        ("rotor inertia", motor.rotor_inertia, "kg m^2"),
+        ("shaft inertia", motor.shaft_inertia, inertia),
+        ("offset", motor.offset, coordinate.effort),
+    )
+    shown = [(n, value, unit) for n, value, unit in parts if value is not None and (n == "gain" or not _is_zero(value))]
+    return MotorOutline(motor.label, motor.signal, tuple(_quantity(*part, values) for part in shown))
 
 
 def _sensor(sensor: Channel, problem: Declaration) -> SensorOutline:

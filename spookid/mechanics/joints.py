@@ -13,9 +13,11 @@ import casadi as ca
 
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.body import Body, Frame
+from spookid.mechanics.coefficients import is_absent, is_plain, refuse_negative
 from spookid.mechanics.consistency import check_joint
+from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
 from spookid.mechanics.linear import solved
-from spookid.mechanics.loads import Bound, Drag, Friction, Load, Spring, Viscous, is_absent
+from spookid.mechanics.loads import Bound, Load, Spring
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame, inserted, rate
 from spookid.parameter import expression, is_constant, symbolic
@@ -192,7 +194,7 @@ class Joint(ABC):
             (_acts(self.drag), Drag(self.drag)),
             (
                 _acts(self.load_friction) or _acts(self.coulomb),
-                Friction(self.load_friction, self.coulomb, self.stribeck),
+                Friction(self.coulomb, self.load_friction, self.stribeck),
             ),
         ]
         return (*(load for acts, load in own if acts), *self.loads)
@@ -202,26 +204,26 @@ class Joint(ABC):
         """Names of the inputs that its loads take."""
         return tuple(dict.fromkeys(signal for load in self.loads for signal in load.signals))
 
-    def bound(self, rates: ca.SX) -> Bound:
-        """Bound of its dry friction at the rates of the step before, (n,)."""
-        return sum((load.bound(rates) for load in self.acting), Bound.none(len(self.coordinates)))
+    def bound(self, position: ca.SX, rates: ca.SX) -> Bound:
+        """Bound of its dry friction at its coordinates and the rates of the step before, (n,)."""
+        return sum((load.bound_at(position, rates) for load in self.acting), Bound.none(len(self.coordinates)))
 
-    def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
+    def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
         """What its loads do along its coordinates but for dry friction, (n,) [N m or N].
 
         Args:
             inputs: by signal.
+            width: of smooth friction, (n,).
         """
-        efforts = (
-            ca.SX(load.effort(position, rates, ca.vertcat(ca.SX(0, 1), *(inputs[name] for name in load.signals))))
-            for load in self.acting
-        )
+        own = ((load, ca.vertcat(ca.SX(0, 1), *(inputs[name] for name in load.signals))) for load in self.acting)
+        efforts = (ca.SX(load.smooth_effort(position, rates, given, width)) for load, given in own)
         return sum(efforts, ca.SX.zeros(len(self.coordinates)))
 
     @cached_property
     def rubbing(self) -> tuple[bool, ...]:
         """True for each coordinate that has dry friction of any kind."""
-        return self.bound(ca.SX([0.5] * len(self.coordinates))).acts
+        numbers = ca.SX([0.5] * len(self.coordinates))
+        return self.bound(numbers, numbers).acts
 
     @property
     def rubs(self) -> bool:
@@ -287,12 +289,18 @@ class Joint(ABC):
         own = getattr(self, name)
         if not (isinstance(own, (int, float)) and own == 0):
             raise ProblemError(f"{what} has {alias} and {name}, which are one; give {name} alone")
-        converted = _coefficient(value, len(self.coordinates), f"{what}: {alias}")
-        if name in _NOT_NEGATIVE:
-            refuse_negative(converted, alias, what)
+        converted = value
+        if is_plain(value):
+            converted = _coefficient(value, len(self.coordinates), f"{what}: {alias}")
+            if name in _NOT_NEGATIVE:
+                refuse_negative(converted, alias, what)
         object.__setattr__(self, name, converted)
 
     def _convert(self, what: str) -> None:
+        given = {name: getattr(self, name) for name in ("viscous", "drag", "coulomb", "load_friction", "stribeck")}
+        plain, loads = written_out(given)
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
         compliance = expression(self.compliance, f"{what}: compliance")
         compliance = ca.vec(compliance) if compliance.numel() == 2 else ca.repmat(compliance, 2)
         values = {
@@ -304,7 +312,7 @@ class Joint(ABC):
         for name in ("stribeck", "limits"):
             if getattr(self, name) is not None:
                 values[name] = symbolic(getattr(self, name), f"{what}: {name}", (2,))
-        values["loads"] = collected(self.loads, Load, f"{what}: loads")
+        values["loads"] = (*loads, *collected(self.loads, Load, f"{what}: loads"))
         for load in values["loads"]:
             load.check(len(self.coordinates), what)
         for name, value in values.items():
@@ -375,13 +383,6 @@ def check_coordinate(joint: Joint, coordinate: object, what: str) -> None:
     count = len(joint.coordinates)
     if not (isinstance(coordinate, int) and 0 <= coordinate < count):
         raise ProblemError(f"{what} coordinate {shown(coordinate)} of {joint.name!r}, which has {count}, from 0 on")
-
-
-def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
-    """Raise ProblemError for a fixed coefficient that is negative."""
-    for entry in () if value is None else ca.vertsplit(ca.densify(value)):
-        if is_constant(entry) and float(entry) < 0:
-            raise ProblemError(f"{what}: {name} is {float(entry):g}; it must not be negative")
 
 
 def _acts(value: ca.SX) -> bool:

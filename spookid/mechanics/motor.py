@@ -8,23 +8,34 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.joints import Joint, check_coordinate, refuse_negative
+from spookid.mechanics.coefficients import is_absent, refuse_negative
+from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.parameter import symbolic
 
 
 @dataclass(frozen=True, eq=False)
 class Motor:
-    """A motor on a joint (F.3): impulse h K u − J_shaft (s₊ − s), with u a measured input.
+    """A motor on a joint (F.3), with u an input: a torque K u, or K i of a current, or K (u − K n s)/R of a voltage.
+
+    Through a gear of ratio n it does n times that to a coordinate of the rate s, and its rotor is felt n² times there:
+    impulse h (n K u + offset) − (J_shaft + n² J) (s₊ − s), along that coordinate only. A gear loses nothing: what it
+    loses is friction of the joint. ::
+
+        Motor(hinge, "torque")                                                   # of the motor, in N m
+        Motor(hinge, "i", torque_constant=k, ratio=100, rotor_inertia=J)         # a current
+        Motor(hinge, "u", torque_constant=k, resistance=R, ratio=100)            # a voltage: back-EMF, no inductance
 
     Raises:
-        ProblemError: if ``joint`` is no joint or has no such coordinate, or for a negative fixed shaft inertia.
+        ProblemError: if ``joint`` is no joint or has no such coordinate, for a ``gain`` beside a ``torque_constant``, a
+            ``resistance`` without one, or for fixed values that are negative, or zero where they must not be.
     """
 
     joint: Joint
     signal: str
     """Name of the input u in the recordings."""
-    gain: Any = 1
-    """K, torque or force per unit of the signal [N m/unit or N/unit]."""
+    gain: Any = None
+    """K, torque or force of the motor per unit of the signal [N m/unit or N/unit]; None: 1, or what follows from
+    ``torque_constant``."""
     shaft_inertia: Any = 0
     """J_shaft [kg m² or kg], felt along the joint's coordinate only."""
     measured: bool = field(default=False, kw_only=True)
@@ -32,6 +43,17 @@ class Motor:
     False if it is known, such as a command, and only what disturbs the mechanism is random."""
     coordinate: int = field(default=0, kw_only=True)
     """Which of the joint's coordinates it drives."""
+    ratio: Any = field(default=1, kw_only=True)
+    """n, by which the motor turns faster than the coordinate [rad/rad or rad/m]; negative if it turns back."""
+    torque_constant: Any = field(default=None, kw_only=True)
+    """k of the motor [N m/A, which is V s/rad], in the place of ``gain``: the signal is a current [A], or a voltage if
+    there is a ``resistance``."""
+    resistance: Any = field(default=None, kw_only=True)
+    """R of the winding [Ω]: the signal is a voltage [V], which the back-EMF k n s lessens."""
+    rotor_inertia: Any = field(default=0, kw_only=True)
+    """J of the rotor about its own axis [kg m²]."""
+    offset: Any = field(default=0, kw_only=True)
+    """A constant torque or force along the coordinate [N m or N]."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
@@ -39,15 +61,70 @@ class Motor:
         if not isinstance(self.joint, Joint):
             raise ProblemError(f"{what} drives {shown(self.joint)}, which is no Hinge or other Joint")
         check_coordinate(self.joint, self.coordinate, f"{what} drives")
-        object.__setattr__(self, "gain", symbolic(self.gain, f"{what}: gain"))
-        object.__setattr__(self, "shaft_inertia", symbolic(self.shaft_inertia, f"{what}: shaft_inertia"))
-        refuse_negative(self.shaft_inertia, "shaft_inertia", what)
+        self._check_source(what)
+        for name in ("gain", "shaft_inertia", "ratio", "torque_constant", "resistance", "rotor_inertia", "offset"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, symbolic(getattr(self, name), f"{what}: {name}"))
+        for name in ("shaft_inertia", "rotor_inertia", "resistance"):
+            refuse_negative(getattr(self, name), name, what)
+        for name in ("ratio", "resistance"):
+            if getattr(self, name) is not None and is_absent(getattr(self, name)):
+                raise ProblemError(f"{what}: {name} is 0; give what it is, or leave it out")
+
+    def _check_source(self, what: str) -> None:
+        """What makes its torque is given once; ``gain`` is 1 where nothing is."""
+        if self.torque_constant is None:
+            if self.resistance is not None:
+                raise ProblemError(f"{what} has a resistance and no torque_constant; give both for a voltage")
+            object.__setattr__(self, "gain", 1 if self.gain is None else self.gain)
+        elif self.gain is not None:
+            raise ProblemError(
+                f"{what} has gain and torque_constant; give gain for a torque, or torque_constant for a current or, "
+                "with resistance, a voltage"
+            )
 
     @property
     def label(self) -> str:
         """Of the coordinate that it drives."""
         return self.joint.labels[self.coordinate]
 
+    @property
+    def effort(self) -> ca.SX:
+        """What a unit of the signal does along the coordinate at rest [N m/unit or N/unit]."""
+        if self.torque_constant is None:
+            return self.ratio * self.gain
+        return self.ratio * self.torque_constant / (1 if self.resistance is None else self.resistance)
+
+    @property
+    def damping(self) -> ca.SX:
+        """What the back-EMF does along the coordinate, n² k²/R [N m s or N s/m]."""
+        if self.resistance is None:
+            return ca.SX(0)
+        return (self.ratio * self.torque_constant) ** 2 / self.resistance
+
+    @property
+    def inertia(self) -> ca.SX:
+        """Along the coordinate, J_shaft + n² J [kg m² or kg]."""
+        return self.shaft_inertia + self.ratio**2 * self.rotor_inertia
+
+    def impulse(self, step: ca.SX, u: ca.SX, rate: ca.SX, change: ca.SX) -> ca.SX:
+        """Along the coordinate over a step [N m s or N s].
+
+        Args:
+            rate: of the coordinate.
+            change: of that rate over the step.
+        """
+        return step * (self.effort * u - self.damping * rate + self.offset) - self.inertia * change
+
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        return [self.gain, self.shaft_inertia]
+        given = (self.gain, self.torque_constant, self.resistance)
+        others = [ca.SX(0) if value is None else value for value in given[1:]]
+        return [
+            ca.SX(0) if self.gain is None else self.gain,
+            self.shaft_inertia,
+            self.ratio,
+            *others,
+            self.rotor_inertia,
+            self.offset,
+        ]

@@ -16,7 +16,7 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.mechanics.loads import is_absent
+from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.stepping.dry_friction import DryFriction
@@ -95,7 +95,7 @@ class Scheme(ABC):
 
     @abstractmethod
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """What ``DryFriction.along`` gives of every coordinate in a step, (4 n_s,)."""
+        """What ``DryFriction.along`` gives of every coordinate in a step, (5 n_s,)."""
 
 
 class Stepper(Scheme):

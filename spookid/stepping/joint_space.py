@@ -148,7 +148,10 @@ class _JointStep:
 
         middle = rates((self.v + self.v_next) / 2)
         sides = rates(self.v), rates(self.v_next)
-        return Slips(now=middle, end=sides[1], before=middle, change=rates(self.v_next - self.v), rubbing=sides)
+        states = (self.model.joint(joint, self.q) for joint in self.model.joints)
+        position = ca.vertcat(ca.SX(0, 1), *(state.displacement for state in states))
+        change = rates(self.v_next - self.v)
+        return Slips(now=middle, end=sides[1], before=middle, change=change, rubbing=sides, position=position)
 
     @cached_property
     def _along_with(self) -> tuple[ca.SX, ca.SX]:
@@ -173,9 +176,7 @@ class _JointStep:
 
     def _along(self, multipliers: ca.SX) -> ca.SX:
         friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
-        states = (self.model.joint(joint, self.q) for joint in self.model.joints)
-        displacement = ca.vertcat(ca.SX(0, 1), *(state.displacement for state in states))
-        return along_coordinates(self.model, self.settings, displacement, self.slips, friction, self.u)
+        return along_coordinates(self.model, self.settings, self.slips, friction, self.u)
 
     def _transmitted_by_cut(self, along: ca.SX) -> ca.SX:
         """M (v₊ − v) − h (f + f_g) less what cut joints do to the bodies, (6 n_b,)."""

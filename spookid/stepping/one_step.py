@@ -112,11 +112,13 @@ class Step:
         """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), all but v₊ − v at the poses q and velocities v."""
         at = self.model.mechanics(q)
         now, before, end = (at.slip @ velocity for velocity in (v, self.v, self.v_next))
-        slips = Slips(now=now, end=end, before=now, change=end - before, rubbing=(before, end))
+        slips = Slips(
+            now=now, end=end, before=now, change=end - before, rubbing=(before, end), position=at.displacement
+        )
         rubbing = ca.SX(len(self.model.freedoms), 1)
         if self.friction is not None:
             rubbing = self.friction.impulses(self.model, self.settings, slips, self.multipliers, self.extra)
-        along = along_coordinates(self.model, self.settings, at.displacement, slips, rubbing, self.u)
+        along = along_coordinates(self.model, self.settings, slips, rubbing, self.u)
         force = at.force + at.gyroscopic(v) + self.model.pushed(q, v, self.u)
         acting = at.slip.T @ along + self.h * force + disturbance(self.model, at, self.random)
         return Impulse(at.mass @ (self.v_next - self.v) - at.constraint.T @ self.multipliers - acting, at, slips)
@@ -298,8 +300,8 @@ class OneStep(Stepper):
         unknowns, step = self._march(model, settings, random, None)
         written = self._written(step)
         reactions = Reactions(model, settings, model.mechanics(step.q), step.q)
-        constant, weights, loads = reactions.bounds(written.impulse.slips.before, step.multipliers)
-        impulse = written.impulse.rows - reactions.directions.T @ reactions.symbol
+        constant, weights, loads = reactions.bounds(written.impulse.slips, step.multipliers)
+        impulse = written.impulse.rows - reactions.impulse(written.impulse.slips, step.multipliers)
         return ExactStep(
             x=ca.vertcat(step.q, step.v),
             u=ca.vertcat(step.u, step.random),

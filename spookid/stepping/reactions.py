@@ -20,13 +20,15 @@ from dataclasses import dataclass
 
 import casadi as ca
 
+from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.loads import is_absent
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
-from spookid.stepping.dry_friction import rubbing
-from spookid.stepping.impulses import Settings
+from spookid.stepping.dry_friction import DryFriction, rubbing
+from spookid.stepping.impulses import Settings, Slips
+
+_LAW = DryFriction("exact")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +118,20 @@ class Reactions:
             rates[i] = row
         return ca.vertcat(ca.SX(0, 1), *rates)
 
-    def bounds(self, slip_before: ca.SX, multipliers: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
+    def impulse(self, slips: Slips, multipliers: ca.SX) -> ca.SX:
+        """What the reactions do to all bodies, (6 n_b,): Bᵀu, less the lean of friction that differs by direction."""
+        impulse, leans = self.directions.T @ self.symbol, _LAW.leans(self.model, self._settings, slips, multipliers)
+        if not leans.nnz():
+            return impulse
+        return impulse - self.directions[: len(self.rubbing), :].T @ leans[self.rubbing]
+
+    def bounds(self, slips: Slips, multipliers: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
         """c (m,), W (m, l) and the loads (l,) of L = c + W|λ|: μ Σ|λ_i| + h c of joints, μ u_n of contacts."""
         m, freedoms = self.symbol.numel(), self.model.freedoms
         constant, loaded, loads = ca.SX(m, 1), [], []
         for i, j in enumerate(self.rubbing):
             joint, own = freedoms[j].joint, self.model.freedoms_of(freedoms[j].joint)
-            bound, k = joint.bound(slip_before[own, 0]), freedoms[j].index
+            bound, k = joint.bound(slips.position[own, 0], slips.before[own, 0]), freedoms[j].index
             constant[i] = self._settings.step * bound.constant[k]
             if not is_absent(bound.load[k]):
                 loaded.append((i, bound.load[k]))

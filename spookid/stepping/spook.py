@@ -175,8 +175,9 @@ class Spook(Stepper):
         multipliers = ca.SX.sym("lambda", step.sigma.numel())
         impulse = step.balance(v_next, multipliers, ca.SX(len(model.freedoms), 1))
         impulses = random_symbol(model, random)
-        impulse -= reactions.directions.T @ reactions.symbol + disturbance(model, step.at, impulses)
-        constant, weights, loads = reactions.bounds(step.slip_before, multipliers)
+        slips = step.slips(v_next)
+        impulse -= reactions.impulse(slips, multipliers) + disturbance(model, step.at, impulses)
+        constant, weights, loads = reactions.bounds(slips, multipliers)
         return ExactStep(
             x=step.x,
             u=ca.vertcat(step.u, impulses),

@@ -146,7 +146,7 @@ class _SplitStep:
         """Impulses along the coordinates of all joints, (n_s,)."""
         base, slips = self.base, self.base.slips(self.base.v_next)
         friction = law.impulses(self.model, self.settings, slips, multipliers, self.extra)
-        return along_coordinates(self.model, self.settings, base.at.displacement, slips, friction, base.u)
+        return along_coordinates(self.model, self.settings, slips, friction, base.u)
 
 
 def _impulse_factor(step: _SplitStep) -> Factor:

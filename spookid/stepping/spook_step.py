@@ -60,7 +60,7 @@ class SpookStep:
     def slips(self, w: ca.SX) -> Slips:
         """Slip rates of a step to ``w``."""
         now = self.at.slip @ w
-        return Slips(now, now, self.slip_before, now - self.slip_before, (now,))
+        return Slips(now, now, self.slip_before, now - self.slip_before, (now,), self.at.displacement)
 
     def impulse(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
         """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8)."""
@@ -70,7 +70,7 @@ class SpookStep:
     def balance(self, w: ca.SX, multipliers: ca.SX, friction: ca.SX) -> ca.SX:
         """The same with given impulses of dry friction along the joints' coordinates, (n_s,)."""
         force = self.at.force + self.at.gyroscopic(self.v) + self.model.pushed(self.q, w, self.u)
-        along = along_coordinates(self.model, self.settings, self.at.displacement, self.slips(w), friction, self.u)
+        along = along_coordinates(self.model, self.settings, self.slips(w), friction, self.u)
         return (
             self.at.mass @ (w - self.v)
             - self.at.constraint.T @ multipliers

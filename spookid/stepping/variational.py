@@ -181,8 +181,9 @@ class Variational(Stepper):
         at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
         reactions = Reactions(model, share, at, q)
         impulse = _impulse(model, share, at, sides, multipliers, ca.SX(len(model.freedoms), 1), u[:-1])
-        impulse -= reactions.directions.T @ reactions.symbol + disturbance(model, at, impulses)
-        constant, weights, loads = reactions.bounds(_slips(at, sides).before, multipliers)
+        slips = _slips(at, sides)
+        impulse -= reactions.impulse(slips, multipliers) + disturbance(model, at, impulses)
+        constant, weights, loads = reactions.bounds(slips, multipliers)
         return ExactStep(
             x=x,
             u=ca.vertcat(u, impulses),
@@ -264,7 +265,9 @@ class _Sides:
 def _slips(at: Mechanics, sides: _Sides) -> Slips:
     """Slip rates at the midpoint velocity."""
     middle, both = at.slip @ sides.middle, (at.slip @ sides.before, at.slip @ sides.after)
-    return Slips(now=middle, end=both[1], before=middle, change=at.slip @ sides.change, rubbing=both)
+    return Slips(
+        now=middle, end=both[1], before=middle, change=at.slip @ sides.change, rubbing=both, position=at.displacement
+    )
 
 
 def _impulse(
@@ -277,6 +280,6 @@ def _impulse(
     u: ca.SX,
 ) -> ca.SX:
     """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
-    along = along_coordinates(model, settings, at.displacement, _slips(at, sides), friction, u)
+    along = along_coordinates(model, settings, _slips(at, sides), friction, u)
     force = at.force + at.gyroscopic(sides.middle) + model.pushed(at.configuration, sides.middle, u)
     return at.mass @ sides.change - at.constraint.T @ multipliers - at.slip.T @ along - settings.step * force
