@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spookid.version import __version__ as __version__
 
 _HOME = {
-    "Asymmetric": "mechanics.coefficients",
+    "Asymmetric": "mechanics.varying",
     "Body": "mechanics.body",
     "Bound": "mechanics.loads",
     "Contact": "mechanics.contact",
@@ -20,7 +20,7 @@ _HOME = {
     "Drag": "mechanics.friction_loads",
     "Effort": "mechanics.loads",
     "Equations": "stepping.one_step",
-    "Fourier": "mechanics.coefficients",
+    "Fourier": "mechanics.varying",
     "Friction": "mechanics.friction_loads",
     "GROUND": "mechanics.body",
     "Hinge": "mechanics.joints",
@@ -119,7 +119,7 @@ if TYPE_CHECKING:
     from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
-    from spookid.mechanics.coefficients import Asymmetric, Fourier
+    from spookid.mechanics.varying import Asymmetric, Fourier
     from spookid.mechanics.contact import Contact
     from spookid.mechanics.friction_loads import Drag, Friction, Viscous
     from spookid.mechanics.joints import Coordinate, Hinge, Joint

@@ -12,7 +12,7 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.coefficients import coefficient, is_plain
+from spookid.mechanics.varying import coefficient, is_plain
 from spookid.mechanics.friction import smooth_sign
 from spookid.mechanics.loads import Bound, Load
 

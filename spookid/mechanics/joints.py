@@ -13,7 +13,7 @@ import casadi as ca
 
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.body import Body, Frame
-from spookid.mechanics.coefficients import is_absent, is_plain, refuse_negative
+from spookid.mechanics.varying import is_absent, is_plain, refuse_negative
 from spookid.mechanics.consistency import check_joint
 from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
 from spookid.mechanics.linear import solved

@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, declared_at, evaluating, shown
-from spookid.mechanics.coefficients import Coefficient, coefficient, is_absent
+from spookid.mechanics.varying import Coefficient, coefficient, is_absent
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.coefficients import is_absent, refuse_negative
+from spookid.mechanics.varying import is_absent, refuse_negative
 from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.parameter import symbolic
 
@@ -118,13 +118,5 @@ class Motor:
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        given = (self.gain, self.torque_constant, self.resistance)
-        others = [ca.SX(0) if value is None else value for value in given[1:]]
-        return [
-            ca.SX(0) if self.gain is None else self.gain,
-            self.shaft_inertia,
-            self.ratio,
-            *others,
-            self.rotor_inertia,
-            self.offset,
-        ]
+        names = ("gain", "torque_constant", "resistance", "shaft_inertia", "ratio", "rotor_inertia", "offset")
+        return [getattr(self, name) for name in names if getattr(self, name) is not None]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from spookid.mechanics.coefficients import is_absent
+from spookid.mechanics.varying import is_absent
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import jacobian
