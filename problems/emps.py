@@ -1,24 +1,22 @@
-"""Electro-mechanical positioning system (EMPS, Janot, Gautier, Brunot 2019): a carriage on a screw, driven in closed loop.
+"""Electro-mechanical positioning system (EMPS, Janot, Gautier, Brunot 2019): a carriage on a screw, in closed loop.
 
 The data ("emps") are converted by `problems/data/convert.py`. Mass, friction and the drive's offset follow from the
-position of the load and the drive's signal, whose gain is known; `by_direction` has other friction either way, which
-an offset of the force cannot be told from, so that it has none. `results/emps.md` sets both beside the published values.
+position of the load and the drive's signal, whose gain is known; `by_direction` has other friction either way, from
+which an offset of the force cannot be told, so that it has none. `results/emps.md` has both beside published values.
 """
 
-import casadi as ca
 from data.convert import measured
 
 from spookid import (
     GROUND,
     Asymmetric,
     Body,
-    Coordinate,
     Effort,
-    Joint,
     JointPosition,
     Model,
     Motor,
     Parameter,
+    Prismatic,
     Problem,
     gravity,
 )
@@ -36,33 +34,17 @@ F_c_forward = Parameter("F_c_forward", 10.0, lower=0, unit="N", note="Coulomb fr
 F_c_backward = Parameter("F_c_backward", 10.0, lower=0, unit="N", note="Coulomb friction, backwards")
 
 
-class Prismatic(Joint):
-    coordinates = (Coordinate("x", "m"),)
-    linear, angular = ("y", "z"), ("xy", "xz", "yz")
-
-    def violation(self, a, b):
-        turned = (ca.dot(a.x, b.y), ca.dot(a.x, b.z), ca.dot(a.y, b.z))
-        return ca.vertcat((a.axes.T @ (b.origin - a.origin))[1:], *turned)
-
-    def position(self, a, b):
-        return ca.dot(a.x, b.origin - a.origin)
-
-    def transform(self, position):
-        return ca.vertcat(position, 0, 0), ca.SX([1, 0, 0, 0])
-
-
 FRICTION = {
     "symmetric": dict(viscous=F_v, coulomb=F_c, loads=[Effort(-offset)]),
-    "by_direction": dict(
-        viscous=Asymmetric(F_v_forward, F_v_backward), coulomb=Asymmetric(F_c_forward, F_c_backward)
-    ),
+    "by_direction": dict(viscous=Asymmetric(F_v_forward, F_v_backward), coulomb=Asymmetric(F_c_forward, F_c_backward)),
 }
 
 
 def positioning(law: str) -> Problem:
     """The whole record with one friction law."""
     carriage = Body("carriage", mass=M, inertia=(1, 1, 1))
-    slide = Prismatic("slide", GROUND.frame(), carriage.frame(), compliance=0, **FRICTION[law])
+    along = dict(x=(1, 0, 0), y=(0, 1, 0))
+    slide = Prismatic("slide", GROUND.frame(**along), carriage.frame(**along), compliance=0, **FRICTION[law])
     return Problem(
         f"emps_{law}",
         model=Model([carriage], [slide], motors=[Motor(slide, signal="vir", gain=GAIN)], gravity=gravity(9.81)),

@@ -17,9 +17,11 @@ _HOME = {
     "Bound": "mechanics.loads",
     "Contact": "mechanics.contact",
     "Coordinate": "mechanics.joints",
+    "Cylindrical": "mechanics.joint_kinds",
     "Drag": "mechanics.friction_loads",
     "Effort": "mechanics.loads",
     "Equations": "stepping.one_step",
+    "Fixed": "mechanics.joint_kinds",
     "Fourier": "mechanics.varying",
     "Friction": "mechanics.friction_loads",
     "GROUND": "mechanics.body",
@@ -34,17 +36,21 @@ _HOME = {
     "Observation": "data.sensors",
     "OneStep": "stepping.one_step",
     "Parameter": "parameter",
+    "Planar": "mechanics.joint_kinds",
     "PointDrag": "mechanics.point_forces",
     "PointForce": "mechanics.point_forces",
     "PointLoad": "mechanics.point_loads",
     "PointPosition": "data.sensors",
     "PointTorque": "mechanics.point_forces",
+    "Prismatic": "mechanics.joint_kinds",
     "Problem": "problem",
     "ProblemError": "errors",
     "Recording": "data.recording",
     "Residual": "data.residual",
+    "Screw": "mechanics.joint_kinds",
     "Sensor": "data.sensors",
     "Solution": "solution",
+    "Spherical": "mechanics.joint_kinds",
     "Spook": "stepping.spook",
     "Spring": "mechanics.loads",
     "SpringDamper": "mechanics.point_forces",
@@ -52,6 +58,7 @@ _HOME = {
     "Status": "solvers.status",
     "Stepper": "stepping.base",
     "Sweep": "studies.sweep_points",
+    "Universal": "mechanics.joint_kinds",
     "Variational": "stepping.variational",
     "Viscous": "mechanics.friction_loads",
     "gravity": "mechanics.model",
@@ -69,9 +76,11 @@ __all__ = [
     "Bound",
     "Contact",
     "Coordinate",
+    "Cylindrical",
     "Drag",
     "Effort",
     "Equations",
+    "Fixed",
     "Fourier",
     "Friction",
     "Hinge",
@@ -85,17 +94,21 @@ __all__ = [
     "Observation",
     "OneStep",
     "Parameter",
+    "Planar",
     "PointDrag",
     "PointForce",
     "PointLoad",
     "PointPosition",
     "PointTorque",
+    "Prismatic",
     "Problem",
     "ProblemError",
     "Recording",
     "Residual",
+    "Screw",
     "Sensor",
     "Solution",
+    "Spherical",
     "Spook",
     "Spring",
     "SpringDamper",
@@ -103,6 +116,7 @@ __all__ = [
     "Status",
     "Stepper",
     "Sweep",
+    "Universal",
     "Variational",
     "Viscous",
     "gravity",
@@ -119,9 +133,9 @@ if TYPE_CHECKING:
     from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
-    from spookid.mechanics.varying import Asymmetric, Fourier
     from spookid.mechanics.contact import Contact
     from spookid.mechanics.friction_loads import Drag, Friction, Viscous
+    from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Screw, Spherical, Universal
     from spookid.mechanics.joints import Coordinate, Hinge, Joint
     from spookid.mechanics.loads import Bound, Effort, Load, Spring
     from spookid.mechanics.manifold import Manifold
@@ -129,6 +143,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.motor import Motor
     from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, SpringDamper
     from spookid.mechanics.point_loads import PointLoad
+    from spookid.mechanics.varying import Asymmetric, Fourier
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
     from spookid.report.sweep import sweep

@@ -17,7 +17,7 @@ from spookid.assembly.assembly import Assembly, factors
 from spookid.data.sensors import JointPosition
 from spookid.kernels.kernel import Array, Call, Kernel, contiguous
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.varying import is_absent
+from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.statistics.condensing import Condensed

@@ -12,9 +12,9 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.varying import coefficient, is_plain
 from spookid.mechanics.friction import smooth_sign
 from spookid.mechanics.loads import Bound, Load
+from spookid.mechanics.varying import is_plain, load_coefficient
 
 
 class Viscous(Load):
@@ -28,7 +28,7 @@ class Viscous(Load):
     """
 
     def __init__(self, b: Any) -> None:
-        self._b = coefficient(b, f"{declared_at()}: Viscous")
+        self._b = load_coefficient(b, f"{declared_at()}: Viscous")
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """−b s."""
@@ -56,7 +56,7 @@ class Drag(Load):
     """
 
     def __init__(self, d: Any) -> None:
-        self._d = coefficient(d, f"{declared_at()}: Drag")
+        self._d = load_coefficient(d, f"{declared_at()}: Drag")
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """−d s|s|, which has a slope at rest in either direction."""
@@ -85,7 +85,7 @@ class Friction(Load):
         given = {"coulomb": coulomb, "load_friction": load_friction}
         if stribeck is not None:
             given |= dict(zip(("stribeck delta", "stribeck zeta"), _pair(stribeck, what), strict=True))
-        self._values = {name: coefficient(value, f"{what}: {name}") for name, value in given.items()}
+        self._values = {name: load_coefficient(value, f"{what}: {name}") for name, value in given.items()}
         self._follows_load = not self._values["load_friction"].is_absent
         if stribeck is not None and self._follows_load != self._values["coulomb"].is_absent:
             raise ProblemError(

@@ -14,7 +14,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError, declared_at, evaluating, shown
-from spookid.mechanics.varying import Coefficient, coefficient, is_absent
+from spookid.mechanics.coefficients import is_absent
+from spookid.mechanics.varying import Coefficient, load_coefficient
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,8 @@ class Spring(Load):
 
     def __init__(self, stiffness: Any, rest: Any = 0) -> None:
         what = f"{declared_at()}: Spring"
-        self._stiffness = coefficient(stiffness, f"{what}: stiffness", sided=False, varying=False)
-        self._rest = coefficient(rest, f"{what}: rest", sided=False, varying=False, negative=True)
+        self._stiffness = load_coefficient(stiffness, f"{what}: stiffness", sided=False, varying=False)
+        self._rest = load_coefficient(rest, f"{what}: rest", sided=False, varying=False, negative=True)
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """−k (x − x₀)."""
@@ -182,7 +183,7 @@ class Effort(Load):
         what = f"{declared_at()}: Effort"
         if signal is not None and not (isinstance(signal, str) and signal):
             raise ProblemError(f"{what}: signal is {shown(signal)}; give the name of an input")
-        self._value = coefficient(value, f"{what}: value", sided=False, negative=True)
+        self._value = load_coefficient(value, f"{what}: value", sided=False, negative=True)
         self.signals = () if signal is None else (signal,)
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:

@@ -8,7 +8,7 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.varying import is_absent, refuse_negative
+from spookid.mechanics.coefficients import is_absent, refuse_negative
 from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.parameter import symbolic
 

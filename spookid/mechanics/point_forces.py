@@ -9,7 +9,7 @@ import casadi as ca
 
 from spookid.errors import ProblemError, collected, shown
 from spookid.mechanics.body import Frame
-from spookid.mechanics.varying import refuse_negative
+from spookid.mechanics.coefficients import refuse_negative
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
 from spookid.parameter import symbolic

@@ -10,6 +10,7 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
+from spookid.mechanics.coefficients import is_absent
 from spookid.parameter import expression, is_constant, symbolic
 
 
@@ -92,7 +93,7 @@ class Coefficient:
         return all(isinstance(entry, ca.SX) and is_absent(entry) for entry in entries)
 
 
-def coefficient(
+def load_coefficient(
     value: Any, what: str, *, sided: bool = True, varying: bool = True, negative: bool = False
 ) -> Coefficient:
     """A coefficient as a user gives it.
@@ -123,18 +124,6 @@ def is_plain(value: Any) -> bool:
     """True if no ``Asymmetric`` or ``Fourier`` stands in a coefficient."""
     entries = value if isinstance(value, (list, tuple)) else [value]
     return not any(isinstance(entry, (Asymmetric, Fourier)) for entry in entries)
-
-
-def is_absent(value: ca.SX) -> bool:
-    """True for the number zero."""
-    return is_constant(value) and float(value) == 0
-
-
-def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
-    """Raise ProblemError for a fixed coefficient that is negative."""
-    for entry in () if value is None else ca.vertsplit(ca.densify(value)):
-        if is_constant(entry) and float(entry) < 0:
-            raise ProblemError(f"{what}: {name} is {float(entry):g}; it must not be negative")
 
 
 def _entries(value: Any, what: str) -> list[Any]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.mechanics.varying import is_absent
+from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.stepping.dry_friction import DryFriction
