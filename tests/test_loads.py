@@ -245,6 +245,27 @@ def test_friction_by_direction_and_cogging_are_identified(settings):
         assert not any("missing" in notice for notice in solution.notices)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"stepper": Spook()}, {"stepper": Spook(), "state_weight": 1e8}, {"friction": "exact", "state_weight": 1e8}],
+    ids=["variational", "spook", "eliminated", "exact"],
+)
+def test_friction_that_the_load_sets_is_identified_by_direction(settings):
+    """What the axle bears makes μ₊ m g forwards and μ₋ m g back, in steps of each stepper."""
+    truth = {"mu_f": 0.005, "mu_b": 0.009}
+    ahead, behind = (Parameter(name, 0.002, lower=0) for name in truth)
+    model, t = wheel(G, load_friction=Asymmetric(ahead, behind), loads=[Effort(0.3, signal="u")]), np.arange(201) * 0.01
+    inputs, own = Recording(t, {"u": np.sin(4 * t)}), {"step_correction": False, "friction_width": 0.02, **settings}
+    problem = turning(model, **own)
+    made = problem.simulate(truth, 2.0, {"pin": (0.3, 1.0)}, inputs=inputs, substeps=1)
+    seen = made.with_signals(theta=made.signals["theta"] + 1e-5 * np.random.default_rng(0).normal(size=201))
+    solution = problem.solve(recordings=[seen])
+    assert solution.status.value == "converged"
+    rel = 0.05 if "friction" in settings else 0.02  # a simulation that sticks is of first order in the step
+    for name, value in truth.items():
+        assert solution[name].estimate == pytest.approx(value, rel=rel), name
+
+
 def test_each_coordinate_has_its_own():
     """A cylinder joint that rubs by direction along its axis alone."""
     body = Body("rod", mass=1.0, inertia=(0.01, 0.01, 0.01))
