@@ -174,9 +174,9 @@ take the samples as they are.
 0.12 m/s for most of the time: F_c + 0.1 F_v is 40.85 N by every likelihood here, and 40.74 N as published. What tells
 them apart is the way through rest, where the law fits worst (5 N at low rates is what the summary misses most). The
 filter of least squares smears that way: with all samples they give 204.7 and 20.28, with every 10th 203.1 and 20.43,
-with every 50th 201.9 and 20.56. A width of friction of 0.1 or 3 mm/s does more than that to the likelihood. The standard error of F_v,
-7.8 N s/m, says so; by direction, where the law fits better, it is 2.3 forwards, and the disturbance is a sixth to a
-quarter smaller.
+with every 50th 201.9 and 20.56. A width of friction of 0.1 or 3 mm/s does more than that to the likelihood. The
+standard error of F_v, 7.8 N s/m, says so; by direction, where the law fits better, it is 2.3 forwards, and the
+disturbance is a sixth to a quarter smaller.
 
 An offset and Coulomb friction by direction are one thing: (F_c_forward − F_c_backward)/2 is −0.3 N. That the symmetric
 law has an offset of −3.2 N is its answer to viscous friction, which at 0.1 m/s differs by 7 N between the directions.

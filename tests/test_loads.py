@@ -241,6 +241,11 @@ def test_friction_by_direction_and_cogging_are_identified(settings):
     for name, value in truth.items():
         found = solution[name]
         assert abs(found.estimate - value) < 4 * found.std_err + share * abs(value), (name, found)
+    quantities = {q.name: (q.value, q.unit) for q in solution.mechanism.hinges[0].quantities}
+    assert quantities["viscous backward"] == (pytest.approx(truth["b_b"], rel=0.1), "N m s")
+    assert quantities["coulomb forward"] == (pytest.approx(truth["c_f"], rel=0.1), "N m")
+    assert quantities["effort"] == (0.4, "N m per unit of u")
+    assert quantities["effort sin 3"] == (pytest.approx(truth["b_3"], rel=0.1), "N m")
     if smooth:
         assert not any("missing" in notice for notice in solution.notices)
 

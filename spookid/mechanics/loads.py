@@ -6,7 +6,7 @@ angle. Dry friction gives a ``bound`` instead: how large it is at the most, whil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,6 +107,11 @@ class Load:
         """The same where it hangs on the position, too, (n,) [m or rad]; by default ``bound``."""
         return self.bound(rate)
 
+    @property
+    def coefficients(self) -> Mapping[str, Coefficient]:
+        """What reports say of it, by name: none, unless it is a load of the package."""
+        return {}
+
     def check(self, coordinates: int, what: str) -> None:
         """Refuse a load that cannot be evaluated, or does not act along each coordinate.
 
@@ -158,6 +163,11 @@ class Spring(Load):
         self._stiffness = load_coefficient(stiffness, f"{what}: stiffness", sided=False, varying=False)
         self._rest = load_coefficient(rest, f"{what}: rest", sided=False, varying=False, negative=True)
 
+    @property
+    def coefficients(self) -> Mapping[str, Coefficient]:
+        """k and x₀."""
+        return {"stiffness": self._stiffness, "rest": self._rest}
+
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """−k (x − x₀)."""
         return -_one(self._stiffness, position) * (position - _one(self._rest, position))
@@ -185,6 +195,11 @@ class Effort(Load):
             raise ProblemError(f"{what}: signal is {shown(signal)}; give the name of an input")
         self._value = load_coefficient(value, f"{what}: value", sided=False, negative=True)
         self.signals = () if signal is None else (signal,)
+
+    @property
+    def coefficients(self) -> Mapping[str, Coefficient]:
+        """The value."""
+        return {"effort": self._value}
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """The value at the position, times the signal if there is one."""

@@ -66,6 +66,13 @@ class Fourier:
         waves = (pair[0] * ca.cos(k * phase) + pair[1] * ca.sin(k * phase) for k, pair in self.harmonics.items())
         return sum(waves, self.mean + ca.SX.zeros(position.numel()))
 
+    def listed(self) -> list[tuple[str, ca.SX]]:
+        """Mean and amplitudes with what each is, for people."""
+        waves = [
+            (f"{name} {k}", pair[i]) for k, pair in self.harmonics.items() for i, name in enumerate(("cos", "sin"))
+        ]
+        return [("mean", self.mean), *waves]
+
     @property
     def least(self) -> ca.SX:
         """Below which no value is."""
@@ -85,6 +92,18 @@ class Coefficient:
         """Forward and backward at positions (n,): one value or (n,) each."""
         forward = _at(self.forward, position)
         return forward, None if self.backward is None else _at(self.backward, position)
+
+    def listed(self) -> list[tuple[int, str, ca.SX]]:
+        """Place among its entries, what it is, and the value of each of its numbers and expressions, for people."""
+        sides = [("", self.forward)]
+        if self.backward is not None:
+            sides = [("forward", self.forward), ("backward", self.backward)]
+        return [
+            (i, f"{side} {part}".strip(), value)
+            for side, entries in sides
+            for i, entry in enumerate(entries)
+            for part, value in (entry.listed() if isinstance(entry, Fourier) else [("", entry)])
+        ]
 
     @property
     def is_absent(self) -> bool:
