@@ -123,7 +123,11 @@ def _motor(motor: Motor, values: Mapping[str, float]) -> MotorOutline:
     turns, inertia = f"rad/{coordinate.unit}", {"rad": "kg m^2", "m": "kg"}[coordinate.unit]
     plain = is_constant(motor.ratio) and float(motor.ratio) == 1
     parts = (
-        ("gain", motor.gain, f"{coordinate.effort if plain else 'N m'} per unit of the input"),
+        (
+            "gain",
+            motor.gain if motor.torque_constant is None else None,
+            f"{coordinate.effort if plain else 'N m'} per unit of the input",
+        ),
         ("torque constant", motor.torque_constant, "N m/A"),
         ("resistance", motor.resistance, "Ω"),
         ("ratio", None if plain else motor.ratio, turns),

@@ -12,6 +12,9 @@ from spookid.mechanics.coefficients import is_absent, refuse_negative
 from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.parameter import symbolic
 
+_DEPTH = 20
+"""Of expressions that are compared."""
+
 
 @dataclass(frozen=True, eq=False)
 class Motor:
@@ -35,7 +38,7 @@ class Motor:
     """Name of the input u in the recordings."""
     gain: Any = None
     """K, torque or force of the motor per unit of the signal [N m/unit or N/unit]; None: 1, or what follows from
-    ``torque_constant``."""
+    ``torque_constant`` and ``resistance``."""
     shaft_inertia: Any = 0
     """J_shaft [kg m² or kg], felt along the joint's coordinate only."""
     measured: bool = field(default=False, kw_only=True)
@@ -61,8 +64,7 @@ class Motor:
         if not isinstance(self.joint, Joint):
             raise ProblemError(f"{what} drives {shown(self.joint)}, which is no Hinge or other Joint")
         check_coordinate(self.joint, self.coordinate, f"{what} drives")
-        self._check_source(what)
-        for name in ("gain", "shaft_inertia", "ratio", "torque_constant", "resistance", "rotor_inertia", "offset"):
+        for name in ("shaft_inertia", "ratio", "torque_constant", "resistance", "rotor_inertia", "offset"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, symbolic(getattr(self, name), f"{what}: {name}"))
         for name in ("shaft_inertia", "rotor_inertia", "resistance"):
@@ -70,18 +72,22 @@ class Motor:
         for name in ("ratio", "resistance"):
             if getattr(self, name) is not None and is_absent(getattr(self, name)):
                 raise ProblemError(f"{what}: {name} is 0; give what it is, or leave it out")
+        object.__setattr__(self, "gain", self._gain(what))
 
-    def _check_source(self, what: str) -> None:
-        """What makes its torque is given once; ``gain`` is 1 where nothing is."""
+    def _gain(self, what: str) -> ca.SX:
+        """K as it is given, or of a current or a voltage."""
         if self.torque_constant is None:
             if self.resistance is not None:
                 raise ProblemError(f"{what} has a resistance and no torque_constant; give both for a voltage")
-            object.__setattr__(self, "gain", 1 if self.gain is None else self.gain)
-        elif self.gain is not None:
+            return symbolic(1 if self.gain is None else self.gain, f"{what}: gain")
+        own = self.torque_constant if self.resistance is None else self.torque_constant / self.resistance
+        # A copy of a motor is given the gain that follows from its torque_constant.
+        if self.gain is not None and not ca.is_equal(symbolic(self.gain, f"{what}: gain"), own, _DEPTH):
             raise ProblemError(
                 f"{what} has gain and torque_constant; give gain for a torque, or torque_constant for a current or, "
                 "with resistance, a voltage"
             )
+        return own
 
     @property
     def label(self) -> str:
@@ -89,11 +95,13 @@ class Motor:
         return self.joint.labels[self.coordinate]
 
     @property
-    def effort(self) -> ca.SX:
-        """What a unit of the signal does along the coordinate at rest [N m/unit or N/unit]."""
-        if self.torque_constant is None:
-            return self.ratio * self.gain
-        return self.ratio * self.torque_constant / (1 if self.resistance is None else self.resistance)
+    def unit_effort(self) -> ca.SX:
+        """What a unit of the signal does along the coordinate, n K [N m/unit or N/unit]."""
+        return self.ratio * self.gain
+
+    def effort(self, u: ca.SX) -> ca.SX:
+        """What it does along the coordinate at rest, n K u and the offset [N m or N]."""
+        return self.unit_effort * u + self.offset
 
     @property
     def damping(self) -> ca.SX:
@@ -114,9 +122,9 @@ class Motor:
             rate: of the coordinate.
             change: of that rate over the step.
         """
-        return step * (self.effort * u - self.damping * rate + self.offset) - self.inertia * change
+        return step * (self.effort(u) - self.damping * rate) - self.inertia * change
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        names = ("gain", "torque_constant", "resistance", "shaft_inertia", "ratio", "rotor_inertia", "offset")
-        return [getattr(self, name) for name in names if getattr(self, name) is not None]
+        own = [self.gain, self.shaft_inertia, self.ratio, self.rotor_inertia, self.offset]
+        return own + [value for value in (self.torque_constant, self.resistance) if value is not None]
