@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from spookid import (
     GROUND,
     Asymmetric,
     Body,
+    Bound,
     Cylindrical,
     Drag,
     Effort,
@@ -24,6 +26,7 @@ from spookid import (
     Friction,
     Hinge,
     HingeAngle,
+    Load,
     Model,
     Parameter,
     Problem,
@@ -34,7 +37,9 @@ from spookid import (
     Variational,
     Viscous,
     gravity,
+    load_problem,
 )
+from spookid.cli.main import main
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips
 
@@ -280,6 +285,42 @@ def test_each_coordinate_has_its_own():
     np.testing.assert_allclose(evaluate([0, 0], [0.5, -4])[0], [-1.0, 0.12])
     np.testing.assert_allclose(evaluate([0, 0], [-0.5, 4])[0], [2.5, -0.12])
     assert joint.rubbing == (False, True)
+
+
+def test_check_tells_the_width_of_each_coordinate(tmp_path, capsys):
+    file = tmp_path / "sleeve.py"
+    file.write_text(
+        "import numpy as np\n"
+        "from spookid import *\n"
+        "t = np.arange(60) * 0.01\n"
+        "m = Parameter('m', 1.0, lower=0.1)\n"
+        "body = Body('rod', mass=m, inertia=(0.01, 0.01, 0.01))\n"
+        "sleeve = Cylindrical('sleeve', GROUND.frame(), body.frame(), coulomb=(Asymmetric(1.0, 2.0), 0.1))\n"
+        "x = JointPosition(sleeve, 'x', coordinate=0)\n"
+        "turn = JointPosition(sleeve, 'turn', coordinate=1)\n"
+        "recording = Recording(t, {'x': np.sin(5 * t), 'turn': np.cos(3 * t)})\n"
+        "problem = Problem('sleeve', Model([body], [sleeve], gravity=gravity(0)), [recording], [x, turn], step=0.01)\n"
+    )
+    assert main(["check", str(file)]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    labels = [freedom.label for freedom in load_problem(file).model.freedoms]
+    assert re.search(rf"friction width {labels[0]} [\d.]+ m/s, {labels[1]} [\d.]+ rad/s", words), words
+
+
+class Rough(Load):
+    """A load of one's own whose dry friction hangs on the position."""
+
+    def bound_at(self, position, rate):
+        return Bound(0 * rate, 0.06 + 0.03 * ca.cos(position))
+
+
+def test_a_bound_of_ones_own_sees_the_position():
+    runs = []
+    for loads in ([Rough()], [Friction(Fourier({1: (0.03, 0)}, mean=0.06))]):
+        problem = turning(wheel(loads=loads), friction="exact")
+        runs.append(problem.simulate({}, 0.6, {"pin": (0.2, 3.0)}).signals["theta"])
+    np.testing.assert_allclose(*runs, atol=1e-12)
+    assert np.ptp(runs[0][-10:]) < 1e-9
 
 
 # --- declaration ---
