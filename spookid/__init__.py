@@ -14,20 +14,25 @@ from spookid.version import __version__ as __version__
 _HOME = {
     "Body": "mechanics.body",
     "Bound": "mechanics.loads",
+    "Constraint": "mechanics.constraints",
     "Contact": "mechanics.contact",
     "Coordinate": "mechanics.joints",
     "Cylindrical": "mechanics.joint_kinds",
+    "Distance": "mechanics.constraints",
     "Equations": "stepping.one_step",
     "Fixed": "mechanics.joint_kinds",
     "GROUND": "mechanics.body",
+    "Gear": "mechanics.constraints",
     "Hinge": "mechanics.joints",
     "HingeAngle": "data.sensors",
+    "Holonomic": "data.constraints",
     "Joint": "mechanics.joints",
     "JointPosition": "data.sensors",
     "Load": "mechanics.loads",
     "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
     "Motor": "mechanics.motor",
+    "Nonholonomic": "data.constraints",
     "Observation": "data.sensors",
     "OneStep": "stepping.one_step",
     "Parameter": "parameter",
@@ -62,19 +67,24 @@ __all__ = [
     "GROUND",
     "Body",
     "Bound",
+    "Constraint",
     "Contact",
     "Coordinate",
     "Cylindrical",
+    "Distance",
     "Equations",
     "Fixed",
+    "Gear",
     "Hinge",
     "HingeAngle",
+    "Holonomic",
     "Joint",
     "JointPosition",
     "Load",
     "Manifold",
     "Model",
     "Motor",
+    "Nonholonomic",
     "Observation",
     "OneStep",
     "Parameter",
@@ -105,12 +115,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from spookid.data.constraints import Holonomic, Nonholonomic
     from spookid.data.recording import Recording
     from spookid.data.residual import Residual
     from spookid.data.sensors import HingeAngle, JointPosition, Observation, PointPosition, Sensor
     from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
+    from spookid.mechanics.constraints import Constraint, Distance, Gear
     from spookid.mechanics.contact import Contact
     from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Screw, Spherical, Universal
     from spookid.mechanics.joints import Coordinate, Hinge, Joint

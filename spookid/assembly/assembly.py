@@ -23,7 +23,7 @@ from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, substitute
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.stepping.impulses import Settings
+from spookid.stepping.impulses import VELOCITY_ROWS, Settings
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
 
@@ -250,7 +250,10 @@ def magnitude(parameter: Parameter, guess: float) -> float:
 
 def _chain(problem: Declaration, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
     inputs, missing = contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means)), {}
-    data = {f.name: inputs for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())}
+    told = [f for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())]
+    data = {f.name: inputs[: f.count(evidence.grid.count)] for f in told}
+    if VELOCITY_ROWS in data:
+        data[VELOCITY_ROWS] = contiguous(evidence.means[0])
     for name, sensors in observing.groups(problem).items():
         factor = next(f for f in factors if f.name == name)
         # A factor over several steps observes the middle one.
