@@ -104,6 +104,11 @@ class Constraint(ABC):
         raise NotImplementedError
 
     @property
+    def told_by_poses(self) -> bool:
+        """True if poses tell whether it holds; False if it takes the turns of angles, too."""
+        return True
+
+    @property
     def signals(self) -> tuple[str, ...]:
         """Names of the inputs that γ takes."""
         return ()
@@ -177,10 +182,20 @@ class Gear(Constraint):
         whole = self._whole()
         return apart if whole is None else whole * ca.atan2(ca.sin(apart / whole), ca.cos(apart / whole))
 
-    def _whole(self) -> ca.SX | None:
-        """What a turn changes in the row, over 2π; None if nothing, or not one size."""
+    @property
+    def told_by_poses(self) -> bool:
+        """False between two angles whose ratio is not one of whole numbers."""
+        return self._whole() is not None or not self._turn_over[0]
+
+    @property
+    def _turn_over(self) -> tuple[bool, bool]:
         sides = ((self.joint_a, self.coordinate_a), (self.joint_b, self.coordinate_b))
         a, b = (joint.coordinates[i].turns_over for joint, i in sides)
+        return a, b
+
+    def _whole(self) -> ca.SX | None:
+        """What a turn changes in the row, over 2π; None if nothing, or not one size."""
+        a, b = self._turn_over
         if not (a and b):
             return self.ratio if a else ca.SX(1) if b else None
         if not is_constant(self.ratio):

@@ -80,9 +80,16 @@ class Holding:
 
     def violation(self, q: ca.SX) -> ca.SX:
         """g(q) of the rows on positions."""
-        parts = [self._model.joint(joint, q).violation for joint in self._model.joints]
-        parts += [self.tied(tie, q) for tie in self._model.ties if not tie.on_velocities]
-        return ca.vertcat(ca.SX(0, 1), *parts)
+        return self._violation(q, [tie for tie in self._model.ties if not tie.on_velocities])
+
+    def told_by_poses(self, q: ca.SX, tied: bool = True) -> ca.SX:
+        """g(q) of the rows that poses tell: of joints, and of constraints if ``tied``."""
+        told = (tie for tie in self._model.ties if tie.told_by_poses and not tie.on_velocities)
+        return self._violation(q, list(told) if tied else [])
+
+    def _violation(self, q: ca.SX, ties: Sequence[Constraint]) -> ca.SX:
+        of_joints = (self._model.joint(joint, q).violation for joint in self._model.joints)
+        return ca.vertcat(ca.SX(0, 1), *of_joints, *(self.tied(tie, q) for tie in ties))
 
     def tied(self, tie: Constraint, q: ca.SX, positions: Positions | None = None) -> ca.SX:
         """g(q) of one constraint; with the coordinates of joints as they are in q if nothing else is given."""
