@@ -13,6 +13,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess
 from spookid.assembly.noise import sizes
 from spookid.assembly.priors import normaliser_factor, prior_factor
+from spookid.assembly.ranks import check_ranks
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, grid, held, moments, observed
 from spookid.data.sensors import Channel
@@ -99,6 +100,9 @@ def assemble(
     _check(problem)
     check_stepper(problem)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
+    for e in evidence:
+        poses = e.guess.states[:, : problem.model.configuration.ambient]
+        check_ranks(problem.model, poses, e.grid.times(), problem.guess)
     settings = _settings(problem.model, len(problem.channels))
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
