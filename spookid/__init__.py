@@ -15,9 +15,11 @@ _HOME = {
     "Asymmetric": "mechanics.varying",
     "Body": "mechanics.body",
     "Bound": "mechanics.loads",
+    "Constraint": "mechanics.constraints",
     "Contact": "mechanics.contact",
     "Coordinate": "mechanics.joints",
     "Cylindrical": "mechanics.joint_kinds",
+    "Distance": "mechanics.constraints",
     "Drag": "mechanics.friction_loads",
     "Effort": "mechanics.loads",
     "Equations": "stepping.one_step",
@@ -25,14 +27,17 @@ _HOME = {
     "Fourier": "mechanics.varying",
     "Friction": "mechanics.friction_loads",
     "GROUND": "mechanics.body",
+    "Gear": "mechanics.constraints",
     "Hinge": "mechanics.joints",
     "HingeAngle": "data.sensors",
+    "Holonomic": "data.constraints",
     "Joint": "mechanics.joints",
     "JointPosition": "data.sensors",
     "Load": "mechanics.loads",
     "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
     "Motor": "mechanics.motor",
+    "Nonholonomic": "data.constraints",
     "Observation": "data.sensors",
     "OneStep": "stepping.one_step",
     "Parameter": "parameter",
@@ -74,23 +79,28 @@ __all__ = [
     "Asymmetric",
     "Body",
     "Bound",
+    "Constraint",
     "Contact",
     "Coordinate",
     "Cylindrical",
+    "Distance",
     "Drag",
     "Effort",
     "Equations",
     "Fixed",
     "Fourier",
     "Friction",
+    "Gear",
     "Hinge",
     "HingeAngle",
+    "Holonomic",
     "Joint",
     "JointPosition",
     "Load",
     "Manifold",
     "Model",
     "Motor",
+    "Nonholonomic",
     "Observation",
     "OneStep",
     "Parameter",
@@ -127,12 +137,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from spookid.data.constraints import Holonomic, Nonholonomic
     from spookid.data.recording import Recording
     from spookid.data.residual import Residual
     from spookid.data.sensors import HingeAngle, JointPosition, Observation, PointPosition, Sensor
     from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
+    from spookid.mechanics.constraints import Constraint, Distance, Gear
     from spookid.mechanics.contact import Contact
     from spookid.mechanics.friction_loads import Drag, Friction, Viscous
     from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Screw, Spherical, Universal

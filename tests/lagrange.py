@@ -77,7 +77,17 @@ class Motion:
         right = ca.vertcat(Q, -drift)
         self._system = ca.Function("system", [q, v, t], [ca.densify(K), ca.densify(right)], {"cse": True})
         self.energy = ca.Function("energy", [q, v], [T + V])
-        self.rates = ca.Function("rates", [q, v], [A @ v])
+        rows = ca.vertcat(ca.SX(0, 1), *([] if holonomic is None else [holonomic]))
+        self._rows = ca.Function("rows", [q], [ca.densify(rows), ca.densify(ca.jacobian(rows, q)), ca.densify(A)])
+
+    def closed(self, q: Sequence[float], v: Sequence[float]) -> tuple[Array, Array]:
+        """The nearest coordinates that satisfy the holonomic rows, and the nearest rates that satisfy all."""
+        there, moving = np.array(q, dtype=float), np.array(v, dtype=float)
+        for _ in range(50):
+            rows, slope, _ = (m.full() for m in self._rows(there))
+            there -= np.linalg.pinv(slope) @ rows[:, 0]
+        A = self._rows(there)[2].full()
+        return there, moving - np.linalg.pinv(A) @ (A @ moving)
 
     def run(self, q: Sequence[float], v: Sequence[float], t: Array, tolerance: float = 1e-10) -> tuple[Array, Array]:
         """Coordinates and rates at times t, each (N, n)."""

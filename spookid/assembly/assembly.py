@@ -13,6 +13,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess
 from spookid.assembly.noise import sizes
 from spookid.assembly.priors import normaliser_factor, prior_factor
+from spookid.assembly.ranks import check_ranks
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, grid, held, moments, observed
 from spookid.data.sensors import Channel
@@ -23,7 +24,7 @@ from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, substitute
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.stepping.impulses import Settings
+from spookid.stepping.impulses import VELOCITY_ROWS, Settings
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
 
@@ -99,6 +100,9 @@ def assemble(
     _check(problem)
     check_stepper(problem)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
+    for e in evidence:
+        poses = e.guess.states[:, : problem.model.configuration.ambient]
+        check_ranks(problem.model, poses, e.grid.times(), problem.guess)
     settings = _settings(problem.model, len(problem.channels))
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
@@ -250,7 +254,10 @@ def magnitude(parameter: Parameter, guess: float) -> float:
 
 def _chain(problem: Declaration, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
     inputs, missing = contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means)), {}
-    data = {f.name: inputs for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())}
+    told = [f for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())]
+    data = {f.name: inputs[: f.count(evidence.grid.count)] for f in told}
+    if VELOCITY_ROWS in data:
+        data[VELOCITY_ROWS] = contiguous(evidence.means[0])
     for name, sensors in observing.groups(problem).items():
         factor = next(f for f in factors if f.name == name)
         # A factor over several steps observes the middle one.

@@ -193,6 +193,8 @@ class _Varied:
             motors,
             gravity=model.gravity,
             loads=[load.on(_stretched(frame, bodies) for frame in load.frames) for load in model.loads],
+            constraints=model.constraints,
+            original=model.original or model,
         )
 
     def kernel(self, factor: Factor, assembly: Assembly) -> Kernel | None:

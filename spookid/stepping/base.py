@@ -46,6 +46,10 @@ class Scheme(ABC):
     def check_model(self, model: Model) -> None:  # noqa: B027
         """Raise ProblemError for a model that it cannot do; by default it can do any."""
 
+    def fitting(self, model: Model) -> Scheme:
+        """The scheme for a model: itself, if it does for all."""
+        return self
+
     @abstractmethod
     def manifold(self, model: Model) -> Manifold:
         """The unknowns of a step; those of the friction law (``law.unknowns``) are the last."""
@@ -163,7 +167,7 @@ class Stepper(Scheme):
 
 def rigid_notices(model: Model) -> list[str]:
     """Which joints are not as compliant as declared, in a stepper whose joints are rigid."""
-    soft = [joint.name for joint in model.joints if not all(map(is_absent, ca.vertsplit(joint.compliance)))]
+    soft = [thing.name for thing in model.holding.names if not all(map(is_absent, ca.vertsplit(thing.compliance)))]
     if not soft:
         return []
     return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]

@@ -11,6 +11,9 @@ from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
 from spookid.transcription.factor import Factor, Group, measured_noise
 
+VELOCITY_ROWS = "velocity constraints"
+"""Name of a factor whose data are the means of the inputs over each step, whatever those of the impulses are."""
+
 
 @dataclass(frozen=True, eq=False)
 class Settings:
