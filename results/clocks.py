@@ -2,8 +2,8 @@
 
     python results/clocks.py [--seeds 10] [--out results/clocks.md]
 
-Twins are integrated without any part of spookid (`continuous_twins.py`, DOP853 at 1e-12); the Qube is measured, its data
-are found by SPOOKID_DATA.
+Twins are integrated without any part of spookid (`continuous_twins.py`, DOP853 at 1e-12); the Qube is measured, and its
+data are found by SPOOKID_DATA.
 """
 
 import argparse

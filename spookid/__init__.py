@@ -12,37 +12,60 @@ from typing import TYPE_CHECKING, Any
 from spookid.version import __version__ as __version__
 
 _HOME = {
+    "Asymmetric": "mechanics.varying",
     "Body": "mechanics.body",
     "Bound": "mechanics.loads",
+    "Constraint": "mechanics.constraints",
     "Contact": "mechanics.contact",
     "Coordinate": "mechanics.joints",
+    "Cylindrical": "mechanics.joint_kinds",
+    "Distance": "mechanics.constraints",
+    "Drag": "mechanics.friction_loads",
+    "Effort": "mechanics.loads",
     "Equations": "stepping.one_step",
+    "Fixed": "mechanics.joint_kinds",
+    "Fourier": "mechanics.varying",
+    "Friction": "mechanics.friction_loads",
     "GROUND": "mechanics.body",
+    "Gear": "mechanics.constraints",
     "Hinge": "mechanics.joints",
     "HingeAngle": "data.sensors",
+    "Holonomic": "data.constraints",
     "Joint": "mechanics.joints",
     "JointPosition": "data.sensors",
     "Load": "mechanics.loads",
     "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
     "Motor": "mechanics.motor",
+    "Nonholonomic": "data.constraints",
     "Observation": "data.sensors",
     "OneStep": "stepping.one_step",
     "Parameter": "parameter",
+    "Planar": "mechanics.joint_kinds",
+    "PointDrag": "mechanics.point_forces",
+    "PointForce": "mechanics.point_forces",
     "PointLoad": "mechanics.point_loads",
     "PointPosition": "data.sensors",
+    "PointTorque": "mechanics.point_forces",
+    "Prismatic": "mechanics.joint_kinds",
     "Problem": "problem",
     "ProblemError": "errors",
     "Recording": "data.recording",
     "Residual": "data.residual",
+    "Screw": "mechanics.joint_kinds",
     "Sensor": "data.sensors",
     "Solution": "solution",
+    "Spherical": "mechanics.joint_kinds",
     "Spook": "stepping.spook",
+    "Spring": "mechanics.loads",
+    "SpringDamper": "mechanics.point_forces",
     "State": "data.state",
     "Status": "solvers.status",
     "Stepper": "stepping.base",
     "Sweep": "studies.sweep_points",
+    "Universal": "mechanics.joint_kinds",
     "Variational": "stepping.variational",
+    "Viscous": "mechanics.friction_loads",
     "gravity": "mechanics.model",
     "load": "solution",
     "load_problem": "problem",
@@ -53,36 +76,59 @@ _HOME = {
 
 __all__ = [
     "GROUND",
+    "Asymmetric",
     "Body",
     "Bound",
+    "Constraint",
     "Contact",
     "Coordinate",
+    "Cylindrical",
+    "Distance",
+    "Drag",
+    "Effort",
     "Equations",
+    "Fixed",
+    "Fourier",
+    "Friction",
+    "Gear",
     "Hinge",
     "HingeAngle",
+    "Holonomic",
     "Joint",
     "JointPosition",
     "Load",
     "Manifold",
     "Model",
     "Motor",
+    "Nonholonomic",
     "Observation",
     "OneStep",
     "Parameter",
+    "Planar",
+    "PointDrag",
+    "PointForce",
     "PointLoad",
     "PointPosition",
+    "PointTorque",
+    "Prismatic",
     "Problem",
     "ProblemError",
     "Recording",
     "Residual",
+    "Screw",
     "Sensor",
     "Solution",
+    "Spherical",
     "Spook",
+    "Spring",
+    "SpringDamper",
     "State",
     "Status",
     "Stepper",
     "Sweep",
+    "Universal",
     "Variational",
+    "Viscous",
     "gravity",
     "load",
     "load_problem",
@@ -91,19 +137,25 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from spookid.data.constraints import Holonomic, Nonholonomic
     from spookid.data.recording import Recording
     from spookid.data.residual import Residual
     from spookid.data.sensors import HingeAngle, JointPosition, Observation, PointPosition, Sensor
     from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
+    from spookid.mechanics.constraints import Constraint, Distance, Gear
     from spookid.mechanics.contact import Contact
+    from spookid.mechanics.friction_loads import Drag, Friction, Viscous
+    from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Screw, Spherical, Universal
     from spookid.mechanics.joints import Coordinate, Hinge, Joint
-    from spookid.mechanics.loads import Bound, Load
+    from spookid.mechanics.loads import Bound, Effort, Load, Spring
     from spookid.mechanics.manifold import Manifold
     from spookid.mechanics.model import Model, gravity, tilted_gravity
     from spookid.mechanics.motor import Motor
+    from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, SpringDamper
     from spookid.mechanics.point_loads import PointLoad
+    from spookid.mechanics.varying import Asymmetric, Fourier
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
     from spookid.report.sweep import sweep

@@ -28,7 +28,7 @@ from scipy.spatial.transform import Rotation
 
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model, constraint_labels, gravity, row_labels, tilted_gravity
+from spookid.mechanics.model import Model, gravity, row_labels, tilted_gravity
 
 MODELS = {"pendulum": pendulum, "furuta": furuta, "chain": chain, "skew": skew_body}
 
@@ -155,7 +155,7 @@ def test_tilts_have_derivatives_at_zero():
 
 def test_rows_have_names():
     assert row_labels(furuta(), "Δp_u")[7:10] == ("Δp_u B.y", "Δp_u B.z", "Δp_u B.rx")
-    assert constraint_labels(furuta().joints)[4:7] == ("shoulder.xz", "elbow.x", "elbow.y")
+    assert furuta().holding.labels()[4:7] == ("shoulder.xz", "elbow.x", "elbow.y")
 
 
 # --- MuJoCo ---

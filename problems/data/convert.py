@@ -49,6 +49,15 @@ def multiarm(source: Path) -> Arrays:
         return {"t": archive["t"], "theta": archive["theta"][:, 0] - math.pi}
 
 
+def positioning(source: Path) -> Arrays:
+    """Electro-mechanical positioning system: ``qm`` of the load [m] and ``vir`` of the drive [V], as they were logged.
+
+    The reference that its controller follows is left out: the drive's signal is all that acts.
+    """
+    with np.load(source) as archive:
+        return {key: archive[key].ravel() for key in ("t", "qm", "vir")}
+
+
 def swing_up(source: Path) -> Arrays:
     """Swing-up of the Quanser Qube until it is balanced: ``theta`` of the arm and ``alpha`` of the pendulum [rad].
 
@@ -91,6 +100,7 @@ def gimbal_motor(source: Path) -> Arrays:
 SWINGUPS = ("swingup_500hz_1", "swingup_500hz_2", "swingup_500hz_3", "swingup_250hz_1", "swingup_250hz_2")
 GIMBAL = ("release_2024", "pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V")
 SOURCES: dict[str, tuple[str, Callable[[Path], Arrays]]] = {
+    "emps": ("emps/DATA_EMPS.npz", positioning),
     "multiarm_single": ("multiarm-pendulum/single.npz", multiarm),
     **{
         f"pendulum_free_swing_{number}": (f"pendulum-free-swing/pendulum_free_swing_data_{number}.txt", free_swing)

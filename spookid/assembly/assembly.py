@@ -16,6 +16,7 @@ from spookid.assembly.late_inputs import late_inputs, with_late_inputs
 from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, layout, observation_data, observation_factors
 from spookid.assembly.priors import normaliser_factor, prior_factor
+from spookid.assembly.ranks import check_ranks
 from spookid.data.inputs import Acting, acting
 from spookid.data.recording import Recording
 from spookid.data.samples import Samples, samples
@@ -28,7 +29,7 @@ from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, substitute
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.stepping.impulses import Settings
+from spookid.stepping.impulses import VELOCITY_ROWS, Settings
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
 
@@ -108,6 +109,9 @@ def assemble(
     _check(problem)
     check_stepper(problem)
     evidence = tuple(gather(problem, recording) for recording in problem.recordings)
+    for e in evidence:
+        poses = e.guess.states[:, : problem.model.configuration.ambient]
+        check_ranks(problem.model, poses, e.grid.times(), problem.guess)
     settings = _settings(problem.model, len(problem.channels))
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
@@ -284,8 +288,12 @@ def magnitude(parameter: Parameter, guess: float) -> float:
 def _chain(
     problem: Declaration, evidence: Evidence, factors: list[Factor], seen: Sequence[Observed], leads: bool
 ) -> Chain:
-    inputs, missing = late_inputs(problem, evidence.acting, evidence.slopes), dict[str, Mask]()
-    data = {f.name: inputs for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())}
+    now, slopes, missing = evidence.acting, evidence.slopes, dict[str, Mask]()
+    inputs = late_inputs(problem, *(problem.scheme.inputs(one.held, one.mean, one.late) for one in (now, slopes)))
+    told = [f for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())]
+    data = {f.name: inputs[: f.count(evidence.grid.count)] for f in told}
+    if VELOCITY_ROWS in data:
+        data[VELOCITY_ROWS] = late_inputs(problem, now.mean, slopes.mean)
     named = {factor.name: factor for factor in factors}
     for one in seen:
         data[one.name], missing[one.name] = observation_data(one, named[one.name], evidence.samples)

@@ -217,7 +217,7 @@ class Declaration:
         """The stepper with the form of dry friction and of what is random."""
         law = DryFriction(cast(Form, self.friction))
         if self.dynamics == "estimated":
-            return self.stepper.likelihood(law)
+            return self.stepper.likelihood(law).fitting(self.model)
         return self.stepper.with_law(law)
 
     def with_(self, **changes: Any) -> Self:

@@ -17,10 +17,11 @@ from spookid.data.sampling import Grid, smoothed
 from spookid.data.sensors import Channel, JointPosition, error, order
 from spookid.data.state import State
 from spookid.kernels.kernel import Array
+from spookid.mechanics.constraints import Gear
 from spookid.mechanics.kinematics import Values, displacements, place, rest_positions, tracked, unwrapped, velocities
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Freedom, Model
-from spookid.parameter import parameters_in
+from spookid.parameter import parameters_in, substitute
 
 _STIFF = 1e4
 """Weight of the constraints against observations that contradict them: what remains of them is 1e-8 of the noise."""
@@ -59,17 +60,40 @@ def guess(
     }
     for i, target in seen.items():
         moved[:, i] = target
+    sensors, targets = _geared(model, sensors, targets, values)
     hidden = [freedom for i, freedom in enumerate(model.freedoms) if i not in seen]
     if model.has_loops or len(seen) < len(sensors):
         start = place(model, moved[:1], values)[0]
-        rows = closing_rows(model, sensors, values)
-        poses = tracked(rows, start, np.column_stack(targets) if targets else np.zeros((grid.count, 0)))
+        aims = np.column_stack(targets) if targets else np.zeros((grid.count, 0))
+        if model.ties:  # where bodies stand before any sensor is asked, a user's rows may have no value
+            start = tracked(closing_rows(model, sensors, values, tied=False), start, aims[:1])[0]
+        poses = tracked(closing_rows(model, sensors, values), start, aims)
         moved = unwrapped(model, displacements(model, poses, values))
         notices = tuple(f"{_named(f)} has no {_what(f)} sensor; its start follows from the others." for f in hidden)
     else:
         poses = place(model, moved, values)
         notices = tuple(f"{_named(f)} is not observed; it starts from its rest {_what(f)}." for f in hidden)
     return Guess(np.hstack([poses, velocities(poses, grid.step)]), moved, notices)
+
+
+def _geared(
+    model: Model, sensors: list[Channel], targets: list[Array], values: Values
+) -> tuple[list[Channel], list[Array]]:
+    """What is seen, and angles that gears tell from others where poses do not tell them."""
+    seen = {
+        (s.sensor.joint, s.sensor.coordinate): target
+        for s, target in zip(sensors, targets, strict=True)
+        if isinstance(s.sensor, JointPosition)
+    }
+    for gear in (tie for tie in model.ties if isinstance(tie, Gear) and not tie.told_by_poses):
+        a, b = (gear.joint_a, gear.coordinate_a), (gear.joint_b, gear.coordinate_b)
+        ratio, offset = substitute(ca.vertcat(gear.ratio, gear.offset), values)
+        for one, other, slope, start in ((a, b, ratio, offset), (b, a, 1 / ratio, -offset / ratio)):
+            if one in seen and other not in seen:
+                seen[other] = slope * seen[one] + start
+                sensors = [*sensors, Channel(JointPosition(other[0], gear.name, coordinate=other[1]), 0)]
+                targets = [*targets, seen[other]]
+    return sensors, targets
 
 
 def _named(freedom: Freedom) -> str:
@@ -80,12 +104,14 @@ def _what(freedom: Freedom) -> str:
     return "angle" if freedom.coordinate.unit == "rad" else "position"
 
 
-def closing_rows(model: Model, sensors: Sequence[Channel], values: Values) -> ca.Function:
+def closing_rows(model: Model, sensors: Sequence[Channel], values: Values, tied: bool = True) -> ca.Function:
     """Function (q, measured, step) to violations and observation errors, their Jacobian along the tangent space, and
-    q ⊞ step: what ``kinematics.tracked`` makes vanish. Violations are weighted, so that observations yield to them."""
+    q ⊞ step: what ``kinematics.tracked`` makes vanish. Violations are weighted, so that observations yield to them;
+    those of constraints are there if ``tied``."""
     q, measured = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("y", len(sensors))
     state = State(model, q, ca.SX(model.configuration.tangent, 1))
-    rows = ca.vertcat(_STIFF * model.violation(q), *(error(s, state, measured[i]) for i, s in enumerate(sensors)))
+    held = model.holding.told_by_poses(q, tied)
+    rows = ca.vertcat(_STIFF * held, *(error(s, state, measured[i]) for i, s in enumerate(sensors)))
     outputs = [rows, ca.densify(jacobian(rows, q, model.configuration))]
     parameters = parameters_in(outputs, "the model", ignore=[q, measured])
     numbers = ca.DM([values[p.name] for p in parameters])

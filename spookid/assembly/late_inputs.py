@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.data.inputs import Acting, delayed
+from spookid.data.inputs import delayed
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
@@ -27,15 +27,18 @@ def with_late_inputs(model: Model, factors: Sequence[Factor]) -> list[Factor]:
     return [_late(model, factor, places) if factor.data.numel() else factor for factor in factors]
 
 
-def late_inputs(problem: Declaration, acting: Acting, slopes: Acting) -> Array:
-    """Data of the factors of the motion, (n, n_u), and B of those inputs whose delay moves behind them."""
-    own = problem.scheme.inputs(acting.held, acting.mean, acting.late)
+def late_inputs(problem: Declaration, inputs: Array, slopes: Array) -> Array:
+    """A of inputs (n, n_u), and behind them B of those whose delay moves.
+
+    Args:
+        slopes: how inputs change with their delays, (n, n_u).
+    """
     places = _moving(problem.model)
     if not places:
-        return contiguous(own)
-    rates = problem.scheme.inputs(slopes.held, slopes.mean, slopes.late)[:, places]
+        return contiguous(inputs)
+    rates = slopes[:, places]
     now = np.array([delayed(problem.model.inputs[i], problem.guess) for i in places])
-    start = np.array(own)
+    start = np.array(inputs)
     start[:, places] -= rates * now
     return contiguous(np.hstack([start, rates]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import casadi as ca
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.data.sensors import Channel
 from spookid.mechanics.body import Body
-from spookid.mechanics.joints import Joint
+from spookid.mechanics.joints import Coordinate, Joint
+from spookid.mechanics.loads import Load
 from spookid.mechanics.motor import Motor
 from spookid.parameter import is_constant, substitute
 from spookid.results.sketch import (
@@ -33,6 +34,7 @@ _UNITS = {
     "rest": {"rad": "rad", "m": "m"},
 }
 _WORDS = {"rest": {"rad": "rest angle", "m": "rest position"}}
+_OF_LOADS = {"effort": {"rad": "N m", "m": "N"}, "stribeck zeta": {"rad": "s^2", "m": "s^2/m^2"}}
 _AXES = "xyz"
 
 
@@ -63,6 +65,7 @@ def _joint(joint: Joint, values: Mapping[str, float]) -> JointOutline:
     quantities = [_quantity(name, joint.compliance[i], unit, values) for i, (name, unit) in enumerate(compliance)]
     for name in _UNITS:
         quantities += _coefficients(joint, name, values)
+    quantities += [quantity for load in joint.loads for quantity in _of_load(load, joint, values)]
     if not _is_zero(joint.damping):
         quantities.append(_quantity("damping", joint.damping, "s", values))
     if joint.stribeck is not None:
@@ -89,19 +92,51 @@ def _coefficients(joint: Joint, name: str, values: Mapping[str, float]) -> list[
     found = []
     for coordinate, entry in zip(joint.coordinates, entries, strict=False):
         if not _is_zero(entry):
-            words = _WORDS.get(name, {}).get(coordinate.unit, name.replace("_", " "))
+            words = _word(name, coordinate)
             which = f" {coordinate.name}" if len(entries) > 1 else ""
             found.append(_quantity(words + which, entry, _UNITS[name][coordinate.unit], values))
     return found
 
 
+def _of_load(load: Load, joint: Joint, values: Mapping[str, float]) -> Iterator[Quantity]:
+    """Coefficients of a load of the package that are not zero."""
+    per = f" per unit of {load.signals[0]}" if load.signals else ""
+    coefficients = load.coefficients
+    follows_load = "load_friction" in coefficients and not coefficients["load_friction"].is_absent
+    units = {**_UNITS, **_OF_LOADS, "stribeck delta": _UNITS["load_friction" if follows_load else "coulomb"]}
+    for name, coefficient in coefficients.items():
+        listed = coefficient.listed()
+        several = any(place for place, _, _ in listed)
+        for place, which, entry in listed:
+            coordinate = joint.coordinates[place]
+            if not _is_zero(entry):
+                parts = (_word(name, coordinate), coordinate.name if several else "", which)
+                yield _quantity(" ".join(filter(None, parts)), entry, units[name][coordinate.unit] + per, values)
+
+
+def _word(name: str, coordinate: Coordinate) -> str:
+    return _WORDS.get(name, {}).get(coordinate.unit, name.replace("_", " "))
+
+
 def _motor(motor: Motor, values: Mapping[str, float]) -> MotorOutline:
     coordinate = motor.joint.coordinates[motor.coordinate]
-    quantities = [_quantity("gain", motor.gain, f"{coordinate.effort} per unit of the input", values)]
-    if not _is_zero(motor.shaft_inertia):
-        unit = "kg m^2" if coordinate.unit == "rad" else "kg"
-        quantities.append(_quantity("shaft inertia", motor.shaft_inertia, unit, values))
-    return MotorOutline(motor.label, motor.signal, tuple(quantities))
+    turns, inertia = f"rad/{coordinate.unit}", {"rad": "kg m^2", "m": "kg"}[coordinate.unit]
+    plain = is_constant(motor.ratio) and float(motor.ratio) == 1
+    parts = (
+        (
+            "gain",
+            motor.gain if motor.torque_constant is None else None,
+            f"{coordinate.effort if plain else 'N m'} per unit of the input",
+        ),
+        ("torque constant", motor.torque_constant, "N m/A"),
+        ("resistance", motor.resistance, "Ω"),
+        ("ratio", None if plain else motor.ratio, turns),
+        ("rotor inertia", motor.rotor_inertia, "kg m^2"),
+        ("shaft inertia", motor.shaft_inertia, inertia),
+        ("offset", motor.offset, coordinate.effort),
+    )
+    shown = [(n, value, unit) for n, value, unit in parts if value is not None and (n == "gain" or not _is_zero(value))]
+    return MotorOutline(motor.label, motor.signal, tuple(_quantity(*part, values) for part in shown))
 
 
 def _sensor(sensor: Channel, problem: Declaration) -> SensorOutline:

@@ -171,10 +171,10 @@ def dry_friction(
     """
     function = assembly.problem.scheme.friction_along(assembly.problem.model, assembly.settings)
     values = _along(function, assembly.problem, evidence, unknowns, constants)
-    over, ratio, bound, slip = np.split(values, 4, axis=1)
+    over, ratio, bound, slip, lean = np.split(values, 5, axis=1)
     rubs = np.array([freedom.rubs for freedom in assembly.problem.model.freedoms], dtype=bool)
     sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
-    return over * bound, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
+    return over * bound - lean, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
 
 
 def _along(

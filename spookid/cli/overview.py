@@ -102,9 +102,9 @@ def _settings(assembly: Assembly, width: int) -> list[str]:
     )
     lines = wrapped(text, width, "Settings    ")
     rubbing = [
-        f"{joint.name} {number(slip, 3)} rad/s"
-        for joint, slip in zip(problem.model.joints, slip_widths(problem, assembly.evidence), strict=True)
-        if joint.rubs
+        f"{freedom.label} {number(slip, 3)} {freedom.coordinate.unit}/s"
+        for freedom, slip in zip(problem.model.freedoms, slip_widths(problem, assembly.evidence), strict=True)
+        if freedom.rubs
     ]
     if rubbing:
         origin = "" if problem.friction_width is not None else f" ({100 * WIDTH_SHARE:g} % of the rms slip rate)"

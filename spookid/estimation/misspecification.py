@@ -112,7 +112,7 @@ def _motors(problem: Declaration, values: dict[str, float]) -> tuple[tuple[str, 
     """Coordinate, signal, its place among the inputs and gain of motors whose signal is known."""
     signals = problem.model.signals
     return tuple(
-        (m.label, m.signal, signals.index(m.signal), substitute(m.gain, values).item())
+        (m.label, m.signal, signals.index(m.signal), substitute(m.unit_effort, values).item())
         for m in problem.model.motors
         if not m.measured
     )

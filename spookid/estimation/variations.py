@@ -16,8 +16,8 @@ from spookid.assembly.assembly import Assembly, factors
 from spookid.data.sensors import JointPosition
 from spookid.kernels.kernel import Array, Call, Kernel, contiguous
 from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.loads import is_absent
 from spookid.mechanics.model import Model
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
@@ -192,6 +192,8 @@ class _Varied:
             motors,
             gravity=model.gravity,
             loads=[load.on(_stretched(frame, bodies) for frame in load.frames) for load in model.loads],
+            constraints=model.constraints,
+            original=model.original or model,
         )
 
     def kernel(self, factor: Factor, assembly: Assembly) -> Kernel | None:

@@ -57,11 +57,6 @@ class Contact:
                 raise ProblemError(f"{what}: {name} is {float(value):g}; it must not be negative")
             object.__setattr__(self, name, value)
 
-    @property
-    def stop_compliance(self) -> ca.SX:
-        """ε where it pushes [m/N]."""
-        return self.compliance
-
     def bodies(self) -> tuple[Body, Body]:
         """That of the point and that of the plane."""
         return self.point.body, self.plane.body

@@ -16,9 +16,10 @@ import casadi as ca
 
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.linear import solved
-from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
 
 
@@ -29,7 +30,7 @@ class Transmitted:
     along: ca.SX
     """Sᵀp: along the coordinates of each joint of the tree [N s or N m s], then force (world) and torque (body)
     impulses on what each free body carries [N s, N m s], (n,)."""
-    loads: dict[Joint, ca.SX]
+    loads: dict[Joint | Constraint, ca.SX]
     """λ of each joint of the tree, (rows,), with p = Gᵀλ but for what acts along the coordinates."""
 
 
@@ -48,6 +49,11 @@ class JointCoordinates:
     def cut(self) -> tuple[Joint, ...]:
         """Joints that close loops."""
         return tuple(joint for joint in self.model.joints if joint not in self.tree)
+
+    @cached_property
+    def closing(self) -> tuple[Joint | Constraint, ...]:
+        """What the coordinates leave to rows: joints that close loops, and constraints."""
+        return (*self.cut, *self.model.ties)
 
     @cached_property
     def roots(self) -> tuple[Body, ...]:
@@ -115,7 +121,7 @@ class JointCoordinates:
         force = {body: impulse[6 * i : 6 * i + 3] for i, body in enumerate(self.model.bodies)}
         torque = {b: axes[b] @ impulse[6 * i + 3 : 6 * i + 6] for i, b in enumerate(self.model.bodies)}
         along: dict[Joint, ca.SX] = {}
-        loads: dict[Joint, ca.SX] = {}
+        loads: dict[Joint | Constraint, ca.SX] = {}
         for joint, inner, outer in reversed(self._order()):
             sides = [self.model.moving(frame, q) for frame in (joint.parent, joint.child)]
             beyond = sides[1] if outer is joint.child.body else sides[0]
@@ -133,7 +139,7 @@ class JointCoordinates:
         configuration, one that pulls the tree's joints apart too: ``along`` has τ in the place of Sᵀp."""
         rest, model = impulse, self.model
         along: dict[Joint, ca.SX] = {}
-        loads: dict[Joint, ca.SX] = {}
+        loads: dict[Joint | Constraint, ca.SX] = {}
         for joint, _, outer in reversed(self._order()):
             start = 6 * model.bodies.index(outer)
             held, slip = at.constraint[model.rows_of(joint), :].T, at.slip[model.freedoms_of(joint), :].T
@@ -145,9 +151,27 @@ class JointCoordinates:
         rows = [*(along[joint] for joint in self.tree), *(rest[i : i + 6] for i in starts)]
         return Transmitted(ca.vertcat(ca.SX(0, 1), *rows), loads)
 
-    def ordered(self, loads: Mapping[Joint, ca.SX]) -> ca.SX:
-        """λ of all joints in the model's order, (n_g,); 0 of those that are not given."""
-        return ca.vertcat(ca.SX(0, 1), *(loads.get(joint, ca.SX(joint.rows, 1)) for joint in self.model.joints))
+    def ordered(self, loads: Mapping[Joint | Constraint, ca.SX]) -> ca.SX:
+        """λ of all joints and constraints in the model's order, (n_g,); 0 of those that are not given."""
+        names = self.model.holding.names
+        return ca.vertcat(ca.SX(0, 1), *(loads.get(thing, ca.SX(len(rows), 1)) for thing, rows in names.items()))
+
+    def closed_by(self, loads: ca.SX, at: Mechanics) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
+        """λ of each that closes, from all of them one below the other, and what they do to the bodies, (6 n_b,)."""
+        sizes = [len(self.model.holding.names[thing]) for thing in self.closing]
+        given = dict(zip(self.closing, split(loads, sizes), strict=True))
+        parts = (at.constraint[self.model.rows_of(thing), :].T @ own for thing, own in given.items())
+        return given, sum(parts, ca.SX(self.model.configuration.tangent, 1))
+
+    @property
+    def closing_rows(self) -> int:
+        """How many rows they have."""
+        return sum(len(self.model.holding.names[thing]) for thing in self.closing)
+
+    @property
+    def cut_rates(self) -> int:
+        """How many coordinates the joints have that close loops."""
+        return sum(len(joint.coordinates) for joint in self.cut)
 
     def _order(self) -> list[tuple[Joint, Body, Body]]:
         """Joints of the tree with the body on the side of the root and the other one."""

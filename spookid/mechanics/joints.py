@@ -13,12 +13,15 @@ import casadi as ca
 
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.body import Body, Frame
+from spookid.mechanics.coefficients import Limits, acts, coefficient, limits_of, refuse_negative
 from spookid.mechanics.consistency import check_joint
+from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
 from spookid.mechanics.linear import solved
-from spookid.mechanics.loads import Bound, Drag, Friction, Load, Spring, Viscous, is_absent
+from spookid.mechanics.loads import Bound, Load, Spring
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame, inserted, rate
-from spookid.parameter import expression, is_constant, symbolic
+from spookid.mechanics.varying import is_plain
+from spookid.parameter import expression, symbolic
 
 _COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness")
 _NOT_NEGATIVE = ("compliance", "damping", *_COEFFICIENTS, "stribeck")
@@ -35,6 +38,13 @@ class Coordinate:
     unit: Literal["rad", "m"]
     period: float | None = None
     """Of what a sensor shows of it; None if it has none."""
+    counts_turns: bool = False
+    """True if its joint tells one turn from the next."""
+
+    @property
+    def turns_over(self) -> bool:
+        """True if it begins anew after a turn."""
+        return self.period is not None and not self.counts_turns
 
     @property
     def effort(self) -> str:
@@ -68,8 +78,8 @@ class Joint(ABC):
 
     Raises:
         ProblemError: for a negative fixed coefficient, a joint of a body to itself, a ``stribeck`` without exactly one
-            of ``load_friction`` and ``coulomb``, limits of several coordinates, or rows and coordinates that are not
-            six together.
+            of ``load_friction`` and ``coulomb``, limits that do not fit its coordinates, or rows and coordinates that
+            are not six together.
     """
 
     coordinates: ClassVar[tuple[Coordinate, ...]]
@@ -109,8 +119,9 @@ class Joint(ABC):
     disturbance: float | None = None
     """Size of the random force along its coordinates [N/√Hz, N m/√Hz]; None: it is estimated."""
     limits: Any = None
-    """(lower, upper) [rad or m] of the one coordinate: it stays between them, angles less than a turn apart; each
-    pushes back only, with the joint's compliance of that kind and its damping. Needs ``friction="exact"``."""
+    """(lower, upper) [rad or m] of the one coordinate, or that or None for each of several: it stays between them,
+    angles less than a turn apart; each pushes back only, with the joint's compliance of that kind and its damping.
+    Needs ``friction="exact"``."""
     loads: Sequence[Load] = ()
     """Others that act along its coordinates, such as your own."""
     place: str = field(default_factory=declared_at, repr=False)
@@ -122,7 +133,7 @@ class Joint(ABC):
     @property
     def manifold(self) -> Manifold:
         """The space of its position; unit quaternions for rotations that are more than an angle."""
-        return Manifold((("flat", len(self.coordinates)),))
+        return Manifold((("flat", len(self.coordinates)),)).joined
 
     @abstractmethod
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -187,12 +198,12 @@ class Joint(ABC):
     def acting(self) -> tuple[Load, ...]:
         """All loads: those of its coefficients, then the others."""
         own: list[tuple[bool, Load]] = [
-            (_acts(self.stiffness), Spring(self.stiffness, self.rest)),
-            (_acts(self.viscous), Viscous(self.viscous)),
-            (_acts(self.drag), Drag(self.drag)),
+            (acts(self.stiffness), Spring(self.stiffness, self.rest)),
+            (acts(self.viscous), Viscous(self.viscous)),
+            (acts(self.drag), Drag(self.drag)),
             (
-                _acts(self.load_friction) or _acts(self.coulomb),
-                Friction(self.load_friction, self.coulomb, self.stribeck),
+                acts(self.load_friction) or acts(self.coulomb),
+                Friction(self.coulomb, self.load_friction, self.stribeck),
             ),
         ]
         return (*(load for acts, load in own if acts), *self.loads)
@@ -202,26 +213,26 @@ class Joint(ABC):
         """Names of the inputs that its loads take."""
         return tuple(dict.fromkeys(signal for load in self.loads for signal in load.signals))
 
-    def bound(self, rates: ca.SX) -> Bound:
-        """Bound of its dry friction at the rates of the step before, (n,)."""
-        return sum((load.bound(rates) for load in self.acting), Bound.none(len(self.coordinates)))
+    def bound(self, position: ca.SX, rates: ca.SX) -> Bound:
+        """Bound of its dry friction at its coordinates and the rates of the step before, (n,)."""
+        return sum((load.bound_at(position, rates) for load in self.acting), Bound.none(len(self.coordinates)))
 
-    def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
+    def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
         """What its loads do along its coordinates but for dry friction, (n,) [N m or N].
 
         Args:
             inputs: by signal.
+            width: of smooth friction, (n,).
         """
-        efforts = (
-            ca.SX(load.effort(position, rates, ca.vertcat(ca.SX(0, 1), *(inputs[name] for name in load.signals))))
-            for load in self.acting
-        )
+        own = ((load, ca.vertcat(ca.SX(0, 1), *(inputs[name] for name in load.signals))) for load in self.acting)
+        efforts = (ca.SX(load.smooth_effort(position, rates, given, width)) for load, given in own)
         return sum(efforts, ca.SX.zeros(len(self.coordinates)))
 
     @cached_property
     def rubbing(self) -> tuple[bool, ...]:
         """True for each coordinate that has dry friction of any kind."""
-        return self.bound(ca.SX([0.5] * len(self.coordinates))).acts
+        numbers = ca.SX([0.5] * len(self.coordinates))
+        return self.bound(numbers, numbers).acts
 
     @property
     def rubs(self) -> bool:
@@ -233,10 +244,14 @@ class Joint(ABC):
         linear, angular = ca.vertsplit(self.compliance)
         return ca.vertcat(ca.SX(0, 1), *([linear] * len(self.linear) + [angular] * len(self.angular)))
 
+    def stop_compliance(self, coordinate: int) -> ca.SX:
+        """ε of the limits of a coordinate [m/N or rad/(N m)]."""
+        return self.compliance[1 if self.coordinates[coordinate].unit == "rad" else 0]
+
     @property
-    def stop_compliance(self) -> ca.SX:
-        """ε of its limits [m/N or rad/(N m)]."""
-        return self.compliance[1 if self.coordinates[0].unit == "rad" else 0]
+    def stops(self) -> list[tuple[int, ca.SX]]:
+        """Each coordinate that has limits, with (lower, upper), (2,)."""
+        return [(i, pair) for i, pair in enumerate(self.limits or ()) if pair is not None]
 
     def bodies(self) -> tuple[Body, Body]:
         """Parent and child."""
@@ -245,7 +260,7 @@ class Joint(ABC):
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
         own = [getattr(self, name) for name in ("damping", *_COEFFICIENTS, "rest", "compliance")]
-        pairs = [pair for pair in (self.stribeck, self.limits) if pair is not None]
+        pairs = [pair for pair in (self.stribeck, *(pair for _, pair in self.stops)) if pair is not None]
         of_loads = [e for load in self.loads for e in load.expressions(len(self.coordinates))]
         return own + pairs + of_loads + self.parent.expressions() + self.child.expressions()
 
@@ -259,13 +274,18 @@ class Joint(ABC):
         self._convert(what)
         for name in _NOT_NEGATIVE:
             refuse_negative(getattr(self, name), name, what)
-        if self.stribeck is not None and _acts(self.load_friction) == _acts(self.coulomb):
+        if self.stribeck is not None and acts(self.load_friction) == acts(self.coulomb):
             raise ProblemError(
                 f"{what} has stribeck, which adds to load_friction or to coulomb; give exactly one of them"
             )
-        self._check_limits(what)
         if self._is_own:
             check_joint(self, what)
+
+    def _limits(self, what: str) -> Limits | None:
+        found = limits_of(self.limits, self.coordinates, what)
+        if found and any(kind == "rotation" for kind, _ in self.manifold.parts):
+            raise ProblemError(f"{what} has limits, but its rotation is no angle; leave limits out")
+        return found
 
     def _check_frames(self, what: str) -> None:
         count = self.rows + len(self.coordinates)
@@ -287,40 +307,34 @@ class Joint(ABC):
         own = getattr(self, name)
         if not (isinstance(own, (int, float)) and own == 0):
             raise ProblemError(f"{what} has {alias} and {name}, which are one; give {name} alone")
-        converted = _coefficient(value, len(self.coordinates), f"{what}: {alias}")
-        if name in _NOT_NEGATIVE:
-            refuse_negative(converted, alias, what)
+        converted = value
+        if is_plain(value):
+            converted = coefficient(value, len(self.coordinates), f"{what}: {alias}")
+            if name in _NOT_NEGATIVE:
+                refuse_negative(converted, alias, what)
         object.__setattr__(self, name, converted)
 
     def _convert(self, what: str) -> None:
+        given = {name: getattr(self, name) for name in ("viscous", "drag", "coulomb", "load_friction", "stribeck")}
+        plain, loads = written_out(given)
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
         compliance = expression(self.compliance, f"{what}: compliance")
         compliance = ca.vec(compliance) if compliance.numel() == 2 else ca.repmat(compliance, 2)
         values = {
-            name: _coefficient(getattr(self, name), len(self.coordinates), f"{what}: {name}")
+            name: coefficient(getattr(self, name), len(self.coordinates), f"{what}: {name}")
             for name in (*_COEFFICIENTS, "rest")
         }
         values["damping"] = symbolic(self.damping, f"{what}: damping")
         values["compliance"] = symbolic(compliance, f"{what}: compliance", (2,))
-        for name in ("stribeck", "limits"):
-            if getattr(self, name) is not None:
-                values[name] = symbolic(getattr(self, name), f"{what}: {name}", (2,))
-        values["loads"] = collected(self.loads, Load, f"{what}: loads")
+        if self.stribeck is not None:
+            values["stribeck"] = symbolic(self.stribeck, f"{what}: stribeck", (2,))
+        values["limits"] = self._limits(what)
+        values["loads"] = (*loads, *collected(self.loads, Load, f"{what}: loads"))
         for load in values["loads"]:
             load.check(len(self.coordinates), what)
         for name, value in values.items():
             object.__setattr__(self, name, value)
-
-    def _check_limits(self, what: str) -> None:
-        if self.limits is None:
-            return
-        if len(self.coordinates) != 1:
-            raise ProblemError(f"{what} has limits and {len(self.coordinates)} coordinates; limits are for one")
-        turns, width = self.coordinates[0].period is not None, self.limits[1] - self.limits[0]
-        if is_constant(width) and not 0 < float(width) < (2 * math.pi if turns else math.inf):
-            raise ProblemError(
-                f"{what}: limits are {float(self.limits[0]):g} and {float(self.limits[1]):g} "
-                f"{self.coordinates[0].unit}; give (lower, upper){', less than a turn apart' if turns else ''}"
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,21 +389,3 @@ def check_coordinate(joint: Joint, coordinate: object, what: str) -> None:
     count = len(joint.coordinates)
     if not (isinstance(coordinate, int) and 0 <= coordinate < count):
         raise ProblemError(f"{what} coordinate {shown(coordinate)} of {joint.name!r}, which has {count}, from 0 on")
-
-
-def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
-    """Raise ProblemError for a fixed coefficient that is negative."""
-    for entry in () if value is None else ca.vertsplit(ca.densify(value)):
-        if is_constant(entry) and float(entry) < 0:
-            raise ProblemError(f"{what}: {name} is {float(entry):g}; it must not be negative")
-
-
-def _acts(value: ca.SX) -> bool:
-    return not all(map(is_absent, ca.vertsplit(value)))
-
-
-def _coefficient(value: Any, coordinates: int, what: str) -> ca.SX:
-    """One number, or one for each coordinate."""
-    given = expression(value, what)
-    several = given.numel() == coordinates > 1
-    return symbolic(ca.vec(given) if several else value, what, (coordinates,) if several else ())

@@ -1,4 +1,4 @@
-"""Loads along the coordinates of a joint: springs, friction, drag, and the base of those that users write.
+"""Loads along the coordinates of a joint: their base, for those that users write too, springs and efforts.
 
 A load acts in one of two ways. What is smooth gives an ``effort``: a force along a displacement, a torque about an
 angle. Dry friction gives a ``bound`` instead: how large it is at the most, while the stepper finds how large it is.
@@ -6,33 +6,49 @@ angle. Dry friction gives a ``bound`` instead: how large it is at the most, whil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError, evaluating
-from spookid.parameter import is_constant
+from spookid.errors import ProblemError, declared_at, evaluating, shown
+from spookid.mechanics.coefficients import is_absent
+from spookid.mechanics.varying import Coefficient, load_coefficient
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Bound of dry friction over a step, μ Σ|λ_i| + h c with the impulses λ of the joint's constraint, h the step."""
+    """Bound of dry friction over a step, μ Σ|λ_i| + h c with the impulses λ of the joint's constraint, h the step.
+
+    Where it differs by direction, ``load`` and ``constant`` are the means of both, and friction is between
+    −(bound + lean) where the coordinate grows and bound − lean where it falls.
+    """
 
     load: ca.SX
     """μ of each coordinate, (n,) [m about an angle; without unit along a displacement]."""
     constant: ca.SX
     """c of each coordinate, (n,) [N m or N]."""
+    load_lean: ca.SX | None = None
+    """Half of μ forward less μ backward, (n,); None if they are the same."""
+    constant_lean: ca.SX | None = None
+    """Half of c forward less c backward, (n,) [N m or N]; None if they are the same."""
 
     @classmethod
     def none(cls, coordinates: int) -> Bound:
         """No dry friction."""
         return cls(ca.SX.zeros(coordinates), ca.SX.zeros(coordinates))
 
+    @classmethod
+    def sided(cls, forward: Bound, backward: Bound) -> Bound:
+        """One bound where a coordinate grows and another where it falls."""
+        pairs = (forward.load, backward.load), (forward.constant, backward.constant)
+        return cls(*((a + b) / 2 for a, b in pairs), *((a - b) / 2 for a, b in pairs))
+
     def __add__(self, other: Bound) -> Bound:
-        return Bound(self.load + other.load, self.constant + other.constant)
+        leans = (self.load_lean, other.load_lean), (self.constant_lean, other.constant_lean)
+        return Bound(self.load + other.load, self.constant + other.constant, *(_together(*pair) for pair in leans))
 
     @property
     def acts(self) -> tuple[bool, ...]:
@@ -41,9 +57,20 @@ class Bound:
             not (is_absent(self.load[i]) and is_absent(self.constant[i])) for i in range(self.constant.numel())
         )
 
+    @property
+    def leans(self) -> bool:
+        """True if it differs by direction."""
+        return self.load_lean is not None or self.constant_lean is not None
+
+
+def _together(one: ca.SX | None, other: ca.SX | None) -> ca.SX | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
+
 
 class Load:
-    """What acts along a joint's n coordinates; a subclass has one of the two methods, and Parameters as it likes.
+    """What acts along a joint's n coordinates; a subclass has one of the methods, and Parameters as it likes.
 
     class Magnet(Load):
         def effort(self, position, rate, inputs):
@@ -65,9 +92,25 @@ class Load:
         """
         return ca.SX.zeros(rate.numel())
 
+    def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
+        """The same with turns at rest rounded off over rates of ``width``, (n,) [m/s or rad/s]; by default ``effort``.
+
+        The width is that of smooth dry friction; a slope that jumps at rest leaves a solver without a derivative.
+        """
+        return self.effort(position, rate, inputs)
+
     def bound(self, rate: ca.SX) -> Bound:
         """Bound of dry friction at the rates of the step before, (n,) [m/s or rad/s]."""
         return Bound.none(rate.numel())
+
+    def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:
+        """The same where it hangs on the position, too, (n,) [m or rad]; by default ``bound``."""
+        return self.bound(rate)
+
+    @property
+    def coefficients(self) -> Mapping[str, Coefficient]:
+        """What reports say of it, by name: none, unless it is a load of the package."""
+        return {}
 
     def check(self, coordinates: int, what: str) -> None:
         """Refuse a load that cannot be evaluated, or does not act along each coordinate.
@@ -77,8 +120,10 @@ class Load:
         """
         kind = type(self).__name__
         with evaluating(f"{what}: load {kind}"):
-            parts = self.expressions(coordinates)
-        for name, part in zip(("effort", "load of its bound", "constant of its bound"), parts, strict=True):
+            effort, *bounds = self.expressions(coordinates)
+        names = ("load of its bound", "constant of its bound", "load that its bound leans by",
+                 "constant that its bound leans by")  # fmt: skip
+        for name, part in (("effort", effort), *zip(names, bounds, strict=False)):
             if part.numel() != coordinates:
                 raise ProblemError(
                     f"{what}: {name} of load {kind} has {part.numel()} values; give one for each of {coordinates} "
@@ -87,75 +132,81 @@ class Load:
 
     def expressions(self, coordinates: int) -> list[ca.SX]:
         """All that may hold a Parameter: what it does in a state of numbers."""
-        position, rate, inputs = (
+        position, rate, width, inputs = (
             ca.SX(ca.DM(np.linspace(first, last, size)))
-            for first, last, size in ((0.3, 0.7, coordinates), (0.2, 0.9, coordinates), (0.4, 0.6, len(self.signals)))
+            for first, last, size in (
+                (0.3, 0.7, coordinates),
+                (0.2, 0.9, coordinates),
+                (0.1, 0.2, coordinates),
+                (0.4, 0.6, len(self.signals)),
+            )
         )
-        bound = self.bound(rate)
-        return [ca.SX(self.effort(position, rate, inputs)), ca.SX(bound.load), ca.SX(bound.constant)]
+        bound = self.bound_at(position, rate)
+        leans = (lean for lean in (bound.load_lean, bound.constant_lean) if lean is not None)
+        effort = self.smooth_effort(position, rate, inputs, width)
+        return [ca.SX(effort), ca.SX(bound.load), ca.SX(bound.constant), *map(ca.SX, leans)]
 
 
-@dataclass(frozen=True, eq=False)
-class Viscous(Load):
-    """−b s of the rate s."""
-
-    coefficient: Any
-    """b [N m s or N s/m], one number or one for each coordinate."""
-
-    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """−b s."""
-        return -self.coefficient * rate
-
-
-@dataclass(frozen=True, eq=False)
-class Drag(Load):
-    """−d s|s| of the rate s."""
-
-    coefficient: Any
-    """d [N m s² or N s²/m²], one number or one for each coordinate."""
-
-    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """−d s|s|."""
-        return -self.coefficient * rate * ca.fabs(rate)
-
-
-@dataclass(frozen=True, eq=False)
 class Spring(Load):
-    """−k (x − x₀) of the coordinate x."""
+    """−k (x − x₀) of the coordinate x.
 
-    stiffness: Any
-    """k [N m or N/m], one number or one for each coordinate."""
-    rest: Any = 0
-    """x₀ [rad or m]."""
+    Args:
+        stiffness: k [N m or N/m], one number or one for each coordinate.
+        rest: x₀ [rad or m], likewise.
+
+    Raises:
+        ProblemError: for a negative fixed stiffness.
+    """
+
+    def __init__(self, stiffness: Any, rest: Any = 0) -> None:
+        what = f"{declared_at()}: Spring"
+        self._stiffness = load_coefficient(stiffness, f"{what}: stiffness", sided=False, varying=False)
+        self._rest = load_coefficient(rest, f"{what}: rest", sided=False, varying=False, negative=True)
+
+    @property
+    def coefficients(self) -> Mapping[str, Coefficient]:
+        """k and x₀."""
+        return {"stiffness": self._stiffness, "rest": self._rest}
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """−k (x − x₀)."""
-        return -self.stiffness * (position - self.rest)
+        return -_one(self._stiffness, position) * (position - _one(self._rest, position))
 
 
-@dataclass(frozen=True, eq=False)
-class Friction(Load):
-    """Dry friction: load-dependent, Coulomb's, and Stribeck's addition to whichever of the two there is (4.1)."""
+class Effort(Load):
+    """A force or torque that is given: a constant, a ripple over the position, or either times a signal::
 
-    load: ca.SX
-    """μ, one number or one for each coordinate."""
-    coulomb: ca.SX
-    """c, likewise [N m or N]."""
-    stribeck: ca.SX | None = None
-    """(δ, ζ): δ exp(−ζ s²) is added to μ, or to c if there is no μ, s of the step before."""
+        Effort(offset)                                  # [N m or N]
+        Effort(Fourier({7: (a, b)}))                    # cogging
+        Effort(K, signal="u")                           # K u
 
-    def bound(self, rate: ca.SX) -> Bound:
-        """(μ, c), Stribeck's term included."""
-        still = ca.SX.zeros(rate.numel())
-        if self.stribeck is None:
-            return Bound(self.load + still, self.coulomb + still)
-        delta, zeta = ca.vertsplit(self.stribeck)
-        extra = delta * ca.exp(-zeta * rate**2)
-        if all(map(is_absent, ca.vertsplit(self.load))):
-            return Bound(self.load + still, self.coulomb + extra)
-        return Bound(self.load + extra, self.coulomb + still)
+    Args:
+        value: [N m or N, of a signal per its unit]; a number, an expression, a ``Fourier``, or one of these for each
+            coordinate.
+        signal: the name of an input in the recordings.
+
+    Raises:
+        ProblemError: for a value that is none of these, or a signal that is no name.
+    """
+
+    def __init__(self, value: Any, signal: str | None = None) -> None:
+        what = f"{declared_at()}: Effort"
+        if signal is not None and not (isinstance(signal, str) and signal):
+            raise ProblemError(f"{what}: signal is {shown(signal)}; give the name of an input")
+        self._value = load_coefficient(value, f"{what}: value", sided=False, negative=True)
+        self.signals = () if signal is None else (signal,)
+
+    @property
+    def coefficients(self) -> Mapping[str, Coefficient]:
+        """The value."""
+        return {"effort": self._value}
+
+    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
+        """The value at the position, times the signal if there is one."""
+        given = _one(self._value, position) + ca.SX.zeros(rate.numel())
+        return given * inputs[0] if self.signals else given
 
 
-def is_absent(value: ca.SX) -> bool:
-    """True for the number zero."""
-    return is_constant(value) and float(value) == 0
+def _one(value: Coefficient, position: ca.SX) -> ca.SX:
+    """Of a coefficient that is the same in both directions."""
+    return value.at(position)[0]

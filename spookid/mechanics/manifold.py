@@ -69,7 +69,7 @@ class Manifold:
         moved = []
         for (kind, _), point, step in zip(self.parts, self._points(x), self._steps(delta), strict=True):
             moved.append(rotations.plus(point, step) if kind == "rotation" else point + step)
-        return ca.vertcat(*moved)
+        return ca.vertcat(ca.SX(0, 1), *moved)
 
     def chart(self, x: ca.SX, delta: ca.SX) -> ca.SX:
         """The point with coordinates δ around x, (ambient,), (tangent,) to (ambient,): as ``retract`` to second order,
@@ -89,12 +89,16 @@ class Manifold:
     def minus(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
         """x₁ ⊟ x₀, (tangent,), rotations by the smooth small-angle formula (3.24)."""
         parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
-        return ca.vertcat(*(rotations.minus(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts))
+        return ca.vertcat(
+            ca.SX(0, 1), *(rotations.minus(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts)
+        )
 
     def difference(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
         """x₁ ⊟ x₀, (tangent,), rotations by the exact logarithm."""
         parts = zip(self.parts, self._points(x1), self._points(x0), strict=True)
-        return ca.vertcat(*(rotations.difference(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts))
+        return ca.vertcat(
+            ca.SX(0, 1), *(rotations.difference(b, a) if kind == "rotation" else b - a for (kind, _), b, a in parts)
+        )
 
     def basis(self, x: ca.SX) -> ca.SX:
         """∂(x ⊞ δ)/∂δ at δ = 0, sparse (ambient, tangent)."""
@@ -105,7 +109,9 @@ class Manifold:
         """The step δ with basis(x) δ = flow, a velocity of x, (tangent,)."""
         parts = zip(self.parts, self._points(x), self._points(flow), strict=True)
         # The columns of a rotation's basis are orthogonal, each of length a half.
-        return ca.vertcat(*(4 * rotations.tangent(e).T @ d if kind == "rotation" else d for (kind, _), e, d in parts))
+        return ca.vertcat(
+            ca.SX(0, 1), *(4 * rotations.tangent(e).T @ d if kind == "rotation" else d for (kind, _), e, d in parts)
+        )
 
     def normed(self, x: Array) -> Array:
         """A point (ambient,) in numbers with quaternions of length one."""

@@ -12,7 +12,9 @@ import casadi as ca
 from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contact import Contact
+from spookid.mechanics.holding import Holding
 from spookid.mechanics.joints import Coordinate, Joint
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Input, Motor
@@ -41,9 +43,9 @@ class Mechanics:
     """
 
     violation: ca.SX
-    """g(q), (n_g,)."""
+    """g(q) of the rows on positions, (n_p,)."""
     constraint: ca.SX
-    """G = ∂g(q ⊞ ψ)/∂ψ at ψ = 0, (n_g, 6 n_b)."""
+    """G = ∂g(q ⊞ ψ)/∂ψ at ψ = 0, below it A of the rows on velocities, (n_g, 6 n_b)."""
     slip: ca.SX
     """Ḡ, one row a coordinate: slip rates s = Ḡ v, (n_s, 6 n_b)."""
     displacement: ca.SX
@@ -138,12 +140,18 @@ class Model:
     """Points on planes; they hold no body, so that one without joints is declared ``free=True``."""
     loads: Sequence[PointLoad] = field(kw_only=True, default=())
     """Those that act on points of bodies; what acts along a joint's coordinates is the joint's."""
+    constraints: Sequence[Constraint] = field(kw_only=True, default=())
+    """What holds beside the joints."""
+    original: Model | None = field(kw_only=True, default=None, repr=False)
+    """In whose bodies and joints the constraints are written, if these are others in the same order."""
     gravity: Any = field(kw_only=True)
     """Acceleration of gravity, (3,) [m/s²]."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
+        kinds: dict[str, type[Any]]
         kinds = {"bodies": Body, "joints": Joint, "motors": Motor, "contacts": Contact, "loads": PointLoad}
+        kinds["constraints"] = Constraint
         for name, kind in kinds.items():
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
@@ -152,6 +160,8 @@ class Model:
         self._check_names()
         self._check_membership()
         self.tree()
+        for constraint in self.constraints:
+            constraint.check(self.original or self)
         held = {id(body) for joint in self.joints for body in joint.bodies()}
         for body in self.bodies:
             if id(body) not in held and not body.free:
@@ -160,7 +170,8 @@ class Model:
                 )
 
     def _check_names(self) -> None:
-        for things in (self.bodies, self.joints, self.contacts):
+        holding: list[Joint | Constraint] = [*self.joints, *self.constraints]
+        for things in (self.bodies, holding, self.contacts):
             seen: dict[str, Any] = {}
             for thing in things:
                 if thing.name in seen:
@@ -225,8 +236,8 @@ class Model:
 
     @property
     def has_loops(self) -> bool:
-        """True if joints close loops."""
-        return len(self.tree()) < len(self.joints)
+        """True if joints close loops, or constraints on positions tie what they leave."""
+        return len(self.tree()) < len(self.joints) or any(not tie.on_velocities for tie in self.ties)
 
     @property
     def is_unilateral(self) -> bool:
@@ -235,10 +246,11 @@ class Model:
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Names of the inputs, each once: of the motors, of loads of joints, of loads on points."""
+        """Names of the inputs, each once: of the motors, of loads of joints, of loads on points, of constraints."""
         of_joints = (signal for joint in self.joints for signal in joint.signals)
         on_points = (signal for load in self.loads for signal in load.signals)
-        return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *of_joints, *on_points]))
+        of_ties = (signal for tie in self.ties for signal in tie.signals)
+        return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *of_joints, *on_points, *of_ties]))
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
@@ -252,14 +264,23 @@ class Model:
         return tuple(Freedom(joint, i) for joint in self.joints for i in range(len(joint.coordinates)))
 
     @cached_property
-    def rows(self) -> int:
-        """Constraint rows of all joints, n_g."""
-        return sum(joint.rows for joint in self.joints)
+    def ties(self) -> tuple[Constraint, ...]:
+        """The constraints in the order of their rows: those on positions, then those on velocities."""
+        return tuple(sorted(self.constraints, key=lambda tie: tie.on_velocities))
 
-    def rows_of(self, joint: Joint) -> slice:
-        """Which of all constraint rows are a joint's."""
-        start = sum(other.rows for other in self.joints[: self.joints.index(joint)])
-        return slice(start, start + joint.rows)
+    @cached_property
+    def holding(self) -> Holding:
+        """The constraint rows of joints and constraints."""
+        return Holding(self, self.original or self)
+
+    @property
+    def rows(self) -> int:
+        """Constraint rows of all joints and constraints, n_g."""
+        return self.holding.count
+
+    def rows_of(self, thing: Joint | Constraint) -> slice:
+        """Which of all constraint rows are those of a joint or a constraint."""
+        return self.holding.rows_of(thing)
 
     def freedoms_of(self, joint: Joint) -> slice:
         """Which of all coordinates are a joint's."""
@@ -280,11 +301,12 @@ class Model:
         """All that may hold a Parameter."""
         things: tuple[Body | Joint | Motor | Contact | PointLoad, ...]
         things = (*self.bodies, *self.joints, *self.motors, *self.contacts, *self.loads)
-        return [self.gravity, *(e for thing in things for e in thing.expressions())]
+        tied = [e for tie in self.ties for e in tie.expressions(self.original or self)]
+        return [self.gravity, *(e for thing in things for e in thing.expressions()), *tied]
 
     def violation(self, q: ca.SX) -> ca.SX:
-        """g(q), (n_g,), at any expression of the configuration."""
-        return ca.vertcat(ca.SX(0, 1), *(self.joint(joint, q).violation for joint in self.joints))
+        """g(q) of the rows on positions, (n_p,), at any expression of the configuration."""
+        return self.holding.violation(q)
 
     def mechanics(self, q: ca.SX) -> Mechanics:
         """The equations' ingredients at any expression of the configuration (7 n_b,)."""
@@ -297,17 +319,21 @@ class Model:
         v = ca.SX.sym("v", self.configuration.tangent)
         states = [self.joint(joint, q, v) for joint in self.joints]
         empty = ca.SX(0, 1)
-        violation = ca.vertcat(empty, *(state.violation for state in states))
+        violation = self.violation(q)
         rates = ca.vertcat(empty, *(state.rates for state in states))
         return Mechanics(
             violation=violation,
-            constraint=jacobian(violation, q, self.configuration) if self.joints else ca.SX(0, v.numel()),
+            constraint=ca.vertcat(self._jacobian(violation, q), ca.jacobian(self.holding.rates(q, v), v)),
             slip=ca.jacobian(rates, v),
             displacement=ca.vertcat(empty, *(state.displacement for state in states)),
             mass=self.inertia(),
             force=self.weight(),
             configuration=q,
         )
+
+    def _jacobian(self, violation: ca.SX, q: ca.SX) -> ca.SX:
+        n = self.configuration.tangent
+        return jacobian(violation, q, self.configuration) if violation.numel() else ca.SX(0, n)
 
     def inertia(self) -> ca.SX:
         """M, (6 n_b, 6 n_b), block diagonal; rotations in each body's own frame."""
@@ -375,8 +401,3 @@ def row_labels(model: Model, quantity: str) -> tuple[str, ...]:
     return tuple(
         f"{quantity} {body.name}.{axis}" for body in model.bodies for axis in ("x", "y", "z", "rx", "ry", "rz")
     )
-
-
-def constraint_labels(joints: Sequence[Joint]) -> tuple[str, ...]:
-    """Names of the constraint rows of joints, such as ``elbow.x``."""
-    return tuple(f"{joint.name}.{row}" for joint in joints for row in (*joint.linear, *joint.angular))

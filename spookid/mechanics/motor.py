@@ -8,10 +8,13 @@ from typing import Any, Literal, get_args
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.joints import Joint, check_coordinate, refuse_negative
+from spookid.mechanics.coefficients import is_absent, refuse_negative
+from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.parameter import symbolic
 
 Hold = Literal["previous", "linear"]
+_DEPTH = 20
+"""Of expressions that are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,17 +31,27 @@ class Input:
 
 @dataclass(frozen=True, eq=False)
 class Motor:
-    """A motor on a joint (F.3): impulse h K u − J_shaft (s₊ − s), with u a measured input.
+    """A motor on a joint (F.3), with u an input: a torque K u, or K i of a current, or K (u − K n s)/R of a voltage.
+
+    Through a gear of ratio n it does n times that to a coordinate of the rate s, and its rotor is felt n² times there:
+    impulse h (n K u + offset) − (J_shaft + n² J) (s₊ − s), along that coordinate only. A gear loses nothing: what it
+    loses is friction of the joint. ::
+
+        Motor(hinge, "torque")                                                   # of the motor, in N m
+        Motor(hinge, "i", torque_constant=k, ratio=100, rotor_inertia=J)         # a current
+        Motor(hinge, "u", torque_constant=k, resistance=R, ratio=100)            # a voltage: back-EMF, no inductance
 
     Raises:
-        ProblemError: if ``joint`` is no joint or has no such coordinate, or for a negative fixed shaft inertia.
+        ProblemError: if ``joint`` is no joint or has no such coordinate, for a ``gain`` beside a ``torque_constant``, a
+            ``resistance`` without one, or for fixed values that are negative, or zero where they must not be.
     """
 
     joint: Joint
     signal: str
     """Name of the input u in the recordings."""
-    gain: Any = 1
-    """K, torque or force per unit of the signal [N m/unit or N/unit]."""
+    gain: Any = None
+    """K, torque or force of the motor per unit of the signal [N m/unit or N/unit]; None: 1, or what follows from
+    ``torque_constant`` and ``resistance``."""
     shaft_inertia: Any = 0
     """J_shaft [kg m² or kg], felt along the joint's coordinate only."""
     measured: bool = field(default=False, kw_only=True)
@@ -46,6 +59,17 @@ class Motor:
     False if it is known, such as a command, and only what disturbs the mechanism is random."""
     coordinate: int = field(default=0, kw_only=True)
     """Which of the joint's coordinates it drives."""
+    ratio: Any = field(default=1, kw_only=True)
+    """n, by which the motor turns faster than the coordinate [rad/rad or rad/m]; negative if it turns back."""
+    torque_constant: Any = field(default=None, kw_only=True)
+    """k of the motor [N m/A, which is V s/rad], in the place of ``gain``: the signal is a current [A], or a voltage if
+    there is a ``resistance``."""
+    resistance: Any = field(default=None, kw_only=True)
+    """R of the winding [Ω]: the signal is a voltage [V], which the back-EMF k n s lessens."""
+    rotor_inertia: Any = field(default=0, kw_only=True)
+    """J of the rotor about its own axis [kg m²]."""
+    offset: Any = field(default=0, kw_only=True)
+    """A constant torque or force along the coordinate [N m or N]."""
     delay: Any = field(default=0, kw_only=True)
     """By how much later than its stamps the signal acts [s], a number or an expression of Parameters."""
     hold: Hold = field(default="previous", kw_only=True)
@@ -58,12 +82,32 @@ class Motor:
         if not isinstance(self.joint, Joint):
             raise ProblemError(f"{what} drives {shown(self.joint)}, which is no Hinge or other Joint")
         check_coordinate(self.joint, self.coordinate, f"{what} drives")
-        object.__setattr__(self, "gain", symbolic(self.gain, f"{what}: gain"))
-        object.__setattr__(self, "shaft_inertia", symbolic(self.shaft_inertia, f"{what}: shaft_inertia"))
-        refuse_negative(self.shaft_inertia, "shaft_inertia", what)
-        object.__setattr__(self, "delay", symbolic(self.delay, f"{what}: delay"))
+        for name in ("shaft_inertia", "ratio", "torque_constant", "resistance", "rotor_inertia", "offset", "delay"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, symbolic(getattr(self, name), f"{what}: {name}"))
+        for name in ("shaft_inertia", "rotor_inertia", "resistance"):
+            refuse_negative(getattr(self, name), name, what)
+        for name in ("ratio", "resistance"):
+            if getattr(self, name) is not None and is_absent(getattr(self, name)):
+                raise ProblemError(f"{what}: {name} is 0; give what it is, or leave it out")
         if self.hold not in get_args(Hold):
             raise ProblemError(f"{what}: hold {self.hold!r} is not known; choose 'previous' or 'linear'")
+        object.__setattr__(self, "gain", self._gain(what))
+
+    def _gain(self, what: str) -> ca.SX:
+        """K as it is given, or of a current or a voltage."""
+        if self.torque_constant is None:
+            if self.resistance is not None:
+                raise ProblemError(f"{what} has a resistance and no torque_constant; give both for a voltage")
+            return symbolic(1 if self.gain is None else self.gain, f"{what}: gain")
+        own = self.torque_constant if self.resistance is None else self.torque_constant / self.resistance
+        # A copy of a motor is given the gain that follows from its torque_constant.
+        if self.gain is not None and not ca.is_equal(symbolic(self.gain, f"{what}: gain"), own, _DEPTH):
+            raise ProblemError(
+                f"{what} has gain and torque_constant; give gain for a torque, or torque_constant for a current or, "
+                "with resistance, a voltage"
+            )
+        return own
 
     @property
     def label(self) -> str:
@@ -75,6 +119,37 @@ class Motor:
         """Its signal, and how that acts."""
         return Input(self.signal, self.delay, self.hold)
 
+    @property
+    def unit_effort(self) -> ca.SX:
+        """What a unit of the signal does along the coordinate, n K [N m/unit or N/unit]."""
+        return self.ratio * self.gain
+
+    def effort(self, u: ca.SX) -> ca.SX:
+        """What it does along the coordinate at rest, n K u and the offset [N m or N]."""
+        return self.unit_effort * u + self.offset
+
+    @property
+    def damping(self) -> ca.SX:
+        """What the back-EMF does along the coordinate, n² k²/R [N m s or N s/m]."""
+        if self.resistance is None:
+            return ca.SX(0)
+        return (self.ratio * self.torque_constant) ** 2 / self.resistance
+
+    @property
+    def inertia(self) -> ca.SX:
+        """Along the coordinate, J_shaft + n² J [kg m² or kg]."""
+        return self.shaft_inertia + self.ratio**2 * self.rotor_inertia
+
+    def impulse(self, step: ca.SX, u: ca.SX, rate: ca.SX, change: ca.SX) -> ca.SX:
+        """Along the coordinate over a step [N m s or N s].
+
+        Args:
+            rate: of the coordinate.
+            change: of that rate over the step.
+        """
+        return step * (self.effort(u) - self.damping * rate) - self.inertia * change
+
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        return [self.gain, self.shaft_inertia, self.delay]
+        own = [self.gain, self.shaft_inertia, self.ratio, self.rotor_inertia, self.offset, self.delay]
+        return own + [value for value in (self.torque_constant, self.resistance) if value is not None]

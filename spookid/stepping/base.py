@@ -16,7 +16,7 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.mechanics.loads import is_absent
+from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.stepping.dry_friction import DryFriction
@@ -45,6 +45,10 @@ class Scheme(ABC):
 
     def check_model(self, model: Model) -> None:  # noqa: B027
         """Raise ProblemError for a model that it cannot do; by default it can do any."""
+
+    def fitting(self, model: Model) -> Scheme:
+        """The scheme for a model: itself, if it does for all."""
+        return self
 
     @abstractmethod
     def manifold(self, model: Model) -> Manifold:
@@ -95,7 +99,7 @@ class Scheme(ABC):
 
     @abstractmethod
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """What ``DryFriction.along`` gives of every coordinate in a step, (4 n_s,)."""
+        """What ``DryFriction.along`` gives of every coordinate in a step, (5 n_s,)."""
 
 
 class Stepper(Scheme):
@@ -163,7 +167,7 @@ class Stepper(Scheme):
 
 def rigid_notices(model: Model) -> list[str]:
     """Which joints are not as compliant as declared, in a stepper whose joints are rigid."""
-    soft = [joint.name for joint in model.joints if not all(map(is_absent, ca.vertsplit(joint.compliance)))]
+    soft = [thing.name for thing in model.holding.names if not all(map(is_absent, ca.vertsplit(thing.compliance)))]
     if not soft:
         return []
     return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]

@@ -12,6 +12,9 @@ regularization: what sticks does not creep).
 In steps that know the slip s at their beginning, too, Z is that over the step: a joint that turns rubs the other way
 until it does (``_over_step``), so that friction is of second order through every reversal. In others Z = z.
 
+Where the bound differs by direction, L₊ forward and L₋ backward, L is the mean of both and K = (L₊ − L₋)/2 their lean:
+the impulse is Z L − K, from −L₊ to L₋, and everything else stays as it is.
+
 - ``smooth``: Z is the mean of −tanh(s/w) from s to s₊ where both are known, and |λ| = √(λ² + δ²). A joint that should
   stick creeps at a fraction of w.
 - ``exact``: z is unknown at every step, and the law holds as a hard row that is s = 0 or z = ∓1, or both at the corner
@@ -30,6 +33,7 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.mechanics.friction import mean_sign, smooth_absolute, smooth_sign
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.stepping.impulses import Settings, Slips
 from spookid.transcription.factor import Box, Factor, Group, Kind
@@ -62,12 +66,20 @@ class DryFriction:
         limits = ca.SX(len(model.freedoms), 1)
         for joint in (joint for joint in model.joints if joint.rubs):
             own, load = model.freedoms_of(joint), multipliers[model.rows_of(joint), 0]
-            bound = joint.bound(slips.before[own, 0])
-            # |λ| itself only where a solver can do with its edge.
-            borne = ca.fabs(load) if self.form == "exact" else smooth_absolute(load, settings.impulse_width)
+            bound = joint.bound(slips.position[own, 0], slips.before[own, 0])
+            borne = self._borne(settings, load)
             for i in (i for i, rubs in enumerate(joint.rubbing) if rubs):
                 limits[own.start + i] = bound.load[i] * ca.sum1(borne) + settings.step * bound.constant[i]
         return ca.densify(limits)
+
+    def leans(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX) -> ca.SX:
+        """K of every coordinate, structurally zero where friction is the same in both directions, (n_s,)."""
+        borne = self._borne(settings, multipliers)
+        return ca.vertcat(ca.SX(0, 1), *(lean(joint, model, settings, slips, borne) for joint in model.joints))
+
+    def _borne(self, settings: Settings, multipliers: ca.SX) -> ca.SX:
+        # |λ| itself only where a solver can do with its edge.
+        return ca.fabs(multipliers) if self.form == "exact" else smooth_absolute(multipliers, settings.impulse_width)
 
     def ratios(self, model: Model, settings: Settings, slips: Slips, unknowns: ca.SX) -> ca.SX:
         """Z of every coordinate, 0 where there is no dry friction, (n_s,)."""
@@ -81,24 +93,27 @@ class DryFriction:
         return ca.densify(ratios)
 
     def impulses(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
-        """Z L of every coordinate, (n_s,) [N s or N m s].
+        """Z L − K of every coordinate, (n_s,) [N s or N m s].
 
         Args:
             slips: slip rates of all joints.
             multipliers: constraint impulses λ, (n_g,), which load the friction.
             unknowns: this step's unknowns of the law.
         """
-        return self.ratios(model, settings, slips, unknowns) * self.bounds(model, settings, slips, multipliers)
+        free = self.ratios(model, settings, slips, unknowns) * self.bounds(model, settings, slips, multipliers)
+        leans = self.leans(model, settings, slips, multipliers)
+        return free - leans if leans.nnz() else free
 
     def along(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
-        """The ratio over the step and that at its end, L and s₊/w of every coordinate, (4 n_s,)."""
+        """The ratio over the step and that at its end, L, s₊/w and K of every coordinate, (5 n_s,)."""
         over = end = self.ratios(model, settings, slips, unknowns)
         if self.form != "smooth":
             end = ca.SX(len(model.freedoms), 1)
             for i, j in enumerate(rubbing(model)):
                 end[j] = unknowns[i]
         bounds = self.bounds(model, settings, slips, multipliers)
-        return ca.vertcat(over, ca.densify(end), bounds, slips.end / settings.slip_width)
+        leans = ca.densify(self.leans(model, settings, slips, multipliers))
+        return ca.vertcat(over, ca.densify(end), bounds, slips.end / settings.slip_width, leans)
 
     def factors(
         self, model: Model, settings: Settings, slips: Slips, unknowns: ca.SX, variables: dict[int, ca.SX]
@@ -125,6 +140,20 @@ class DryFriction:
 def rubbing(model: Model) -> list[int]:
     """Which coordinates of the joints have dry friction."""
     return [j for j, freedom in enumerate(model.freedoms) if freedom.rubs]
+
+
+def lean(joint: Joint, model: Model, settings: Settings, slips: Slips, borne: ca.SX) -> ca.SX:
+    """K of a joint's coordinates, structurally zero where friction is the same in both directions, (n,).
+
+    Args:
+        borne: |λ| of all joints, (n_g,).
+    """
+    own, still = model.freedoms_of(joint), ca.SX.zeros(len(joint.coordinates))
+    bound = joint.bound(slips.position[own, 0], slips.before[own, 0])
+    if not bound.leans:
+        return ca.SX(len(joint.coordinates), 1)
+    of_load, of_time = (still if part is None else part for part in (bound.load_lean, bound.constant_lean))
+    return of_load * ca.sum1(borne[model.rows_of(joint), 0]) + settings.step * of_time
 
 
 def _over_step(end: ca.SX, slips: Sequence[ca.SX], width: ca.SX) -> ca.SX:

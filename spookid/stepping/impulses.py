@@ -11,6 +11,9 @@ from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
 from spookid.transcription.factor import Factor, Group, measured_noise
 
+VELOCITY_ROWS = "velocity constraints"
+"""Name of a factor whose data are the means of the inputs over each step, whatever those of the impulses are."""
+
 
 @dataclass(frozen=True, eq=False)
 class Settings:
@@ -91,7 +94,7 @@ class ForwardStep:
 
 @dataclass(frozen=True)
 class Slips:
-    """Slip rates of all joints in one step, (n_s,) [rad/s or m/s]."""
+    """Slip rates of all joints in one step, (n_s,) [rad/s or m/s], and where they are."""
 
     now: ca.SX
     """At which viscous friction and drag act."""
@@ -103,6 +106,8 @@ class Slips:
     """Over the step, s₊ − s; a motor's shaft resists it."""
     rubbing: tuple[ca.SX, ...]
     """Between which smooth dry friction is averaged: s and s₊ where the step is to be of second order, else s₊."""
+    position: ca.SX
+    """Coordinates of all joints where loads act, angles of hinges in (−π, π], (n_s,) [rad or m]."""
 
 
 def random_symbol(model: Model, wanted: bool) -> ca.SX:
@@ -125,13 +130,10 @@ def disturbance(model: Model, at: Mechanics, random: ca.SX) -> ca.SX:
     return at.slip.T @ random[:n] + ca.vertcat(*parts)
 
 
-def along_coordinates(
-    model: Model, settings: Settings, displacement: ca.SX, slips: Slips, friction: ca.SX, u: ca.SX
-) -> ca.SX:
+def along_coordinates(model: Model, settings: Settings, slips: Slips, friction: ca.SX, u: ca.SX) -> ca.SX:
     """Impulse along each coordinate of the joints: springs, friction, other loads, motors, (n_s,) [N s or N m s].
 
     Args:
-        displacement: coordinates of all joints where they act, angles of hinges in (−π, π], (n_s,).
         friction: impulses of dry friction, (n_s,).
         u: inputs, (n_u,).
     """
@@ -139,11 +141,12 @@ def along_coordinates(
     impulses: list[ca.SX] = []
     for joint in model.joints:
         own = model.freedoms_of(joint)
-        along = h * joint.effort(displacement[own, 0], slips.now[own, 0], inputs) + friction[own, 0]
+        effort = joint.effort(slips.position[own, 0], slips.now[own, 0], inputs, settings.slip_width[own, 0])
+        along = h * effort + friction[own, 0]
         impulses += [along[i] for i in range(len(joint.coordinates))]
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate
-        impulses[place] += h * (motor.gain * inputs[motor.signal]) - motor.shaft_inertia * slips.change[place]
+        impulses[place] += motor.impulse(h, inputs[motor.signal], slips.now[place], slips.change[place])
     return ca.vertcat(ca.SX(0, 1), *impulses)
 
 

@@ -23,13 +23,16 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array
+from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.manifold import Manifold, split
-from spookid.mechanics.model import Mechanics, Model, constraint_labels
+from spookid.mechanics.model import Mechanics, Model
 from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor
+from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.windows import of_positions
 from spookid.transcription.factor import Factor, Group, Kind
 
@@ -42,6 +45,10 @@ class JointSpace(Scheme):
     order: ClassVar[int] = 2
     offers_hard: ClassVar[bool] = True
     law: DryFriction = field(default=DryFriction(), repr=False)
+
+    def fitting(self, model: Model) -> Scheme:
+        """The same step with velocities as unknowns, if constraints hold those."""
+        return Leapfrog(law=self.law) if model.holding.on_velocities else self
 
     def manifold(self, model: Model) -> Manifold:
         """The unknowns of a step: joint coordinates, what cut joints transmit, and those of the friction law."""
@@ -88,13 +95,13 @@ class JointSpace(Scheme):
         step = _step(model, settings, self.law)
         joints = step.joints
         first = joints.manifold.tangent
-        private = (1, range(first, first + _private(joints))) if joints.cut else None
+        private = (1, range(first, first + _private(joints))) if joints.closing else None
         impulses, tree = ca.vertcat(step.residual, step.random), len(joints.places)
         places = [*joints.places, *joints.cut_places]
         factors = [random_factor(model, settings, places, impulses, step.variables, step.u, private, known=tree)]
-        if joints.cut:
-            closed = ca.vertcat(*(model.joint(joint, step.q).violation for joint in joints.cut))
-            rows, none = constraint_labels(joints.cut), ca.SX.sym("none", 0)
+        if joints.closing:
+            closed, none = ca.vertcat(*step.closed), ca.SX.sym("none", 0)
+            rows = model.holding.labels(joints.closing)
             factors.append(Factor("joints", Group.STATE, closed, {0: step.here}, none, rows, kind=Kind.HARD))
         return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
 
@@ -111,8 +118,8 @@ class JointSpace(Scheme):
 
 
 def _private(joints: JointCoordinates) -> int:
-    """Unknowns of joints that close loops: λ, and the random impulses along their coordinates."""
-    return sum(joint.rows + len(joint.coordinates) for joint in joints.cut)
+    """Unknowns of what closes: λ, and the random impulses along coordinates of joints that close loops."""
+    return joints.closing_rows + joints.cut_rates
 
 
 @lru_cache(maxsize=4)
@@ -130,11 +137,9 @@ class _JointStep:
         before, self.here, after = (ca.SX.sym(name, manifold.ambient) for name in ("x_before", "x", "x_after"))
         self.variables = {0: before, 1: self.here, 2: after}
         self.u = ca.SX.sym("u", len(model.signals))
-        h, n, cut = settings.step, self.joints.manifold.ambient, self.joints.cut
-        rows = sum(joint.rows for joint in cut)
+        h, n, rows = settings.step, self.joints.manifold.ambient, self.joints.closing_rows
         cuts = [0, n, n + rows, n + _private(self.joints), manifold.ambient]
-        _, loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
-        self._given = dict(zip(cut, split(loads, [joint.rows for joint in cut]), strict=True))
+        _, self._loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
         q_before, self.q, q_after = (self.joints.configuration(x) for x in (before, self.here, after))
         self.v = model.configuration.difference(self.q, q_before) / h
         self.v_next = model.configuration.difference(q_after, self.q) / h
@@ -148,14 +153,39 @@ class _JointStep:
 
         middle = rates((self.v + self.v_next) / 2)
         sides = rates(self.v), rates(self.v_next)
-        return Slips(now=middle, end=sides[1], before=middle, change=rates(self.v_next - self.v), rubbing=sides)
+        states = (self.model.joint(joint, self.q) for joint in self.model.joints)
+        position = ca.vertcat(ca.SX(0, 1), *(state.displacement for state in states))
+        change = rates(self.v_next - self.v)
+        return Slips(now=middle, end=sides[1], before=middle, change=change, rubbing=sides, position=position)
+
+    @property
+    def closed(self) -> list[ca.SX]:
+        """Rows of what closes: g of each joint that closes a loop and of each constraint on positions."""
+        of_joints = [self.model.joint(joint, self.q).violation for joint in self.joints.cut]
+        ties = (tie for tie in self.model.ties if not tie.on_velocities)
+        return [*of_joints, *(self.model.holding.tied(tie, self.q, self._positions) for tie in ties)]
+
+    def _positions(self, joint: Joint) -> ca.SX:
+        """Coordinates of a joint: of one of the tree the unknowns themselves, which go on beyond a turn."""
+        if joint not in self.joints.tree:
+            return self.model.joint(joint, self.q).displacement
+        start = sum(other.manifold.ambient for other in self.joints.tree[: self.joints.tree.index(joint)])
+        return joint.manifold.difference(self.here[start : start + joint.manifold.ambient], joint.manifold.zero)
+
+    @cached_property
+    def _closing(self) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
+        """λ of what closes, and what they do to the bodies."""
+        if not self.joints.closing:
+            return {}, ca.SX(self.model.configuration.tangent, 1)
+        return self.joints.closed_by(self._loads, self.model.mechanics(self.q))
 
     @cached_property
     def _along_with(self) -> tuple[ca.SX, ca.SX]:
         """Impulses along the coordinates of all joints, and λ of all joints."""
-        own = self._along(self.joints.ordered(self._given))  # a joint's friction follows its own load alone
+        given = self._closing[0]
+        own = self._along(self.joints.ordered(given))  # a joint's friction follows its own load alone
         free = self.joints.transmitted(self.q, self._transmitted_by_cut(own))
-        multipliers = self.joints.ordered({**self._given, **free.loads})
+        multipliers = self.joints.ordered(given | free.loads)
         return self._along(multipliers), multipliers
 
     @property
@@ -173,22 +203,19 @@ class _JointStep:
 
     def _along(self, multipliers: ca.SX) -> ca.SX:
         friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
-        states = (self.model.joint(joint, self.q) for joint in self.model.joints)
-        displacement = ca.vertcat(ca.SX(0, 1), *(state.displacement for state in states))
-        return along_coordinates(self.model, self.settings, displacement, self.slips, friction, self.u)
+        return along_coordinates(self.model, self.settings, self.slips, friction, self.u)
 
     def _transmitted_by_cut(self, along: ca.SX) -> ca.SX:
         """M (v₊ − v) − h (f + f_g) less what cut joints do to the bodies, (6 n_b,)."""
         model = self.model
         mass, middle = model.inertia(), (self.v + self.v_next) / 2
         force = model.weight() + Mechanics.gyroscopic_of(mass, middle) + model.pushed(self.q, middle, self.u)
-        impulse = mass @ (self.v_next - self.v) - self.settings.step * force
+        impulse = mass @ (self.v_next - self.v) - self.settings.step * force - self._closing[1]
         if not self.joints.cut:
             return impulse
         at = model.mechanics(self.q)
         sizes = [len(joint.coordinates) for joint in self.joints.cut]
         for joint, random in zip(self.joints.cut, split(self.random, sizes), strict=True):
             own = model.freedoms_of(joint)
-            impulse -= at.constraint[model.rows_of(joint), :].T @ self._given[joint]
             impulse -= at.slip[own, :].T @ (along[own, 0] + random)
         return impulse

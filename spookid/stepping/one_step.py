@@ -20,10 +20,11 @@ from spookid.errors import ProblemError, evaluating
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.model import Mechanics, Model, constraint_labels, row_labels
+from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.stepping.base import Stepper, rigid_notices
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
+    VELOCITY_ROWS,
     ForwardStep,
     Settings,
     Slips,
@@ -99,8 +100,13 @@ class Step:
         """What moves poses q_0 to q_1, (6 n_b,), by the logarithm."""
         return self.model.configuration.difference(q_1, q_0)
 
+    @property
+    def velocity_rows(self) -> ca.SX:
+        """A v − γ of constraints on velocities at the middle of the step, which stand below the rows of the stepper."""
+        return self.model.holding.over_step(self.q, self.q_next, self.h, self.u)
+
     def violation(self, q: ca.SX) -> ca.SX:
-        """g(q), (n_g,)."""
+        """g(q) of the constraints on positions, (n_p,)."""
         return self.model.violation(q)
 
     @property
@@ -112,11 +118,13 @@ class Step:
         """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), all but v₊ − v at the poses q and velocities v."""
         at = self.model.mechanics(q)
         now, before, end = (at.slip @ velocity for velocity in (v, self.v, self.v_next))
-        slips = Slips(now=now, end=end, before=now, change=end - before, rubbing=(before, end))
+        slips = Slips(
+            now=now, end=end, before=now, change=end - before, rubbing=(before, end), position=at.displacement
+        )
         rubbing = ca.SX(len(self.model.freedoms), 1)
         if self.friction is not None:
             rubbing = self.friction.impulses(self.model, self.settings, slips, self.multipliers, self.extra)
-        along = along_coordinates(self.model, self.settings, at.displacement, slips, rubbing, self.u)
+        along = along_coordinates(self.model, self.settings, slips, rubbing, self.u)
         force = at.force + at.gyroscopic(v) + self.model.pushed(q, v, self.u)
         acting = at.slip.T @ along + self.h * force + disturbance(self.model, at, self.random)
         return Impulse(at.mass @ (self.v_next - self.v) - at.constraint.T @ self.multipliers - acting, at, slips)
@@ -191,7 +199,8 @@ class OneStep(Stepper):
         """Impulse rows, hard rows and those of the first state; with noise estimated random rows for the first."""
         x, x_next, step = self._symbols(model, settings)
         variables, written = {0: x, 1: x_next}, self._written(step)
-        labels = tuple(f"v {label}" for label in row_labels(model, "moved")) + constraint_labels(model.joints)
+        held, fast = self._labels(model)
+        labels = tuple(f"v {label}" for label in row_labels(model, "moved")) + held
         rows, data = written.hard, ca.SX.sym("none", 0)
         if self.estimates:
             joints = JointCoordinates(model)
@@ -200,16 +209,35 @@ class OneStep(Stepper):
             places, known = [*joints.places, *joints.cut_places], len(joints.places)
             impulse = random_factor(model, settings, places, impulses, variables, step.u, known=known)
             rows, data = ca.vertcat(rows, *(split.loads[joint] for joint in joints.tree)), step.u
-            labels += tuple(f"λ {label}" for label in constraint_labels(joints.tree))
+            labels += tuple(f"λ {label}" for label in model.holding.labels(joints.tree))
         else:
             weighted = (1 if hard else ca.sqrt(settings.weight)) * written.impulse.rows
             balance, kind = row_labels(model, "Δp"), Kind.HARD if hard else Kind.SOFT
             impulse = Factor("impulse", Group.STATE, weighted, variables, step.u, balance, kind=kind, motion=True)
-        others = [self._first(model, x), Factor("step", Group.STATE, rows, variables, data, labels, kind=Kind.HARD)]
+        others = [
+            self._first(model, x, step),
+            Factor("step", Group.STATE, rows, variables, data, labels, kind=Kind.HARD),
+            self._rolling(step, variables, fast),
+        ]
         law = self.law.factors(model, settings, written.impulse.slips, step.extra, variables)
         return [*(factor for factor in others if factor.rows), impulse, *law]
 
-    def _first(self, model: Model, x: ca.SX) -> Factor:
+    @staticmethod
+    def _labels(model: Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Of the constraint rows on positions, and of those on velocities."""
+        labels, held = model.holding.labels(), model.rows - model.holding.on_velocities
+        return labels[:held], labels[held:]
+
+    @staticmethod
+    def _speed_data(step: Step) -> ca.SX:
+        return step.u if step.model.holding.takes_inputs else ca.SX.sym("none", 0)
+
+    def _rolling(self, step: Step, variables: dict[int, ca.SX], labels: tuple[str, ...]) -> Factor:
+        """Constraints on velocities."""
+        data = self._speed_data(step)
+        return Factor(VELOCITY_ROWS, Group.STATE, step.velocity_rows, variables, data, labels, kind=Kind.HARD)
+
+    def _first(self, model: Model, x: ca.SX, step: Step) -> Factor:
         """In the first state joints hold, if they are rigid; what led to it is nothing."""
         m = model.state.ambient
         rest = x[m : m + model.rows + self._random(model)]
@@ -217,15 +245,15 @@ class OneStep(Stepper):
         rows = [rest]
         names = [f"before {i}" for i in range(rest.numel())]
         if self.rigid:
-            rows += [at.violation, at.constraint @ v]
-            labels = [f"{label} {what}" for what in ("apart", "parting") for label in constraint_labels(model.joints)]
-        none = ca.SX.sym("none", 0)
+            held, fast = self._labels(model)
+            rows += [at.violation, at.constraint @ v - ca.vertcat(ca.SX(len(held), 1), model.holding.speeds(step.u))]
+            labels = [*(f"{label} apart" for label in held), *(f"{label} parting" for label in held + fast)]
         return Factor(
             "first state",
             Group.STATE,
             ca.vertcat(*rows),
             {0: x},
-            none,
+            self._speed_data(step),
             (*names, *labels),
             first_only=True,
             kind=Kind.HARD,
@@ -245,14 +273,14 @@ class OneStep(Stepper):
 
     def _written(self, step: Step) -> Equations:
         """The equations, as many as they must be."""
-        wanted = step.v.numel() + step.multipliers.numel()
+        wanted = step.v.numel() + step.multipliers.numel() - step.model.holding.on_velocities
         with evaluating(f"Stepper {self.name!r}: equations"):
             written = self.equations(step)
             _ = written.hard.numel(), written.impulse.rows.numel()  # it may have returned something else
         if written.hard.numel() != wanted:
             raise ProblemError(
                 f"Stepper {self.name!r} has {written.hard.numel()} hard rows; it needs {step.v.numel()} that move the "
-                f"poses and one for each of {step.multipliers.numel()} multipliers"
+                f"poses and one for each of {wanted - step.v.numel()} multipliers"
             )
         return written
 
@@ -287,7 +315,7 @@ class OneStep(Stepper):
             x=ca.vertcat(step.q, step.v),
             u=ca.vertcat(step.u, step.random),
             unknowns=unknowns,
-            equations=ca.vertcat(written.impulse.rows, written.hard),
+            equations=ca.vertcat(written.impulse.rows, written.hard, step.velocity_rows),
             x_next=ca.vertcat(step.q_next, step.v_next),
             guess=ca.vertcat(step.v, step.v, ca.SX.zeros(model.rows)),
             velocities=2 * step.v.numel(),
@@ -298,14 +326,14 @@ class OneStep(Stepper):
         unknowns, step = self._march(model, settings, random, None)
         written = self._written(step)
         reactions = Reactions(model, settings, model.mechanics(step.q), step.q)
-        constant, weights, loads = reactions.bounds(written.impulse.slips.before, step.multipliers)
-        impulse = written.impulse.rows - reactions.directions.T @ reactions.symbol
+        constant, weights, loads = reactions.bounds(written.impulse.slips, step.multipliers)
+        impulse = written.impulse.rows - reactions.impulse(written.impulse.slips, step.multipliers)
         return ExactStep(
             x=ca.vertcat(step.q, step.v),
             u=ca.vertcat(step.u, step.random),
             unknowns=unknowns,
             reactions=reactions.symbol,
-            equations=ca.vertcat(impulse, written.hard),
+            equations=ca.vertcat(impulse, written.hard, step.velocity_rows),
             rates=reactions.rates(step.v_next, reactions.gaps(step.q_next) / settings.step),
             constant=constant,
             weights=weights,

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from spookid.mechanics.contact import Contact
-from spookid.mechanics.joints import Joint
-from spookid.mechanics.loads import is_absent
+from spookid.mechanics.coefficients import is_absent
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
-from spookid.stepping.dry_friction import rubbing
-from spookid.stepping.impulses import Settings
+from spookid.stepping.dry_friction import DryFriction, rubbing
+from spookid.stepping.impulses import Settings, Slips
+
+_LAW = DryFriction("exact")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +71,10 @@ class Reactions:
     def __init__(self, model: Model, settings: Settings, at: Mechanics, q: ca.SX) -> None:
         self.model, self._settings, self._q = model, settings, q
         self.rubbing = rubbing(model)
-        self._limited = [joint for joint in model.joints if joint.limits is not None]
+        self._limited = [(joint, i, pair) for joint in model.joints for i, pair in joint.stops]
         slips = [at.slip[j, :] for j in self.rubbing]
-        ends = [sign * at.slip[model.freedoms_of(joint), :] for joint in self._limited for sign in (1, -1)]
+        places = [model.freedoms_of(joint).start + i for joint, i, _ in self._limited]
+        ends = [sign * at.slip[j, :] for j in places for sign in (1, -1)]
         touching = [jacobian(model.contact(contact, q), q, model.configuration) for contact in model.contacts]
         self.directions = ca.vertcat(ca.SX(0, model.configuration.tangent), *slips, *ends, *touching)
         """B, (m, 6 n_b)."""
@@ -88,10 +89,10 @@ class Reactions:
     def gaps(self, q: ca.SX) -> ca.SX:
         """What must not be negative, at any expression of the configuration: both ends of limits, gaps of contacts."""
         gaps = []
-        for joint in self._limited:
-            lower, upper = ca.vertsplit(joint.limits)
-            away = self.model.joint(joint, q).displacement - (lower + upper) / 2
-            if joint.coordinates[0].period is not None:
+        for joint, i, limits in self._limited:
+            lower, upper = ca.vertsplit(limits)
+            away = self.model.joint(joint, q).displacement[i] - (lower + upper) / 2
+            if joint.coordinates[i].turns_over:
                 away = ca.atan2(ca.sin(away), ca.cos(away))
             gaps += [(upper - lower) / 2 + away, (upper - lower) / 2 - away]
         gaps += [self.model.contact(contact, q)[0] for contact in self.model.contacts]
@@ -100,9 +101,10 @@ class Reactions:
     def regularized(self, v: ca.SX, v_next: ca.SX) -> ca.SX:
         """Rows of what pushes in SPOOK: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21)."""
         h = self._settings.step
-        soft: list[Joint | Contact] = [*(joint for joint in self._limited for _ in range(2)), *self.model.contacts]
-        relaxation = ca.vertcat(ca.SX(0, 1), *(1 / (1 + 4 * thing.damping / h) for thing in soft))
-        compliance = ca.vertcat(ca.SX(0, 1), *(thing.stop_compliance for thing in soft))
+        ends = [(joint.stop_compliance(i), joint.damping) for joint, i, _ in self._limited for _ in range(2)]
+        soft = ends + [(contact.compliance, contact.damping) for contact in self.model.contacts]
+        relaxation = ca.vertcat(ca.SX(0, 1), *(1 / (1 + 4 * damping / h) for _, damping in soft))
+        compliance = ca.vertcat(ca.SX(0, 1), *(epsilon for epsilon, _ in soft))
         C = ca.vertcat(ca.SX(0, v.numel()), *(self.directions[i, :] for i in self._pushing))
         pushes = ca.vertcat(ca.SX(0, 1), *(self.symbol[i] for i in self._pushing))
         sigma = 4 / h**2 * compliance * relaxation
@@ -116,13 +118,20 @@ class Reactions:
             rates[i] = row
         return ca.vertcat(ca.SX(0, 1), *rates)
 
-    def bounds(self, slip_before: ca.SX, multipliers: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
+    def impulse(self, slips: Slips, multipliers: ca.SX) -> ca.SX:
+        """What the reactions do to all bodies, (6 n_b,): Bᵀu, less the lean of friction that differs by direction."""
+        impulse, leans = self.directions.T @ self.symbol, _LAW.leans(self.model, self._settings, slips, multipliers)
+        if not leans.nnz():
+            return impulse
+        return impulse - self.directions[: len(self.rubbing), :].T @ leans[self.rubbing]
+
+    def bounds(self, slips: Slips, multipliers: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
         """c (m,), W (m, l) and the loads (l,) of L = c + W|λ|: μ Σ|λ_i| + h c of joints, μ u_n of contacts."""
         m, freedoms = self.symbol.numel(), self.model.freedoms
         constant, loaded, loads = ca.SX(m, 1), [], []
         for i, j in enumerate(self.rubbing):
             joint, own = freedoms[j].joint, self.model.freedoms_of(freedoms[j].joint)
-            bound, k = joint.bound(slip_before[own, 0]), freedoms[j].index
+            bound, k = joint.bound(slips.position[own, 0], slips.before[own, 0]), freedoms[j].index
             constant[i] = self._settings.step * bound.constant[k]
             if not is_absent(bound.load[k]):
                 loaded.append((i, bound.load[k]))

@@ -20,7 +20,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.model import Model, constraint_labels, row_labels
+from spookid.mechanics.model import Model, row_labels
 from spookid.parameter import is_constant
 from spookid.stepping.base import Stepper
 from spookid.stepping.dry_friction import DryFriction
@@ -80,7 +80,7 @@ class Spook(Stepper):
         """Raise ProblemError for a rigid joint whose multipliers are to be eliminated."""
         if self._lifted:
             return
-        for joint in model.joints:
+        for joint in model.holding.names:
             if any(is_constant(e) and float(e) == 0 for e in ca.vertsplit(joint.compliance)):
                 raise ProblemError(
                     f"{joint.place}: {joint.kind} {joint.name!r} has compliance 0, so Spook() cannot eliminate its "
@@ -175,8 +175,9 @@ class Spook(Stepper):
         multipliers = ca.SX.sym("lambda", step.sigma.numel())
         impulse = step.balance(v_next, multipliers, ca.SX(len(model.freedoms), 1))
         impulses = random_symbol(model, random)
-        impulse -= reactions.directions.T @ reactions.symbol + disturbance(model, step.at, impulses)
-        constant, weights, loads = reactions.bounds(step.slip_before, multipliers)
+        slips = step.slips(v_next)
+        impulse -= reactions.impulse(slips, multipliers) + disturbance(model, step.at, impulses)
+        constant, weights, loads = reactions.bounds(slips, multipliers)
         return ExactStep(
             x=step.x,
             u=ca.vertcat(step.u, impulses),
@@ -222,8 +223,8 @@ def _constraint_factor(step: SpookStep) -> Factor:
         Group.STATE,
         step.constraint(step.v_next, step.multipliers),
         step.variables,
-        ca.SX.sym("none", 0),
-        constraint_labels(step.model.joints),
+        step.speed_data,
+        step.model.holding.labels(),
         kind=Kind.HARD,
     )
 
@@ -233,15 +234,15 @@ def _initial_factor(step: SpookStep, sigma: ca.SX) -> Factor:
 
     M_Σ = M + GᵀΣ⁻¹G, with the diagonal of a Σ that nowhere vanishes.
     """
-    g, G = step.at.violation, step.at.constraint
-    projected = _pseudo_inverse_times(G, ca.horzcat(-g / step.settings.step, G @ step.v))
+    G, (apart, parting) = step.at.constraint, step.first_rows
+    projected = _pseudo_inverse_times(G, ca.horzcat(-apart / step.settings.step, parting))
     weighted = step.at.mass @ projected + G.T @ ((G @ projected) / ca.horzcat(sigma, sigma))
     return Factor(
         "initial state",
         Group.STATE,
         ca.sqrt(step.settings.weight) * ca.densify(ca.vec(weighted)),
         {0: step.x},
-        ca.SX.sym("none", 0),
+        step.speed_data,
         row_labels(step.model, "Δp_q0") + row_labels(step.model, "Δp_u0"),
         first_only=True,
     )

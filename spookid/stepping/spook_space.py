@@ -29,7 +29,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.manifold import Manifold, split
-from spookid.mechanics.model import Model, constraint_labels
+from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
 from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
@@ -49,9 +49,7 @@ class SpookSpace(Scheme):
 
     def check_model(self, model: Model) -> None:
         """Raise ProblemError for a rigid loop, whose redundant impulses nothing determines."""
-        if not model.has_loops:
-            return
-        for joint in model.joints:
+        for joint in model.holding.names if model.has_loops else model.ties:
             if any(is_constant(e) and float(e) == 0 for e in ca.vertsplit(joint.compliance)):
                 raise ProblemError(
                     f"{joint.place}: {joint.kind} {joint.name!r} has compliance 0 in a mechanism with loops, so "
@@ -65,7 +63,8 @@ class SpookSpace(Scheme):
         return Manifold((*model.state.parts, *((("flat", flat),) if flat else ())))
 
     def _cut(self, model: Model) -> int:
-        return sum(joint.rows + len(joint.coordinates) for joint in JointCoordinates(model).cut)
+        joints = JointCoordinates(model)
+        return joints.closing_rows + joints.cut_rates
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
         """Velocities are unknowns; accelerations are their differences."""
@@ -96,7 +95,7 @@ class SpookSpace(Scheme):
         """The random rows of a step, its hard rows, and those of the first state."""
         step = _SplitStep(model, settings, self.law, self.manifold(model))
         friction = self.law.factors(model, settings, step.base.slips(step.base.v_next), step.extra, step.variables)
-        first = [_first_factor(step)] if model.joints else []
+        first = [_first_factor(step)] if model.rows else []
         return [*first, _impulse_factor(step), _hard_factor(step), *friction]
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
@@ -119,23 +118,22 @@ class _SplitStep:
         self.model, self.settings = model, settings
         self.joints = JointCoordinates(model)
         cut, m = self.joints.cut, model.state.ambient
-        rows, rates = sum(joint.rows for joint in cut), sum(len(joint.coordinates) for joint in cut)
+        rows, rates = self.joints.closing_rows, self.joints.cut_rates
         self.base = SpookStep(model, settings, law, manifold, rows + rates)
         self.variables, self.extra = self.base.variables, self.base.extra
-        loads = split(self.base.x_next[m : m + rows], [joint.rows for joint in cut])
         self.random = self.base.x_next[m + rows : m + rows + rates]
         """Random impulses along the coordinates of cut joints."""
         base, at = self.base, self.base.at
         force = at.force + at.gyroscopic(base.v) + model.pushed(base.q, base.v_next, base.u)
         impulse = at.mass @ (base.v_next - base.v) - settings.step * force
-        given = dict(zip(cut, loads, strict=True))
+        given, pushed = self.joints.closed_by(self.base.x_next[m : m + rows], at)
+        impulse -= pushed
         along = self._along(law, self.joints.ordered(given))  # a joint's friction follows its own load alone
         for joint, random in zip(cut, split(self.random, [len(joint.coordinates) for joint in cut]), strict=True):
             own = model.freedoms_of(joint)
-            impulse -= at.constraint[model.rows_of(joint), :].T @ given[joint]
             impulse -= at.slip[own, :].T @ (along[own, 0] + random)
         free = self.joints.balanced(at, impulse)
-        self.multipliers = self.joints.ordered({**given, **free.loads})
+        self.multipliers = self.joints.ordered(given | free.loads)
         """λ of all joints, (n_g,)."""
         along = self._along(law, self.multipliers)
         tree = ca.vertcat(ca.SX(0, 1), *(along[model.freedoms_of(joint), 0] for joint in self.joints.tree))
@@ -146,7 +144,7 @@ class _SplitStep:
         """Impulses along the coordinates of all joints, (n_s,)."""
         base, slips = self.base, self.base.slips(self.base.v_next)
         friction = law.impulses(self.model, self.settings, slips, multipliers, self.extra)
-        return along_coordinates(self.model, self.settings, base.at.displacement, slips, friction, base.u)
+        return along_coordinates(self.model, self.settings, slips, friction, base.u)
 
 
 def _impulse_factor(step: _SplitStep) -> Factor:
@@ -162,16 +160,16 @@ def _hard_factor(step: _SplitStep) -> Factor:
     moved = model.configuration.difference(base.q_next, base.q) / step.settings.step
     rows = ca.vertcat(moved - base.v_next, base.constraint(base.v_next, step.multipliers))
     labels = tuple(f"v {body.name}.{axis}" for body in model.bodies for axis in ("x", "y", "z", "rx", "ry", "rz"))
-    none = ca.SX.sym("none", 0)
     return Factor(
-        "step", Group.STATE, rows, step.variables, none, labels + constraint_labels(model.joints), kind=Kind.HARD
+        "step", Group.STATE, rows, step.variables, base.speed_data, labels + model.holding.labels(), kind=Kind.HARD
     )
 
 
 def _first_factor(step: _SplitStep) -> Factor:
     """g = 0 and G v = 0 at the first step."""
-    at, labels = step.base.at, constraint_labels(step.model.joints)
-    rows = ca.vertcat(at.violation, at.constraint @ step.base.v)
+    labels, held = step.model.holding.labels(), step.base.at.violation.numel()
+    apart, parting = step.base.first_rows
     names = tuple(f"{label} {what}" for what in ("apart", "parting") for label in labels)
-    none = ca.SX.sym("none", 0)
-    return Factor("first state", Group.STATE, rows, {0: step.base.x}, none, names, first_only=True, kind=Kind.HARD)
+    names = (*names[:held], *names[len(labels) :])
+    rows, data = ca.vertcat(apart[:held], parting), step.base.speed_data
+    return Factor("first state", Group.STATE, rows, {0: step.base.x}, data, names, first_only=True, kind=Kind.HARD)

@@ -30,16 +30,26 @@ class SpookStep:
         self.at: Mechanics = model.mechanics(self.q)
         self.slip_before = self.at.slip @ self.v
         h = settings.step
-        shares = (1 / (1 + 4 * joint.damping / h) for joint in model.joints for _ in range(joint.rows))
-        relaxation = ca.vertcat(ca.SX(0, 1), *shares)
-        compliance = ca.vertcat(ca.SX(0, 1), *(j.compliances() for j in model.joints))
-        self.sigma = 4 / h**2 * compliance * relaxation
+        self.sigma, relaxation, held = regularized(model, h)
         """Diagonal of Σ, (n_g,)."""
         together = sum((ca.SX(body.mass) for body in model.bodies), ca.SX(0))
-        self.softened = self.sigma + relaxation / together
+        self.softened = self.sigma + ca.vertcat(relaxation, ca.SX.ones(model.rows - held)) / together
         """Diagonal of Σ̃, Σ of joints that are no stiffer than one on which all masses together swing with ω h = 2."""
-        self.target = relaxation * (self.at.constraint @ self.v - 4 / h * self.at.violation)
-        """a = −(4/h) Υ g + Υ G v, (n_g,)."""
+        moving = self.at.constraint[:held, :] @ self.v
+        self.target = ca.vertcat(relaxation * (moving - 4 / h * self.at.violation), model.holding.speeds(self.u))
+        """a = −(4/h) Υ g + Υ G v, and γ of constraints on velocities, (n_g,)."""
+
+    @property
+    def speed_data(self) -> ca.SX:
+        """The inputs, for factors that have them only for γ; nothing if no γ is one."""
+        return self.u if self.model.holding.takes_inputs else ca.SX.sym("none", 0)
+
+    @property
+    def first_rows(self) -> tuple[ca.SX, ca.SX]:
+        """What constraints lack in a first state: g, 0 of those on velocities, and G v − γ, each (n_g,)."""
+        fast = self.model.holding.on_velocities
+        speeds = ca.vertcat(ca.SX(self.model.rows - fast, 1), self.model.holding.speeds(self.u))
+        return ca.vertcat(self.at.violation, ca.SX(fast, 1)), self.at.constraint @ self.v - speeds
 
     def eliminated(self, w: ca.SX) -> ca.SX:
         """λ(w) = Σ⁻¹ (a − G w), (n_g,)."""
@@ -60,7 +70,7 @@ class SpookStep:
     def slips(self, w: ca.SX) -> Slips:
         """Slip rates of a step to ``w``."""
         now = self.at.slip @ w
-        return Slips(now, now, self.slip_before, now - self.slip_before, (now,))
+        return Slips(now, now, self.slip_before, now - self.slip_before, (now,), self.at.displacement)
 
     def impulse(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
         """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8)."""
@@ -70,13 +80,25 @@ class SpookStep:
     def balance(self, w: ca.SX, multipliers: ca.SX, friction: ca.SX) -> ca.SX:
         """The same with given impulses of dry friction along the joints' coordinates, (n_s,)."""
         force = self.at.force + self.at.gyroscopic(self.v) + self.model.pushed(self.q, w, self.u)
-        along = along_coordinates(self.model, self.settings, self.at.displacement, self.slips(w), friction, self.u)
+        along = along_coordinates(self.model, self.settings, self.slips(w), friction, self.u)
         return (
             self.at.mass @ (w - self.v)
             - self.at.constraint.T @ multipliers
             - self.at.slip.T @ along
             - self.settings.step * force
         )
+
+
+def regularized(model: Model, h: ca.SX) -> tuple[ca.SX, ca.SX, int]:
+    """Σ (n_g,), Υ (n_p,) and n_p: (4/h²) ε Υ of rows on positions with Υ = 1/(1 + 4τ/h), ε/h of those on velocities."""
+    held = model.rows - model.holding.on_velocities
+    of_joints = [(joint.damping, joint.compliances()) for joint in model.joints]
+    of_ties = [(tie.damping, ca.repmat(tie.compliance, len(model.holding.names[tie]))) for tie in model.ties]
+    things = [*of_joints, *of_ties]
+    compliance = ca.vertcat(ca.SX(0, 1), *(epsilon for _, epsilon in things))
+    shares = (1 / (1 + 4 * damping / h) for damping, epsilon in things for _ in range(epsilon.numel()))
+    relaxation = ca.vertcat(ca.SX(0, 1), *shares)[:held]
+    return ca.vertcat(4 / h**2 * compliance[:held] * relaxation, compliance[held:] / h), relaxation, held
 
 
 def doubled(model: Model, unknowns: Array, step: float) -> Array:

@@ -34,10 +34,11 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.model import Mechanics, Model, constraint_labels, row_labels
+from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.stepping.base import Stepper, rigid_notices
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
+    VELOCITY_ROWS,
     ForwardStep,
     Settings,
     Slips,
@@ -120,12 +121,15 @@ class Variational(Stepper):
                 row_labels(model, "Δp"),
                 motion=True,
                 kind=Kind.HARD if hard else Kind.SOFT,
-                private=(1, range(m, m + model.rows)) if model.joints else None,
+                private=(1, range(m, m + model.rows)) if model.rows else None,
             )
         ]
-        if model.joints:
-            rows, none = constraint_labels(model.joints), ca.SX.sym("none", 0)
+        held = model.rows - model.holding.on_velocities
+        if held:
+            rows, none = model.holding.labels()[:held], ca.SX.sym("none", 0)
             factors.append(Factor("joints", Group.STATE, step.at.violation, {0: step.here}, none, rows, kind=Kind.HARD))
+        if model.holding.on_velocities:
+            factors.append(step.rolling())
         return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
@@ -142,14 +146,17 @@ class Variational(Stepper):
     def forward(self, model: Model, settings: Settings, random: bool = False) -> ForwardStep:
         """The step as equations in (v₊, λ) from x = (q, v), v of the interval before.
 
-        Behind the signals stands the share of the interval: 1, and ½ in the first step; then random impulses, if any.
+        Behind the signals stands the share of the interval: 1, and ½ in the first step; then their means over the step
+        if constraints take any, and random impulses, if any.
         """
         impulses = random_symbol(model, random)
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
+        mean = ca.SX.sym("mean", len(model.signals) * model.holding.takes_inputs)
         q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", model.rows)
         q_next = model.configuration.retract(q, settings.step * v_next)
+        rolling = model.holding.over_step(q, q_next, settings.step, mean)
         share = replace(settings, step=u[-1] * settings.step)
         at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
         friction = DryFriction().impulses(model, share, _slips(at, sides), multipliers, ca.SX(0, 1))
@@ -157,9 +164,9 @@ class Variational(Stepper):
         impulse -= disturbance(model, at, impulses)
         return ForwardStep(
             x=x,
-            u=ca.vertcat(u, impulses),
+            u=ca.vertcat(u, mean, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
-            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
+            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step, rolling),
             x_next=ca.vertcat(q_next, v_next),
             guess=ca.vertcat(v, ca.SX.zeros(model.rows)),
             velocities=v_next.numel(),
@@ -173,22 +180,25 @@ class Variational(Stepper):
         """
         impulses = random_symbol(model, random)
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
+        mean = ca.SX.sym("mean", len(model.signals) * model.holding.takes_inputs)
         q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", model.rows)
         q_next = model.configuration.retract(q, settings.step * v_next)
+        rolling = model.holding.over_step(q, q_next, settings.step, mean)
         share = replace(settings, step=u[-1] * settings.step)
         at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
         reactions = Reactions(model, share, at, q)
         impulse = _impulse(model, share, at, sides, multipliers, ca.SX(len(model.freedoms), 1), u[:-1])
-        impulse -= reactions.directions.T @ reactions.symbol + disturbance(model, at, impulses)
-        constant, weights, loads = reactions.bounds(_slips(at, sides).before, multipliers)
+        slips = _slips(at, sides)
+        impulse -= reactions.impulse(slips, multipliers) + disturbance(model, at, impulses)
+        constant, weights, loads = reactions.bounds(slips, multipliers)
         return ExactStep(
             x=x,
-            u=ca.vertcat(u, impulses),
+            u=ca.vertcat(u, mean, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
             reactions=reactions.symbol,
-            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step),
+            equations=ca.vertcat(impulse, model.violation(q_next) / settings.step, rolling),
             rates=reactions.rates(v_next, reactions.gaps(q_next) / settings.step),
             constant=constant,
             weights=weights,
@@ -227,6 +237,7 @@ class _Inner:
     """The symbols of one step around t_k, from the unknowns at three steps."""
 
     def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
+        self._model, self._step = model, settings.step
         before, self.here, after = (ca.SX.sym(name, manifold.ambient) for name in ("x_before", "x", "x_after"))
         self.variables = {0: before, 1: self.here, 2: after}
         self.u = ca.SX.sym("u", len(model.signals))
@@ -238,6 +249,15 @@ class _Inner:
         self.sides = _Sides(self.v, self.v_next, self.v_next - self.v)
         self.slips = _slips(self.at, self.sides)
         self.friction = law.impulses(model, settings, self.slips, self.multipliers, self.extra)
+
+    def rolling(self) -> Factor:
+        """A v − γ of constraints on velocities over each step, hard; its data are means of the inputs over it."""
+        n, holding = self._model.configuration.ambient, self._model.holding
+        before, here = (self.variables[i] for i in range(2))
+        data = self.u if holding.takes_inputs else ca.SX.sym("none", 0)
+        rows = holding.over_step(before[:n], here[:n], self._step, self.u)
+        labels = holding.labels()[self._model.rows - holding.on_velocities :]
+        return Factor(VELOCITY_ROWS, Group.STATE, rows, {0: before, 1: here}, data, labels, kind=Kind.HARD)
 
 
 @dataclass(frozen=True)
@@ -264,7 +284,9 @@ class _Sides:
 def _slips(at: Mechanics, sides: _Sides) -> Slips:
     """Slip rates at the midpoint velocity."""
     middle, both = at.slip @ sides.middle, (at.slip @ sides.before, at.slip @ sides.after)
-    return Slips(now=middle, end=both[1], before=middle, change=at.slip @ sides.change, rubbing=both)
+    return Slips(
+        now=middle, end=both[1], before=middle, change=at.slip @ sides.change, rubbing=both, position=at.displacement
+    )
 
 
 def _impulse(
@@ -277,6 +299,6 @@ def _impulse(
     u: ca.SX,
 ) -> ca.SX:
     """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g) at the midpoint velocity, (6 n_b,)."""
-    along = along_coordinates(model, settings, at.displacement, _slips(at, sides), friction, u)
+    along = along_coordinates(model, settings, _slips(at, sides), friction, u)
     force = at.force + at.gyroscopic(sides.middle) + model.pushed(at.configuration, sides.middle, u)
     return at.mass @ sides.change - at.constraint.T @ multipliers - at.slip.T @ along - settings.step * force

@@ -104,9 +104,11 @@ def digest(problem: Declaration) -> str:
 
 def _loads(joint: Joint, state: State) -> ca.SX:
     """What the loads of a joint do in a state, with inputs that differ."""
-    inputs = {name: ca.SX(i + 1) for i, name in enumerate(joint.signals)}
-    bound = joint.bound(state.rate(joint))
-    return ca.vertcat(joint.effort(state.angle(joint), state.rate(joint), inputs), bound.load, bound.constant)
+    inputs, width = {name: ca.SX(i + 1) for i, name in enumerate(joint.signals)}, ca.SX.ones(len(joint.coordinates))
+    bound = joint.bound(state.angle(joint), state.rate(joint))
+    parts = (bound.load, bound.constant, bound.load_lean, bound.constant_lean)
+    effort = joint.effort(state.angle(joint), state.rate(joint), inputs, width)
+    return ca.vertcat(effort, *(part for part in parts if part is not None))
 
 
 def _facts(problem: Declaration) -> list[object]:

@@ -26,6 +26,7 @@ from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.kinematics import place, rest_positions, tracked
 from spookid.mechanics.motor import Input
+from spookid.parameter import substitute
 from spookid.results.result import Result
 from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
@@ -175,6 +176,11 @@ class _March:
     def _acting(self) -> tuple[Input, ...]:
         return at_values(self.problem.model.inputs, self.problem.guess)
 
+    @property
+    def _means(self) -> bool:
+        """True if constraints take inputs, whose means over a substep a staggered step has behind its others."""
+        return self.problem.stepper.staggered and self.problem.model.holding.takes_inputs
+
     def constants(self, substeps: int = 1) -> tuple[Constant, ...]:
         """A number for every symbol of a substep."""
         return numbers(self.problem.with_(step=self.problem.step / substeps), self.settings, self.widths)
@@ -199,7 +205,10 @@ class _March:
         """Inputs of all substeps, random impulses at the first of each step."""
         count = (self.steps.count - 1) * substeps
         fine = Grid(self.steps.start, self.steps.step / substeps, count + 1)
-        inputs = forward_inputs(self.problem, self.source, fine)
+        now, _ = acting(self.source, self._acting, fine, {})
+        inputs = self.problem.stepper.forward_inputs(now.held, now.mean, now.late)
+        if self._means:
+            inputs = np.hstack([inputs, now.mean])
         if self.random is None:
             return contiguous(inputs)
         random = np.zeros((count, self.random.shape[1]))
@@ -235,10 +244,11 @@ class _March:
         pushes = np.vstack([np.zeros_like(ends[0]), ends[0], late[:-1] + (mean - late)[1:], ends[1]])
         share = np.ones((len(pushes), 1))
         share[:2, 0] = 0.0, 0.5
+        means = np.vstack([mean[:1], mean, mean[-1:]])[:, : mean.shape[1] * self._means]
         random = np.zeros((len(pushes), 0 if self.random is None else self.random.shape[1]))
         if self.random is not None and k > 0:
             random[0] = self.random[k]
-        return contiguous(np.hstack([pushes, share, random]))
+        return contiguous(np.hstack([pushes, share, means, random]))
 
 
 def forward_stepper(
@@ -288,12 +298,6 @@ def step_grid(problem: Declaration, duration: float | None, measured: Grid | Non
     return limited(Grid(start, problem.step, int(np.floor(duration / problem.step + 1e-6)) + 1))
 
 
-def forward_inputs(problem: Declaration, source: Recording | None, steps: Grid) -> Array:
-    """Inputs of the forward steps as their stepper takes them, (N − 1, n); zero without a ``source``."""
-    fine, _ = acting(source, problem.model.inputs, steps, problem.guess)
-    return problem.stepper.forward_inputs(fine.held, fine.mean, fine.late)
-
-
 def _start(problem: Declaration, initial: Initial, recording: int) -> Array:
     bodies = len(problem.model.bodies)
     if isinstance(initial, Result):
@@ -323,7 +327,7 @@ def _from_joints(problem: Declaration, initial: dict[str, Any]) -> Array:
     for j, pair in given.items():
         moved[j] = pair[0]
     q = place(model, moved[None, :], problem.guess)[0]
-    moving = sorted(given) if model.has_loops else list(range(len(names)))
+    moving = sorted(given) if model.has_loops or model.ties else list(range(len(names)))
     if model.has_loops:
         chosen = [model.freedoms[j] for j in moving]
         sensors = [Channel(JointPosition(f.joint, f.label, coordinate=f.index), 0) for f in chosen]
@@ -354,7 +358,9 @@ def _velocities(problem: Declaration, q: Array, moving: list[int], rates: Array)
     parameters = ca.vertcat(ca.SX(0, 1), *problem.parameters)
     rows = ca.Function("rows", [symbol, parameters], [ca.densify(ca.vertcat(at.constraint, at.slip[moving, :]))])
     matrix = rows(q, ca.DM([problem.guess[p.name] for p in problem.parameters])).full()
-    wanted = np.concatenate([np.zeros(len(matrix) - len(rates)), rates])
+    still = ca.SX(ca.DM.zeros(len(problem.model.signals)))
+    speeds = substitute(ca.densify(problem.model.holding.speeds(still)), problem.guess)
+    wanted = np.concatenate([np.zeros(len(matrix) - len(rates) - len(speeds)), speeds, rates])
     return np.asarray(np.linalg.lstsq(matrix, wanted, rcond=1e-10)[0])
 
 

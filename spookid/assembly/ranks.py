@@ -1,0 +1,71 @@
+"""Constraints must take the same number of freedoms all along a recording."""
+
+from __future__ import annotations
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.mechanics.kinematics import Values
+from spookid.mechanics.model import Model
+from spookid.parameter import parameters_in
+
+_DEPENDENT = 3e-3
+"""A row with so small a share of it left beside the others, against where most is left, depends on them; recordings
+come no nearer to a pose where nothing is left than their samples do."""
+_NOTHING = 1e-7
+"""Where no more is ever left, a row follows from the others for good."""
+_ROUNDING = 1e-9
+
+
+def check_ranks(model: Model, poses: Array, times: Array, values: Values) -> None:
+    """Refuse a constraint whose rows depend on the others in some poses and not in others.
+
+    Its multipliers would have nothing to tell them there, and the motion a freedom that it has nowhere else.
+
+    Args:
+        poses: along a recording, (N, 7 n_b).
+        times: of them, (N,) [s].
+
+    Raises:
+        ProblemError: naming the constraint, its row and a time.
+    """
+    if not model.ties:
+        return
+    matrices = _constraint_rows(model, poses, values)
+    for tie in model.ties:
+        own = model.rows_of(tie)
+        for name, row in zip(model.holding.names[tie], range(own.start, own.stop), strict=True):
+            left = _left(matrices[:, :row], matrices[:, row])
+            k = int(np.argmin(left))
+            if not np.isfinite(left).all():
+                k = int(np.flatnonzero(~np.isfinite(left))[0])
+                raise ProblemError(f"{tie.what}: row {name!r} has no finite derivative at {times[k]:g} s; write it so")
+            if np.max(left) > _NOTHING and left[k] < _DEPENDENT * np.max(left):
+                raise ProblemError(
+                    f"{tie.what}: row {name!r} takes no freedom at {times[k]:g} s, as it does elsewhere; leave that "
+                    "part of the recording out, or write the constraint in another way"
+                )
+
+
+def _constraint_rows(model: Model, poses: Array, values: Values) -> Array:
+    """G, (N, n_g, 6 n_b), with rows of about length one."""
+    q = ca.SX.sym("q", model.configuration.ambient)
+    G = ca.densify(model.mechanics(q).constraint)
+    parameters = parameters_in([G], "the model", ignore=[q])
+    function = ca.Function("rows", [q, ca.vertcat(*parameters)], [ca.vec(G.T)])
+    flat = np.asarray(function(poses.T, ca.DM([values[p.name] for p in parameters])).full()).T
+    rows = flat.reshape(len(poses), *G.shape)
+    typical = np.median(np.linalg.norm(rows, axis=2, keepdims=True), axis=0, keepdims=True)
+    return np.asarray(rows / np.where(typical > 0, typical, 1.0))
+
+
+def _left(others: Array, row: Array) -> Array:
+    """Length of what others (N, n, m) leave of a row (N, m), (N,)."""
+    if not others.shape[1] or not np.isfinite(others).all():
+        return np.asarray(np.linalg.norm(row, axis=1))
+    _, sizes, directions = np.linalg.svd(others, full_matrices=False)
+    spanned = directions * (sizes > _ROUNDING * sizes[:, :1])[:, :, None]
+    inside = np.einsum("knm,km->kn", spanned, row)
+    return np.asarray(np.linalg.norm(row - np.einsum("knm,kn->km", spanned, inside), axis=1))

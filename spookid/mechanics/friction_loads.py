@@ -1,0 +1,155 @@
+"""Friction and drag along the coordinates of a joint.
+
+Every coefficient is a number, an expression of Parameters, an ``Asymmetric``, a ``Fourier``, or one of these for each
+coordinate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import casadi as ca
+
+from spookid.errors import ProblemError, declared_at, shown
+from spookid.mechanics.friction import smooth_sign
+from spookid.mechanics.loads import Bound, Load
+from spookid.mechanics.varying import Coefficient, is_plain, load_coefficient
+
+
+class Viscous(Load):
+    """−b s of the rate s.
+
+    Args:
+        b: [N m s or N s/m]. Where it differs by direction, the slope at rest turns over the width of smooth friction.
+
+    Raises:
+        ProblemError: for a negative fixed coefficient.
+    """
+
+    def __init__(self, b: Any) -> None:
+        self._b = load_coefficient(b, f"{declared_at()}: Viscous")
+
+    @property
+    def coefficients(self) -> Mapping[str, Coefficient]:
+        """b."""
+        return {"viscous": self._b}
+
+    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
+        """−b s."""
+        return self._effort(position, rate, ca.fabs(rate))
+
+    def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
+        """−b s, with s tanh(s/w) in the place of |s| where b differs by direction."""
+        return self._effort(position, rate, rate * smooth_sign(rate, width))
+
+    def _effort(self, position: ca.SX, rate: ca.SX, size: ca.SX) -> ca.SX:
+        forward, backward = self._b.at(position)
+        if backward is None:
+            return -forward * rate
+        return -(forward + backward) / 2 * rate - (forward - backward) / 2 * size
+
+
+class Drag(Load):
+    """−d s|s| of the rate s.
+
+    Args:
+        d: [N m s² or N s²/m²].
+
+    Raises:
+        ProblemError: for a negative fixed coefficient.
+    """
+
+    def __init__(self, d: Any) -> None:
+        self._d = load_coefficient(d, f"{declared_at()}: Drag")
+
+    @property
+    def coefficients(self) -> Mapping[str, Coefficient]:
+        """d."""
+        return {"drag": self._d}
+
+    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
+        """−d s|s|, which has a slope at rest in either direction."""
+        forward, backward = self._d.at(position)
+        if backward is None:
+            return -forward * rate * ca.fabs(rate)
+        return -(forward + backward) / 2 * rate * ca.fabs(rate) - (forward - backward) / 2 * rate**2
+
+
+class Friction(Load):
+    """Dry friction: Coulomb's, load-dependent, and Stribeck's addition to whichever of the two there is (4.1).
+
+    A bound that a ``Fourier`` of Parameters makes negative would drive: give its mean a lower bound.
+
+    Args:
+        coulomb: c [N m or N].
+        load_friction: μ [m, with r = 1 m].
+        stribeck: (δ, ζ): δ exp(−ζ s²) is added to μ, or to c if there is no μ, s of the step before.
+
+    Raises:
+        ProblemError: for negative fixed values, or a ``stribeck`` without exactly one of the others.
+    """
+
+    def __init__(self, coulomb: Any = 0, load_friction: Any = 0, stribeck: Any = None) -> None:
+        what = f"{declared_at()}: Friction"
+        given = {"coulomb": coulomb, "load_friction": load_friction}
+        if stribeck is not None:
+            given |= dict(zip(("stribeck delta", "stribeck zeta"), _pair(stribeck, what), strict=True))
+        self._values = {name: load_coefficient(value, f"{what}: {name}") for name, value in given.items()}
+        self._follows_load = not self._values["load_friction"].is_absent
+        if stribeck is not None and self._follows_load != self._values["coulomb"].is_absent:
+            raise ProblemError(
+                f"{what} has stribeck, which adds to load_friction or to coulomb; give exactly one of them"
+            )
+
+    @property
+    def coefficients(self) -> Mapping[str, Coefficient]:
+        """Those that were given."""
+        return self._values
+
+    def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:
+        """(μ, c), Stribeck's term included."""
+        sides = {name: value.at(position) for name, value in self._values.items()}
+        forward = self._bound({name: side[0] for name, side in sides.items()}, rate)
+        if all(side[1] is None for side in sides.values()):
+            return forward
+        behind = {name: side[0] if side[1] is None else side[1] for name, side in sides.items()}
+        return Bound.sided(forward, self._bound(behind, rate))
+
+    def _bound(self, values: Mapping[str, ca.SX], rate: ca.SX) -> Bound:
+        still = ca.SX.zeros(rate.numel())
+        load, constant = values["load_friction"], values["coulomb"]
+        if "stribeck delta" not in values:
+            return Bound(load + still, constant + still)
+        extra = values["stribeck delta"] * ca.exp(-values["stribeck zeta"] * rate**2)
+        return Bound(load + extra, constant + still) if self._follows_load else Bound(load + still, constant + extra)
+
+
+def _pair(value: Any, what: str) -> Sequence[Any]:
+    pair = ca.vertsplit(ca.vec(value)) if isinstance(value, ca.SX) else value
+    if not (isinstance(pair, (list, tuple)) and len(pair) == 2):
+        raise ProblemError(f"{what}: stribeck is {shown(value)}; give a pair (delta, zeta)")
+    return pair
+
+
+def written_out(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Load]]:
+    """Coefficients of a joint that differ by direction or vary with the position, as loads.
+
+    Args:
+        given: values by the name of the joint's argument.
+
+    Returns:
+        what the arguments are without them, and the loads.
+    """
+    rest: dict[str, Any] = {}
+    loads: list[Load] = []
+    single: dict[str, type[Viscous | Drag]] = {"viscous": Viscous, "drag": Drag}
+    for name, kind in single.items():
+        if not is_plain(given[name]):
+            rest[name] = 0
+            loads.append(kind(given[name]))
+    dry = {name: given[name] for name in ("coulomb", "load_friction", "stribeck")}
+    if not all(map(is_plain, dry.values())):
+        rest |= {"coulomb": 0, "load_friction": 0, "stribeck": None}
+        loads.append(Friction(**dry))
+    return rest, loads

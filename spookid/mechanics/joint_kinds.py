@@ -1,0 +1,257 @@
+"""Kinds of joints beside the hinge; frames a and b are the parent's and the child's, x the axis of those with one.
+
+A turn of frame b by φ about its x axis, which lies along that of a, has y_b = cos φ y_a + sin φ z_a.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+
+from spookid.errors import ProblemError
+from spookid.mechanics.coefficients import is_absent
+from spookid.mechanics.joints import Coordinate, Joint
+from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.moving import MovingFrame
+from spookid.parameter import symbolic
+
+_TURN = 2 * math.pi
+
+
+@dataclass(frozen=True, eq=False)
+class Prismatic(Joint):
+    """A slider along the x axes of two frames, which do not turn against each other.
+
+    Its position is that of the child's origin along the parent's x [m]. Its arguments are those of every ``Joint``.
+    """
+
+    coordinates = (Coordinate("position", "m"),)
+    linear = ("y", "z")
+    angular = ("xy", "xz", "yz")
+    _is_own = False
+
+    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Where the origins are apart across x, and how the frames are turned, (5,)."""
+        return ca.vertcat(_apart(a, b)[1:], _tilted(a, b), ca.dot(a.y, b.z))
+
+    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Along x [m]."""
+        return ca.dot(a.x, b.origin - a.origin)
+
+    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """A shift along x."""
+        return ca.vertcat(position, 0, 0), ca.SX([1, 0, 0, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Cylindrical(Joint):
+    """A rod in a sleeve: it slides along the x axes of two frames and turns about them.
+
+    Its coordinates are the position of the child's origin along the parent's x [m], and its angle about x [rad].
+    """
+
+    coordinates = (Coordinate("position", "m"), Coordinate("angle", "rad", _TURN))
+    linear = ("y", "z")
+    angular = ("xy", "xz")
+    _is_own = False
+
+    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Where the origins are apart across x, and x of the parent along y and z of the child, (4,)."""
+        return ca.vertcat(_apart(a, b)[1:], _tilted(a, b))
+
+    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Along x [m], and the angle in (−π, π]."""
+        return ca.vertcat(ca.dot(a.x, b.origin - a.origin), _angle(a, b))
+
+    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """A shift along x and a turn about it."""
+        return ca.vertcat(position[0], 0, 0), _turned(position[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Screw(Joint):
+    """A spindle and its nut: about the x axes of two frames, with ``pitch`` metres along x for each radian.
+
+    Its one coordinate is the angle [rad]. The position along x counts its turns.
+
+    Raises:
+        ProblemError: for a pitch of zero, as of a hinge, beside what every ``Joint`` raises.
+    """
+
+    coordinates = (Coordinate("angle", "rad", _TURN, counts_turns=True),)
+    linear = ("x", "y", "z")
+    angular = ("xy", "xz")
+    _is_own = False
+
+    pitch: Any = None
+    """p [m/rad], the lead of a turn over 2π; negative of a left-handed screw."""
+
+    def __post_init__(self, dry: Any) -> None:
+        what = f"{self.place}: {self.kind} {self.name!r}"
+        if self.pitch is None:
+            raise ProblemError(f"{what} has no pitch; give the metres that it moves for each radian")
+        object.__setattr__(self, "pitch", symbolic(self.pitch, f"{what}: pitch"))
+        if is_absent(self.pitch):
+            raise ProblemError(f"{what} has pitch 0; use a Hinge")
+        super().__post_init__(dry)
+
+    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """By how far the position along x is off that of the angle, modulo a turn, then as a hinge, (5,)."""
+        apart = _apart(a, b)
+        return ca.vertcat(self.pitch * _short(apart[0] / self.pitch - _angle(a, b)), apart[1:], _tilted(a, b))
+
+    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """The angle nearest to that of the position along x."""
+        moved = _apart(a, b)[0] / self.pitch
+        return moved + _short(_angle(a, b) - moved)
+
+    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """A turn about x and a shift along it."""
+        return ca.vertcat(self.pitch * position, 0, 0), _turned(position)
+
+    def expressions(self) -> list[ca.SX]:
+        """All that may hold a Parameter."""
+        return [*super().expressions(), self.pitch]
+
+
+@dataclass(frozen=True, eq=False)
+class Universal(Joint):
+    """A cross with two pins: a turn about x of the first frame, then one about y of the second.
+
+    Its coordinates are both angles [rad]; where they are zero the frames agree.
+    """
+
+    coordinates = (Coordinate("angle x", "rad", _TURN), Coordinate("angle y", "rad", _TURN))
+    linear = ("x", "y", "z")
+    angular = ("xy",)
+    _is_own = False
+
+    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Where the origins are apart, and x of the parent along y of the child, (4,)."""
+        return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y))
+
+    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Both angles in (−π, π]."""
+        return ca.vertcat(_angle(a, b), ca.atan2(ca.dot(a.x, b.z), ca.dot(a.x, b.x)))
+
+    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """One turn after the other."""
+        return ca.SX(3, 1), _turned(position[0], position[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Spherical(Joint):
+    """A ball in a socket: it turns about every axis.
+
+    Its coordinates are the rotation vector ψ from the parent's axes to the child's [rad], its rates the angular
+    velocity of the child against the parent in the child's axes, and what acts along them is a torque in these axes. A
+    spring acts along ψ, which is that of its potential energy if its stiffness is one number and its rest zero.
+    """
+
+    coordinates = (Coordinate("x", "rad"), Coordinate("y", "rad"), Coordinate("z", "rad"))
+    linear = ("x", "y", "z")
+    _is_own = False
+
+    @property
+    def manifold(self) -> Manifold:
+        """A unit quaternion."""
+        return Manifold((("rotation", 4),))
+
+    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Where the origins are apart, (3,)."""
+        return a.origin - b.origin
+
+    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """The quaternion of the child's axes in the parent's."""
+        return b.orientation_in(a)
+
+    def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """In closed form, (3,) [rad/s]."""
+        return b.frame.axes.T @ b.omega - b.axes.T @ (a.axes @ (a.frame.axes.T @ a.omega))
+
+    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """That rotation."""
+        return ca.SX(3, 1), position
+
+
+@dataclass(frozen=True, eq=False)
+class Planar(Joint):
+    """A puck on a table: the child's origin stays in the y-z plane of the parent, and turns about its x axis.
+
+    Its coordinates are the position along y and z of the parent [m], and the angle about x [rad].
+    """
+
+    coordinates = (Coordinate("y", "m"), Coordinate("z", "m"), Coordinate("angle", "rad", _TURN))
+    linear = ("x",)
+    angular = ("xy", "xz")
+    _is_own = False
+
+    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """How far the child's origin is from the plane, and x of the parent along y and z of the child, (3,)."""
+        return ca.vertcat(_apart(a, b)[0], _tilted(a, b))
+
+    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """In the plane [m], and the angle in (−π, π]."""
+        return ca.vertcat(_apart(a, b)[1:], _angle(a, b))
+
+    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """A shift in the plane and a turn about its normal."""
+        return ca.vertcat(0, position[0], position[1]), _turned(position[2])
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed(Joint):
+    """Two bodies that are one, such as a body in parts: it leaves no coordinate, and gives way with its compliance."""
+
+    coordinates = ()
+    linear = ("x", "y", "z")
+    angular = ("xy", "xz", "yz")
+    _is_own = False
+
+    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Where the origins are apart, and how the frames are turned, (6,)."""
+        return ca.vertcat(a.origin - b.origin, _tilted(a, b), ca.dot(a.y, b.z))
+
+    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Nothing."""
+        return ca.SX(0, 1)
+
+    def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """None."""
+        return ca.SX(0, 1)
+
+    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """None."""
+        return ca.SX(3, 1), ca.SX([1, 0, 0, 0])
+
+
+def _apart(a: MovingFrame, b: MovingFrame) -> ca.SX:
+    """Origin of b in a, (3,) [m]."""
+    return a.axes.T @ (b.origin - a.origin)
+
+
+def _tilted(a: MovingFrame, b: MovingFrame) -> ca.SX:
+    """x of a along y and z of b, (2,): zero where the x axes agree."""
+    return ca.vertcat(ca.dot(a.x, b.y), ca.dot(a.x, b.z))
+
+
+def _angle(a: MovingFrame, b: MovingFrame) -> ca.SX:
+    """About x, from y of a to y of b, in (−π, π]."""
+    return ca.atan2(ca.dot(a.z, b.y), ca.dot(a.y, b.y))
+
+
+def _short(angle: ca.SX) -> ca.SX:
+    """The same angle the short way round."""
+    return ca.atan2(ca.sin(angle), ca.cos(angle))
+
+
+def _turned(about_x: ca.SX, about_y: ca.SX | None = None) -> ca.SX:
+    """Quaternion of a turn about x, then one about the new y, (4,)."""
+    c, s = ca.cos(about_x / 2), ca.sin(about_x / 2)
+    if about_y is None:
+        return ca.vertcat(c, s, 0, 0)
+    c_y, s_y = ca.cos(about_y / 2), ca.sin(about_y / 2)
+    return ca.vertcat(c * c_y, s * c_y, c * s_y, s * s_y)

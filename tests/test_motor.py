@@ -1,0 +1,153 @@
+"""Motors with gears, rotors and windings: against their equations, and against the same written by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from mechanisms import DOWN, pendulum
+from scipy.integrate import solve_ivp
+
+from spookid import (
+    GROUND,
+    Body,
+    Effort,
+    Hinge,
+    HingeAngle,
+    JointPosition,
+    Model,
+    Motor,
+    Parameter,
+    Prismatic,
+    Problem,
+    ProblemError,
+    Recording,
+    Spook,
+    Variational,
+    gravity,
+)
+from spookid.parameter import parameters_in, substitute
+
+J, K, R, RATIO, ROTOR, SHAFT, OFFSET = 0.02, 0.05, 1.6, 30.0, 2e-5, 3e-3, 0.2
+T = np.arange(201) * 0.01
+INPUT = Recording(T, {"u": 3 * np.sign(np.sin(1.7 * T * (1 + 0.4 * T)))})
+GEARED = {"ratio": RATIO, "rotor_inertia": ROTOR, "shaft_inertia": SHAFT}
+
+
+def driven(motor: dict[str, Any], **settings: Any) -> Problem:
+    """A balanced wheel with viscous friction of its own."""
+    loads = settings.pop("loads", {"viscous": 0.1})
+    body = Body("wheel", mass=1.0, inertia=(1, J, 1))
+    pin = Hinge("pin", GROUND.frame(**DOWN), body.frame(**DOWN), compliance=1e-9, **loads)
+    model = Model([body], [pin], motors=[Motor(pin, "u", **motor)], gravity=gravity(0))
+    return Problem("driven", model, observations=[HingeAngle(pin, "theta")], **{"step": 0.01, **settings})
+
+
+def angle(problem: Problem, **settings: Any) -> np.ndarray:
+    run = problem.simulate(settings.pop("truth", {}), 2.0, {"pin": (0.1, 1.0)}, inputs=INPUT, **settings)
+    return np.asarray(np.unwrap(run.signals["theta"]))
+
+
+def exact(gain: float, damping: float, inertia: float) -> np.ndarray:
+    """θ of inertia s' = gain u + offset − damping s, u held."""
+    states = [np.array([0.1, 1.0])]
+    for u in INPUT.signals["u"][:-1]:
+        force = gain * u + OFFSET
+
+        def rate(_: float, state: np.ndarray, force: float = force) -> list[float]:
+            return [state[1], (force - damping * state[1]) / inertia]
+
+        states.append(solve_ivp(rate, (0, 0.01), states[-1], rtol=1e-9, atol=1e-11).y[:, -1])
+    return np.array(states)[:, 0]
+
+
+INERTIA = J + SHAFT + RATIO**2 * ROTOR
+SOURCES: dict[str, tuple[dict[str, Any], float, float]] = {
+    "torque": ({"gain": 0.04}, RATIO * 0.04, 0.1),
+    "current": ({"torque_constant": K}, RATIO * K, 0.1),
+    "voltage": ({"torque_constant": K, "resistance": R}, RATIO * K / R, 0.1 + RATIO**2 * K**2 / R),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_geared_motor_turns_as_by_hand(source):
+    given, gain, damping = SOURCES[source]
+    run = angle(driven({**given, **GEARED, "offset": OFFSET}))
+    np.testing.assert_allclose(run, exact(gain, damping, INERTIA), atol=1e-5)
+
+
+@pytest.mark.parametrize("stepper", [Spook(), Variational()], ids=["spook", "variational"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_it_is_what_gain_and_viscous_friction_say(stepper, source):
+    given, gain, damping = SOURCES[source]
+    motor = driven({**given, **GEARED, "offset": OFFSET}, stepper=stepper)
+    plain = {"gain": gain, "shaft_inertia": SHAFT + RATIO**2 * ROTOR}
+    by_hand = driven(plain, stepper=stepper, loads={"viscous": damping, "loads": [Effort(OFFSET)]})
+    np.testing.assert_allclose(angle(motor, substeps=1), angle(by_hand, substeps=1), atol=1e-11)
+
+
+def test_a_motor_without_them_is_what_it_was():
+    pin = pendulum().joints[0]
+    plain, whole = Motor(pin, "u", 0.3, 1e-3), Motor(pin, "u", gain=0.3, shaft_inertia=1e-3, ratio=1, rotor_inertia=0)
+    for motor in (plain, whole):
+        assert (float(motor.unit_effort), float(motor.damping), float(motor.inertia)) == (0.3, 0.0, 1e-3)
+    assert float(Motor(pin, "u").unit_effort) == 1.0
+    k = Parameter("k", 0.1)
+    for given in ({"gain": 2 * k}, {"torque_constant": k}, {"torque_constant": k, "resistance": 1 + k}):
+        motor = replace(Motor(pin, "u", ratio=3, **given), shaft_inertia=1e-3)
+        assert [p.name for p in parameters_in(motor.expressions(), "it")] == ["k"]
+        gain = 0.2 if "gain" in given else 0.1 / (1.1 if "resistance" in given else 1)
+        assert substitute(motor.unit_effort, {"k": 0.1})[0] == pytest.approx(3 * gain)
+
+
+def test_constant_and_resistance_are_identified_and_shown():
+    """Both, for the back-EMF has another share of them than the torque; written by hand the fit is the same."""
+    k, resistance = Parameter("k", 0.02, lower=1e-4), Parameter("R", 1.0, lower=1e-2)
+    free = driven({"torque_constant": k, "resistance": resistance, **GEARED})
+    theta = angle(free, truth={"k": K, "R": R})
+    seen = Recording(T, {**INPUT.signals, "theta": theta + 1e-3 * np.random.default_rng(0).normal(size=len(T))})
+    solution = free.solve(recordings=[seen])
+    assert solution.status.value == "converged"
+    for name, truth in (("k", K), ("R", R)):
+        assert 0 < solution[name].std_err < 0.05 * truth
+        assert abs(solution[name].estimate - truth) < 4 * solution[name].std_err + 0.002 * truth
+    plain = {"gain": RATIO * k / resistance, "shaft_inertia": SHAFT + RATIO**2 * ROTOR}
+    by_hand = driven(plain, loads={"viscous": 0.1 + (RATIO * k) ** 2 / resistance}).solve(recordings=[seen])
+    assert by_hand["k"].estimate == pytest.approx(solution["k"].estimate, rel=1e-5)
+    assert by_hand.log_likelihood == pytest.approx(solution.log_likelihood, abs=1e-4)
+    quantities = {q.name: (q.value, q.unit) for q in solution.mechanism.motors[0].quantities}
+    assert quantities["ratio"] == (RATIO, "rad/rad")
+    assert quantities["torque constant"] == (pytest.approx(solution["k"].estimate, rel=1e-4), "N m/A")
+    assert "gain" not in quantities
+
+
+def test_a_screw_drives_a_slide():
+    """Its ratio is 2π over the lead: a torque of the motor becomes a force, its rotor a mass."""
+    ratio = 2 * math.pi / 0.02
+    body = Body("carriage", mass=5.0, inertia=(1, 1, 1))
+    slide = Prismatic("slide", GROUND.frame(), body.frame())
+    motor = Motor(slide, "u", gain=0.1, ratio=ratio, rotor_inertia=1e-4)
+    model = Model([body], [slide], motors=[motor], gravity=gravity(9.82))
+    problem = Problem("screw", model, observations=[JointPosition(slide, "x")], step=0.01)
+    run = problem.simulate({}, 1.0, inputs=Recording(T, {"u": np.ones(len(T))}))
+    acceleration = ratio * 0.1 / (5.0 + ratio**2 * 1e-4)
+    np.testing.assert_allclose(run.signals["x"], acceleration * run.t**2 / 2, atol=1e-6)
+
+
+def test_mistakes_are_told():
+    pin = pendulum().joints[0]
+    for given, complaint in (
+        ({"gain": 1, "torque_constant": 0.1}, "Motor has gain and torque_constant; give gain for a torque, or"),
+        ({"resistance": 1}, "Motor has a resistance and no torque_constant; give both for a voltage"),
+        ({"gain": 1, "resistance": 1}, "Motor has a resistance and no torque_constant"),
+        ({"torque_constant": 1, "resistance": 0}, "Motor: resistance is 0; give what it is"),
+        ({"torque_constant": 1, "resistance": -1}, "Motor: resistance is -1; it must not be negative"),
+        ({"ratio": 0}, "Motor: ratio is 0; give what it is"),
+        ({"rotor_inertia": -1}, "Motor: rotor_inertia is -1; it must not be negative"),
+        ({"offset": "some"}, "Motor: offset must be a number or an expression of Parameters"),
+    ):
+        with pytest.raises(ProblemError, match=rf"test_motor\.py:\d+: {complaint}"):
+            Motor(pin, "u", **given)
