@@ -101,10 +101,9 @@ def _coefficients(joint: Joint, name: str, values: Mapping[str, float]) -> list[
 def _of_load(load: Load, joint: Joint, values: Mapping[str, float]) -> Iterator[Quantity]:
     """Coefficients of a load of the package that are not zero."""
     per = f" per unit of {load.signals[0]}" if load.signals else ""
-    coefficients = load.coefficients
-    follows_load = "load_friction" in coefficients and not coefficients["load_friction"].is_absent
+    follows_load = "load_friction" in load.reported and not load.reported["load_friction"].is_absent
     units = {**_UNITS, **_OF_LOADS, "stribeck delta": _UNITS["load_friction" if follows_load else "coulomb"]}
-    for name, coefficient in coefficients.items():
+    for name, coefficient in load.reported.items():
         listed = coefficient.listed()
         several = any(place for place, _, _ in listed)
         for place, which, entry in listed:

@@ -14,7 +14,7 @@ import casadi as ca
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.friction import smooth_sign
 from spookid.mechanics.loads import Bound, Load
-from spookid.mechanics.varying import Coefficient, is_plain, load_coefficient
+from spookid.mechanics.varying import is_plain, load_coefficient
 
 
 class Viscous(Load):
@@ -29,11 +29,7 @@ class Viscous(Load):
 
     def __init__(self, b: Any) -> None:
         self._b = load_coefficient(b, f"{declared_at()}: Viscous")
-
-    @property
-    def coefficients(self) -> Mapping[str, Coefficient]:
-        """b."""
-        return {"viscous": self._b}
+        self.reported = {"viscous": self._b}
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """−b s."""
@@ -62,11 +58,7 @@ class Drag(Load):
 
     def __init__(self, d: Any) -> None:
         self._d = load_coefficient(d, f"{declared_at()}: Drag")
-
-    @property
-    def coefficients(self) -> Mapping[str, Coefficient]:
-        """d."""
-        return {"drag": self._d}
+        self.reported = {"drag": self._d}
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """−d s|s|, which has a slope at rest in either direction."""
@@ -96,16 +88,12 @@ class Friction(Load):
         if stribeck is not None:
             given |= dict(zip(("stribeck delta", "stribeck zeta"), _pair(stribeck, what), strict=True))
         self._values = {name: load_coefficient(value, f"{what}: {name}") for name, value in given.items()}
+        self.reported = self._values
         self._follows_load = not self._values["load_friction"].is_absent
         if stribeck is not None and self._follows_load != self._values["coulomb"].is_absent:
             raise ProblemError(
                 f"{what} has stribeck, which adds to load_friction or to coulomb; give exactly one of them"
             )
-
-    @property
-    def coefficients(self) -> Mapping[str, Coefficient]:
-        """Those that were given."""
-        return self._values
 
     def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:
         """(μ, c), Stribeck's term included."""

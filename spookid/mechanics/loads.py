@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import casadi as ca
@@ -81,6 +82,8 @@ class Load:
 
     signals: Sequence[str] = ()
     """Names of input signals in the recordings, which ``effort`` receives."""
+    reported: Mapping[str, Coefficient] = MappingProxyType({})
+    """What reports say of it, by name; nothing, unless it is a load of the package."""
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """Force along, or torque about, each coordinate, (n,) [N or N m].
@@ -106,11 +109,6 @@ class Load:
     def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:
         """The same where it hangs on the position, too, (n,) [m or rad]; by default ``bound``."""
         return self.bound(rate)
-
-    @property
-    def coefficients(self) -> Mapping[str, Coefficient]:
-        """What reports say of it, by name: none, unless it is a load of the package."""
-        return {}
 
     def check(self, coordinates: int, what: str) -> None:
         """Refuse a load that cannot be evaluated, or does not act along each coordinate.
@@ -162,11 +160,7 @@ class Spring(Load):
         what = f"{declared_at()}: Spring"
         self._stiffness = load_coefficient(stiffness, f"{what}: stiffness", sided=False, varying=False)
         self._rest = load_coefficient(rest, f"{what}: rest", sided=False, varying=False, negative=True)
-
-    @property
-    def coefficients(self) -> Mapping[str, Coefficient]:
-        """k and x₀."""
-        return {"stiffness": self._stiffness, "rest": self._rest}
+        self.reported = {"stiffness": self._stiffness, "rest": self._rest}
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """−k (x − x₀)."""
@@ -194,12 +188,8 @@ class Effort(Load):
         if signal is not None and not (isinstance(signal, str) and signal):
             raise ProblemError(f"{what}: signal is {shown(signal)}; give the name of an input")
         self._value = load_coefficient(value, f"{what}: value", sided=False, negative=True)
+        self.reported = {"effort": self._value}
         self.signals = () if signal is None else (signal,)
-
-    @property
-    def coefficients(self) -> Mapping[str, Coefficient]:
-        """The value."""
-        return {"effort": self._value}
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """The value at the position, times the signal if there is one."""
