@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -76,6 +77,19 @@ class Assembly:
         values = {c.symbol.element_hash(): c.value for c in self.constants}
         return np.array([values[s.element_hash()] for s in ca.vertsplit(self.settings.sensors)])
 
+    def numbers(self, point: Point, chain: int) -> tuple[Constant, ...]:
+        """Every symbol of factors and mechanics with its number at a point, in one recording."""
+        problem, values = self.problem, point.parameters.tolist()
+        return (
+            *self.constants,
+            *(Constant(p, value) for p, value in zip(problem.free, values, strict=True)),
+            *chosen_numbers(problem, self.values(point), chain),
+        )
+
+    def values(self, point: Point) -> dict[str, float]:
+        """Number of every parameter at a point, by name."""
+        return self.problem.guess | dict(zip(self.transcription.names, point.parameters.tolist(), strict=True))
+
     @property
     def notices(self) -> tuple[str, ...]:
         """What a user should know about how the problem was set up, each once."""
@@ -111,7 +125,7 @@ def assemble(
         factor, symbols = normaliser_factor(free, manifold)
         written.append(factor)
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
-    chains = [_chain(problem, e, written, i == 0) for i, e in enumerate(evidence)]
+    chains = [_chain(problem, e, written, i) for i, e in enumerate(evidence)]
     transcription = _transcribed(problem, manifold, written, constants, chains)
     start = Point(
         tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
@@ -140,6 +154,7 @@ def _transcribed(
         np.array([p.upper for p in free]),
         np.array([magnitude(p, problem.guess[p.name]) for p in free]),
         chains,
+        problem.parameter_set.choice,
     )
 
 
@@ -151,12 +166,10 @@ def _settings(model: Model, sensors: int) -> Settings:
 
 def factors(problem: Declaration, model: Model, settings: Settings) -> list[Factor]:
     """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers."""
-    written = problem.scheme.factors(model, settings, np.isinf(problem.weight))
-    return (
-        written
-        + observing.observation_factors(problem, settings, model)
-        + observing.residual_factors(problem, settings, model)
-    )
+    written = list(problem.scheme.factors(model, settings, np.isinf(problem.weight)))
+    written += observing.observation_factors(problem, settings, model)
+    written += observing.residual_factors(problem, settings, model)
+    return [problem.parameter_set.written(factor) for factor in written]
 
 
 def check_stepper(problem: Declaration) -> None:
@@ -175,8 +188,8 @@ def _check(problem: Declaration) -> None:
 
 def gather(problem: Declaration, recording: Recording) -> Evidence:
     """Sample a recording at the problem's steps and guess the states there."""
-    steps = grid(recording, problem.step)
-    guess = initialization.guess(problem.model, problem.channels, recording, steps, problem.guess, problem.cutoff)
+    steps, values = grid(recording, problem.step), problem.guess_on(recording.name)
+    guess = initialization.guess(problem.model, problem.channels, recording, steps, values, problem.cutoff)
     measured = [_seen(recording, o, steps, problem.every) for o in problem.channels]
     inputs = [held(recording, signal, steps) for signal in problem.model.signals]
     over = [moments(recording, signal, steps) for signal in problem.model.signals]
@@ -196,7 +209,7 @@ def _seen(recording: Recording, sensor: Channel, steps: Grid, every: int) -> Arr
 def unknowns(problem: Declaration, evidence: Evidence, widths: Array, sharpness: float, states: Array) -> Array:
     """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b)."""
     poses = states[:, : problem.model.configuration.ambient]
-    moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess))
+    moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess_on(evidence.recording.name)))
     rates = np.diff(moved, axis=0) / evidence.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
     friction = problem.scheme.law.start(problem.model, slips, sharpness)
@@ -219,7 +232,7 @@ def numbers(
     problem: Declaration, settings: Settings, widths: Array, turning: Array | None = None
 ) -> tuple[Constant, ...]:
     """Every symbol of the factors but the free parameters, with its number."""
-    values = problem.guess
+    values = problem.guess_on()
     masses = sum(substitute(body.mass, values).item() for body in problem.model.bodies)
     weight = float(masses * np.linalg.norm(substitute(problem.model.gravity, values)))
     free = {p.name for p in problem.free}
@@ -242,13 +255,21 @@ def numbers(
     )
 
 
+def chosen_numbers(problem: Declaration, values: Mapping[str, float], recording: int) -> tuple[Constant, ...]:
+    """Which recording it is, and its own parameters by the symbols that were declared."""
+    known = problem.parameter_set
+    choice = zip(ca.vertsplit(known.choice), known.chosen(recording).tolist(), strict=True)
+    own = [Constant(p, values[known.name_on(p, known.recordings[recording])]) for p in known.own]
+    return (*(Constant(symbol, value) for symbol, value in choice), *own)
+
+
 def magnitude(parameter: Parameter, guess: float) -> float:
     """Typical size of a parameter: that of its guess, else the span of its bounds, else 1."""
     span = parameter.upper - parameter.lower
     return abs(guess) or (span if np.isfinite(span) else 1.0)
 
 
-def _chain(problem: Declaration, evidence: Evidence, factors: list[Factor], leads: bool) -> Chain:
+def _chain(problem: Declaration, evidence: Evidence, factors: list[Factor], number: int) -> Chain:
     inputs, missing = contiguous(problem.scheme.inputs(evidence.inputs, *evidence.means)), {}
     data = {f.name: inputs for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())}
     for name, sensors in observing.groups(problem).items():
@@ -262,10 +283,12 @@ def _chain(problem: Declaration, evidence: Evidence, factors: list[Factor], lead
     own = [factor for factor in factors if factor.group is Group.RESIDUAL]
     for factor, residual in zip(own, problem.residuals, strict=True):
         data[factor.name] = observing.residual_data(residual, factor, evidence.inputs)
+    leads = number == 0
     for prior in (f for f in factors if f.group is Group.PRIOR):
         data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
         missing[prior.name] = np.full((1, len(prior.rows)), not leads)
-    return Chain(evidence.recording.name, evidence.grid.count, data, missing)
+    choice = problem.parameter_set.chosen(number)
+    return Chain(evidence.recording.name, evidence.grid.count, data, missing, choice)
 
 
 def _columns(columns: list[Array], rows: int) -> Array:

@@ -21,12 +21,11 @@ from spookid.transcription.transcription import Point
 
 def trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:
     """Estimated motion on each recording, with the impulses along it."""
-    constants = _numbers(assembly, point)
     residuals = assembly.transcription.residuals(point)
     names = [factor.name for factor in assembly.transcription.factors]
     return tuple(
-        _trajectory(assembly, e, unknowns, dict(zip(names, values, strict=True)), constants)
-        for e, unknowns, values in zip(assembly.evidence, point.states, residuals, strict=True)
+        _trajectory(assembly, e, unknowns, dict(zip(names, values, strict=True)), assembly.numbers(point, i))
+        for i, (e, unknowns, values) in enumerate(zip(assembly.evidence, point.states, residuals, strict=True))
     )
 
 
@@ -34,21 +33,16 @@ def complementarity(assembly: Assembly, point: Point) -> float:
     """Largest residual of the exact friction law at a point [N m s]; NaN without dry friction."""
     if not any(joint.rubs for joint in assembly.problem.model.joints):
         return float("nan")
-    constants = _numbers(assembly, point)
-    pairs = zip(assembly.evidence, point.states, strict=True)
-    return max(float(np.nanmax(dry_friction(assembly, e, unknowns, constants)[2])) for e, unknowns in pairs)
+    return max(
+        float(np.nanmax(dry_friction(assembly, e, unknowns, assembly.numbers(point, i))[2]))
+        for i, (e, unknowns) in enumerate(zip(assembly.evidence, point.states, strict=True))
+    )
 
 
 def sticking(problem: Declaration, motion: Sequence[Trajectory]) -> dict[str, float]:
     """Share of the steps of all recordings in which each coordinate with dry friction sticks."""
     sticks = np.vstack([trajectory.sticks for trajectory in motion])
     return {f.label: float(np.nanmean(sticks[:, j])) for j, f in enumerate(problem.model.freedoms) if f.rubs}
-
-
-def _numbers(assembly: Assembly, point: Point) -> tuple[Constant, ...]:
-    """Every symbol of the mechanics with its number at a point."""
-    free = zip(assembly.problem.free, point.parameters.tolist(), strict=True)
-    return (*assembly.constants, *(Constant(p, value) for p, value in free))
 
 
 def _trajectory(

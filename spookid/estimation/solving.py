@@ -63,7 +63,7 @@ def _solved(
     if continuation.is_staged(problem, backend):
         check_stepper(problem)
         return continuation.by_continuation(problem, solver, callback, warm_start)
-    first = fit(problem, solver, callback, Start(warm_start, problem.initial, hold=hold))
+    first = fit(problem, solver, callback, Start(warm_start, problem.given, hold=hold))
     decision = choose_estimator(problem, first, partial(_again, first.result, solver, callback))
     return decision.told(_corrected(decision.problem, solver, callback, decision.fit))
 
