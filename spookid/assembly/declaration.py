@@ -128,6 +128,11 @@ class Declaration:
         names = [residual.name for residual in self.residuals]
         for residual in self.residuals:
             residual.check(self.model)
+            if residual.at == "start" and residual.kind == "hard" and self.dynamics == "estimated":
+                raise ProblemError(
+                    f"{residual.place}: Residual {residual.name!r} is hard at the start, which fits that estimate the "
+                    "noise cannot hold; give it a small sigma, or the problem a state_weight"
+                )
             if names.count(residual.name) > 1:
                 raise ProblemError(
                     f"{residual.place}: Residual {residual.name!r} has the name of another one; rename it"
