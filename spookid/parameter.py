@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import casadi as ca
 import numpy as np
@@ -35,10 +35,12 @@ class Parameter(ca.SX):  # type: ignore[misc]
             ((value − mean)/sigma)² to the cost. Its sigma is absolute, so those of the sensors must be given too, and
             the state weight in proportion: with a sigma of 1 rad for an encoder the data count for next to nothing
             against it.
+        per: "recording" for one that is another in each recording, such as a payload or an angle of release; results
+            name it ``name[recording]``. Guess, bounds and prior are those of each.
 
     Raises:
-        ProblemError: for a name that is no identifier, bounds in the wrong order, a guess outside them, or a prior that
-            is no pair of a finite mean and a positive sigma.
+        ProblemError: for a name that is no identifier, bounds in the wrong order, a guess outside them, a prior that is
+            no pair of a finite mean and a positive sigma, or another ``per``.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
         unit: str = "",
         note: str = "",
         prior: tuple[float, float] | None = None,
+        per: Literal["recording"] | None = None,
     ) -> None:
         place = declared_at()
         if not (isinstance(name, str) and name.isidentifier()):
@@ -63,10 +66,36 @@ class Parameter(ca.SX):  # type: ignore[misc]
                 f"{place}: Parameter {name!r} has its guess {guess:g} outside its bounds [{lower:g}, {upper:g}]; "
                 "move the guess or the bounds"
             )
+        if per not in (None, "recording"):
+            raise ProblemError(f'{place}: Parameter {name!r} has per={shown(per)}; give "recording" or leave it out')
         belief = None if prior is None else _prior(prior, f"{place}: Parameter {name!r}")
         super().__init__(ca.SX.sym(name))
         self._facts = (name, guess, lower, upper, unit, note, place, len(_declared), belief)
+        self._per = per
+        self._instances: dict[str, Parameter] = {}
         _declared[self.element_hash()] = self
+
+    def of(self, recording: str) -> Parameter:
+        """The one of a recording, by its name, if it is another in each; always the same object.
+
+        Raises:
+            ProblemError: if all recordings share it.
+        """
+        if self._per is None:
+            raise ProblemError(
+                f'{self.place}: Parameter {self.name!r} is shared by all recordings; declare it with per="recording"'
+            )
+        if recording not in self._instances:
+            self._instances[recording] = self._made_for(recording)
+        return self._instances[recording]
+
+    def _made_for(self, recording: str) -> Parameter:
+        one = Parameter.__new__(Parameter)
+        ca.SX.__init__(one, ca.SX.sym(self.name))  # called like this one: compiled code of any recordings is the same
+        one._facts = (own_name(self.name, recording), *self._facts[1:])
+        one._per, one._instances = None, {}
+        _declared[one.element_hash()] = one
+        return one
 
     @property
     def name(self) -> str:
@@ -105,13 +134,18 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     @property
     def order(self) -> int:
-        """Its turn among all declarations of this process."""
+        """Its turn among all declarations of this process; that of a recording has the turn of the declared one."""
         return self._facts[7]
 
     @property
     def prior(self) -> tuple[float, float] | None:
         """Mean and sigma of what is known beforehand, None if nothing is."""
         return self._facts[8]
+
+    @property
+    def per(self) -> Literal["recording"] | None:
+        """What each has its own of; None if there is one of it."""
+        return self._per
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """A parameter is its symbol: copies are the same unknown."""
@@ -122,6 +156,11 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     def __hash__(self) -> int:
         return hash(self.element_hash())
+
+
+def own_name(name: str, recording: str) -> str:
+    """What results call the parameter ``name`` of a recording."""
+    return f"{name}[{recording}]"
 
 
 def _number(value: Any, what: str) -> float:
@@ -199,8 +238,8 @@ def parameters_in(expressions: Iterable[ca.SX], what: str, ignore: Iterable[ca.S
         parameter = _declared.get(symbol.element_hash())
         if parameter is None:
             raise ProblemError(f"{what} holds the symbol {symbol.name()!r}, which is no Parameter; declare it as one")
-        found[parameter.order] = parameter
-    ordered = tuple(found[order] for order in sorted(found))
+        found[symbol.element_hash()] = parameter
+    ordered = tuple(sorted(found.values(), key=lambda parameter: (parameter.order, parameter.name)))
     names: dict[str, Parameter] = {}
     for parameter in ordered:
         if parameter.name in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -86,6 +86,19 @@ class Assembly:
         values = {c.symbol.element_hash(): c.value for c in self.constants}
         return np.array([values[s.element_hash()] for s in ca.vertsplit(self.settings.sensors)])
 
+    def numbers(self, point: Point, chain: int) -> tuple[Constant, ...]:
+        """Every symbol of factors and mechanics with its number at a point, in one recording."""
+        problem, values = self.problem, point.parameters.tolist()
+        return (
+            *self.constants,
+            *(Constant(p, value) for p, value in zip(problem.free, values, strict=True)),
+            *chosen_numbers(problem, self.values(point), chain),
+        )
+
+    def values(self, point: Point) -> dict[str, float]:
+        """Number of every parameter at a point, by name."""
+        return self.problem.guess | dict(zip(self.transcription.names, point.parameters.tolist(), strict=True))
+
     @property
     def notices(self) -> tuple[str, ...]:
         """What a user should know about how the problem was set up, each once."""
@@ -125,7 +138,7 @@ def assemble(
         factor, symbols = normaliser_factor(free, manifold)
         written.append(factor)
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
-    chains = [_chain(problem, e, written, seen, i == 0) for i, e in enumerate(evidence)]
+    chains = [_chain(problem, e, written, seen, i) for i, e in enumerate(evidence)]
     transcription = _transcribed(problem, manifold, written, constants, chains)
     start = Point(
         tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
@@ -154,6 +167,7 @@ def _transcribed(
         np.array([p.upper for p in free]),
         np.array([magnitude(p, problem.guess[p.name]) for p in free]),
         chains,
+        problem.parameter_set.choice,
     )
 
 
@@ -171,11 +185,11 @@ def factors(
     Args:
         seen: which samples make the rows of which factor; None: those of the motion alone.
     """
-    motion = with_late_inputs(model, problem.scheme.factors(model, settings, np.isinf(problem.weight)))
-    if seen is None:
-        return motion
-    observations = observation_factors(problem, settings, model, seen)
-    return motion + observations + observing.residual_factors(problem, settings, model)
+    written = with_late_inputs(model, problem.scheme.factors(model, settings, np.isinf(problem.weight)))
+    if seen is not None:
+        written += observation_factors(problem, settings, model, seen)
+        written += observing.residual_factors(problem, settings, model)
+    return [problem.parameter_set.written(factor) for factor in written]
 
 
 def check_stepper(problem: Declaration) -> None:
@@ -194,17 +208,17 @@ def _check(problem: Declaration) -> None:
 
 def gather(problem: Declaration, recording: Recording) -> Evidence:
     """Sample a recording at the problem's steps and guess the states there."""
-    steps = grid(recording, problem.step)
-    values = tuple((name, value) for name, value in problem.guess.items() if name not in problem.delays)
-    guess = _guessed(problem.model, tuple(problem.observations), recording, steps, values, problem.cutoff)
-    delays = [delay(channel, problem.guess) for channel in problem.channels]
+    steps, values = grid(recording, problem.step), problem.guess_on(recording.name)
+    still = tuple((name, value) for name, value in values.items() if name not in problem.delays)
+    guess = _guessed(problem.model, tuple(problem.observations), recording, steps, still, problem.cutoff)
+    delays = [delay(channel, values) for channel in problem.channels]
     pairs = list(zip(problem.channels, delays, strict=True))
-    measured = [_seen(recording, channel, steps, delay, problem.every or 1) for channel, delay in pairs]
+    measured = [_seen(recording, channel, steps, late, problem.every or 1) for channel, late in pairs]
     if problem.every is None:
-        own = [samples(recording, channel.signal, steps, delay) for channel, delay in pairs]
+        own = [samples(recording, channel.signal, steps, late) for channel, late in pairs]
     else:
         own = [Samples.at_steps(values, steps) for values in measured]
-    now, slopes = acting(recording, problem.model.inputs, steps, problem.guess)
+    now, slopes = acting(recording, problem.model.inputs, steps, values)
     return Evidence(recording, steps, guess, _columns(measured, steps.count), tuple(own), now, slopes)
 
 
@@ -233,7 +247,7 @@ def _seen(recording: Recording, channel: Channel, steps: Grid, delay: float, eve
 def unknowns(problem: Declaration, evidence: Evidence, widths: Array, sharpness: float, states: Array) -> Array:
     """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b)."""
     poses = states[:, : problem.model.configuration.ambient]
-    moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess))
+    moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess_on(evidence.recording.name)))
     rates = np.diff(moved, axis=0) / evidence.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
     friction = problem.scheme.law.start(problem.model, slips, sharpness)
@@ -256,7 +270,7 @@ def numbers(
     problem: Declaration, settings: Settings, widths: Array, turning: Array | None = None
 ) -> tuple[Constant, ...]:
     """Every symbol of the factors but the free parameters, with its number."""
-    values = problem.guess
+    values = problem.guess_on()
     masses = sum(substitute(body.mass, values).item() for body in problem.model.bodies)
     weight = float(masses * np.linalg.norm(substitute(problem.model.gravity, values)))
     free = {p.name for p in problem.free}
@@ -279,6 +293,14 @@ def numbers(
     )
 
 
+def chosen_numbers(problem: Declaration, values: Mapping[str, float], recording: int) -> tuple[Constant, ...]:
+    """Which recording it is, and its own parameters by the symbols that were declared."""
+    known = problem.parameter_set
+    choice = zip(ca.vertsplit(known.choice), known.chosen(recording).tolist(), strict=True)
+    own = [Constant(p, values[known.name_on(p, known.recordings[recording])]) for p in known.own]
+    return (*(Constant(symbol, value) for symbol, value in choice), *own)
+
+
 def magnitude(parameter: Parameter, guess: float) -> float:
     """Typical size of a parameter: that of its guess, else the span of its bounds, else 1."""
     span = parameter.upper - parameter.lower
@@ -286,24 +308,28 @@ def magnitude(parameter: Parameter, guess: float) -> float:
 
 
 def _chain(
-    problem: Declaration, evidence: Evidence, factors: list[Factor], seen: Sequence[Observed], leads: bool
+    problem: Declaration, evidence: Evidence, factors: list[Factor], seen: Sequence[Observed], number: int
 ) -> Chain:
     now, slopes, missing = evidence.acting, evidence.slopes, dict[str, Mask]()
-    inputs = late_inputs(problem, *(problem.scheme.inputs(one.held, one.mean, one.late) for one in (now, slopes)))
+    values = problem.guess_on(evidence.recording.name)
+    pair = (problem.scheme.inputs(one.held, one.mean, one.late) for one in (now, slopes))
+    inputs = late_inputs(problem.model, values, *pair)
     told = [f for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())]
     data = {f.name: inputs[: f.count(evidence.grid.count)] for f in told}
     if VELOCITY_ROWS in data:
-        data[VELOCITY_ROWS] = late_inputs(problem, now.mean, slopes.mean)
+        data[VELOCITY_ROWS] = late_inputs(problem.model, values, now.mean, slopes.mean)
     named = {factor.name: factor for factor in factors}
     for one in seen:
         data[one.name], missing[one.name] = observation_data(one, named[one.name], evidence.samples)
     own = [factor for factor in factors if factor.group is Group.RESIDUAL]
     for factor, residual in zip(own, problem.residuals, strict=True):
         data[factor.name] = observing.residual_data(residual, factor, evidence.acting.held)
+    leads = number == 0
     for prior in (f for f in factors if f.group is Group.PRIOR):
         data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
         missing[prior.name] = np.full((1, len(prior.rows)), not leads)
-    return Chain(evidence.recording.name, evidence.grid.count, data, missing)
+    choice = problem.parameter_set.chosen(number)
+    return Chain(evidence.recording.name, evidence.grid.count, data, missing, choice)
 
 
 def _columns(columns: list[Array], rows: int) -> Array:

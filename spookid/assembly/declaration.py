@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, cast
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.parameter_set import ParameterSet
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.residual import Residual
@@ -72,7 +73,8 @@ class Declaration:
     cutoff: float = 10.0
     """Cutoff of the low-pass filter that makes the initial guess [Hz]."""
     initial: Mapping[str, float] = field(default_factory=dict)
-    """Guesses by parameter name, in the place of those declared."""
+    """Guesses by parameter name, in the place of those declared. Where recordings have their own, ``"m"`` speaks of all
+    and ``"m[loaded]"`` of one, here and in ``fixed``."""
     step_correction: bool = True
     """True for the parameters of the mechanism in continuous time: with ``Variational()``, estimated noise and smooth
     friction fits with steps of h and h/2 are extrapolated. False for those of the mechanism in steps of h, as of data
@@ -128,20 +130,27 @@ class Declaration:
         names = [residual.name for residual in self.residuals]
         for residual in self.residuals:
             residual.check(self.model)
+            if residual.at == "start" and residual.kind == "hard" and self.dynamics == "estimated":
+                raise ProblemError(
+                    f"{residual.place}: Residual {residual.name!r} is hard at the start, which fits that estimate the "
+                    "noise cannot hold; give it a small sigma, or the problem a state_weight"
+                )
             if names.count(residual.name) > 1:
                 raise ProblemError(
                     f"{residual.place}: Residual {residual.name!r} has the name of another one; rename it"
                 )
 
     def _check_names(self) -> None:
-        known = {parameter.name: parameter for parameter in self.parameters}
+        self.parameter_set.check(self._what)
+        known = self.parameter_set.known
         for name in (*self.initial, *self.fixed):
             if name not in known:
                 raise ProblemError(f"{self._what} has no parameter {name!r}; its parameters are {_list(known)}")
         for name, value in self.initial.items():
             p = known[name]
             finite = isinstance(value, Real) and math.isfinite(value)
-            if not (finite and (name in self.fixed or p.lower <= value <= p.upper)):
+            fixed = {name, self.parameter_set.declared_names.get(name)} & set(self.fixed)
+            if not (finite and (fixed or p.lower <= value <= p.upper)):
                 raise ProblemError(f"{self._what}: guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]")
 
     def _check_signals(self) -> None:
@@ -150,7 +159,7 @@ class Declaration:
                 steps = grid(recording, self.step)
                 for channel in self.channels:
                     recording.signal(channel.signal)
-                acting(recording, self.model.inputs, steps, self.guess)
+                acting(recording, self.model.inputs, steps, self.guess_on(recording.name))
             except ProblemError as error:
                 raise ProblemError(f"{self._what}: {error}") from None
 
@@ -186,8 +195,8 @@ class Declaration:
         return tuple(channel for sensor in self.observations for channel in sensor.channels(self.model))
 
     @cached_property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """All parameters of the model and its sensors, in the order of their declaration."""
+    def parameter_set(self) -> ParameterSet:
+        """What was declared, and what it stands for in the recordings."""
         # At a state of numbers, only Parameters are left as symbols of what a sensor shows.
         n, m = self.model.configuration.ambient, self.model.configuration.tangent
         q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, size))) for size in (n, m))
@@ -195,23 +204,40 @@ class Declaration:
         shown = [channel.predicted(state) for channel in self.channels if channel.is_free_form]
         own = [residual.rows(*[state] * residual.states) for residual in self.residuals]
         late = [channel.delay for channel in self.channels]
-        return parameters_in([*self.model.expressions(), *shown, *late, *own], self._what)
+        declared = parameters_in([*self.model.expressions(), *shown, *late, *own], self._what)
+        return ParameterSet(declared, tuple(recording.name for recording in self.recordings))
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """All parameters of the model and its sensors, in the order of their declaration, those of each recording."""
+        return self.parameter_set.every
 
     @cached_property
     def free(self) -> tuple[Parameter, ...]:
         """Parameters to estimate."""
-        return tuple(parameter for parameter in self.parameters if parameter.name not in self.fixed)
+        declared = self.parameter_set.declared_names
+        return tuple(p for p in self.parameters if not {p.name, declared.get(p.name)} & set(self.fixed))
 
     @cached_property
     def delays(self) -> tuple[str, ...]:
-        """Names of the parameters in the delays of sensors and inputs."""
+        """Names of the parameters in the delays of sensors and inputs, those of each recording too."""
         late = [*(channel.delay for channel in self.channels), *(one.delay for one in self.model.inputs)]
-        return tuple(p.name for p in parameters_in(late, self._what))
+        declared = parameters_in(late, self._what)
+        return tuple({p.name: p for d in declared for p in (d, *self.parameter_set.of(d))})
 
     @property
     def guess(self) -> dict[str, float]:
         """Guess of every parameter, by name."""
-        return {p.name: float(self.initial.get(p.name, p.guess)) for p in self.parameters}
+        return {p.name: p.guess for p in self.parameters} | self.given
+
+    @property
+    def given(self) -> dict[str, float]:
+        """Guesses in the place of those declared, by the name of each parameter."""
+        return {name: float(value) for name, value in self.parameter_set.expanded(self.initial).items()}
+
+    def guess_on(self, recording: str | None = None) -> dict[str, float]:
+        """Guess of every parameter, and by the names of what was declared those of a recording; None: of the first."""
+        return self.parameter_set.on(self.guess, recording)
 
     @property
     def scheme(self) -> Scheme:
@@ -222,7 +248,7 @@ class Declaration:
         return self.stepper.with_law(law)
 
     def with_(self, **changes: Any) -> Self:
-        """A copy with any of the arguments changed.
+        """A copy with any of the arguments changed; what it says of recordings that it has no longer is forgotten.
 
         Raises:
             ProblemError: for a name that is no argument, or a value that is refused.
@@ -232,6 +258,13 @@ class Declaration:
             raise ProblemError(
                 f"{self._what} has no setting {min(unknown)!r}; it has {_list(self.__dataclass_fields__)}"
             )
+        recordings = changes.get("recordings", self.recordings)
+        if self.parameter_set.own and recordings is not self.recordings:
+            recordings = changes["recordings"] = collected(recordings, Recording, f"{self._what}: recordings")
+            said, names = {*self.initial, *self.fixed}, [recording.name for recording in recordings]
+            gone = self.parameter_set.gone(said, names)
+            kept = {name: value for name, value in self.initial.items() if name not in gone}
+            changes = {"initial": kept, "fixed": set(self.fixed) - gone, **changes}
         return replace(self, **changes)
 
 

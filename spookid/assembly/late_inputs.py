@@ -5,13 +5,12 @@ A fit carried on from where another one has ended has no error from that line; `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.data.inputs import delayed
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.model import Model
@@ -27,17 +26,18 @@ def with_late_inputs(model: Model, factors: Sequence[Factor]) -> list[Factor]:
     return [_late(model, factor, places) if factor.data.numel() else factor for factor in factors]
 
 
-def late_inputs(problem: Declaration, inputs: Array, slopes: Array) -> Array:
+def late_inputs(model: Model, values: Mapping[str, float], inputs: Array, slopes: Array) -> Array:
     """A of inputs (n, n_u), and behind them B of those whose delay moves.
 
     Args:
+        values: of the parameters, by name.
         slopes: how inputs change with their delays, (n, n_u).
     """
-    places = _moving(problem.model)
+    places = _moving(model)
     if not places:
         return contiguous(inputs)
     rates = slopes[:, places]
-    now = np.array([delayed(problem.model.inputs[i], problem.guess) for i in places])
+    now = np.array([delayed(model.inputs[i], values) for i in places])
     start = np.array(inputs)
     start[:, places] -= rates * now
     return contiguous(np.hstack([start, rates]))

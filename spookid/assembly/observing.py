@@ -8,6 +8,7 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.data.residual import Residual
 from spookid.data.state import State
+from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.model import Model
 from spookid.stepping.impulses import Settings
@@ -23,21 +24,37 @@ def _residual(problem: Declaration, settings: Settings, residual: Residual, mode
     signals = problem.model.signals
     data = [ca.SX.sym("u", len(signals)) for _ in range(residual.states)]
     inputs = [dict(zip(signals, ca.vertsplit(u), strict=True)) if signals else {} for u in data]
-    variables, motions = windows(problem, settings, model, residual.states, residual.order(problem.model))
+    variables, motions = _motions(problem, settings, model, residual)
     pairs = zip(motions, inputs, strict=True)
     rows = residual.rows(*(State(problem.model, q, v, a, u, settings.step) for (q, v, a), u in pairs))
     labels = tuple(f"{residual.name}.{i}" for i in range(rows.numel())) if rows.numel() > 1 else (residual.name,)
     whitened = residual.whitening(rows.numel()) @ rows
     kind = Kind(residual.kind)
-    return Factor(
-        f"residual {residual.name}", Group.RESIDUAL, whitened, variables, ca.vertcat(*data), labels, kind=kind
-    )
+    first = residual.at == "start"
+    name, inputs_then = f"residual {residual.name}", ca.vertcat(*data)
+    return Factor(name, Group.RESIDUAL, whitened, variables, inputs_then, labels, first_only=first, kind=kind)
+
+
+def _motions(
+    problem: Declaration, settings: Settings, model: Model, residual: Residual
+) -> tuple[dict[int, ca.SX], list[tuple[ca.SX, ca.SX, ca.SX]]]:
+    """As of ``windows``, for the states that a residual sees."""
+    order = residual.order(problem.model)
+    if residual.at is None:
+        return windows(problem, settings, model, residual.states, order)
+    window = problem.scheme.first_window(model, settings, order)
+    if window is None:
+        raise ProblemError(
+            f"{residual.place}: Residual {residual.name!r} sees accelerations, which are not known at the start; leave "
+            "at out, or ask for angles and rates"
+        )
+    return dict(window.variables), [(window.q, window.v, window.a)]
 
 
 def residual_data(residual: Residual, factor: Factor, inputs: Array) -> Array:
     """Of its factor: the inputs at each of its states, (count, n)."""
     count = factor.count(len(inputs))
-    first = (factor.reach - residual.states + 1) // 2
+    first = 0 if factor.first_only else (factor.reach - residual.states + 1) // 2
     return contiguous(np.hstack([inputs[first + i : first + i + count] for i in range(residual.states)]))
 
 

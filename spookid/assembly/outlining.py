@@ -39,8 +39,8 @@ _AXES = "xyz"
 
 
 def mechanism(problem: Declaration, values: Mapping[str, float]) -> Mechanism:
-    """The mechanism of ``problem``, its parameters at ``values``."""
-    model = problem.model
+    """The mechanism of ``problem``, its parameters at ``values``; what recordings have their own of is the first's."""
+    model, values = problem.model, problem.parameter_set.on(values)
     return Mechanism(
         bodies=tuple(_body(body, values) for body in model.bodies),
         hinges=tuple(_joint(joint, values) for joint in model.joints),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import casadi as ca
 import numpy as np
@@ -22,12 +22,11 @@ from spookid.transcription.transcription import Point
 
 def trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:
     """Estimated motion on each recording, with the impulses along it."""
-    constants = _numbers(assembly, point)
     residuals = assembly.transcription.residuals(point)
     names = [factor.name for factor in assembly.transcription.factors]
     return tuple(
-        _trajectory(assembly, e, unknowns, dict(zip(names, values, strict=True)), constants)
-        for e, unknowns, values in zip(assembly.evidence, point.states, residuals, strict=True)
+        _trajectory(assembly, e, unknowns, dict(zip(names, values, strict=True)), assembly.numbers(point, i))
+        for i, (e, unknowns, values) in enumerate(zip(assembly.evidence, point.states, residuals, strict=True))
     )
 
 
@@ -35,21 +34,16 @@ def complementarity(assembly: Assembly, point: Point) -> float:
     """Largest residual of the exact friction law at a point [N m s]; NaN without dry friction."""
     if not any(joint.rubs for joint in assembly.problem.model.joints):
         return float("nan")
-    constants = _numbers(assembly, point)
-    pairs = zip(assembly.evidence, point.states, strict=True)
-    return max(float(np.nanmax(dry_friction(assembly, e, unknowns, constants)[2])) for e, unknowns in pairs)
+    return max(
+        float(np.nanmax(dry_friction(assembly, e, unknowns, assembly.numbers(point, i))[2]))
+        for i, (e, unknowns) in enumerate(zip(assembly.evidence, point.states, strict=True))
+    )
 
 
 def sticking(problem: Declaration, motion: Sequence[Trajectory]) -> dict[str, float]:
     """Share of the steps of all recordings in which each coordinate with dry friction sticks."""
     sticks = np.vstack([trajectory.sticks for trajectory in motion])
     return {f.label: float(np.nanmean(sticks[:, j])) for j, f in enumerate(problem.model.freedoms) if f.rubs}
-
-
-def _numbers(assembly: Assembly, point: Point) -> tuple[Constant, ...]:
-    """Every symbol of the mechanics with its number at a point."""
-    free = zip(assembly.problem.free, point.parameters.tolist(), strict=True)
-    return (*assembly.constants, *(Constant(p, value) for p, value in free))
 
 
 def _trajectory(
@@ -132,13 +126,17 @@ def unwrapped_signals(predicted: Array, periods: Sequence[float | None]) -> Arra
     return np.column_stack(columns) if columns else predicted
 
 
-def stamped(problem: Declaration, shown: Array) -> Array:
+def stamped(problem: Declaration, shown: Array, values: Mapping[str, float]) -> Array:
     """What sensors show at the steps, (N, n_o), continuous in time, as their signals are stamped: those that are late
-    show what was before, and the first value until anything was."""
+    show what was before, and the first value until anything was.
+
+    Args:
+        values: of the parameters as they were declared, by name.
+    """
     values = unwrapped_signals(shown, [channel.period for channel in problem.channels])
     steps = np.arange(len(values), dtype=np.float64)
     for i, channel in enumerate(problem.channels):
-        late = delay(channel, problem.guess) / problem.step
+        late = delay(channel, values) / problem.step
         if late:
             values[:, i] = np.interp(steps - late, steps, values[:, i])
     return values

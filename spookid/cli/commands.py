@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -118,7 +118,11 @@ def simulate(arguments: Namespace, interruption: Interruption) -> Exit:
         if solution is not None and arguments.step is None:
             problem = problem.with_(step=solution.step)  # its estimates belong to its step
             job = replace(job, problem=problem)
-        estimates, guess, given = solution.values if solution else {}, problem.guess, dict(arguments.set)
+        estimates, guess, given = (
+            solution.values if solution else {},
+            problem.guess,
+            problem.parameter_set.expanded(dict(arguments.set)),
+        )
         if solution is not None and guess and guess.keys().isdisjoint(estimates):
             raise ProblemError(
                 f"{source} holds none of the parameters of {problem.name!r}; give a folder of its results"
@@ -280,7 +284,7 @@ def sweep(arguments: Namespace, interruption: Interruption) -> Exit:
 
     def prepare(job: Job) -> Work:
         path = f"{run.file.path.absolute()}::{job.key}"
-        plan = sweeping.plan(job.problem, path, axes, _variant(arguments, job.problem.guess))
+        plan = sweeping.plan(job.problem, path, axes, _variant(arguments, job.problem.parameter_set.known))
         folders.check_continued(job.folder, sweeps.MARKER)
         return partial(_sweep, run, job, plan, executor)
 
@@ -289,7 +293,7 @@ def sweep(arguments: Namespace, interruption: Interruption) -> Exit:
         return each(run, prepare, change=lambda problem, _: problem)
 
 
-def _variant(arguments: Namespace, names: Mapping[str, float]) -> Variant:
+def _variant(arguments: Namespace, names: Container[str]) -> Variant:
     """What the command line changes at all points; ``names`` are those of the problem's parameters."""
     given: dict[str, AxisValue | None] = {name: getattr(arguments, name) for name in _SWEPT}
     return Variant(

@@ -10,6 +10,7 @@ from spookid.assembly.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widt
 from spookid.assembly.declaration import Declaration
 from spookid.data.sensors import Channel
 from spookid.estimation.identifiability import a_priori, papers_weight
+from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in
 from spookid.report.summary import weak_words
 from spookid.results.tables import Table, wrapped
@@ -87,9 +88,9 @@ def _samples(problem: Declaration, evidence: Evidence) -> str:
 def _parameters(problem: Declaration, width: int) -> list[str]:
     if not problem.parameters:
         return ["  none"]
-    rows = []
+    rows, free = [], {p.name for p in problem.free}
     for p in problem.parameters:
-        fixed = "fixed" if p.name in problem.fixed else ""
+        fixed = "" if p.name in free else "fixed"
         rows.append((p.name, number(problem.guess[p.name], 6), bounds(p.lower, p.upper), p.unit, fixed, p.note))
     return _table(("name", "guess", "bounds", "unit", "", "note"), rows, width)
 
@@ -158,8 +159,14 @@ def _silent_motors(assembly: Assembly) -> list[str]:
     return [
         f"The input {m.signal!r} is zero throughout: nothing can be learnt of its motor's gain on {m.label!r}."
         for m in problem.model.motors
-        if m.signal in silent and free & {p.name for p in parameters_in([m.gain], m.place)}
+        if m.signal in silent and free & _names(problem, m)
     ]
+
+
+def _names(problem: Declaration, motor: Motor) -> set[str]:
+    """Of the parameters in a motor's gain."""
+    declared = parameters_in([motor.gain], motor.place)
+    return {one.name for p in declared for one in problem.parameter_set.of(p)}
 
 
 def _table(head: Row, rows: Sequence[Row], width: int) -> list[str]:

@@ -114,8 +114,9 @@ def changed(problem: Declaration, arguments: Namespace) -> Declaration:
     if arguments.stepper is not None:
         changes["stepper"] = STEPPERS[arguments.stepper]
     if "fix" in arguments:
-        known = problem.guess
-        changes["initial"] = {**problem.initial, **{name: v for name, v in arguments.set if name in known}}
+        known = problem.parameter_set.known
+        guesses: dict[str, float] = {name: value for name, value in arguments.set if name in known}
+        changes["initial"] = problem.parameter_set.updated(problem.initial, guesses)
         changes["fixed"] = {*problem.fixed, *(name for name in arguments.fix if name in known)}
     return problem.with_(**changes)
 
@@ -127,7 +128,7 @@ def start(arguments: Namespace, interruption: Interruption) -> Run:
         ProblemError: for a wrong file or name.
     """
     file = load_file(arguments.problem)
-    known = dict.fromkeys(p.name for problem in file.problems.values() for p in problem.parameters)
+    known = dict.fromkeys(name for problem in file.problems.values() for name in problem.parameter_set.known)
     for flag, names in (("--set", [name for name, _ in arguments.set]), ("--fix", getattr(arguments, "fix", []))):
         for name in names:
             if name not in known:

@@ -24,8 +24,8 @@ class Residual:
     """Rows that are small, zero, or not negative at every step: ``Residual("energy", lambda s, n: ..., sigma=1e-3)``.
 
     Raises:
-        ProblemError: if ``expression`` takes neither one state nor two, the kind is unknown, or a soft residual has not
-            exactly one of ``sigma`` and ``covariance``, positive.
+        ProblemError: if ``expression`` takes neither one state nor two, or two at the start, the kind is unknown, or a
+            soft residual has not exactly one of ``sigma`` and ``covariance``, positive.
     """
 
     name: str
@@ -39,11 +39,19 @@ class Residual:
     """Standard deviation of soft rows, one for all or one each."""
     covariance: Any = None
     """Of soft rows, (n, n), in the place of ``sigma``."""
+    at: Literal["start"] | None = None
+    """``"start"``: the rows stand at the first state of each recording only: an angle of release, rest. The
+    velocity there is that of the result: with ``Variational()`` the slope at t_0 of the parabola through the first
+    three poses (of second order in h), with ``Spook()`` and ``OneStep`` the first state's own."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.expression) or self.states not in (1, 2):
             raise ProblemError(f"{self._what} needs a function of one state, or of two neighbouring ones")
+        if self.at not in (None, "start"):
+            raise ProblemError(f'{self._what} has at={shown(self.at)}; give "start", or leave it out for every step')
+        if self.at == "start" and self.states != 1:
+            raise ProblemError(f"{self._what} stands at the start only; make it a function of one state")
         if self.kind not in KINDS:
             raise ProblemError(f"{self._what} is of kind {self.kind!r}; choose from {', '.join(KINDS)}")
         if (self.sigma is None) + (self.covariance is None) != (1 if self.kind == "soft" else 2):

@@ -50,7 +50,7 @@ class _Path:
         self, problem: Declaration, solver: LevenbergMarquardt | Ipopt, sharpness: float = 1.0, turns: bool = True
     ) -> bool:
         """One fit from the last one; False if it is interrupted, or finds no noise that others could keep."""
-        start = Start(self.found, {} if self.done else problem.initial, self.noise, sharpness, turns)
+        start = Start(self.found, {} if self.done else problem.given, self.noise, sharpness, turns)
         if isinstance(solver, LevenbergMarquardt):  # which holds no inequalities, and only leads on
             problem = problem.with_(residuals=[r for r in problem.residuals if r.kind != "inequality"])
         before = self.done.iterations if self.done else 0

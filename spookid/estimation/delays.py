@@ -32,7 +32,7 @@ def settled(problem: Declaration, callback: Callback | None, warm_start: Result 
     if not names:
         return None
     smooth = problem.with_(friction="smooth")
-    found = fit(smooth, solver, callback, Start(warm_start, problem.initial)).told()
+    found = fit(smooth, solver, callback, Start(warm_start, problem.given)).told()
     for _ in range(_ROUNDS):
         values = {name: found.values[name] for name in names}
         moved = max(abs(values[name] - smooth.guess[name]) for name in names)

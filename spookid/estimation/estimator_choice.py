@@ -74,7 +74,7 @@ def starting_from(problem: Declaration, known: Result | None) -> tuple[Declarati
         return problem, known
     pairs = ((p, known.values.get(p.name, np.nan)) for p in problem.free)
     values = {p.name: float(np.clip(value, p.lower, p.upper)) for p, value in pairs if np.isfinite(value)}
-    return problem.with_(initial={**values, **problem.initial}), None
+    return problem.with_(initial={**values, **problem.given}), None
 
 
 def choose_estimator(problem: Declaration, first: Fit, again: Callable[[Declaration], Fit]) -> Decision:

@@ -63,8 +63,7 @@ class Fit:
     @cached_property
     def values(self) -> dict[str, float]:
         """Number of every parameter."""
-        names = self.assembly.transcription.names
-        return self.assembly.problem.guess | dict(zip(names, self.point.parameters.tolist(), strict=True))
+        return self.assembly.values(self.point)
 
     @cached_property
     def identifiability(self) -> Identifiability:
@@ -146,7 +145,7 @@ class Fit:
 
     def _estimate(self, parameter: Parameter) -> Estimate:
         problem, name, value = self.assembly.problem, parameter.name, self.values[parameter.name]
-        fixed = name in problem.fixed
+        fixed = name not in self.assembly.transcription.names
         known = Estimate(
             name=name,
             estimate=value,

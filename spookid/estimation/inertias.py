@@ -8,6 +8,7 @@ about, or what one body's inertia gives and another's takes. Only what no such c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import casadi as ca
 import numpy as np
@@ -34,16 +35,26 @@ def inertia_notices(
     problem: Declaration, values: Mapping[str, float], known: Sensitivities, motion: Sequence[Trajectory]
 ) -> Iterator[str]:
     """One for each body whose principal moments violate the triangle inequality, or are not positive."""
-    suspects = [(b, found) for b in problem.model.bodies if (found := _violation(b, values)) is not None]
+    suspects = [(b, *found) for b in problem.model.bodies if (found := _worst(problem, b, values)) is not None]
     energy = _energy(motion) if suspects else np.zeros((0, 0))
-    for body, (size, slope, moments) in suspects:
+    for body, recording, (size, slope, moments) in suspects:
         place = problem.model.bodies.index(body)
-        if _is_seen(energy, place, slope) and size > _SURE * _error(body, slope, values, known):
+        if _is_seen(energy, place, slope) and size > _SURE * _error(problem, body, recording, slope, values, known):
             text = ", ".join(f"{m:.4g}" for m in moments)
             yield (
                 f"{UNPHYSICAL} the principal moments {text} kg m² of body {body.name!r}: they violate the triangle "
                 "inequality. A mass, a length or an inertia that is fixed may be wrong."
             )
+
+
+def _worst(
+    problem: Declaration, body: Body, values: Mapping[str, float]
+) -> tuple[str | None, tuple[float, Array, Array]] | None:
+    """The recording in which a body violates the inequality most, None if all are alike, with the violation."""
+    own = {p.name for p in problem.parameter_set.own} & {p.name for p in parameters_in([body.inertia], body.name)}
+    recordings = problem.parameter_set.recordings if own else (None,)
+    pairs = [(r, _violation(body, problem.parameter_set.on(values, r))) for r in recordings]
+    return max(((r, v) for r, v in pairs if v is not None), key=lambda pair: pair[1][0], default=None)
 
 
 def _violation(body: Body, values: Mapping[str, float]) -> tuple[float, Array, Array] | None:
@@ -84,14 +95,25 @@ def _is_seen(energy: Array, place: int, slope: Array) -> bool:
     return bool(np.linalg.norm(rest) <= _LITTLE * np.linalg.norm(sought))
 
 
-def _error(body: Body, slope: Array, values: Mapping[str, float], known: Sensitivities) -> float:
+def _error(
+    problem: Declaration,
+    body: Body,
+    recording: str | None,
+    slope: Array,
+    values: Mapping[str, float],
+    known: Sensitivities,
+) -> float:
     """Standard error of the violation; infinite if it hangs on a parameter that has none."""
-    free = [p for p in parameters_in([body.inertia], body.name) if p.name in known.names]
+    of, values = (
+        partial(problem.parameter_set.name_on, recording=recording),
+        problem.parameter_set.on(values, recording),
+    )
+    free = [p for p in parameters_in([body.inertia], body.name) if of(p) in known.names]
     if not free:
         return 0.0
     jacobian = ca.jacobian(ca.dot(ca.DM(slope), body.inertia), ca.vertcat(*free))
     slopes = np.ravel(substitute(jacobian, values))
-    rows = [known.names.index(p.name) for p, s in zip(free, slopes.tolist(), strict=True) if s]
+    rows = [known.names.index(of(p)) for p, s in zip(free, slopes.tolist(), strict=True) if s]
     gradient = slopes[slopes != 0]
     variance = float(gradient @ known.covariance[np.ix_(rows, rows)] @ gradient)
     return float(np.sqrt(variance)) if np.isfinite(variance) else np.inf

@@ -14,7 +14,7 @@ from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.results.result import Trajectory
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.influence import Influence
-from spookid.transcription.factor import Constant, Group
+from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
 
 
@@ -23,7 +23,7 @@ def influence(
 ) -> Influence:
     """Of the solution at ``point``."""
     problem = assembly.problem
-    fixed = [p for p in problem.parameters if p.name in problem.fixed]
+    fixed = [p for p in problem.parameters if p.name not in assembly.transcription.names]
     names = tuple(p.name for p in fixed)
     if identifiability.condensed is None:
         return _unknown(assembly, names)
@@ -104,19 +104,19 @@ def _settings(assembly: Assembly, point: Point, condensed: Condensed, symbols: S
 def _pulled(assembly: Assembly, point: Point, condensed: Condensed, place: int, derivative: ca.SX) -> Array:
     """Tᵀ ∂r/∂c of one factor, the ``place``-th that is kept, along all chains, (n_c, n_p)."""
     factor = condensed.linearized.chains[0][place].factor
-    free = zip(assembly.problem.free, point.parameters.tolist(), strict=True)
-    constants = (*assembly.constants, *(Constant(p, value) for p, value in free))
+    constants = [assembly.numbers(point, c) for c in range(len(point.states))]
     codes = [] if factor.box is None else [factor.box.codes]
-    stepwise, shared = [*factor.variables.values(), factor.data, *codes], ca.vertcat(*(c.symbol for c in constants))
+    stepwise, shared = [*factor.variables.values(), factor.data, *codes], ca.vertcat(*(c.symbol for c in constants[0]))
     kernel = Kernel(ca.Function("response", [*stepwise, shared], [ca.densify(derivative)]), len(stepwise))
-    numbers, total = [contiguous([c.value for c in constants])], 0.0
+    total = 0.0
     for c, (states, chain) in enumerate(zip(point.states, assembly.transcription.chains, strict=True)):
         term, T = condensed.linearized.chains[c][place], condensed.T[c][place]
         count = factor.count(chain.steps)
         arguments = [states[offset : offset + count] for offset in factor.variables]
         data = chain.data.get(factor.name, np.zeros((count, 0)))
         given = [point.codes[c][factor.name]] if codes else []
-        change = kernel([*arguments, data, *given], numbers, np.empty((count, derivative.shape[1], len(factor.rows))))
+        numbers = contiguous([number.value for number in constants[c]])
+        change = kernel([*arguments, data, *given], [numbers], np.empty((count, derivative.shape[1], len(factor.rows))))
         if term.complement is not None:
             change = np.matmul(change, term.complement)
         total = total + term.scale * np.einsum("kcr,kir->ci", change, T)

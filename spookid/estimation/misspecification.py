@@ -66,7 +66,9 @@ def _typical(parts: list[Array]) -> list[float]:
 def _moved(problem: Declaration, trajectory: Trajectory, values: dict[str, float]) -> Array:
     """Coordinates of all joints, continuous in time, (N, n_s)."""
     poses = trajectory.q.reshape(len(trajectory.q), -1)
-    return unwrapped(problem.model, displacements(problem.model, poses, values))
+    return unwrapped(
+        problem.model, displacements(problem.model, poses, problem.parameter_set.on(values, trajectory.name))
+    )
 
 
 def _told(finding: Finding) -> str:
@@ -112,7 +114,12 @@ def _motors(problem: Declaration, values: dict[str, float]) -> tuple[tuple[str, 
     """Coordinate, signal, its place among the inputs and gain of motors whose signal is known."""
     signals = problem.model.signals
     return tuple(
-        (m.label, m.signal, signals.index(m.signal), substitute(m.unit_effort, values).item())
+        (
+            m.label,
+            m.signal,
+            signals.index(m.signal),
+            substitute(m.unit_effort, problem.parameter_set.on(values)).item(),
+        )
         for m in problem.model.motors
         if not m.measured
     )

@@ -64,7 +64,7 @@ def _solved(
     problem, warm_start = starting_from(problem, warm_start)
     before = settled(problem, callback, warm_start)
     if before is None:
-        return _answered(problem, backend, solver, callback, Start(warm_start, problem.initial, hold=hold))
+        return _answered(problem, backend, solver, callback, Start(warm_start, problem.given, hold=hold))
     late = {name: before.values[name] for name in free_delays(problem)}
     around, later = problem.with_(initial={**problem.initial, **late}), counting_from(callback, before.iterations)
     found = _answered(around, backend, solver, later, Start(before, late, hold=hold))

@@ -11,6 +11,9 @@ To the fit d is a disturbance like any other, which moves the estimates by −(T
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Self
+
 import casadi as ca
 import numpy as np
 
@@ -21,7 +24,7 @@ from spookid.parameter import is_constant
 from spookid.results.notices import STEP
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import Sensitivities
-from spookid.transcription.factor import Constant, Factor, Group
+from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Chain, Point
 
 _HALVES = {1: (0.5, 0.5), 2: (0.25, 0.5, 0.25)}
@@ -68,7 +71,9 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
         for term, T, of_factor in zip(condensed.linearized.chains[c], condensed.T[c], residuals, strict=True):
             if of_factor is None:
                 continue
-            missed = of_factor.missed(chains[c], assembly.evidence[c], point.states[c], contiguous(coarse))[:, None]
+            missed = of_factor.on(c).missed(chains[c], assembly.evidence[c], point.states[c], contiguous(coarse))[
+                :, None
+            ]
             if term.complement is not None:
                 missed = np.matmul(missed, term.complement)
             total += term.scale * np.einsum("kr,kir->i", term.alive * missed[:, 0], T)
@@ -101,19 +106,31 @@ def step_error_notices(assembly: Assembly, point: Point, known: Sensitivities, e
 
 
 class _Residuals:
-    """Those of one factor at the solution, with steps of h and of 2h."""
+    """Those of one factor at the solution, with steps of h and of 2h; ``on`` a recording."""
+
+    _single: Array
+    """Numbers of all symbols but the stepwise ones."""
+    _double: Array
+    """With steps of 2h."""
 
     def __init__(self, assembly: Assembly, point: Point, factor: Factor) -> None:
-        free = zip(assembly.problem.free, point.parameters.tolist(), strict=True)
-        constants = (*assembly.constants, *(Constant(p, value) for p, value in free))
-        self._single = contiguous([c.value for c in constants])
+        chains = [assembly.numbers(point, c) for c in range(len(point.states))]
+        constants = chains[0]
+        self._numbers = [contiguous([c.value for c in numbers]) for numbers in chains]
         is_step = [ca.is_equal(ca.SX(c.symbol), assembly.settings.step) for c in constants]
-        self._double = contiguous(np.where(is_step, 2, 1) * self._single)
+        self._doubling = np.where(is_step, 2, 1)
         self._factor, self._problem = factor, assembly.problem
         symbols = [*factor.variables.values(), factor.data]
         every = ca.vertcat(*(c.symbol for c in constants))
         function = ca.Function("residual", [*symbols, every], [ca.densify(factor.residual)])
         self._kernel = Kernel(function, len(symbols))
+
+    def on(self, recording: int) -> Self:
+        """The same with the numbers of a recording."""
+        one = copy(self)
+        one._single = self._numbers[recording]
+        one._double = contiguous(self._doubling * one._single)
+        return one
 
     def missed(self, chain: Chain, evidence: Evidence, fine: Array, coarse: Array) -> Array:
         """d at every step, (count, rows).

@@ -199,7 +199,7 @@ class _Varied:
     def kernel(self, factor: Factor, assembly: Assembly) -> Kernel | None:
         """The derivatives of a factor where all amounts are nothing, (count, rows); None if it has none of them."""
         symbols = ca.vertcat(*self._symbols)
-        slopes = ca.jacobian(factor.residual, symbols)
+        slopes = ca.jacobian(assembly.problem.parameter_set.written(factor).residual, symbols)
         if not slopes.nnz():
             return None
         slopes = ca.substitute(slopes, symbols, ca.SX.zeros(symbols.shape))

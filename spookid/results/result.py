@@ -281,13 +281,24 @@ class Result(LazyRecord):
         """Estimates by name."""
         return {name: parameter.estimate for name, parameter in self.parameters.items()}
 
-    def __call__(self, expression: Any) -> Value:
+    def __call__(self, expression: Any, recording: str | None = None) -> Value:
         """Value of an expression of parameters, with its linearized standard error.
 
+        Args:
+            recording: whose parameters are meant where each has its own.
+
         Raises:
-            ProblemError: if it is no scalar expression, or holds a parameter that this solution does not know.
+            ProblemError: if it is no scalar expression, or holds a parameter that this solution does not know, or that
+                each recording has its own of while none is named.
         """
         e = symbolic(expression, "the expression")
+        declared = parameters_in([e], "the expression")
+        if recording is None and (own := [p for p in declared if p.per and p.name not in self.parameters]):
+            raise ProblemError(
+                f"the expression holds {own[0].name!r}, which is another in each recording; name one with recording="
+            )
+        if recording is not None and (own := [p for p in declared if p.per]):
+            e = ca.substitute(e, ca.vertcat(*own), ca.vertcat(*(p.of(recording) for p in own)))
         symbols = parameters_in([e], "the expression")
         unknown = [p.name for p in symbols if p.name not in self.parameters]
         if unknown:

@@ -154,7 +154,7 @@ class Program:
                 wanted |= role.bounds()[1] < np.inf
                 rows = np.where(wanted, first + np.cumsum(wanted).reshape(wanted.shape) - 1, -1)
                 first += int(np.sum(wanted))
-                structure = self._filled(self.problem.pattern(factor), len(factor.variables), filled)
+                structure = self._filled(self.problem.pattern(factor, c), len(factor.variables), filled)
                 places.append(PlacedFactor(factor, c, self._columns(factor, c, len(rows)), rows, role, structure))
         return tuple(places)
 
@@ -276,7 +276,7 @@ class Program:
         stepwise = [self.start.states[place.chain][offset : offset + count] for offset in place.factor.variables]
         stepwise += [deltas[offset : offset + count] for offset in place.factor.variables]
         stepwise += [np.zeros((count, 0)) if data is None else data, contiguous(weights)]
-        shared = [contiguous(z[self._firsts[-1] :]), self.problem.constants]
+        shared = [contiguous(z[self._firsts[-1] :]), self.problem.numbers(place.chain)]
         return self._curvatures[place.factor.name](stepwise, shared, np.empty((count, n, n)))
 
     @cached_property

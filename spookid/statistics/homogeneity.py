@@ -38,7 +38,7 @@ class Heterogeneity:
 
 
 def heterogeneity(condensed: Condensed, others: Sequence[Columns], volumes: Array) -> Heterogeneity:
-    """Of every parameter that moves in every recording, if there are several.
+    """Of every parameter that moves in every recording that it stands in, if these are several.
 
     Args:
         others: m vectors per chain from which states and parameters are projected out.
@@ -61,13 +61,15 @@ def heterogeneity(condensed: Condensed, others: Sequence[Columns], volumes: Arra
     for i, block in enumerate(own):
         gram[i * n : (i + 1) * n, i * n : (i + 1) * n] += block
     problem = condensed.linearized.problem
-    names = tuple(
+    kept = np.flatnonzero(np.tile(problem.shared_by_chains[moving], len(own)))
+    names = [
         f"recordings disagree on {problem.names[p]}, {chain.name} by {{}} with the others"
         for chain in problem.chains
         for p in moving.tolist()
-    )
-    before = np.concatenate([np.diag(block) for block in own])
-    return Heterogeneity(names, before, gram, np.hstack(across), np.concatenate(pulls) - slopes)
+    ]
+    before, pulled = np.concatenate([np.diag(block) for block in own]), np.concatenate(pulls) - slopes
+    told = tuple(names[i] for i in kept.tolist())
+    return Heterogeneity(told, before[kept], gram[np.ix_(kept, kept)], np.hstack(across)[:, kept], pulled[kept])
 
 
 def _flat(parts: Columns) -> Array:

@@ -66,6 +66,11 @@ class Scheme(ABC):
             order: of the time derivatives that it needs: 0, 1 with velocities, 2 with accelerations.
         """
 
+    def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
+        """The state at the first step, likewise; None if that cannot be told."""
+        window = self.window(model, settings, order)
+        return window if max(window.variables) <= 1 else None  # of two steps it is that of the earlier
+
     @abstractmethod
     def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
         """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), coordinates of all joints, continuous in time,

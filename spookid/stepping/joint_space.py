@@ -33,7 +33,7 @@ from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor
 from spookid.stepping.leapfrog import Leapfrog
-from spookid.stepping.windows import of_positions
+from spookid.stepping.windows import first_of_positions, of_positions
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -63,6 +63,11 @@ class JointSpace(Scheme):
     def window(self, model: Model, settings: Settings, order: int) -> Window:
         """Velocities and accelerations are differences, over three steps."""
         return of_positions(model, settings, order, self.manifold(model).ambient, partial(self.configuration, model))
+
+    def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
+        """The velocity at the first step is that of a parabola through three poses."""
+        ambient = self.manifold(model).ambient
+        return first_of_positions(model, settings, order, ambient, partial(self.configuration, model))
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
         """Joint coordinates, and nothing transmitted."""

@@ -50,7 +50,7 @@ from spookid.stepping.impulses import (
 )
 from spookid.stepping.joint_space import JointSpace
 from spookid.stepping.reactions import ExactStep, Reactions
-from spookid.stepping.windows import of_positions
+from spookid.stepping.windows import first_of_positions, of_positions
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -83,6 +83,11 @@ class Variational(Stepper):
     def window(self, model: Model, settings: Settings, order: int) -> Window:
         """Velocities and accelerations are differences, over three steps."""
         return of_positions(model, settings, order, self.manifold(model).ambient, partial(self.configuration, model))
+
+    def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
+        """The velocity at the first step is that of a parabola through three poses."""
+        ambient = self.manifold(model).ambient
+        return first_of_positions(model, settings, order, ambient, partial(self.configuration, model))
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
         """q (7 n_b,) of the unknowns of one step."""

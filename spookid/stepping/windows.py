@@ -29,6 +29,21 @@ def of_positions(
     return Window({0: before, 1: here, 2: after}, q, (left + right) / 2, (right - left) / h)
 
 
+def first_of_positions(
+    model: Model, settings: Settings, order: int, ambient: int, configuration: Callable[[ca.SX], ca.SX]
+) -> Window | None:
+    """Likewise at the first step, v being the slope there of the parabola through three poses, as in the states of
+    results; None for accelerations."""
+    if order == 0:
+        return of_positions(model, settings, order, ambient, configuration)
+    if order == 2:
+        return None
+    steps = [ca.SX.sym(f"x_{i}", ambient) for i in range(3)]
+    first, second, third = map(configuration, steps)
+    near, far = (model.configuration.difference(b, a) / settings.step for a, b in ((first, second), (second, third)))
+    return Window(dict(enumerate(steps)), first, (3 * near - far) / 2, ca.SX(model.configuration.tangent, 1))
+
+
 def of_states(model: Model, settings: Settings, order: int, ambient: int, staggered: bool) -> Window:
     """Of a scheme whose unknowns begin with (q, v).
 

@@ -136,7 +136,8 @@ def _compared(
     places = {name: place for place, name in enumerate(first.sensitivities.names)}
     every = [np.sqrt(np.diag(covariance)) for covariance in covariances]
     parameters = []
-    for name in (name for name, parameter in first.parameters.items() if not parameter.fixed):
+    shared = [name for name in first.parameters if all(name in s.parameters for s in solutions)]
+    for name in (name for name in shared if not first[name].fixed):
         estimates = tuple(s[name].estimate for s in solutions)
         errors = tuple(float(of_one[places[name]]) for of_one in every)
         test = _alone(estimates, errors, _shrunk(1, freedom))

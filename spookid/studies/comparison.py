@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spookid.assembly.assembly import chosen_numbers
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.trajectories import beside, predict, stamped
 from spookid.data.inputs import commanded
@@ -105,7 +106,7 @@ def compare(
         q=states[:, : 7 * bodies].reshape(-1, bodies, 7),
         v=states[:, 7 * bodies :].reshape(-1, bodies, 6),
         observed=_observed(problem, measured, steps),
-        predicted=_predicted(problem, states, values),
+        predicted=_predicted(problem, index, states, values),
         failure=failure,
     )
 
@@ -147,12 +148,12 @@ def _observed(problem: Declaration, measured: Recording | None, steps: Grid) -> 
     return np.column_stack([observed(measured, o.signal, steps, period=o.period) for o in problem.channels])
 
 
-def _predicted(problem: Declaration, states: Array, values: Mapping[str, float]) -> Array:
-    numbers = {**problem.guess, **values}
+def _predicted(problem: Declaration, index: int, states: Array, values: Mapping[str, float]) -> Array:
+    numbers = {**problem.guess, **problem.parameter_set.expanded(values)}
     constants = (
         Constant(Settings.of(problem.model).step, problem.step),
         *(Constant(p, numbers[p.name]) for p in problem.parameters),
+        *chosen_numbers(problem, numbers, index),
     )
-    return stamped(
-        problem.with_(initial={**problem.initial, **values}), predict(problem, contiguous(states), constants)
-    )
+    name = problem.recordings[index].name if problem.recordings else None
+    return stamped(problem, predict(problem, contiguous(states), constants), problem.parameter_set.on(numbers, name))

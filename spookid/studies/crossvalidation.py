@@ -148,7 +148,8 @@ def crossvalidate(
 ) -> CrossValidation:
     """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
 
-    Noise is estimated in all of them, without a state weight: likelihoods compare.
+    Noise is estimated in all of them, without a state weight: likelihoods compare. Parameters of which each recording
+    has its own are estimated in all of them, too, as its states are.
 
     Args:
         fit: by default ``spookid.estimation.solving.solve`` with its own solver.
@@ -166,7 +167,7 @@ def crossvalidate(
     scores = []
     for i, source in enumerate(fits):
         for j, one in enumerate(alone):
-            held = one.with_(initial=source.values, fixed=list(problem.guess))
+            held = _held(one, source)
             found = source if i == j else fit(held, fits[j], f"{names[j]} with the estimates from {names[i]}")
             scores.append(_score(found, names[i], names[j]))
     known = all(math.isfinite(solution.log_likelihood) for solution in fits)
@@ -185,6 +186,14 @@ def crossvalidate(
         count=_count(together) if together else 0,
         together=together.status if together else None,
     )
+
+
+def _held(problem: Declaration, source: Result) -> Declaration:
+    """The problem of a recording with the estimates from another; what is its own stays to be estimated, as states do:
+    the other says nothing of it."""
+    names = {p.name for p in problem.parameter_set.declared if not p.per}
+    values = {name: value for name, value in source.values.items() if name in names}
+    return problem.with_(initial=problem.parameter_set.updated(problem.initial, values), fixed={*problem.fixed, *names})
 
 
 def _solve(problem: Declaration, near: Result | None, purpose: str) -> Result:

@@ -54,7 +54,7 @@ class Variant:
             ProblemError: for a name that is neither or both, or a value that does not fit it.
         """
         settings, held = dict(self.settings), dict(self.held)
-        known = {parameter.name for parameter in problem.parameters}
+        known = set(problem.parameter_set.known)
         for name, value in point.items():
             if name in self.settings:
                 raise ProblemError(f"{name} is given and swept; leave one of them out")
@@ -70,7 +70,7 @@ class Variant:
         Raises:
             ProblemError: for what the problem refuses.
         """
-        known = problem.guess
+        known = problem.parameter_set.known
         initial = {name: value for name, value in {**self.initial, **self.held}.items() if name in known}
         fixed = {name for name in (*self.fixed, *self.held) if name in known}
         options: dict[str, Any] = dict(self.settings)
@@ -79,7 +79,8 @@ class Variant:
             options["stepper"] = STEPPERS[options["stepper"]]
         own = {name: options.pop(name) for name in list(options) if name not in _OPTIONS}
         options = {name: int(value) if _OPTIONS[name] else value for name, value in options.items()}
-        changed = problem.with_(initial={**problem.initial, **initial}, fixed={*problem.fixed, *fixed}, **own)
+        guesses = problem.parameter_set.updated(problem.initial, initial)
+        changed = problem.with_(initial=guesses, fixed={*problem.fixed, *fixed}, **own)
         return changed, backend, options
 
 
@@ -90,7 +91,7 @@ def digest(problem: Declaration) -> str:
     state = State(model, q, v)
     values = [*model.expressions(), model.violation(q), *(s.predicted(state) for s in problem.channels)]
     values += [_loads(joint, state) for joint in model.joints if joint.loads]
-    symbols = [q, v, ca.vertcat(*problem.parameters)]
+    symbols = [q, v, ca.vertcat(*problem.parameter_set.declared)]
     values.append(model.pushed(q, v, ca.SX(ca.DM(range(1, len(model.signals) + 1)))))
     formulas = ca.Function("problem", symbols, [ca.densify(ca.vec(ca.SX(value))) for value in values])
     result = hashlib.sha256(formulas.serialize().encode())

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import Evidence, gather, numbers, slip_widths
+from spookid.assembly.assembly import Evidence, chosen_numbers, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import closing_rows
 from spookid.assembly.trajectories import predict, stamped
@@ -89,8 +89,8 @@ def simulate(
     """
     if initial is None and isinstance(parameters, Result):
         initial = parameters
-    values = _values(problem, parameters)
-    problem = problem.with_(initial={**problem.initial, **values}, fixed=[p.name for p in problem.parameters])
+    values = problem.parameter_set.updated(problem.initial, _values(problem, parameters))
+    problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameters])
     evidence, measured = _gathered(problem, recording)
     steps = step_grid(problem, duration, measured.grid if measured else None)
     source = inputs or (measured.recording if measured else None)
@@ -98,7 +98,7 @@ def simulate(
     start = measured.guess.states[0] if measured and initial is None else _start(problem, initial, recording)
     sizes, rng = _sizes(problem, noise), np.random.default_rng(seed)
     random = None if sizes is None else _impulses(problem, sizes, steps.count - 1, rng)
-    march = _March(problem, Settings.of(problem.model), widths, start, source, u, steps, random, progress)
+    march = _March(problem, recording, Settings.of(problem.model), widths, start, source, u, steps, random, progress)
     name = measured.recording.name if measured else problem.name
     return _recording(march, _motion(march, substeps), name, sizes or {}, rng)
 
@@ -159,6 +159,8 @@ class _March:
     """The motion of a problem, each step in parts."""
 
     problem: Declaration
+    recording: int
+    """Whose parameters it has."""
     settings: Settings
     widths: Array
     """Slip rates over which smooth friction turns, (n_s,)."""
@@ -174,7 +176,13 @@ class _March:
 
     @cached_property
     def _acting(self) -> tuple[Input, ...]:
-        return at_values(self.problem.model.inputs, self.problem.guess)
+        return at_values(self.problem.model.inputs, self.values)
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """Of the parameters as they were declared, in this recording."""
+        recordings = self.problem.recordings
+        return self.problem.guess_on(recordings[self.recording].name if recordings else None)
 
     @property
     def _means(self) -> bool:
@@ -183,7 +191,8 @@ class _March:
 
     def constants(self, substeps: int = 1) -> tuple[Constant, ...]:
         """A number for every symbol of a substep."""
-        return numbers(self.problem.with_(step=self.problem.step / substeps), self.settings, self.widths)
+        shared = numbers(self.problem.with_(step=self.problem.step / substeps), self.settings, self.widths)
+        return (*shared, *chosen_numbers(self.problem, self.problem.guess, self.recording))
 
     def divided(self, substeps: int) -> Array:
         """States at the steps with so many substeps of each, (N, 13 n_b).
@@ -270,7 +279,7 @@ def forward_stepper(
 
 def _values(problem: Declaration, parameters: Parameters) -> dict[str, float]:
     given = parameters.values if isinstance(parameters, Result) else dict(parameters or {})
-    known = {p.name for p in problem.parameters}
+    known = problem.parameter_set.known
     for name in given:
         if name not in known and not isinstance(parameters, Result):
             raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no parameter {name!r}")
@@ -310,10 +319,11 @@ def _start(problem: Declaration, initial: Initial, recording: int) -> Array:
                 f"initial has q of shape {q.shape} and v of {v.shape}; it needs ({bodies}, 7) and ({bodies}, 6)"
             )
         return np.concatenate([q.ravel(), v.ravel()])
-    return _from_joints(problem, dict(initial or {}))
+    values = problem.guess_on(problem.recordings[recording].name if problem.recordings else None)
+    return _from_joints(problem, dict(initial or {}), values)
 
 
-def _from_joints(problem: Declaration, initial: dict[str, Any]) -> Array:
+def _from_joints(problem: Declaration, initial: dict[str, Any], values: Mapping[str, float]) -> Array:
     """The state on the constraint surface with the named coordinates' positions and rates.
 
     In a tree the others are at rest where their springs are; in a loop they follow from there, so that it closes.
@@ -323,22 +333,22 @@ def _from_joints(problem: Declaration, initial: dict[str, Any]) -> Array:
         if name not in names:
             raise ProblemError(f"{problem.place}: initial names the joint {name!r}; the model has {', '.join(names)}")
     given = {names.index(name): _position_and_rate(name, value) for name, value in initial.items()}
-    moved = rest_positions(model, problem.guess)
+    moved = rest_positions(model, values)
     for j, pair in given.items():
         moved[j] = pair[0]
-    q = place(model, moved[None, :], problem.guess)[0]
+    q = place(model, moved[None, :], values)[0]
     moving = sorted(given) if model.has_loops or model.ties else list(range(len(names)))
     if model.has_loops:
         chosen = [model.freedoms[j] for j in moving]
         sensors = [Channel(JointPosition(f.joint, f.label, coordinate=f.index), 0) for f in chosen]
-        rows = closing_rows(model, sensors, problem.guess)
+        rows = closing_rows(model, sensors, values)
         q = tracked(rows, q, moved[None, moving])[0]
         if np.max(np.abs(rows(q, moved[moving], np.zeros(model.configuration.tangent))[0].full())) > _CLOSED:
             raise ProblemError(
                 f"{problem.place}: initial: no pose was found that closes the loop; name other joints, or more"
             )
     rates = np.array([(*given.get(j, (0.0, 0.0)), 0.0)[1] for j in moving])
-    return np.concatenate([q, _velocities(problem, q, moving, rates)])
+    return np.concatenate([q, _velocities(problem, q, moving, rates, values)])
 
 
 def _position_and_rate(name: str, value: Any) -> Array:
@@ -351,15 +361,15 @@ def _position_and_rate(name: str, value: Any) -> Array:
     return pair
 
 
-def _velocities(problem: Declaration, q: Array, moving: list[int], rates: Array) -> Array:
+def _velocities(problem: Declaration, q: Array, moving: list[int], rates: Array, values: Mapping[str, float]) -> Array:
     """Smallest v with G v = 0 and slip rates ``rates`` of the coordinates ``moving``."""
     symbol = ca.SX.sym("q", len(q))
     at = problem.model.mechanics(symbol)
-    parameters = ca.vertcat(ca.SX(0, 1), *problem.parameters)
+    parameters = ca.vertcat(ca.SX(0, 1), *problem.parameter_set.declared)
     rows = ca.Function("rows", [symbol, parameters], [ca.densify(ca.vertcat(at.constraint, at.slip[moving, :]))])
-    matrix = rows(q, ca.DM([problem.guess[p.name] for p in problem.parameters])).full()
+    matrix = rows(q, ca.DM([values[p.name] for p in problem.parameter_set.declared])).full()
     still = ca.SX(ca.DM.zeros(len(problem.model.signals)))
-    speeds = substitute(ca.densify(problem.model.holding.speeds(still)), problem.guess)
+    speeds = substitute(ca.densify(problem.model.holding.speeds(still)), values)
     wanted = np.concatenate([np.zeros(len(matrix) - len(rates) - len(speeds)), speeds, rates])
     return np.asarray(np.linalg.lstsq(matrix, wanted, rcond=1e-10)[0])
 
@@ -368,7 +378,7 @@ def _recording(
     march: _March, states: Array, name: str, sizes: Mapping[str, float], rng: np.random.Generator
 ) -> Recording:
     problem = march.problem
-    shown = stamped(problem, predict(problem, states, march.constants()))
+    shown = stamped(problem, predict(problem, states, march.constants()), march.values)
     bodies = len(problem.model.bodies)
     signals = {
         o.signal: shown[:, i] + sizes.get(measured_noise(o.signal), 0.0) * rng.standard_normal(len(shown))

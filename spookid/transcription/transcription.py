@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import casadi as ca
@@ -33,6 +33,8 @@ class Chain:
     """Factor name to that factor's data, (count, n_d)."""
     missing: Mapping[str, Mask]
     """Factor name to a mask (count, rows), True where a row has no data and is identically zero; absent: none."""
+    choice: Array = field(default_factory=lambda: np.zeros(0))
+    """Numbers of the symbols that tell chains apart, (n_c,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +76,7 @@ class Transcription:
         names, lower, upper: of the free parameters.
         magnitudes: typical size of each free parameter, positive; it sets the scale of a step that the data do not.
         chains: the horizons.
+        choice: symbols of the factors whose numbers are those of each chain.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Transcription:
         upper: Array,
         magnitudes: Array,
         chains: Sequence[Chain],
+        choice: ca.SX | None = None,
     ) -> None:
         self.manifold = manifold
         self.factors = tuple(factors)
@@ -103,15 +107,16 @@ class Transcription:
         self._given = tuple(constants)
         self.constants = contiguous([constant.value for constant in constants])
         """Numbers of the constants among the ``shared`` symbols."""
-        self.shared = parameters, ca.vertcat(*(constant.symbol for constant in constants))
-        """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants."""
+        self._choice = ca.SX(0, 1) if choice is None else choice
+        self.shared = parameters, ca.vertcat(*(constant.symbol for constant in constants), self._choice)
+        """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants with the choice."""
         structure = self.local, self.visible, self.drags
         self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure, sum(c.steps for c in chains))
 
     @cached_property
     def linear(self) -> frozenset[str]:
         """Names of the factors that are linear in their private unknowns."""
-        fixed = self.shared[1], self.constants.tolist()
+        fixed = self.shared[1], self.numbers(0).tolist()
         return frozenset(f.name for f in self.factors if f.private and is_linear(f, self.manifold, *fixed))
 
     def with_factors(self, factors: Sequence[Factor]) -> Transcription:
@@ -119,7 +124,8 @@ class Transcription:
         if all(a is b for a, b in zip(self.factors, factors, strict=True)):
             return self
         bounds = self.lower, self.upper, self.magnitudes
-        return Transcription(self.manifold, factors, self.shared[0], self._given, self.names, *bounds, self.chains)
+        chains = self.chains, self._choice
+        return Transcription(self.manifold, factors, self.shared[0], self._given, self.names, *bounds, *chains)
 
     def with_numbers(self, constants: Array) -> Transcription:
         """The same with other numbers of the constants, in their order; nothing is built anew."""
@@ -133,6 +139,11 @@ class Transcription:
     def given(self) -> tuple[Constant, ...]:
         """The constants with their numbers."""
         return self._given
+
+    def numbers(self, chain: int) -> Array:
+        """Of the constants and of a chain's choice."""
+        choice = self.chains[chain].choice
+        return np.concatenate([self.constants, choice]) if choice.size else self.constants
 
     def held_at(self, parameters: Array) -> Transcription:
         """The same with the parameters held where they are."""
@@ -149,12 +160,15 @@ class Transcription:
         """The same with pairs and inequalities as the hard rows that they are at a solution."""
         return self.with_factors([factor.at_solution() for factor in self.factors])
 
-    def pattern(self, factor: Factor) -> NDArray[np.bool_]:
+    def pattern(self, factor: Factor, chain: int) -> NDArray[np.bool_]:
         """True where ∂residual/∂(tangent of each step, parameters) can differ from zero, (rows, columns)."""
         x = ca.SX.sym("x", self.manifold.ambient)
         basis = _ones(self.manifold.basis(x).sparsity())
-        steps = [_ones(ca.jacobian_sparsity(factor.residual, x)) @ basis for x in factor.variables.values()]
-        parameters = _ones(ca.jacobian_sparsity(factor.residual, self.shared[0]))
+        residual, choice = factor.residual, self.chains[chain].choice
+        if choice.size:
+            residual = ca.substitute(residual, self._choice, ca.DM(choice))
+        steps = [_ones(ca.jacobian_sparsity(residual, x)) @ basis for x in factor.variables.values()]
+        parameters = _ones(ca.jacobian_sparsity(residual, self.shared[0]))
         return np.asarray(np.hstack([*steps, parameters]) > 0)
 
     def residuals(
@@ -272,7 +286,7 @@ class Transcription:
         if factor.box is not None:
             zero = np.zeros((count, factor.box.codes.numel()))
             stepwise.append(point.codes[chain][factor.name] if point.codes else zero)
-        return stepwise, [point.parameters, self.constants]
+        return stepwise, [point.parameters, self.numbers(chain)]
 
     def costs(self, residuals: list[list[Array]]) -> dict[Group, float]:
         """Sum of squares of each group of soft factors."""
@@ -293,6 +307,18 @@ class Transcription:
         """States (n, ambient) moved by tangent steps (n, tangent)."""
         return self.kernels.mover([states, contiguous(steps)], [], np.empty_like(states))
 
+    @cached_property
+    def shared_by_chains(self) -> NDArray[np.bool_]:
+        """True for parameters that do not stand in one chain alone, (n_p,)."""
+        if not self._choice.numel():
+            return np.ones(len(self.names), dtype=np.bool_)
+        states, every = self.manifold.tangent, [f for f in self.factors if f.group is not Group.PRIOR]
+        seen = [
+            np.any([self.pattern(f, c)[:, len(f.variables) * states :].any(axis=0) for f in every], axis=0)
+            for c in range(len(self.chains))
+        ]
+        return np.asarray(np.sum(seen, axis=0) != 1)
+
     @property
     def unknowns(self) -> int:
         """Tangent dimension of all states and parameters together."""
@@ -310,8 +336,11 @@ class Transcription:
     @property
     def nonzeros(self) -> int:
         """Structural nonzeros of the whole Jacobian."""
-        per_step = {f.name: int(np.sum(self.pattern(f))) for f in self.factors}
-        return sum(f.count(chain.steps) * per_step[f.name] for chain in self.chains for f in self.factors)
+        return sum(
+            f.count(chain.steps) * int(np.sum(self.pattern(f, c if self._choice.numel() else 0)))
+            for f in self.factors
+            for c, chain in enumerate(self.chains)
+        )
 
     def provenance(self, chain: int, factor: Factor, index: int) -> str:
         """Where row ``index`` of a factor's raveled residual comes from: recording, step and constraint."""

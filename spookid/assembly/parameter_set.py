@@ -1,0 +1,124 @@
+"""The parameters of a problem: those that recordings share, and those of which each recording has its own.
+
+A model is written in what was declared, ``m_tool`` say; what is estimated is ``m_tool[empty]`` and ``m_tool[loaded]``.
+One set of one-step functions serves all recordings, so that in factors a declared symbol p becomes Σ c_r p[r], where
+the choice c is 1 for the recording a factor stands in, and 0 for all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.parameter import Parameter
+from spookid.transcription.factor import Factor
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterSet:
+    """Declared parameters, and the recordings that may have their own."""
+
+    declared: tuple[Parameter, ...]
+    """As they stand in the model, in the order of their declaration."""
+    recordings: tuple[str, ...]
+    """Names."""
+
+    @cached_property
+    def own(self) -> tuple[Parameter, ...]:
+        """Declared ones of which each recording has its own; none if there is no recording."""
+        return tuple(filter(self._differs, self.declared))
+
+    @cached_property
+    def every(self) -> tuple[Parameter, ...]:
+        """All that have a value of their own, those of the recordings in the place of what was declared."""
+        return tuple(one for p in self.declared for one in self.of(p))
+
+    def of(self, declared: Parameter) -> tuple[Parameter, ...]:
+        """The parameters that a declared one stands for."""
+        return tuple(map(declared.of, self.recordings)) if self._differs(declared) else (declared,)
+
+    def _differs(self, declared: Parameter) -> bool:
+        return declared.per is not None and bool(self.recordings)
+
+    @cached_property
+    def known(self) -> dict[str, Parameter]:
+        """Names by which users may call parameters; that of a declared one means those of all recordings."""
+        return {p.name: p for p in (*self.every, *self.own)}
+
+    @cached_property
+    def declared_names(self) -> dict[str, str]:
+        """Name of each parameter of a recording to the name that was declared."""
+        return {one.name: p.name for p in self.own for one in self.of(p)}
+
+    def check(self, what: str) -> None:
+        """Raise ProblemError if parameters of recordings could not be told apart by name."""
+        twice = next((name for name in self.recordings if self.recordings.count(name) > 1), None)
+        if self.own and twice is not None:
+            raise ProblemError(
+                f"{what} has several recordings named {twice!r}, each with its own {self.own[0].name!r}; give each "
+                "recording its own name"
+            )
+        names = [p.name for p in self.every]
+        stray = next((p for p in self.declared if names.count(p.name) > 1), None)
+        if stray is not None:
+            raise ProblemError(f"{what} holds {stray.name!r}, which is that of one recording; write the declared one")
+
+    def expanded(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Values by the names of all parameters that they speak of; what is said of one recording goes first."""
+        found = {}
+        for p in self.every:
+            name = p.name if p.name in values else self.declared_names.get(p.name, p.name)
+            if name in values:
+                found[p.name] = values[name]
+        return found
+
+    def updated(self, old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, float]:
+        """Both; a new value for all recordings takes the place of the old ones of each."""
+        kept = {name: value for name, value in old.items() if self.declared_names.get(name) not in new}
+        return {**kept, **new}
+
+    def gone(self, names: Iterable[str], recordings: Iterable[str]) -> set[str]:
+        """Those of these names that are of recordings that are no longer there."""
+        left = set(recordings)
+        lost = [name for name in self.recordings if name not in left]
+        return {p.of(name).name for p in self.own for name in lost}.intersection(names)
+
+    def name_on(self, declared: Parameter, recording: str | None) -> str:
+        """The name of what a declared parameter is in a recording; None: in the first."""
+        return declared.of(recording or self.recordings[0]).name if self._differs(declared) else declared.name
+
+    def on(self, values: Mapping[str, float], recording: str | None = None) -> dict[str, float]:
+        """Values, and those of a recording by the names of what was declared; None: those of the first."""
+        return {**values, **{p.name: values[self.name_on(p, recording)] for p in self.own}}
+
+    @property
+    def choice(self) -> ca.SX:
+        """Symbols c, one a recording; none if all parameters are shared."""
+        return _choice(len(self.recordings) if self.own else 0)
+
+    def chosen(self, recording: int) -> Array:
+        """Numbers of the choice for a recording, (n_c,)."""
+        return np.eye(len(self.recordings))[recording] if self.own else np.zeros(0)
+
+    def written(self, factor: Factor) -> Factor:
+        """A factor of declared parameters in those of the recordings; itself if it holds none that they stand for."""
+        symbols = ca.vertcat(ca.SX(0, 1), *self.own)
+        if not (self.own and ca.depends_on(factor.residual, symbols)):
+            return factor
+        sums = ca.vertcat(*(ca.dot(self.choice, ca.vertcat(*self.of(p))) for p in self.own))
+        box = factor.box
+        parts = [factor.residual, *((box.slack, box.value) if box else ())]
+        residual, *law = ca.substitute(parts, [symbols], [sums])
+        return replace(factor, residual=residual, box=box and replace(box, slack=law[0], value=law[1]))
+
+
+@lru_cache(maxsize=8)
+def _choice(recordings: int) -> ca.SX:
+    """The same symbols for all fits, so that expressions need not be built anew."""
+    return ca.SX.sym("choice", recordings)
