@@ -12,30 +12,37 @@ from typing import TYPE_CHECKING, Any
 from spookid.version import __version__ as __version__
 
 _HOME = {
+    "Accelerometer": "data.inertial_sensors",
     "Body": "mechanics.body",
     "Bound": "mechanics.loads",
     "Contact": "mechanics.contact",
     "Coordinate": "mechanics.joints",
     "Equations": "stepping.one_step",
     "GROUND": "mechanics.body",
+    "Gyroscope": "data.inertial_sensors",
     "Hinge": "mechanics.joints",
     "HingeAngle": "data.sensors",
     "Joint": "mechanics.joints",
+    "JointForce": "data.effort_sensors",
     "JointPosition": "data.sensors",
+    "JointRate": "data.sensors",
+    "JointTorque": "data.effort_sensors",
     "Load": "mechanics.loads",
     "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
     "Motor": "mechanics.motor",
     "Observation": "data.sensors",
     "OneStep": "stepping.one_step",
+    "Orientation": "data.inertial_sensors",
     "Parameter": "parameter",
+    "PointDistance": "data.sensors",
     "PointLoad": "mechanics.point_loads",
     "PointPosition": "data.sensors",
     "Problem": "problem",
     "ProblemError": "errors",
     "Recording": "data.recording",
     "Residual": "data.residual",
-    "Sensor": "data.sensors",
+    "Sensor": "data.channels",
     "Solution": "solution",
     "Spook": "stepping.spook",
     "State": "data.state",
@@ -53,22 +60,29 @@ _HOME = {
 
 __all__ = [
     "GROUND",
+    "Accelerometer",
     "Body",
     "Bound",
     "Contact",
     "Coordinate",
     "Equations",
+    "Gyroscope",
     "Hinge",
     "HingeAngle",
     "Joint",
+    "JointForce",
     "JointPosition",
+    "JointRate",
+    "JointTorque",
     "Load",
     "Manifold",
     "Model",
     "Motor",
     "Observation",
     "OneStep",
+    "Orientation",
     "Parameter",
+    "PointDistance",
     "PointLoad",
     "PointPosition",
     "Problem",
@@ -91,9 +105,12 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from spookid.data.channels import Sensor
+    from spookid.data.effort_sensors import JointForce, JointTorque
+    from spookid.data.inertial_sensors import Accelerometer, Gyroscope, Orientation
     from spookid.data.recording import Recording
     from spookid.data.residual import Residual
-    from spookid.data.sensors import HingeAngle, JointPosition, Observation, PointPosition, Sensor
+    from spookid.data.sensors import HingeAngle, JointPosition, JointRate, Observation, PointDistance, PointPosition
     from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body

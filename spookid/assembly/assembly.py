@@ -13,9 +13,9 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess
 from spookid.assembly.noise import sizes
 from spookid.assembly.priors import normaliser_factor, prior_factor
+from spookid.data.channels import Channel
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, grid, held, moments, observed
-from spookid.data.sensors import Channel
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped

@@ -12,10 +12,11 @@ from typing import Any, Literal, Self, cast
 import casadi as ca
 import numpy as np
 
+from spookid.data.channels import Channel, Sensor
+from spookid.data.effort_sensors import with_torques
 from spookid.data.recording import Recording
 from spookid.data.residual import Residual
 from spookid.data.sampling import grid, held
-from spookid.data.sensors import Channel, Sensor
 from spookid.data.state import State
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.model import Model
@@ -94,6 +95,8 @@ class Declaration:
         object.__setattr__(self, "initial", dict(self.initial))
         fixed = [self.fixed] if isinstance(self.fixed, str) else self.fixed
         object.__setattr__(self, "fixed", frozenset(collected(fixed, str, f"{self._what}: fixed")))
+        if isinstance(self.model, Model):
+            object.__setattr__(self, "model", with_torques(self.model, self.observations))
         self._check_settings()
         self._check_names()
         self._check_signals()
@@ -192,7 +195,8 @@ class Declaration:
         state = State(self.model, q, v, v, dict.fromkeys(self.model.signals, ca.SX(1)), ca.SX(1))
         shown = [channel.predicted(state) for channel in self.channels if channel.is_free_form]
         own = [residual.rows(*[state] * residual.states) for residual in self.residuals]
-        return parameters_in([*self.model.expressions(), *shown, *own], self._what)
+        beside = [expression for channel in self.channels for expression in channel.expressions()]
+        return parameters_in([*self.model.expressions(), *shown, *beside, *own], self._what)
 
     @cached_property
     def free(self) -> tuple[Parameter, ...]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
+from spookid.data.channels import Channel, error, order
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, smoothed
-from spookid.data.sensors import Channel, JointPosition, error, order
+from spookid.data.sensors import JointPosition
 from spookid.data.state import State
 from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import Values, displacements, place, rest_positions, tracked, unwrapped, velocities

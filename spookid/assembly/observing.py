@@ -8,8 +8,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.data.channels import Channel, order, whitened
 from spookid.data.residual import Residual
-from spookid.data.sensors import Channel, error, order
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.model import Model
@@ -37,7 +37,8 @@ def _observe(problem: Declaration, settings: Settings, name: str, sensors: list[
     window = problem.scheme.window(model, settings, _ORDERS.index(name))
     sigmas = ca.vertcat(*(settings.sensors[problem.channels.index(sensor)] for sensor in sensors))
     state = State(problem.model, window.q, window.v, window.a)
-    return observation_factor(name, sensors, sigmas, window.variables, state)
+    estimated = problem.dynamics == "estimated"
+    return observation_factor(name, sensors, sigmas, window.variables, state, estimated)
 
 
 def residual_factors(problem: Declaration, settings: Settings, model: Model) -> list[Factor]:
@@ -83,19 +84,28 @@ def windows(
 
 
 def observation_factor(
-    name: str, sensors: Sequence[Channel], sigmas: ca.SX, variables: Mapping[int, ca.SX], state: State
+    name: str,
+    sensors: Sequence[Channel],
+    sigmas: ca.SX,
+    variables: Mapping[int, ca.SX],
+    state: State,
+    estimated: bool,
 ) -> Factor:
-    """Observations of one step: (predicted − measured)/σ (Δy, equation 3.6).
+    """Observations of one step: (predicted − measured)/σ (Δy, equation 3.6), with the sensor's loss.
 
     The step's data are the measured values followed by a mask, 1 where there is a sample and 0 where it is missing.
 
     Args:
         sigmas: symbols of σ, one a sensor.
         variables: unknowns of the steps that ``state`` is written in.
+        estimated: True if sizes of noise that are not given are estimated.
     """
     n = len(sensors)
     data = ca.SX.sym("y", 2 * n)
-    rows = [data[n + i] * error(sensor, state, data[i]) / sigmas[i] for i, sensor in enumerate(sensors)]
+    rows = [
+        data[n + i] * whitened(sensor, sensor.predicted(state), data[i], sigmas[i], estimated)
+        for i, sensor in enumerate(sensors)
+    ]
     labels = tuple(f"observation of {sensor.signal}" for sensor in sensors)
     noise = tuple(measured_noise(sensor.signal) for sensor in sensors)
     return Factor(name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels, noise=noise)

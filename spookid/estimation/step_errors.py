@@ -15,8 +15,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly, Evidence
+from spookid.data.channels import order
 from spookid.data.sampling import moments
-from spookid.data.sensors import order
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.results.notices import STEP
 from spookid.statistics.condensing import Condensed

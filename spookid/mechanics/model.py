@@ -213,6 +213,19 @@ class Model:
             )
         return order
 
+    def beyond(self, joint: Joint) -> tuple[Body, list[Body]]:
+        """Of a joint of a tree the body that is farther from its root, and all bodies that hang on it, itself too."""
+        outer, placed = joint.child.body, {id(GROUND)} | {id(body) for body in self.bodies if body.free}
+        hanging: list[Body] = []
+        for other in self.tree():
+            new = next(body for body in other.bodies() if id(body) not in placed)
+            placed.add(id(new))
+            if other is joint:
+                outer = new
+            if other is joint or any(body in hanging for body in other.bodies()):
+                hanging.append(new)
+        return outer, hanging
+
     @property
     def has_loops(self) -> bool:
         """True if joints close loops."""

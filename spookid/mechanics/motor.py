@@ -48,6 +48,10 @@ class Motor:
         """Of the coordinate that it drives."""
         return self.joint.labels[self.coordinate]
 
+    def effort(self, u: ca.SX) -> ca.SX:
+        """K u, what it does at an input [N m or N]."""
+        return self.gain * u
+
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
         return [self.gain, self.shaft_inertia]

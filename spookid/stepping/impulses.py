@@ -143,7 +143,7 @@ def along_coordinates(
         impulses += [along[i] for i in range(len(joint.coordinates))]
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate
-        impulses[place] += h * (motor.gain * inputs[motor.signal]) - motor.shaft_inertia * slips.change[place]
+        impulses[place] += h * motor.effort(inputs[motor.signal]) - motor.shaft_inertia * slips.change[place]
     return ca.vertcat(ca.SX(0, 1), *impulses)
 
 

@@ -16,9 +16,10 @@ from spookid.assembly.assembly import Evidence, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import closing_rows
 from spookid.assembly.trajectories import predict, unwrapped_signals
+from spookid.data.channels import Channel
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, held, limited, moments
-from spookid.data.sensors import Channel, JointPosition
+from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.joint_coordinates import disturbance_names
