@@ -12,6 +12,7 @@ from spookid.assembly import initialization, observing
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess
 from spookid.assembly.noise import sizes
+from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor
 from spookid.data.channels import Channel
 from spookid.data.recording import Recording
@@ -177,6 +178,7 @@ def gather(problem: Declaration, recording: Recording) -> Evidence:
     """Sample a recording at the problem's steps and guess the states there."""
     steps = grid(recording, problem.step)
     guess = initialization.guess(problem.model, problem.channels, recording, steps, problem.guess, problem.cutoff)
+    recording = oriented(problem.model, problem.channels, recording, steps, guess.states, problem.guess)
     measured = [_seen(recording, o, steps, problem.every) for o in problem.channels]
     inputs = [held(recording, signal, steps) for signal in problem.model.signals]
     over = [moments(recording, signal, steps) for signal in problem.model.signals]

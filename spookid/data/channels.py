@@ -203,7 +203,7 @@ class Channel:
         if self.sensor.period is None:
             return None
         guesses = {p.name: p.guess for p in parameters_in([self.scale], self.sensor.place)}
-        return float(self.sensor.period) * abs(substitute(self.scale, guesses).item())
+        return float(self.sensor.period) * abs(float(substitute(self.scale, guesses).item()))
 
     @property
     def title(self) -> str:
@@ -255,6 +255,15 @@ def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
 def error(channel: Channel, state: State, measured: ca.SX) -> ca.SX:
     """Predicted less measured, the short way round for periodic signals."""
     return apart(channel, channel.predicted(state), measured)
+
+
+def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca.SX:
+    """What channels have shown, (n,), with the sign nearer to what was predicted where a sensor has either sign."""
+    result = ca.SX(measured)
+    for sensor in dict.fromkeys(channel.sensor for channel in channels if channel.sensor.either_sign):
+        own = [i for i, channel in enumerate(channels) if channel.sensor is sensor]
+        result[own] *= ca.if_else(ca.dot(measured[own], predicted[own]) < 0, -1, 1)
+    return result
 
 
 def whitened(channel: Channel, predicted: ca.SX, measured: ca.SX, sigma: ca.SX, estimated: bool) -> ca.SX:
