@@ -56,7 +56,9 @@ arm = Body("arm", mass=1.3, inertia=(0.01, 0.02, 0.03))
 rod = Body("rod", mass=0.7, inertia=(0.02, 0.03, 0.04))
 base = GROUND.frame(at=(0.1, 0.2, 0.3), x=(0.1, 0.2, 1), y=(1, 0, -0.1))
 shoulder = Hinge("shoulder", base, arm.frame(at=(-0.2, 0.1, 0), x=(0, 0, 1), y=(1, 0, 0)))
-elbow = Hinge("elbow", arm.frame(at=(0.3, 0, 0.1), x=(1, 0, 0), y=(0, 1, 0)), rod.frame(at=(0, 0.2, 0), x=(0, 1, 0), y=(0, 0, 1)))
+elbow = Hinge(
+    "elbow", arm.frame(at=(0.3, 0, 0.1), x=(1, 0, 0), y=(0, 1, 0)), rod.frame(at=(0, 0.2, 0), x=(0, 1, 0), y=(0, 0, 1))
+)
 MODEL = Model([arm, rod], [shoulder, elbow], gravity=tilted_gravity(G, 0.1, 0.2))
 unit = rod.frame(at=(0.1, -0.2, 0.3), x=(1, 1, 0), y=(-1, 1, 0.5))
 MOUNTING = (0.1, -0.2, 0.3)
@@ -67,21 +69,16 @@ def angles(t: Array) -> Array:
 
 
 def states(at: float, h: float = 1e-4) -> tuple[Array, Array, Array, list[Array]]:
-    """q, v, a at a time and poses (n_b, 7) at five times around it, v and a by differences of the poses."""
-    poses = [p.reshape(2, 7) for p in place(MODEL, angles(at + h * np.arange(-2, 3)), {})]
-    parts = []
-    for pair in (poses[::2], [poses[1], poses[3]]):
-        del pair
-    before, here, after = poses[1], poses[2], poses[3]
+    """q, v, a at a time and poses (n_b, 7) at three times around it, v and a by differences of the poses."""
+    poses = [p.reshape(2, 7) for p in place(MODEL, angles(at + h * np.arange(-1, 2)), {})]
     v, a = [], []
     for i in range(2):
-        r = [p[i, :3] for p in (before, here, after)]
-        e = [Rotation.from_quat(p[i, 3:], scalar_first=True) for p in (before, here, after)]
+        r = [p[i, :3] for p in poses]
+        e = [turn(p[i]) for p in poses]
         left, right = (e[0].inv() * e[1]).as_rotvec() / h, (e[1].inv() * e[2]).as_rotvec() / h
         v += [(r[2] - r[0]) / (2 * h), (left + right) / 2]
         a += [(r[2] - 2 * r[1] + r[0]) / h**2, (right - left) / h]
-    del parts
-    return here.ravel(), np.concatenate(v), np.concatenate(a), poses
+    return poses[1].ravel(), np.concatenate(v), np.concatenate(a), poses
 
 
 def shown(sensor: Sensor, at: float) -> Array:
@@ -106,38 +103,38 @@ def place_of(pose: Array) -> Array:
 
 def test_an_accelerometer_shows_specific_force() -> None:
     _, _, _, poses = states(0.37)
-    r = [place_of(p[1]) for p in poses[1:4]]
+    r = [place_of(p[1]) for p in poses]
     force = (r[2] - 2 * r[1] + r[0]) / 1e-8 - ca.DM(MODEL.gravity).full()[:, 0]
     own = Accelerometer(unit, XYZ, bias=(1, 2, 3), mounting=MOUNTING)
-    np.testing.assert_allclose(shown(own, 0.37), axes(poses[2][1]).T @ force + [1, 2, 3], atol=1e-5)
+    np.testing.assert_allclose(shown(own, 0.37), axes(poses[1][1]).T @ force + [1, 2, 3], atol=1e-5)
 
 
 def test_a_gyroscope_shows_angular_velocity_in_its_own_axes() -> None:
     _, _, _, poses = states(0.37)
-    world = (turn(poses[3][1]) * turn(poses[1][1]).inv()).as_rotvec() / 2e-4
+    world = (turn(poses[-1][1]) * turn(poses[0][1]).inv()).as_rotvec() / 2e-4
     own = Gyroscope(unit, XYZ, mounting=MOUNTING, scale=(1, 2, 3), bias=0.5)
-    np.testing.assert_allclose(shown(own, 0.37), [1, 2, 3] * (axes(poses[2][1]).T @ world) + 0.5, atol=1e-6)
+    np.testing.assert_allclose(shown(own, 0.37), [1, 2, 3] * (axes(poses[1][1]).T @ world) + 0.5, atol=1e-6)
 
 
 def test_rates_points_distances_and_orientations() -> None:
     _, _, _, poses = states(0.37)
     rates = np.diff(angles(0.37 + np.array([-1e-6, 1e-6])), axis=0)[0] / 2e-6
     assert shown(JointRate(elbow, "r"), 0.37) == pytest.approx(rates[1], abs=1e-6)
-    here = place_of(poses[2][1])
+    here = place_of(poses[1][1])
     np.testing.assert_allclose(shown(PointPosition(unit, "zx", ("a", "b")), 0.37), here[[2, 0]], atol=1e-12)
     away = PointDistance(GROUND.frame(at=(1, 2, 3)), unit, "d", offset=0.5)
     assert shown(away, 0.37) == pytest.approx(np.linalg.norm(here - [1, 2, 3]) + 0.5, abs=1e-12)
     (w, x, y, z) = shown(Orientation(unit, ("w", "x", "y", "z"), 0.1, mounting=MOUNTING), 0.37)
-    np.testing.assert_allclose(Rotation.from_quat([x, y, z, w]).as_matrix(), axes(poses[2][1]), atol=1e-12)
+    np.testing.assert_allclose(Rotation.from_quat([x, y, z, w]).as_matrix(), axes(poses[1][1]), atol=1e-12)
 
 
 def test_a_joint_hands_on_the_force_that_the_bodies_beyond_it_take() -> None:
     _, _, _, poses = states(0.37)
-    accelerations = [(p[2] - 2 * p[1] + p[0])[:3] / 1e-8 for p in zip(*poses[1:4], strict=True)]
+    accelerations = [(p[2] - 2 * p[1] + p[0])[:3] / 1e-8 for p in zip(*poses, strict=True)]
     g = ca.DM(MODEL.gravity).full()[:, 0]
     whole = 1.3 * (accelerations[0] - g) + 0.7 * (accelerations[1] - g)
     np.testing.assert_allclose(shown(JointForce(shoulder, XYZ), 0.37), ca.DM(base.axes).full().T @ whole, atol=1e-4)
-    parent = turn(poses[2][0]).as_matrix() @ ca.DM(elbow.parent.axes).full()
+    parent = turn(poses[1][0]).as_matrix() @ ca.DM(elbow.parent.axes).full()
     beyond = parent.T @ (0.7 * (accelerations[1] - g))
     np.testing.assert_allclose(shown(JointForce(elbow, XYZ), 0.37), beyond, atol=1e-4)
 
@@ -164,7 +161,7 @@ def test_rows_have_the_squares_of_scipy_and_derivatives_everywhere(loss: Loss) -
         ends = [function(at + s * size) for s in (1, -1)]
         assert slope == pytest.approx((float(ends[0][0]) - float(ends[1][0])) / (2 * size), rel=1e-6, abs=1e-12)
         assert curvature == pytest.approx((float(ends[0][1]) - float(ends[1][1])) / (2 * size), rel=1e-4, abs=1e-6)
-    assert float(function(0)[1]) == 1
+    assert float(function(0)[1]) == pytest.approx(1, abs=1e-15)
 
 
 @pytest.mark.parametrize("loss", ["huber", "cauchy"])
@@ -188,7 +185,7 @@ def test_a_location_is_that_of_scipy() -> None:
         cost = ca.sumsqr(ca.vertcat(*(robust(m - samples[i], loss, scaled=False) for i in range(len(y)))))
         slope = ca.Function("slope", [m], [ca.gradient(cost, m)])
         best = least_squares(lambda x: x[0] - y, [0.0], loss=loss, xtol=1e-15, ftol=1e-15, gtol=1e-15).x[0]
-        assert abs(float(slope(best))) < 1e-6
+        assert abs(float(slope(best))) < 1e-4
 
 
 # --- a pendulum ---
@@ -229,14 +226,14 @@ def assert_true(solution: Solution, **truth: float) -> None:
     assert solution.status is Status.CONVERGED
     for name, value in (TRUTH | truth).items():
         estimate = solution[name]
-        assert 0 < estimate.std_err
+        assert estimate.std_err > 0
         assert abs(estimate.estimate - value) < 3.5 * estimate.std_err, (name, estimate.estimate, estimate.std_err)
 
 
 @cache
-def clean() -> Solution:
+def clean(sigma: float | None = None) -> Solution:
     model = mechanism()
-    return fitted(model, [HingeAngle(model.joints[0], "angle")], {"angle": swing()[1] + noise(1e-3)})
+    return fitted(model, [HingeAngle(model.joints[0], "angle", sigma)], {"angle": swing()[1] + noise(1e-3)}, estimator="noise")
 
 
 @pytest.mark.parametrize(("loss", "sigma"), [("cauchy", None), ("huber", 1e-3), ("cauchy", 1e-3)])
@@ -245,12 +242,13 @@ def test_samples_far_off_move_no_estimate_with_a_robust_loss(loss: Loss, sigma: 
     wrong = rng.choice(len(angle), len(angle) // 100, replace=False)
     angle[wrong] += rng.choice([-1, 1], len(wrong))
     model = mechanism()
-    solution = fitted(model, [HingeAngle(model.joints[0], "angle", sigma, loss=loss)], {"angle": angle})
+    sensor = HingeAngle(model.joints[0], "angle", sigma, loss=loss)
+    solution = fitted(model, [sensor], {"angle": angle}, estimator="noise")
     assert solution.status is Status.CONVERGED
     for name in TRUTH:
-        best, other = clean()[name], solution[name]
+        best, other = clean(sigma)[name], solution[name]
         assert abs(other.estimate - best.estimate) < 0.5 * best.std_err
-        assert 0.8 < other.std_err / best.std_err < 1.6
+        assert 0.7 < other.std_err / best.std_err < 1.4
 
 
 def test_a_robust_loss_finds_the_size_of_clean_noise() -> None:
@@ -380,7 +378,10 @@ DRIVEN = Model([arm, rod], [shoulder, elbow], [Motor(elbow, "u")], gravity=gravi
         (lambda: HingeAngle(elbow, "a", loss="l1"), "loss 'l1'; choose from linear, huber, cauchy"),
         (lambda: HingeAngle(elbow, "a", scale=0), "scale 0"),
         (lambda: HingeAngle(elbow, "a", Parameter("s", 0.1)), "must be positive, or None to estimate it"),
-        (lambda: Gyroscope(unit, XYZ, offset=(1, 2)), "offset has 2 values; give one, or one for each of its 3 signals"),
+        (
+            lambda: Gyroscope(unit, XYZ, offset=(1, 2)),
+            "offset has 2 values; give one, or one for each of its 3",
+        ),
         (lambda: Gyroscope(unit, XYZ, bias=1, offset=1), "bias and offset, which are one"),
         (lambda: Gyroscope(unit, ("x", "y")), "give the names of 3"),
         (lambda: Gyroscope(unit, "xyz"), "give the names of 3"),
@@ -394,7 +395,7 @@ DRIVEN = Model([arm, rod], [shoulder, elbow], [Motor(elbow, "u")], gravity=gravi
         (lambda: JointRate(elbow, "r", coordinate=1), "coordinate 1 of 'elbow'"),
         (lambda: JointTorque(elbow, "t", loss="huber"), "leave samples far off out"),
         (lambda: JointTorque(elbow, "t", 0.1, scale=Parameter("k", 1.0)), "give one of both"),
-        (lambda: Problem("p", DRIVEN, [], [JointTorque(elbow, "t")]).channels, "which the Motor at|what the Motor at"),
+        (lambda: Problem("p", DRIVEN, [], [JointTorque(elbow, "t")]).channels, "what the Motor at"),
         (lambda: Gyroscope(Body("other", 1, (1, 1, 1)).frame(), XYZ).channels(MODEL), "which is not in the model"),
     ],
 )
@@ -421,14 +422,10 @@ def test_sensors_of_ones_own_have_the_common_arguments_too() -> None:
     with pytest.raises(ProblemError, match="loss 'no'"):
         Clinometer("c", loss="no").channels(MODEL)
     own = Observation(lambda s: s.rate(elbow), "r", scale=3, offset=1)
-    assert shown(own, 0.2) == pytest.approx(3 * shown(JointPosition_rate(), 0.2) + 1)
-
-
-def JointPosition_rate() -> Sensor:
-    return JointRate(elbow, "r")
+    assert shown(own, 0.2) == pytest.approx(3 * shown(JointRate(elbow, "r"), 0.2) + 1)
 
 
 def test_common_arguments_leave_a_plain_sensor_as_it_was() -> None:
     state = State.symbols(MODEL)
     plain = JointPosition(elbow, "a").channels(MODEL)[0].predicted(state)
-    assert ca.is_equal(plain, state.angle(elbow)[0], 20) or str(plain) == str(state.angle(elbow)[0])
+    assert str(plain) == str(state.angle(elbow)[0])

@@ -18,14 +18,14 @@ from spookid.mechanics.model import Model
 
 def prepared(recording: Recording, channels: Sequence[Channel]) -> Recording:
     """The recording without the samples that a robust loss is there for, and quaternions continuous in sign."""
-    signals = {c.signal: _medians(recording.signal(c.signal), c.period) for c in channels if c.loss != "linear"}
+    signals = {c.signal: medians(recording.signal(c.signal), c.period) for c in channels if c.loss != "linear"}
     recording = recording.with_signals(**signals) if signals else recording
     for sensor in dict.fromkeys(c.sensor for c in channels if c.sensor.either_sign):
         recording = recording.with_signals(**_continuous(recording, sensor.signals))
     return recording
 
 
-def _medians(values: Array, period: float | None) -> Array:
+def medians(values: Array, period: float | None) -> Array:
     """Running medians over five finite samples, (N,)."""
     from scipy import ndimage  # slow to load, and few ask for it
 

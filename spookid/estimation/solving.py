@@ -16,6 +16,7 @@ from spookid.estimation import continuation, extrapolation
 from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
+from spookid.estimation.robust_start import without_outliers
 from spookid.results.notices import ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
@@ -60,12 +61,29 @@ def _solved(
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
     problem, warm_start = starting_from(problem, warm_start)
+    if warm_start is None and (plain := without_outliers(problem)) is not problem:
+        return _with_losses(problem, plain, backend, options, callback)
     if continuation.is_staged(problem, backend):
         check_stepper(problem)
         return continuation.by_continuation(problem, solver, callback, warm_start)
     first = fit(problem, solver, callback, Start(warm_start, problem.initial, hold=hold))
     decision = choose_estimator(problem, first, partial(_again, first.result, solver, callback))
     return decision.told(_corrected(decision.problem, solver, callback, decision.fit))
+
+
+def _with_losses(
+    problem: Declaration, plain: Declaration, backend: str, options: Mapping[str, Any], callback: Callback | None
+) -> Result:
+    """From the plain fit on."""
+    before = _solved(plain, backend, options, callback, None, False)
+    if before.status is Status.INTERRUPTED:
+        return before
+    # The guesses of the user have had their turn.
+    own = {name: value for name, value in problem.initial.items() if name in problem.fixed}
+    counting_from = continuation.counting_from(callback, before.iterations)
+    later = _solved(problem.with_(initial=own), backend, options, counting_from, before, False)
+    estimates = {name: e.changed(initial=problem.guess[name]) for name, e in later.parameters.items()}
+    return later.changed(**joined(before, later), parameters=estimates)
 
 
 def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Declaration) -> Fit:
