@@ -39,7 +39,7 @@ class _Mounted(DeclaredSensor):
         check_signals(self, 3)
         object.__setattr__(self, "mounting", symbolic(self.mounting, f"{self.place}: {kind}: mounting", (3,)))
         if self.bias is not None:
-            if not (isinstance(self.offset, int) and self.offset == 0):
+            if not (self.offset is self.bias or (isinstance(self.offset, int) and self.offset == 0)):
                 raise ProblemError(f"{self._what} has bias and offset, which are one; give bias alone")
             object.__setattr__(self, "offset", self.bias)
         self.check_arguments()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.preparing import oriented
 from spookid.assembly.trajectories import beside, predict, unwrapped_signals
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, held, observed
@@ -103,7 +104,7 @@ def compare(
         t=steps.times(),
         q=states[:, : 7 * bodies].reshape(-1, bodies, 7),
         v=states[:, 7 * bodies :].reshape(-1, bodies, 6),
-        observed=_observed(problem, measured, steps),
+        observed=_observed(problem, measured, steps, states),
         predicted=_predicted(problem, states, values),
         failure=failure,
     )
@@ -140,9 +141,10 @@ def _inputs(problem: Declaration, measured: Recording | None, steps: Grid) -> di
     return {s: held(measured, s, steps) if measured else np.zeros(steps.count) for s in signals}
 
 
-def _observed(problem: Declaration, measured: Recording | None, steps: Grid) -> Array:
+def _observed(problem: Declaration, measured: Recording | None, steps: Grid, states: Array) -> Array:
     if measured is None:
         return np.full((steps.count, len(problem.channels)), np.nan)
+    measured = oriented(problem.model, problem.channels, measured, steps, states, problem.guess)
     return np.column_stack([observed(measured, o.signal, steps, period=o.period) for o in problem.channels])
 
 

@@ -117,6 +117,7 @@ def _facts(problem: Declaration) -> list[object]:
         [(body.name, body.free) for body in model.bodies],
         [(joint.kind, joint.name, joint.parent.body.name, joint.child.body.name) for joint in model.joints],
         [(motor.label, motor.signal, motor.measured) for motor in model.motors],
+        [(type(sensor).__name__, tuple(sensor.signals), sensor.sigma) for sensor in problem.observations],
         [(s.signal, s.sigma, s.unit, s.period, s.title, s.loss) for s in problem.channels],
         [(p.name, p.lower, p.upper, p.prior) for p in problem.parameters],
         sorted(problem.guess.items()),
