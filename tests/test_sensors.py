@@ -233,7 +233,9 @@ def assert_true(solution: Solution, **truth: float) -> None:
 @cache
 def clean(sigma: float | None = None) -> Solution:
     model = mechanism()
-    return fitted(model, [HingeAngle(model.joints[0], "angle", sigma)], {"angle": swing()[1] + noise(1e-3)}, estimator="noise")
+    return fitted(
+        model, [HingeAngle(model.joints[0], "angle", sigma)], {"angle": swing()[1] + noise(1e-3)}, estimator="noise"
+    )
 
 
 @pytest.mark.parametrize(("loss", "sigma"), [("cauchy", None), ("huber", 1e-3), ("cauchy", 1e-3)])

@@ -1,4 +1,4 @@
-"""Initial states from measured coordinates of joints (Marklund et al., section 4.4).
+"""Initial states from what sensors of positions show (Marklund et al., section 4.4), and from others where none does.
 
 They are low-pass filtered, bodies are placed on the constraint surface joint by joint, and velocities are differences
 of the poses (4.3).
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.dead_reckoning import Motion, reckoned, seen_by
+from spookid.assembly.dead_reckoning import reckoned, seen_by
+from spookid.assembly.kinematic_fit import Motion
 from spookid.assembly.preparing import prepared
 from spookid.data.channels import Channel, apart, order, signed
 from spookid.data.recording import Recording
@@ -54,7 +55,8 @@ def guess(
     """States that agree with the filtered observations at zero constraint violation.
 
     Coordinates of a tree of joints place its bodies directly. Closed loops and other sensors are followed step by step
-    by Gauss–Newton, each step from the one before.
+    by Gauss–Newton, each step from the one before. Coordinates of a tree that no position tells follow from sensors of
+    rates and accelerations (``dead_reckoning``), or stay at rest.
 
     Args:
         values: number of every parameter.
