@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -407,6 +408,11 @@ def test_wrong_sensors_are_refused_where_they_are_declared(declare: Any, words: 
     with pytest.raises(ProblemError, match=words.replace("[", r"\[").replace("]", r"\]")) as refusal:
         declare()
     assert str(refusal.value).startswith("test_sensors.py:")
+
+
+def test_a_copy_of_an_inertial_sensor_keeps_its_bias() -> None:
+    own = replace(Gyroscope(unit, XYZ, bias=0.5), mounting=MOUNTING)
+    np.testing.assert_allclose(shown(own, 0.37), shown(Gyroscope(unit, XYZ, mounting=MOUNTING), 0.37) + 0.5)
 
 
 def test_sensors_of_ones_own_have_the_common_arguments_too() -> None:

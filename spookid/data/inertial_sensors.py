@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import casadi as ca
@@ -28,20 +28,20 @@ class _Mounted(DeclaredSensor):
     """Names of the measured signals in the recordings, along x, y, z."""
     sigma: float | Sequence[float] | None = None
     """Standard deviation of its noise, in the signals' unit; None: it is estimated, or 1 with a given state weight."""
-    bias: Any = field(default=None, kw_only=True)
+    bias: InitVar[Any] = field(default=None, kw_only=True)
     """What it shows where there is nothing to show, one for all or one each; another name of ``offset``."""
     mounting: Any = field(default=(0, 0, 0), kw_only=True)
     """How the sensor is turned in its frame, a rotation vector (3,) [rad]: numbers or expressions of Parameters."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, bias: Any) -> None:
         kind = type(self).__name__
         check_frame(self, self.frame)
         check_signals(self, 3)
         object.__setattr__(self, "mounting", symbolic(self.mounting, f"{self.place}: {kind}: mounting", (3,)))
-        if self.bias is not None:
-            if not (self.offset is self.bias or (isinstance(self.offset, int) and self.offset == 0)):
+        if bias is not None:
+            if not (isinstance(self.offset, int) and self.offset == 0):
                 raise ProblemError(f"{self._what} has bias and offset, which are one; give bias alone")
-            object.__setattr__(self, "offset", self.bias)
+            object.__setattr__(self, "offset", bias)
         self.check_arguments()
 
     def check(self, model: Model) -> None:
