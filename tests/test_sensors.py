@@ -272,6 +272,8 @@ def test_an_encoder_may_count_and_begin_anywhere() -> None:
     sensor = HingeAngle(model.joints[0], "counts", scale=-1000 / (2 * math.pi), offset=zero)
     solution = fitted(model, [sensor], {"counts": counts})
     assert_true(solution, zero=300)
+    assert [n.unit for n in solution.noise if n.kind == "sensor"] == [""]
+    assert solution.trajectories[0].periods == (1000,)
     assert solution["J"].std_err == pytest.approx(clean()["J"].std_err, rel=0.1)
 
 

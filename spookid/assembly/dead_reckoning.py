@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.kinematic_fit import KinematicFit, Motion, derivatives, state_at
+from spookid.assembly.kinematic_fit import BETTER, KinematicFit, Motion, derivatives, state_at
 from spookid.data.channels import Channel, order
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
@@ -42,32 +42,38 @@ def reckoned(
         if fit.seen:
             found = fit.solved(found)
             seen |= fit.seen
-    if found is not None and 2 not in orders:
-        found = _hung(model, motion, found, values)
     moved = motion.moved.copy()
     if found is not None:
         moved[:, list(motion.hidden)] = found
-    return moved, [number for i, number in enumerate(motion.hidden) if i not in seen]
+    told = [number for i, number in enumerate(motion.hidden) if i in seen]
+    if told and 2 not in orders:
+        moved = _hung(model, moved, told, values, motion.step)
+    return moved, [number for number in motion.hidden if number not in told]
 
 
-def _hung(model: Model, motion: Motion, found: Array, values: Values) -> Array:
-    """With hinges whose rate alone is known at the angle in their turn, of some, at which gravity and springs explain
-    best how they speed up; those of motors stay where they are."""
+def _hung(model: Model, moved: Array, told: Sequence[int], values: Values, step: float) -> Array:
+    """Coordinates (N, n_s) with hinges whose rate alone is known at the angle in their turn, of some, at which gravity
+    and springs explain plainly best how they speed up; those of motors stay where they are."""
     driven = {model.freedoms_of(motor.joint).start + motor.coordinate for motor in model.motors}
-    lacking, d, found = _lacking(model, values), motion.moved.copy(), found.copy()
-    for j, number in enumerate(motion.hidden):
-        d[:, list(motion.hidden)] = found
+    lacking = _lacking(model, values)
+
+    def turned(number: int, turn: float) -> Array:
+        result = moved.copy()
+        result[:, number] += turn
+        return result
+
+    def cost(number: int, coordinates: Array) -> float:
+        rows = lacking(*(part.T for part in derivatives(coordinates, step))).full()
+        return float(np.sum(rows[number] ** 2))
+
+    for number in told:
         period = model.freedoms[number].coordinate.period
-        if period is None or number in driven:
-            continue
-        costs = []
-        for turn in period / _TURNS * np.arange(_TURNS):
-            turned = d.copy()
-            turned[:, number] += turn
-            rows = lacking(*(part.T for part in derivatives(turned, motion.step))).full()
-            costs.append(float(np.sum(rows[number] ** 2)))
-        found[:, j] += period / _TURNS * int(np.argmin(costs))
-    return found
+        if period is not None and number not in driven:
+            tried = [turned(number, period * i / _TURNS) for i in range(_TURNS)]
+            costs = [cost(number, coordinates) for coordinates in tried]
+            if min(costs) < BETTER * costs[0]:
+                moved = tried[int(np.argmin(costs))]
+    return moved
 
 
 def _lacking(model: Model, values: Values) -> ca.Function:

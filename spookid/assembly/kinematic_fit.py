@@ -29,7 +29,7 @@ _SETTLED = 1e-6
 """Share of the cost that a step takes at the end."""
 _TURNS = 8
 """Angles at which a hinge is tried."""
-_BETTER = 0.9
+BETTER = 0.9
 """Share of the cost below which another angle is taken."""
 
 
@@ -96,7 +96,7 @@ class KinematicFit:
         rest = self._motion.moved[:, self._hidden]
         best = self._descended(_Point(rest if start is None else start, self._guess, rest), _TRIALS)
         for j, period in self._turning.items():
-            before, least = best, _BETTER * self._cost(best)
+            before, least = best, BETTER * self._cost(best)
             for turn in period / _TURNS * np.arange(1, _TURNS):
                 along = turn * np.eye(len(self._hidden))[j]
                 point = _Point(before.hidden + along, self._guess, before.rest + along)

@@ -48,7 +48,7 @@ class Sensor(ABC):
     delay: Any = 0
     """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
     unit: Any = ""
-    """Of the signals, for people: a text."""
+    """Of what is true, for people: a text."""
     period: Any = None
     """Of what is true, for angles 2π: residuals are taken the short way round. None if it has none."""
     either_sign: bool = False
@@ -194,8 +194,9 @@ class Channel:
 
     @property
     def unit(self) -> str:
-        """The signal's unit."""
-        return str(self.sensor.unit)
+        """The signal's unit; empty where a given scale makes another of that of what is true."""
+        scale = self.scale
+        return "" if is_constant(scale) and abs(float(scale)) != 1 else str(self.sensor.unit)
 
     @property
     def period(self) -> float | None:

@@ -240,9 +240,9 @@ class Observation(OneSignal):
     sigma: float | None = None
     """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given state weight."""
     period: float | None = None
-    """The signal's period, for angles 2π; residuals are taken the short way round."""
+    """The expression's period, for angles 2π; residuals are taken the short way round."""
     unit: str = ""
-    """The signal's unit, for people."""
+    """The expression's unit, for people."""
 
     title = "an expression of the state"
 
