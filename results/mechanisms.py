@@ -1,4 +1,4 @@
-"""Twins of mechanisms with loops, gears and wheels: parameters with the defaults, errors, coverage. Writes mechanisms.md.
+"""Twins of mechanisms with loops, gears and wheels: parameters with the defaults, errors, coverage; `mechanisms.md`.
 
 python results/mechanisms.py                    a quarter of an hour
 python results/mechanisms.py --seeds 5 --only "gear pair"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spookid.version import __version__ as __version__
 
 _HOME = {
+    "Accelerometer": "data.inertial_sensors",
     "Asymmetric": "mechanics.varying",
     "Body": "mechanics.body",
     "Bound": "mechanics.loads",
@@ -26,22 +27,31 @@ _HOME = {
     "Fixed": "mechanics.joint_kinds",
     "Fourier": "mechanics.varying",
     "Friction": "mechanics.friction_loads",
-    "GROUND": "mechanics.body",
     "Gear": "mechanics.constraints",
+    "gravity": "mechanics.gravity",
+    "GROUND": "mechanics.body",
+    "Gyroscope": "data.inertial_sensors",
     "Hinge": "mechanics.joints",
     "HingeAngle": "data.sensors",
     "Holonomic": "data.constraints",
     "Joint": "mechanics.joints",
+    "JointForce": "data.effort_sensors",
     "JointPosition": "data.sensors",
+    "JointRate": "data.sensors",
+    "JointTorque": "data.effort_sensors",
+    "load": "solution",
     "Load": "mechanics.loads",
+    "load_problem": "problem",
     "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
     "Motor": "mechanics.motor",
     "Nonholonomic": "data.constraints",
     "Observation": "data.sensors",
     "OneStep": "stepping.one_step",
+    "Orientation": "data.inertial_sensors",
     "Parameter": "parameter",
     "Planar": "mechanics.joint_kinds",
+    "PointDistance": "data.sensors",
     "PointDrag": "mechanics.point_forces",
     "PointForce": "mechanics.point_forces",
     "PointLoad": "mechanics.point_loads",
@@ -53,7 +63,7 @@ _HOME = {
     "Recording": "data.recording",
     "Residual": "data.residual",
     "Screw": "mechanics.joint_kinds",
-    "Sensor": "data.sensors",
+    "Sensor": "data.channels",
     "Solution": "solution",
     "Spherical": "mechanics.joint_kinds",
     "Spook": "stepping.spook",
@@ -62,20 +72,18 @@ _HOME = {
     "State": "data.state",
     "Status": "solvers.status",
     "Stepper": "stepping.base",
+    "sweep": "report.sweep",
     "Sweep": "studies.sweep_points",
+    "tilted_gravity": "mechanics.gravity",
     "Universal": "mechanics.joint_kinds",
     "Variational": "stepping.variational",
     "Viscous": "mechanics.friction_loads",
-    "gravity": "mechanics.model",
-    "load": "solution",
-    "load_problem": "problem",
-    "sweep": "report.sweep",
-    "tilted_gravity": "mechanics.model",
 }
 """Public names and the modules they live in. They are imported on first use: CasADi takes a while to load."""
 
 __all__ = [
     "GROUND",
+    "Accelerometer",
     "Asymmetric",
     "Body",
     "Bound",
@@ -91,11 +99,15 @@ __all__ = [
     "Fourier",
     "Friction",
     "Gear",
+    "Gyroscope",
     "Hinge",
     "HingeAngle",
     "Holonomic",
     "Joint",
+    "JointForce",
     "JointPosition",
+    "JointRate",
+    "JointTorque",
     "Load",
     "Manifold",
     "Model",
@@ -103,8 +115,10 @@ __all__ = [
     "Nonholonomic",
     "Observation",
     "OneStep",
+    "Orientation",
     "Parameter",
     "Planar",
+    "PointDistance",
     "PointDrag",
     "PointForce",
     "PointLoad",
@@ -137,21 +151,25 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from spookid.data.channels import Sensor
     from spookid.data.constraints import Holonomic, Nonholonomic
+    from spookid.data.effort_sensors import JointForce, JointTorque
+    from spookid.data.inertial_sensors import Accelerometer, Gyroscope, Orientation
     from spookid.data.recording import Recording
     from spookid.data.residual import Residual
-    from spookid.data.sensors import HingeAngle, JointPosition, Observation, PointPosition, Sensor
+    from spookid.data.sensors import HingeAngle, JointPosition, JointRate, Observation, PointDistance, PointPosition
     from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
     from spookid.mechanics.constraints import Constraint, Distance, Gear
     from spookid.mechanics.contact import Contact
     from spookid.mechanics.friction_loads import Drag, Friction, Viscous
+    from spookid.mechanics.gravity import gravity, tilted_gravity
     from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Screw, Spherical, Universal
     from spookid.mechanics.joints import Coordinate, Hinge, Joint
     from spookid.mechanics.loads import Bound, Effort, Load, Spring
     from spookid.mechanics.manifold import Manifold
-    from spookid.mechanics.model import Model, gravity, tilted_gravity
+    from spookid.mechanics.model import Model
     from spookid.mechanics.motor import Motor
     from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, SpringDamper
     from spookid.mechanics.point_loads import PointLoad

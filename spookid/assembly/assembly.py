@@ -15,13 +15,14 @@ from spookid.assembly.initialization import Guess
 from spookid.assembly.late_inputs import late_inputs, with_late_inputs
 from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, layout, observation_data, observation_factors
+from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor
 from spookid.assembly.ranks import check_ranks
+from spookid.data.channels import Channel, Sensor, delay
 from spookid.data.inputs import Acting, acting
 from spookid.data.recording import Recording
 from spookid.data.samples import Samples, samples
 from spookid.data.sampling import Grid, grid, observed
-from spookid.data.sensors import Channel, Sensor, delay
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
@@ -211,6 +212,7 @@ def gather(problem: Declaration, recording: Recording) -> Evidence:
     steps, values = grid(recording, problem.step), problem.guess_on(recording.name)
     still = tuple((name, value) for name, value in values.items() if name not in problem.delays)
     guess = _guessed(problem.model, tuple(problem.observations), recording, steps, still, problem.cutoff)
+    recording = oriented(problem.model, problem.channels, recording, steps, guess.states, values)
     delays = [delay(channel, values) for channel in problem.channels]
     pairs = list(zip(problem.channels, delays, strict=True))
     measured = [_seen(recording, channel, steps, late, problem.every or 1) for channel, late in pairs]

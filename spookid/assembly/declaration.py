@@ -13,11 +13,12 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.parameter_set import ParameterSet
+from spookid.data.channels import Channel, Sensor
+from spookid.data.effort_sensors import with_torques
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.residual import Residual
 from spookid.data.sampling import grid
-from spookid.data.sensors import Channel, Sensor
 from spookid.data.state import State
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.model import Model
@@ -98,6 +99,8 @@ class Declaration:
         object.__setattr__(self, "initial", dict(self.initial))
         fixed = [self.fixed] if isinstance(self.fixed, str) else self.fixed
         object.__setattr__(self, "fixed", frozenset(collected(fixed, str, f"{self._what}: fixed")))
+        if isinstance(self.model, Model):
+            object.__setattr__(self, "model", with_torques(self.model, self.observations))
         self._check_settings()
         self._check_names()
         self._check_signals()
@@ -203,8 +206,8 @@ class Declaration:
         state = State(self.model, q, v, v, dict.fromkeys(self.model.signals, ca.SX(1)), ca.SX(1))
         shown = [channel.predicted(state) for channel in self.channels if channel.is_free_form]
         own = [residual.rows(*[state] * residual.states) for residual in self.residuals]
-        late = [channel.delay for channel in self.channels]
-        declared = parameters_in([*self.model.expressions(), *shown, *late, *own], self._what)
+        beside = [expression for channel in self.channels for expression in channel.expressions()]
+        declared = parameters_in([*self.model.expressions(), *shown, *beside, *own], self._what)
         return ParameterSet(declared, tuple(recording.name for recording in self.recordings))
 
     @property

@@ -1,4 +1,4 @@
-"""Initial states from measured coordinates of joints (Marklund et al., section 4.4).
+"""Initial states from what sensors of positions show (Marklund et al., section 4.4), and from others where none does.
 
 They are low-pass filtered, bodies are placed on the constraint surface joint by joint, and velocities are differences
 of the poses (4.3).
@@ -12,9 +12,13 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.dead_reckoning import reckoned, seen_by
+from spookid.assembly.kinematic_fit import Motion
+from spookid.assembly.preparing import prepared
+from spookid.data.channels import Channel, apart, order, signed
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, smoothed
-from spookid.data.sensors import Channel, JointPosition, error, order
+from spookid.data.sensors import JointPosition
 from spookid.data.state import State
 from spookid.kernels.kernel import Array
 from spookid.mechanics.constraints import Gear
@@ -44,45 +48,76 @@ def guess(
     """States that agree with the filtered observations at zero constraint violation.
 
     Coordinates of a tree of joints place its bodies directly. Closed loops and other sensors are followed step by step
-    by Gauss–Newton, each step from the one before.
+    by Gauss–Newton, each step from the one before. Coordinates of a tree that no position tells follow from sensors of
+    rates and accelerations (``dead_reckoning``), or stay at rest.
 
     Args:
         values: number of every parameter.
         cutoff: of the second-order Butterworth filter, forward and back [Hz].
     """
-    sensors = [s for s in observations if order(s, model) == 0]
-    targets = [smoothed(recording, s.signal, grid, period=s.period, cutoff=cutoff) for s in sensors]
+    recording = prepared(recording, observations)
+    shown = np.array([_smoothed(recording, s, grid, cutoff) for s in observations]).reshape(-1, grid.count).T
+    placed = [i for i, s in enumerate(observations) if order(s, model) == 0]
+    sensors, targets = [observations[i] for i in placed], shown[:, placed]
     moved = np.tile(rest_positions(model, values), (grid.count, 1))
-    seen: dict[int, Array] = {
-        model.freedoms_of(s.sensor.joint).start + s.sensor.coordinate: target
-        for s, target in zip(sensors, targets, strict=True)
-        if isinstance(s.sensor, JointPosition)
-    }
+    seen = _coordinates(model, sensors, targets, values)
     for i, target in seen.items():
         moved[:, i] = target
     sensors, targets = _geared(model, sensors, targets, values)
-    hidden = [freedom for i, freedom in enumerate(model.freedoms) if i not in seen]
+    hidden = [i for i in range(len(model.freedoms)) if i not in seen]
     if model.has_loops or len(seen) < len(sensors):
         start = place(model, moved[:1], values)[0]
-        aims = np.column_stack(targets) if targets else np.zeros((grid.count, 0))
         if model.ties:  # where bodies stand before any sensor is asked, a user's rows may have no value
-            start = tracked(closing_rows(model, sensors, values, tied=False), start, aims[:1])[0]
-        poses = tracked(closing_rows(model, sensors, values), start, aims)
+            start = tracked(closing_rows(model, sensors, values, tied=False), start, targets[:1])[0]
+        poses = tracked(closing_rows(model, sensors, values), start, targets)
         moved = unwrapped(model, displacements(model, poses, values))
-        notices = tuple(f"{_named(f)} has no {_what(f)} sensor; its start follows from the others." for f in hidden)
+        told = model.has_loops or any(body.free for body in model.bodies)
+        untold = [] if told else [i for i in hidden if i not in seen_by(model, sensors)]
     else:
+        poses, untold = place(model, moved, values), list(hidden)
+    if untold and len(sensors) < len(observations):
+        moved, untold = reckoned(model, observations, shown, Motion(moved, untold, grid.step), values)
         poses = place(model, moved, values)
-        notices = tuple(f"{_named(f)} is not observed; it starts from its rest {_what(f)}." for f in hidden)
-    return Guess(np.hstack([poses, velocities(poses, grid.step)]), moved, notices)
+    return Guess(np.hstack([poses, velocities(poses, grid.step)]), moved, _notices(model, hidden, untold))
 
 
-def _geared(
-    model: Model, sensors: list[Channel], targets: list[Array], values: Values
-) -> tuple[list[Channel], list[Array]]:
+def _coordinates(model: Model, sensors: Sequence[Channel], targets: Array, values: Values) -> dict[int, Array]:
+    """Coordinates that have sensors of their own, by number, (N,) each."""
+    return {
+        model.freedoms_of(s.sensor.joint).start + s.sensor.coordinate: _true(s, target, values)
+        for s, target in zip(sensors, targets.T, strict=True)
+        if isinstance(s.sensor, JointPosition)
+    }
+
+
+def _smoothed(recording: Recording, channel: Channel, grid: Grid, cutoff: float) -> Array:
+    """What a channel has shown at the steps, smooth and without gaps, (N,)."""
+    return smoothed(recording, channel.signal, grid, period=channel.period, cutoff=cutoff)
+
+
+def _true(channel: Channel, shown: Array, values: Values) -> Array:
+    """What is true of a channel that has shown something, (N,)."""
+    offset, scale = substitute(ca.vertcat(channel.offset, channel.scale), values)
+    return np.asarray((shown - offset) / scale)
+
+
+def _notices(model: Model, hidden: Sequence[int], untold: Sequence[int]) -> tuple[str, ...]:
+    """Of coordinates without a sensor of their own, and among them those that no sensor tells."""
+    from_rest = (f"{_named(f)} is not observed; it starts from its rest {_what(f)}." for f in _some(model, untold))
+    others = _some(model, [i for i in hidden if i not in untold])
+    return (*from_rest, *(f"{_named(f)} has no {_what(f)} sensor; its start follows from the others." for f in others))
+
+
+def _some(model: Model, numbers: Sequence[int]) -> list[Freedom]:
+    return [model.freedoms[i] for i in numbers]
+
+
+def _geared(model: Model, sensors: list[Channel], targets: Array, values: Values) -> tuple[list[Channel], Array]:
     """What is seen, and angles that gears tell from others where poses do not tell them."""
+    pairs = zip(sensors, targets.T, strict=True)
     seen = {
-        (s.sensor.joint, s.sensor.coordinate): target
-        for s, target in zip(sensors, targets, strict=True)
+        (s.sensor.joint, s.sensor.coordinate): _true(s, target, values)
+        for s, target in pairs
         if isinstance(s.sensor, JointPosition)
     }
     for gear in (tie for tie in model.ties if isinstance(tie, Gear) and not tie.told_by_poses):
@@ -92,7 +127,7 @@ def _geared(
             if one in seen and other not in seen:
                 seen[other] = slope * seen[one] + start
                 sensors = [*sensors, Channel(JointPosition(other[0], gear.name, coordinate=other[1]), 0)]
-                targets = [*targets, seen[other]]
+                targets = np.column_stack([targets, seen[other]])
     return sensors, targets
 
 
@@ -111,7 +146,9 @@ def closing_rows(model: Model, sensors: Sequence[Channel], values: Values, tied:
     q, measured = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("y", len(sensors))
     state = State(model, q, ca.SX(model.configuration.tangent, 1))
     held = model.holding.told_by_poses(q, tied)
-    rows = ca.vertcat(_STIFF * held, *(error(s, state, measured[i]) for i, s in enumerate(sensors)))
+    shown = ca.vertcat(ca.SX(0, 1), *(sensor.predicted(state) for sensor in sensors))
+    near = signed(sensors, measured, shown)
+    rows = ca.vertcat(_STIFF * held, *(apart(s, shown[i], near[i]) for i, s in enumerate(sensors)))
     outputs = [rows, ca.densify(jacobian(rows, q, model.configuration))]
     parameters = parameters_in(outputs, "the model", ignore=[q, measured])
     numbers = ca.DM([values[p.name] for p in parameters])

@@ -8,6 +8,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.data.effort_sensors import TorqueMotor
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_units
 from spookid.statistics.noise_sizes import NoiseSize
@@ -37,8 +38,11 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
             where = (place(settings.disturbance[i]),)
             found.append(NoiseSize("disturbance", (names[i],), unit, where, given=0.0 if hard else declared[names[i]]))
     for signal, symbol in settings.torques.items():
-        unit = next(m.joint.coordinates[m.coordinate].effort for m in model.motors if m.signal == signal)
-        found.append(NoiseSize("sensor", (signal,), unit, (place(symbol),)))
+        motor = next(m for m in model.motors if m.signal == signal)
+        unit, given = motor.joint.coordinates[motor.coordinate].effort, None
+        if isinstance(motor, TorqueMotor):
+            given = motor.sigma
+        found.append(NoiseSize("sensor", (signal,), unit, (place(symbol),), given))
     for i, sensor in enumerate(problem.channels):
         floor = (
             0.0

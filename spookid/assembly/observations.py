@@ -21,8 +21,8 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.observing import windows
+from spookid.data.channels import Channel, apart, order, whitened
 from spookid.data.samples import Reach, Samples, most, told_apart
-from spookid.data.sensors import Channel, apart, order
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.model import Model
@@ -139,7 +139,7 @@ def _factor(
     """(predicted − measured)/σ (Δy, equation 3.6), 0 where there is no sample."""
     n, sensors = len(one.rows), [problem.channels[i] for i in one.rows]
     rows = [
-        data[n + j] * apart(sensor, shown[j], data[j]) / settings.sensors[i]
+        data[n + j] * whitened(sensor, shown[j], data[j], settings.sensors[i], problem.dynamics == "estimated")
         for j, (i, sensor) in enumerate(zip(one.rows, sensors, strict=True))
     ]
     labels = tuple(f"observation of {sensor.signal}" for sensor in sensors)

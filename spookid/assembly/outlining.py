@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.data.sensors import Channel
+from spookid.data.channels import Channel
 from spookid.mechanics.body import Body
 from spookid.mechanics.joints import Coordinate, Joint
 from spookid.mechanics.loads import Load

@@ -10,8 +10,8 @@ import numpy as np
 from spookid.assembly.assembly import Assembly, Evidence
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
+from spookid.data.channels import delay
 from spookid.data.sampling import wrap
-from spookid.data.sensors import delay
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.results.result import Trajectory
@@ -133,13 +133,13 @@ def stamped(problem: Declaration, shown: Array, values: Mapping[str, float]) -> 
     Args:
         values: of the parameters as they were declared, by name.
     """
-    values = unwrapped_signals(shown, [channel.period for channel in problem.channels])
-    steps = np.arange(len(values), dtype=np.float64)
+    found = unwrapped_signals(shown, [channel.period for channel in problem.channels])
+    steps = np.arange(len(found), dtype=np.float64)
     for i, channel in enumerate(problem.channels):
         late = delay(channel, values) / problem.step
         if late:
-            values[:, i] = np.interp(steps - late, steps, values[:, i])
-    return values
+            found[:, i] = np.interp(steps - late, steps, found[:, i])
+    return found
 
 
 def predict(problem: Declaration, states: Array, constants: tuple[Constant, ...]) -> Array:

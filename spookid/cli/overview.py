@@ -8,7 +8,7 @@ import numpy as np
 
 from spookid.assembly.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widths
 from spookid.assembly.declaration import Declaration
-from spookid.data.sensors import Channel
+from spookid.data.channels import Channel
 from spookid.estimation.identifiability import a_priori, papers_weight
 from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import casadi as ca
 
+from spookid.errors import ProblemError
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.model import Model
+from spookid.mechanics.model import Mechanics, Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +72,42 @@ class State:
     def angular_acceleration(self, body: Body) -> ca.SX:
         """ω̇ of a body in its own frame, (3,) [rad/s²]."""
         return self.model.twist(body, self.a)[1]
+
+    def wrench(self, joint: Joint) -> tuple[ca.SX, ca.SX]:
+        """What a joint hands from its parent's side to its child's: a force (3,) [N] at the origin of the child's frame
+        and a torque (3,) [N m] in the world, with all that acts along its coordinates.
+
+        It is what the motion of all bodies beyond the joint takes, less gravity and the loads on them.
+
+        Raises:
+            ProblemError: for a mechanism that closes loops, or with loads on points that follow inputs.
+        """
+        model = self.model
+        if model.has_loops:
+            raise ProblemError(
+                f"{joint.place}: {joint.kind} {joint.name!r} is in a mechanism that closes loops, where "
+                "the motion does not tell what each joint hands on; observe no force there"
+            )
+        signals = [signal for load in model.loads for signal in load.signals]
+        if missing := [signal for signal in signals if signal not in self.inputs]:
+            raise ProblemError(
+                f"{joint.place}: {joint.kind} {joint.name!r} hands on loads that follow the input {missing[0]!r}, "
+                "which sensors do not know; observe no force there"
+            )
+        u = ca.vertcat(ca.SX(0, 1), *(self.inputs.get(signal, ca.SX(0)) for signal in model.signals))
+        mass = model.inertia()
+        lacking = (
+            mass @ self.a - model.weight() - Mechanics.gyroscopic_of(mass, self.v) - model.pushed(self.q, self.v, u)
+        )
+        origin, force, torque = self.position(joint.child), ca.SX(3, 1), ca.SX(3, 1)
+        outer, beyond = model.beyond(joint)
+        for body in beyond:
+            i, (r, e) = model.bodies.index(body), model.pose(body, self.q)
+            own = lacking[6 * i : 6 * i + 3]
+            force += own
+            torque += rotations.matrix(e) @ lacking[6 * i + 3 : 6 * i + 6] + ca.cross(r - origin, own)
+        sign = 1 if outer is joint.child.body else -1
+        return sign * force, sign * torque
 
     def order(self, rows: ca.SX) -> int:
         """How many time derivatives of the configuration rows in this state depend on: 0, 1 or 2."""

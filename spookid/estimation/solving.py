@@ -18,6 +18,7 @@ from spookid.estimation.delays import asked_from, free_delays, settled
 from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
+from spookid.estimation.robust_start import without_outliers
 from spookid.results.notices import ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
@@ -62,6 +63,8 @@ def _solved(
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
     problem, warm_start = starting_from(problem, warm_start)
+    if warm_start is None and (plain := without_outliers(problem)) is not problem:
+        return _with_losses(problem, plain, backend, options, callback)
     before = settled(problem, callback, warm_start)
     if before is None:
         return _answered(problem, backend, solver, callback, Start(warm_start, problem.given, hold=hold))
@@ -85,6 +88,20 @@ def _answered(
     first = fit(problem, solver, callback, start)
     decision = choose_estimator(problem, first, partial(_again, first.result, solver, callback))
     return decision.told(_corrected(decision.problem, solver, callback, decision.fit))
+
+
+def _with_losses(
+    problem: Declaration, plain: Declaration, backend: str, options: Mapping[str, Any], callback: Callback | None
+) -> Result:
+    """From the plain fit on."""
+    before = _solved(plain, backend, options, callback, None, False)
+    if before.status is Status.INTERRUPTED:
+        return before
+    # The guesses of the user have had their turn.
+    own = {name: value for name, value in problem.initial.items() if name in problem.fixed}
+    counted = counting_from(callback, before.iterations)
+    later = _solved(problem.with_(initial=own), backend, options, counted, before, False)
+    return asked_from(problem, later.changed(**joined(before, later)))
 
 
 def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Declaration) -> Fit:

@@ -18,7 +18,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly, Evidence
-from spookid.data.sensors import order
+from spookid.data.channels import order
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.parameter import is_constant
 from spookid.results.notices import STEP

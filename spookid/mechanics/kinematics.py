@@ -35,7 +35,7 @@ def place(model: Model, displacements: Array, values: Values) -> Array:
     joints = JointCoordinates(model)
     given = ca.SX.sym("displacements", displacements.shape[1])
     at_origin = ca.vertcat(ca.SX(0, 1), *(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in joints.roots))
-    return _evaluated(joints.configuration(joints.coordinates(given, at_origin)), given, displacements, values)
+    return evaluated(joints.configuration(joints.coordinates(given, at_origin)), given, displacements, values)
 
 
 def velocities(poses: Array, step: float) -> Array:
@@ -61,7 +61,7 @@ def displacements(model: Model, poses: Array, values: Values) -> Array:
     """Coordinates of all joints, angles of hinges in (−π, π], (N, 7 n_b) to (N, n_s)."""
     q = ca.SX.sym("q", model.configuration.ambient)
     found = ca.vertcat(ca.SX(0, 1), *(model.joint(joint, q).displacement for joint in model.joints))
-    return _evaluated(found, q, poses, values)
+    return evaluated(found, q, poses, values)
 
 
 def unwrapped(model: Model, displacements: Array) -> Array:
@@ -73,7 +73,7 @@ def unwrapped(model: Model, displacements: Array) -> Array:
     return columns
 
 
-def _evaluated(expression: ca.SX, symbol: ca.SX, rows: Array, values: Values) -> Array:
+def evaluated(expression: ca.SX, symbol: ca.SX, rows: Array, values: Values) -> Array:
     """An expression of ``symbol`` at each row of numbers, (N, n)."""
     parameters = parameters_in([expression], "the model", ignore=[symbol])
     function = ca.Function("rows", [symbol, ca.vertcat(*parameters)], [ca.densify(expression)])

@@ -10,7 +10,6 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, collected, declared_at
-from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contact import Contact
@@ -21,18 +20,6 @@ from spookid.mechanics.motor import Input, Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
 from spookid.parameter import symbolic
-
-
-def gravity(g: Any) -> ca.SX:
-    """Acceleration of gravity (0, 0, −g), (3,) [m/s²]."""
-    return ca.vertcat(0, 0, -symbolic(g, f"{declared_at()}: gravity"))
-
-
-def tilted_gravity(g: Any, a: Any, b: Any) -> ca.SX:
-    """(0, 0, −g) rotated by exp((a, b, 0)), to first order (−b g, a g, −g); a, b [rad], result (3,) [m/s²]."""
-    place = declared_at()
-    tilt = ca.vertcat(symbolic(a, f"{place}: tilt"), symbolic(b, f"{place}: tilt"), 0)
-    return rotations.matrix(rotations.exponential(tilt)) @ gravity(g)
 
 
 @dataclass(frozen=True)
@@ -233,6 +220,19 @@ class Model:
                 f"{loose.place}: Body {loose.name!r} has no chain of joints to GROUND; join it or declare it free=True"
             )
         return order
+
+    def beyond(self, joint: Joint) -> tuple[Body, list[Body]]:
+        """Of a joint of a tree the body that is farther from its root, and all bodies that hang on it, itself too."""
+        outer, placed = joint.child.body, {id(GROUND)} | {id(body) for body in self.bodies if body.free}
+        hanging: list[Body] = []
+        for other in self.tree():
+            new = next(body for body in other.bodies() if id(body) not in placed)
+            placed.add(id(new))
+            if other is joint:
+                outer = new
+            if other is joint or any(body in hanging for body in other.bodies()):
+                hanging.append(new)
+        return outer, hanging
 
     @property
     def has_loops(self) -> bool:

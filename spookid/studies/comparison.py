@@ -9,6 +9,7 @@ import numpy as np
 
 from spookid.assembly.assembly import chosen_numbers
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.preparing import oriented
 from spookid.assembly.trajectories import beside, predict, stamped
 from spookid.data.inputs import commanded
 from spookid.data.recording import Recording
@@ -105,7 +106,7 @@ def compare(
         t=steps.times(),
         q=states[:, : 7 * bodies].reshape(-1, bodies, 7),
         v=states[:, 7 * bodies :].reshape(-1, bodies, 6),
-        observed=_observed(problem, measured, steps),
+        observed=_observed(problem, measured, steps, states),
         predicted=_predicted(problem, index, states, values),
         failure=failure,
     )
@@ -142,9 +143,10 @@ def _inputs(problem: Declaration, measured: Recording | None, steps: Grid) -> di
     return {signal: columns[:, i] for i, signal in enumerate(problem.model.signals)}
 
 
-def _observed(problem: Declaration, measured: Recording | None, steps: Grid) -> Array:
+def _observed(problem: Declaration, measured: Recording | None, steps: Grid, states: Array) -> Array:
     if measured is None:
         return np.full((steps.count, len(problem.channels)), np.nan)
+    measured = oriented(problem.model, problem.channels, measured, steps, states, problem.guess)
     return np.column_stack([observed(measured, o.signal, steps, period=o.period) for o in problem.channels])
 
 

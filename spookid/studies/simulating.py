@@ -17,10 +17,11 @@ from spookid.assembly.assembly import Evidence, chosen_numbers, gather, numbers,
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import closing_rows
 from spookid.assembly.trajectories import predict, stamped
+from spookid.data.channels import Channel
 from spookid.data.inputs import acting, at_values, commanded
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, limited
-from spookid.data.sensors import Channel, JointPosition
+from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.joint_coordinates import disturbance_names

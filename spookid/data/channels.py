@@ -1,0 +1,288 @@
+"""Sensors: what measured signals say about the state. Their base, and the channels that they have."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Self
+
+import casadi as ca
+
+from spookid.data.losses import LOSSES, Loss, robust
+from spookid.data.state import State
+from spookid.errors import ProblemError, declared_at, evaluating, shown
+from spookid.mechanics.model import Model
+from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
+
+
+class Sensor(ABC):
+    """What one signal or several say about a state; the base of every kind. A clinometer::
+
+        class Clinometer(Sensor):
+            unit = "rad"
+
+            def __init__(self, frame, signal, sigma=None, offset=0):
+                self.frame, self.signals, self.sigma, self.offset = frame, (signal,), sigma, offset
+
+            def predicted(self, state):
+                return casadi.asin(state.axes(self.frame)[2, 0])
+
+    ``predicted`` may hold Parameters. What it gives is multiplied by ``scale``, and ``offset`` is added.
+    """
+
+    signals: Any
+    """Names of the measured signals in the recordings, a tuple of texts."""
+    sigma: float | Sequence[float] | None = None
+    """Standard deviation of the noise in the signals' unit, one for all or one each; None: it is estimated, or 1 with a
+    given state weight."""
+    offset: Any = 0
+    """What the signals show besides scale · true, in their unit: a number or an expression of Parameters, one for all
+    or one each."""
+    scale: Any = 1
+    """How much the signals show per unit of what is true; as ``offset``."""
+    loss: Loss = "linear"
+    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``; see ``spookid.data.losses``."""
+    delay: Any = 0
+    """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
+    unit: Any = ""
+    """Of what is true, for people: a text."""
+    period: Any = None
+    """Of what is true, for angles 2π: residuals are taken the short way round. None if it has none."""
+    either_sign: bool = False
+    """True if its signals together tell the same with the other sign, as the components of a quaternion do."""
+    is_free_form: bool = True
+    """False if what is true holds no Parameters but those of the model."""
+    place: str
+    """``file.py:line`` of its declaration."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        made = super().__new__(cls)
+        object.__setattr__(made, "place", declared_at())
+        return made
+
+    @property
+    def title(self) -> str:
+        """What it measures, for people."""
+        return type(self).__name__
+
+    @abstractmethod
+    def predicted(self, state: State) -> Any:
+        """What is true of it: a scalar, or one value for each of its signals."""
+
+    def check(self, model: Model) -> None:  # noqa: B027, most sensors fit all models
+        """Raise ProblemError if it does not fit the model."""
+
+    def check_arguments(self) -> None:
+        """Raise ProblemError if sigma is not positive, the loss is unknown, or an offset or scale is none."""
+        for sigma in self.sigma if isinstance(self.sigma, Sequence) else [self.sigma]:
+            if not (sigma is None or (isinstance(sigma, Real) and math.isfinite(sigma) and sigma > 0)):
+                raise ProblemError(
+                    f"{self._what} has sigma {shown(self.sigma)}; it must be positive, or None to estimate it"
+                )
+        if self.loss not in LOSSES:
+            raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from {', '.join(LOSSES)}")
+        self.each("offset")
+        if any(is_constant(scale) and float(scale) == 0 for scale in self.each("scale")):
+            raise ProblemError(f"{self._what} has scale 0, with which it shows nothing; give another")
+
+    def each(self, name: str) -> list[ca.SX]:
+        """The offset, scale or delay of each of its signals.
+
+        Raises:
+            ProblemError: if it is no number or expression, nor one for each.
+        """
+        what, n = f"{self._what}: {name}", len(self.signals)
+        value = expression(getattr(self, name), what)
+        if value.numel() == n > 1:
+            return list(ca.vertsplit(ca.densify(symbolic(ca.vec(value), what, (n,)))))
+        if value.numel() != 1:
+            raise ProblemError(f"{what} has {value.numel()} values; give one, or one for each of its {n} signals")
+        return [symbolic(value, what)] * n
+
+    def deviation(self, index: int) -> float | None:
+        """Standard deviation of the noise of one of its signals, in that signal's unit; None if it has none."""
+        sigma: float | None = self.sigma[index] if isinstance(self.sigma, Sequence) else self.sigma
+        return sigma
+
+    @property
+    def _what(self) -> str:
+        names = self.signals[0] if len(self.signals) == 1 else self.signals
+        return f"{self.place}: {type(self).__name__} of {names!r}"
+
+    def channels(self, model: Model) -> tuple[Channel, ...]:
+        """One for each of its signals.
+
+        Raises:
+            ProblemError: if it does not fit the model, or predicts another number of values than it has signals.
+        """
+        self.check(model)
+        self.check_arguments()
+        with evaluating(self._what):
+            count = _rows(self, State.symbols(model)).numel()
+        sigmas = len(self.sigma) if isinstance(self.sigma, Sequence) else count
+        if not count == len(self.signals) == sigmas:
+            given = f" and {sigmas} sigma" if sigmas != count else ""
+            raise ProblemError(f"{self._what} predicts {count} values; it has {len(self.signals)} signals{given}")
+        return tuple(Channel(self, i) for i in range(count))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeclaredSensor(Sensor):
+    """A sensor with the arguments that all kinds of this package share."""
+
+    offset: Any = 0
+    """What the signals show besides scale · true, in their unit: a number or an expression of Parameters, one for all
+    or one each."""
+    scale: Any = 1
+    """How much the signals show per unit of what is true; as ``offset``."""
+    loss: Loss = "linear"
+    """How much samples far off count: ``"linear"``, ``"huber"`` or ``"cauchy"``; see ``spookid.data.losses``."""
+    delay: Any = 0
+    """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OneSignal(DeclaredSensor):
+    """A sensor with a field ``signal``."""
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signal's name."""
+        return (self.signal,)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """One signal of a sensor."""
+
+    sensor: Sensor
+    index: int
+    """Among its signals."""
+
+    @property
+    def signal(self) -> str:
+        """Name of the measured signal in the recordings."""
+        return str(self.sensor.signals[self.index])
+
+    @property
+    def sigma(self) -> float | None:
+        """Standard deviation of its noise in its unit; None: it is estimated, or 1 with a given state weight."""
+        return self.sensor.deviation(self.index)
+
+    @property
+    def offset(self) -> ca.SX:
+        """What it shows besides scale · true, in its unit."""
+        return self.sensor.each("offset")[self.index]
+
+    @property
+    def scale(self) -> ca.SX:
+        """How much it shows per unit of what is true."""
+        return self.sensor.each("scale")[self.index]
+
+    @property
+    def delay(self) -> ca.SX:
+        """By how much later than what it shows the signal is stamped [s]."""
+        return self.sensor.each("delay")[self.index]
+
+    @property
+    def loss(self) -> Loss:
+        """How much samples far off count."""
+        return self.sensor.loss
+
+    @property
+    def unit(self) -> str:
+        """The signal's unit; empty where a given scale makes another of that of what is true."""
+        scale = self.scale
+        return "" if is_constant(scale) and abs(float(scale)) != 1 else str(self.sensor.unit)
+
+    @property
+    def period(self) -> float | None:
+        """The signal's period, at the guesses of Parameters in its scale; None if it has none."""
+        if self.sensor.period is None:
+            return None
+        guesses = {p.name: p.guess for p in parameters_in([self.scale], self.sensor.place)}
+        return float(self.sensor.period) * abs(float(substitute(self.scale, guesses).item()))
+
+    @property
+    def title(self) -> str:
+        """What it measures, for people."""
+        return self.sensor.title if len(self.sensor.signals) == 1 else f"{self.sensor.title} [{self.index}]"
+
+    def expressions(self) -> list[ca.SX]:
+        """All besides what is true that may hold a Parameter."""
+        return [self.offset, self.scale, self.delay]
+
+    @property
+    def is_free_form(self) -> bool:
+        """False if what is true holds no Parameters but those of the model."""
+        return self.sensor.is_free_form
+
+    def predicted(self, state: State) -> ca.SX:
+        """What it would show, a scalar."""
+        return self.shown(_rows(self.sensor, state)[self.index])
+
+    def shown(self, true: ca.SX) -> ca.SX:
+        """What it would show of something true."""
+        return self.scale * true + self.offset
+
+
+def check_signals(sensor: Sensor, count: int) -> None:
+    """Raise ProblemError if a sensor has not so many signals, each a text."""
+    signals = sensor.signals
+    if isinstance(signals, str) or not isinstance(signals, Sequence) or len(signals) != count:
+        kind = type(sensor).__name__
+        raise ProblemError(f"{sensor.place}: {kind} has the signals {shown(signals)}; give the names of {count}")
+
+
+def _rows(sensor: Sensor, state: State) -> ca.SX:
+    """What a sensor would show, (n,)."""
+    shown = sensor.predicted(state)
+    parts = shown if isinstance(shown, (list, tuple)) else [shown]
+    return ca.densify(ca.vertcat(*(ca.vec(ca.SX(part)) for part in parts)))
+
+
+def delay(channel: Channel, values: Mapping[str, float]) -> float:
+    """Its delay as a number [s]."""
+    return float(channel.delay) if is_constant(channel.delay) else float(substitute(channel.delay, values).item())
+
+
+def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
+    """One value of a signal less another, the short way round for periodic signals."""
+    difference = one - other
+    if channel.sensor.period is None:
+        return difference
+    turn = 2 * math.pi / (float(channel.sensor.period) * channel.scale)
+    return ca.atan2(ca.sin(turn * difference), ca.cos(turn * difference)) / turn
+
+
+def error(channel: Channel, state: State, measured: ca.SX) -> ca.SX:
+    """Predicted less measured, the short way round for periodic signals."""
+    return apart(channel, channel.predicted(state), measured)
+
+
+def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca.SX:
+    """What channels have shown, (n,), with the sign nearer to what was predicted where a sensor has either sign."""
+    result = ca.SX(measured)
+    for sensor in dict.fromkeys(channel.sensor for channel in channels if channel.sensor.either_sign):
+        own = [i for i, channel in enumerate(channels) if channel.sensor is sensor]
+        result[own] *= ca.if_else(ca.dot(measured[own], predicted[own]) < 0, -1, 1)
+    return result
+
+
+def whitened(channel: Channel, predicted: ca.SX, measured: ca.SX, sigma: ca.SX, estimated: bool) -> ca.SX:
+    """The row of a sample, whose square is its share of the cost.
+
+    Args:
+        sigma: standard deviation of its noise.
+        estimated: True if that is estimated.
+    """
+    return robust(apart(channel, predicted, measured) / sigma, channel.loss, estimated and channel.sigma is None)
+
+
+def order(channel: Channel, model: Model) -> int:
+    """How many time derivatives of the configuration it sees: 0, 1 for velocities, 2 for accelerations."""
+    state = State.symbols(model)
+    return state.order(channel.predicted(state))

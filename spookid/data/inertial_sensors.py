@@ -1,0 +1,159 @@
+"""Sensors on bodies that tell how these turn and speed up: inertial units and motion capture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import Any
+
+import casadi as ca
+
+from spookid.data.channels import DeclaredSensor, check_signals
+from spookid.data.sensors import check_frame, check_frame_in
+from spookid.data.state import State
+from spookid.errors import ProblemError, shown
+from spookid.mechanics import rotations
+from spookid.mechanics.body import Frame
+from spookid.mechanics.model import Model
+from spookid.parameter import is_constant, symbolic
+
+
+@dataclass(frozen=True, eq=False)
+class _Mounted(DeclaredSensor):
+    """A sensor of three axes on a body."""
+
+    frame: Frame
+    """On a body, at the sensor, its axes along the sensor's."""
+    signals: tuple[str, str, str]
+    """Names of the measured signals in the recordings, along x, y, z."""
+    sigma: float | Sequence[float] | None = None
+    """Standard deviation of its noise, in the signals' unit; None: it is estimated, or 1 with a given state weight."""
+    bias: InitVar[Any] = field(default=None, kw_only=True)
+    """What it shows where there is nothing to show, one for all or one each; another name of ``offset``."""
+    mounting: Any = field(default=(0, 0, 0), kw_only=True)
+    """How the sensor is turned in its frame, a rotation vector (3,) [rad]: numbers or expressions of Parameters."""
+
+    def __post_init__(self, bias: Any) -> None:
+        kind = type(self).__name__
+        check_frame(self, self.frame)
+        check_signals(self, 3)
+        object.__setattr__(self, "mounting", symbolic(self.mounting, f"{self.place}: {kind}: mounting", (3,)))
+        if bias is not None:
+            if not (isinstance(self.offset, int) and self.offset == 0):
+                raise ProblemError(f"{self._what} has bias and offset, which are one; give bias alone")
+            object.__setattr__(self, "offset", bias)
+        self.check_arguments()
+
+    def check(self, model: Model) -> None:
+        """Raise ProblemError if the body is not in the model."""
+        check_frame_in(self, self.frame, model)
+
+    def axes(self) -> ca.SX:
+        """Of the sensor in its body, (3, 3)."""
+        return self.frame.axes @ turned(self.mounting)
+
+
+@dataclass(frozen=True, eq=False)
+class Gyroscope(_Mounted):
+    """Angular velocity of a body in the axes of a frame [rad/s]: scale · ω + bias.
+
+    Raises:
+        ProblemError: if ``frame`` is no frame, there are not three signals, or ``sigma`` is not positive.
+    """
+
+    unit = "rad/s"
+
+    @property
+    def title(self) -> str:
+        """What it measures."""
+        return f"angular velocity of {self.frame.body.name}"
+
+    def predicted(self, state: State) -> ca.SX:
+        """ω, (3,)."""
+        return self.axes().T @ state.angular_velocity(self.frame.body)
+
+
+@dataclass(frozen=True, eq=False)
+class Accelerometer(_Mounted):
+    """Specific force at the origin of a frame, in its axes [m/s²]: scale · (acceleration − gravity) + bias.
+
+    At rest it shows gravity upside down: what holds it up.
+
+    Raises:
+        ProblemError: if ``frame`` is no frame, there are not three signals, or ``sigma`` is not positive.
+    """
+
+    unit = "m/s^2"
+
+    @property
+    def title(self) -> str:
+        """What it measures."""
+        return f"specific force on {self.frame.body.name}"
+
+    def predicted(self, state: State) -> ca.SX:
+        """The specific force, (3,)."""
+        axes = state.axes(self.frame) @ turned(self.mounting)
+        return axes.T @ (state.acceleration(self.frame) - state.model.gravity)
+
+
+@dataclass(frozen=True, eq=False)
+class Orientation(DeclaredSensor):
+    """The orientation of a frame in the world as a unit quaternion w, x, y, z of either sign, as motion capture gives
+    it: it turns vectors in the frame into the world.
+
+    A turn by a small φ [rad] changes the quaternion by |φ|/2, so that noise of σ rad about every axis is noise of σ/2
+    in all directions in which unit quaternions can differ. Four components have three such directions; therefore the
+    size of the noise cannot be had from the scatter of the components one by one, and ``sigma`` has to be given.
+
+    Raises:
+        ProblemError: if ``frame`` is no frame, there are not four signals, or ``sigma`` is no positive number.
+    """
+
+    frame: Frame
+    """On a body."""
+    signals: tuple[str, str, str, str]
+    """Names of the measured signals in the recordings, w, x, y, z."""
+    sigma: float
+    """Standard deviation of its noise about every axis [rad]."""
+    mounting: Any = field(default=(0, 0, 0), kw_only=True)
+    """How what is measured is turned in the frame, a rotation vector (3,) [rad]: numbers or expressions of
+    Parameters."""
+
+    either_sign = True
+
+    @property
+    def title(self) -> str:
+        """What it measures."""
+        return f"orientation of {self.frame.body.name}"
+
+    def __post_init__(self) -> None:
+        check_frame(self, self.frame)
+        check_signals(self, 4)
+        if self.sigma is None or isinstance(self.sigma, Sequence):
+            raise ProblemError(f"{self._what} has sigma {shown(self.sigma)}; give one number [rad], all axes alike")
+        object.__setattr__(self, "mounting", symbolic(self.mounting, f"{self.place}: Orientation: mounting", (3,)))
+        self.check_arguments()
+
+    def check(self, model: Model) -> None:
+        """Raise ProblemError if the body is not in the model."""
+        check_frame_in(self, self.frame, model)
+
+    def deviation(self, index: int) -> float:
+        """Of a component of the quaternion."""
+        return self.sigma / 2
+
+    def predicted(self, state: State) -> ca.SX:
+        """The quaternion, (4,)."""
+        own = state.model.moving(self.frame, state.q, state.v).orientation
+        return own if _is_zero(self.mounting) else rotations.multiply(own, rotations.exponential(self.mounting))
+
+
+def _is_zero(mounting: ca.SX) -> bool:
+    return is_constant(mounting) and not ca.DM(ca.sparsify(mounting)).nnz()
+
+
+def turned(mounting: ca.SX) -> ca.SX:
+    """The rotation matrix of a rotation vector, (3, 3)."""
+    if _is_zero(mounting):
+        return ca.SX.eye(3)
+    return rotations.matrix(rotations.exponential(mounting))
