@@ -15,9 +15,10 @@ from spookid.assembly.initialization import place
 from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle
 from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.gravity import gravity
 from spookid.mechanics.joints import Hinge
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.model import Model, gravity
+from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.problem import Problem
 from spookid.stepping.simulation import NewtonStepper

@@ -16,8 +16,9 @@ from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
 from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.gravity import gravity, tilted_gravity
 from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model, gravity, tilted_gravity
+from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter
 from spookid.problem import Problem

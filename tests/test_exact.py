@@ -19,7 +19,8 @@ from spookid.data.sensors import HingeAngle, PointPosition
 from spookid.errors import ProblemError
 from spookid.mechanics.body import GROUND, Body
 from spookid.mechanics.contact import Contact
-from spookid.mechanics.model import Model, gravity
+from spookid.mechanics.gravity import gravity
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.stepping.exact import ExactStepper

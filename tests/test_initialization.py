@@ -15,9 +15,10 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import grid
 from spookid.data.sensors import HingeAngle, PointPosition
 from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.gravity import gravity
 from spookid.mechanics.joints import Hinge
 from spookid.mechanics.kinematics import displacements, place, rest_positions, velocities
-from spookid.mechanics.model import Model, gravity
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 

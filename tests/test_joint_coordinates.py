@@ -22,10 +22,11 @@ from mechanisms import (
 )
 
 from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.gravity import gravity
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_units
 from spookid.mechanics.joints import Hinge
 from spookid.mechanics.kinematics import central, displacements, place
-from spookid.mechanics.model import Model, gravity
+from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace

@@ -17,8 +17,9 @@ from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle, Observation
 from spookid.estimation.likelihood_fit import _singles
 from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.gravity import gravity
 from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model, gravity
+from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter
 from spookid.problem import Problem

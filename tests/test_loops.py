@@ -15,8 +15,9 @@ from spookid.data.recording import Recording
 from spookid.data.sensors import HingeAngle, PointPosition
 from spookid.errors import ProblemError
 from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.gravity import gravity
 from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model, gravity
+from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter
 from spookid.problem import Problem

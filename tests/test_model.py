@@ -27,8 +27,9 @@ from mechanisms import (
 from scipy.spatial.transform import Rotation
 
 from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.gravity import gravity, tilted_gravity
 from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model, gravity, row_labels, tilted_gravity
+from spookid.mechanics.model import Model, row_labels
 
 MODELS = {"pendulum": pendulum, "furuta": furuta, "chain": chain, "skew": skew_body}
 

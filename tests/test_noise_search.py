@@ -18,8 +18,9 @@ from spookid.data.sensors import HingeAngle
 from spookid.errors import ProblemError
 from spookid.estimation.identifiability import a_priori
 from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.gravity import gravity
 from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model, gravity
+from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter
 from spookid.problem import Problem

@@ -14,8 +14,9 @@ from mechanisms import hub, pendulum
 
 from spookid.errors import ProblemError
 from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.gravity import gravity
 from spookid.mechanics.joints import Hinge
-from spookid.mechanics.model import Model, gravity
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, is_constant, parameters_in, substitute, symbolic
 from spookid.problem import Problem
 

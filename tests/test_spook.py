@@ -27,9 +27,10 @@ from mechanisms import (
 )
 
 from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.gravity import gravity
 from spookid.mechanics.joints import Hinge
 from spookid.mechanics.manifold import jacobian
-from spookid.mechanics.model import Model, gravity
+from spookid.mechanics.model import Model
 
 H = 0.01
 J = 0.002

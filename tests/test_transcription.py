@@ -10,8 +10,8 @@ from mechanisms import Array, dense, furuta, paper_twin, pendulum, slope
 from spookid.assembly.assembly import assemble
 from spookid.data.recording import Recording
 from spookid.kernels.kernel import CHUNK, Kernel
+from spookid.mechanics.gravity import tilted_gravity
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.model import tilted_gravity
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.solvers.information import information
