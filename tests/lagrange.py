@@ -15,6 +15,7 @@ import casadi as ca
 import numpy as np
 from mechanisms import Array
 from scipy.integrate import solve_ivp
+from scipy.spatial.transform import Rotation
 
 
 def turned(axis: int, angle: Any) -> ca.SX:
@@ -59,12 +60,13 @@ class Motion:
         n = q.numel()
         self.q, self._v, t = q, ca.SX.sym("v", n), ca.SX.sym("t")
         v = self._v
-        T, V = ca.SX(0), ca.SX(0)
+        T, V, twists = ca.SX(0), ca.SX(0), []
         for solid in solids:
             speed = ca.jacobian(solid.r, q) @ v
             spin = solid.R.T @ ca.reshape(ca.jacobian(ca.vec(solid.R), q) @ v, 3, 3)
             omega = ca.vertcat(spin[2, 1], spin[0, 2], spin[1, 0])
             T += 0.5 * solid.mass * ca.dot(speed, speed) + 0.5 * ca.dot(ca.SX(ca.DM(solid.inertia)) * omega, omega)
+            twists.append(ca.vertcat(speed, omega))
             V -= solid.mass * ca.dot(ca.DM(gravity), solid.r)
         p = ca.gradient(T, v)
         M = ca.jacobian(p, v)
@@ -75,6 +77,8 @@ class Motion:
         drift = ca.jtimes(A @ v, q, v)
         K = ca.blockcat([[M, -A.T], [A, ca.SX(A.shape[0], A.shape[0])]])
         right = ca.vertcat(Q, -drift)
+        poses = [ca.vertcat(solid.r, ca.vec(solid.R)) for solid in solids]
+        self._poses = ca.Function("poses", [q, v], [ca.horzcat(*poses), ca.horzcat(*twists)])
         self._system = ca.Function("system", [q, v, t], [ca.densify(K), ca.densify(right)], {"cse": True})
         self.energy = ca.Function("energy", [q, v], [T + V])
         rows = ca.vertcat(ca.SX(0, 1), *([] if holonomic is None else [holonomic]))
@@ -88,6 +92,12 @@ class Motion:
             there -= np.linalg.pinv(slope) @ rows[:, 0]
         A = self._rows(there)[2].full()
         return there, moving - np.linalg.pinv(A) @ (A @ moving)
+
+    def state(self, q: Sequence[float], v: Sequence[float]) -> tuple[Array, Array]:
+        """Poses (bodies, 7) and velocities (bodies, 6) of all bodies, as the package writes them."""
+        poses, twists = (m.full().T for m in self._poses(q, v))
+        turns = Rotation.from_matrix(poses[:, 3:].reshape(-1, 3, 3).transpose(0, 2, 1))
+        return np.hstack([poses[:, :3], turns.as_quat(scalar_first=True)]), twists
 
     def run(self, q: Sequence[float], v: Sequence[float], t: Array, tolerance: float = 1e-10) -> tuple[Array, Array]:
         """Coordinates and rates at times t, each (N, n)."""

@@ -42,6 +42,24 @@ UP = {"x": (0, 0, 1), "y": (1, 0, 0)}
 
 
 @dataclass(frozen=True)
+class Reference:
+    """The motion in coordinates of its own."""
+
+    motion: Motion
+    q: Sequence[float]
+    """Where it starts, (n,)."""
+    v: Sequence[float]
+    """Rates there."""
+    signals: Mapping[str, Any]
+    """What the sensors see, as expressions of the coordinates."""
+
+    def seen(self, t: Array) -> dict[str, Array]:
+        """Signals without noise at times (N,)."""
+        found, _ = self.motion.run(self.q, self.v, t)
+        return {name: self.motion.along(signal, found)[:, 0] for name, signal in self.signals.items()}
+
+
+@dataclass(frozen=True)
 class Twin:
     """A mechanism, and what its sensors see."""
 
@@ -49,8 +67,7 @@ class Twin:
     declared: Callable[[Mapping[str, Any]], Model]
     """Of numbers or Parameters by the names of ``truth``."""
     sensors: Callable[[Model], list[Sensor]]
-    seen: Callable[[Array], dict[str, Array]]
-    """Signals without noise at times (N,)."""
+    reference: Callable[[], Reference]
     noise: float = 5e-4
     """[rad or m]."""
     lower: float = 1e-6
@@ -58,7 +75,8 @@ class Twin:
     def recording(self, duration: float, step: float, seed: int) -> Recording:
         """With noise."""
         t, rng = np.arange(round(duration / step) + 1) * step, np.random.default_rng(seed)
-        return Recording(t, {name: x + self.noise * rng.normal(size=len(t)) for name, x in self.seen(t).items()})
+        seen = self.reference().seen(t)
+        return Recording(t, {name: x + self.noise * rng.normal(size=len(t)) for name, x in seen.items()})
 
     def problem(self, recording: Recording, off: float = 1.4, **settings: Any) -> Problem:
         """With guesses that are off by a factor, up and down in turn."""
@@ -73,9 +91,9 @@ def markers(points: Mapping[str, tuple[Any, Any]]) -> list[Sensor]:
     return [PointPosition(frame, axis, f"{name}{axis}") for name, frame in frames.items() for axis in ("x", "y", "z")]
 
 
-def marked(motion: Motion, q: Array, points: Mapping[str, Any]) -> dict[str, Array]:
-    """The same from expressions of the coordinates."""
-    return {f"{name}{axis}": motion.along(p, q)[:, i] for name, p in points.items() for i, axis in enumerate("xyz")}
+def marked(points: Mapping[str, Any]) -> dict[str, Any]:
+    """The same from points as expressions of the coordinates."""
+    return {f"{name}{axis}": p[i] for name, p in points.items() for i, axis in enumerate("xyz")}
 
 
 def euler(angles: ca.SX) -> ca.SX:
@@ -104,7 +122,7 @@ def slider_crank() -> Twin:
         ]
         return Model([crank, rod, block], joints, gravity=gravity(G))
 
-    def seen(t: Array) -> dict[str, Array]:
+    def reference() -> Reference:
         q = ca.SX.sym("q")
         end = a * ca.vertcat(ca.cos(q), 0, -ca.sin(q))
         back = ca.asin(-a * ca.sin(q) / l)
@@ -121,13 +139,12 @@ def slider_crank() -> Twin:
             return -truth["b"] * v - truth["F"] * slope**2 * v
 
         motion = Motion(q, solids, (0, 0, -G), forces)
-        found, _ = motion.run([-1.3], [2.0], t)
-        return {"angle": found[:, 0], "place": motion.along(place, found)[:, 0]}
+        return Reference(motion, [-1.3], [2.0], {"angle": q, "place": place})
 
     def sensors(model: Model) -> list[Sensor]:
         return [JointPosition(model.joints[0], "angle"), JointPosition(model.joints[3], "place")]
 
-    return Twin(truth, declared, sensors, seen)
+    return Twin(truth, declared, sensors, reference)
 
 
 # --- a spatial four-bar ---
@@ -153,7 +170,7 @@ def rssr() -> Twin:
         ]
         return Model([crank, coupler, rocker], joints, gravity=gravity(G))
 
-    def seen(t: Array) -> dict[str, Array]:
+    def reference() -> Reference:
         q = ca.SX.sym("q", 5)  # crank, coupler's Euler angles, rocker
         first, R, last = turned(1, q[0]), euler(q[1:4]), turned(2, q[4])
         ball = first @ ca.DM([a, 0, 0])
@@ -175,17 +192,16 @@ def rssr() -> Twin:
             return -ca.gradient(lost, v)
 
         motion = Motion(q, solids, (0, 0, -G), forces, holonomic=ball + R @ ca.DM([l, 0, 0]) - other)
-        start, rates = motion.closed([0.3, 0.6, 0.1, 0.2, 1.8], [3.0, 0, 0, 0, 0])
-        found, _ = motion.run(start, rates, t)
+        start = motion.closed([0.3, 0.6, 0.1, 0.2, 1.8], [3.0, 0, 0, 0, 0])
         points = {"m": middle + R @ ca.DM(side), "n": middle}
-        return {"crank": found[:, 0], "rocker": found[:, 4], **marked(motion, found, points)}
+        return Reference(motion, *start, {"crank": q[0], "rocker": q[4], **marked(points)})
 
     def sensors(model: Model) -> list[Sensor]:
         coupler, hinges = model.bodies[1], (model.joints[0], model.joints[2])
         angles: list[Sensor] = [JointPosition(h, s) for h, s in zip(hinges, ("crank", "rocker"), strict=True)]
         return [*angles, *markers({"m": (coupler, side), "n": (coupler, (0, 0, 0))})]
 
-    return Twin(truth, declared, sensors, seen)
+    return Twin(truth, declared, sensors, reference)
 
 
 # --- a disc that rolls ---
@@ -213,7 +229,7 @@ def rolling_disc() -> Twin:
         floor = Holonomic("floor", lambda s: s.position(own)[2] + arm(s)[2])
         return Model([disc], gravity=gravity(G), constraints=[floor, Nonholonomic("rolling", slip)])
 
-    def seen(t: Array) -> dict[str, Array]:
+    def reference() -> Reference:
         q = ca.SX.sym("q", 5)  # place on the floor, heading, lean, roll
         R = turned(2, q[2]) @ turned(0, q[3]) @ ca.DM([[1, 0, 0], [0, 0, -1], [0, 1, 0]]) @ turned(2, q[4])
         centre, n = ca.vertcat(q[0], q[1], radius * ca.cos(q[3])), R[:, 2]
@@ -226,13 +242,13 @@ def rolling_disc() -> Twin:
 
         inertia = (truth["J_across"], truth["J_across"], truth["J_axial"])
         motion = Motion(q, [Solid(mass, inertia, centre, R)], (0, 0, -G), rolling=rolling)
-        found, _ = motion.run(*motion.closed([0, 0, 0.2, 0.3, 0], [0, 0, 0.8, 0.1, -6.0]), t)
-        return marked(motion, found, {name: centre + R @ ca.DM(at) for name, at in points.items()})
+        start = motion.closed([0, 0, 0.2, 0.3, 0], [0, 0, 0.8, 0.1, -6.0])
+        return Reference(motion, *start, marked({name: centre + R @ ca.DM(at) for name, at in points.items()}))
 
     def sensors(model: Model) -> list[Sensor]:
         return markers({name: (model.bodies[0], at) for name, at in points.items()})
 
-    return Twin(truth, declared, sensors, seen)
+    return Twin(truth, declared, sensors, reference)
 
 
 # --- a gear pair ---
@@ -251,20 +267,19 @@ def gear_pair() -> Twin:
         mesh = Gear("mesh", first, second, ratio, offset)
         return Model([one, two], [first, second], gravity=gravity(G), constraints=[mesh])
 
-    def seen(t: Array) -> dict[str, Array]:
+    def reference() -> Reference:
         q = ca.SX.sym("q")
         solids = [
             Solid(mass, (1e-3, 0.002, 1e-3), arm * ca.vertcat(ca.cos(q), 0, -ca.sin(q)), turned(1, q)),
             Solid(0.4, (1e-3, truth["J"], 1e-3), ca.SX([0.2, 0, 0]), turned(1, ratio * q + offset)),
         ]
         motion = Motion(q, solids, (0, 0, -G), lambda q_, v, _: -truth["b"] * ratio**2 * v)
-        found, _ = motion.run([-1.4], [9.0], t)
-        return {"first": found[:, 0], "second": ratio * found[:, 0] + offset}
+        return Reference(motion, [-1.4], [9.0], {"first": q, "second": ratio * q + offset})
 
     def sensors(model: Model) -> list[Sensor]:
         return [JointPosition(joint, joint.name) for joint in model.joints]
 
-    return Twin(truth, declared, sensors, seen)
+    return Twin(truth, declared, sensors, reference)
 
 
 # --- a gimbal ---
@@ -282,7 +297,7 @@ def gimbal() -> Twin:
         spindle = Hinge("spindle", housing.frame(**UP), rotor.frame(**UP), viscous=p["b_rotor"])
         return Model([housing, rotor], [cross, spindle], gravity=gravity(G))
 
-    def seen(t: Array) -> dict[str, Array]:
+    def reference() -> Reference:
         q = ca.SX.sym("q", 3)
         R = turned(0, q[0]) @ turned(1, q[1])
         place = R @ ca.DM([0, 0, -drop])
@@ -292,14 +307,13 @@ def gimbal() -> Twin:
         ]
         loss = ca.DM([truth["b"], truth["b"], truth["b_rotor"]])
         motion = Motion(q, solids, (0, 0, -G), lambda q_, v, _: -loss * v)
-        found, _ = motion.run([0.6, 0.3, 0.0], [0.0, 1.0, 40.0], t)
-        return {f"q{i}": found[:, i] for i in range(3)}
+        return Reference(motion, [0.6, 0.3, 0.0], [0.0, 1.0, 40.0], {f"q{i}": q[i] for i in range(3)})
 
     def sensors(model: Model) -> list[Sensor]:
         cross, spindle = model.joints
         return [*(JointPosition(cross, f"q{i}", coordinate=i) for i in range(2)), JointPosition(spindle, "q2")]
 
-    return Twin(truth, declared, sensors, seen)
+    return Twin(truth, declared, sensors, reference)
 
 
 # --- a double wishbone ---
@@ -340,7 +354,7 @@ def wishbone() -> Twin:
         rod = Distance("tie rod", GROUND.frame(at=rack), knuckle.frame(at=at(pin)), length())
         return Model([low, high, knuckle], joints, gravity=gravity(G), constraints=[rod])
 
-    def seen(t: Array) -> dict[str, Array]:
+    def reference() -> Reference:
         q = ca.SX.sym("q", 5)  # lower arm, knuckle's Euler angles, upper arm
         R_low, R, R_high = turned(0, q[0]), euler(q[1:4]), turned(0, q[4])
         ball = R_low @ ca.DM([0, lower, 0])
@@ -359,18 +373,17 @@ def wishbone() -> Twin:
             return ca.vertcat(-truth["k"] * (q[0] - 0.3) - truth["b"] * v[0], ca.SX(4, 1))
 
         motion = Motion(q, solids, (0, 0, -G), forces, holonomic=rows)
-        start, rates = motion.closed([0.2, 0, 0, 0, 0.2], [0.0] * 5)
-        found, _ = motion.run(start, rates, t)
+        start = motion.closed([-0.5, 0, 0, 0, -0.5], [0.0] * 5)
         centre = ball + R @ ca.DM(hub)
         points = {"w": centre + R @ ca.DM([0, 0.1, 0]), "x": centre + R @ ca.DM([0.1, 0, 0])}
-        return {"low": found[:, 0], **marked(motion, found, points)}
+        return Reference(motion, *start, {"low": q[0], **marked(points)})
 
     def sensors(model: Model) -> list[Sensor]:
         knuckle = model.bodies[2]
         seen = {"w": (knuckle, (0, 0.1, 0)), "x": (knuckle, (0.1, 0, 0))}
         return [JointPosition(model.joints[0], "low"), *markers(seen)]
 
-    return Twin(truth, declared, sensors, seen)
+    return Twin(truth, declared, sensors, reference)
 
 
 TWINS: dict[str, Callable[[], Twin]] = {

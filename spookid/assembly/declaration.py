@@ -171,7 +171,8 @@ class Declaration:
         can = self.dynamics == "estimated" and self.stepper.corrects
         # The noise of a measured torque belongs to its samples: steps of h/2 would share it.
         measured = any(motor.measured for motor in self.model.motors)
-        return self.step_correction and can and not (sticks or measured)
+        rolls = self.model.holding.on_velocities > 0  # a fit with half the step, begun with its noise, is far too slow
+        return self.step_correction and can and not (sticks or measured or rolls)
 
     @property
     def weight(self) -> float:
