@@ -37,6 +37,8 @@ from spookid.cli.main import main
 from spookid.estimation.fitting import fit
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.stepping.impulses import Settings
+from spookid.studies.axes import axis
+from spookid.studies.settings import Variant
 
 J, VISCOUS, REACH, G, MASS, CENTRE = 0.02, 0.03, 0.5, 9.81, 1.0, 0.25
 TOOLS = {"empty": 0.3, "loaded": 0.8}
@@ -120,6 +122,7 @@ def test_payload_of_each_recording_is_found():
         assert abs(estimate.estimate - value) < 3 * estimate.std_err, name
         assert estimate.std_err < 0.15 * value
     assert "m_tool[loaded]" in solution.summary()
+    assert not any("disagree" in notice for notice in solution.notices)
 
 
 def test_ipopt_agrees():
@@ -309,6 +312,16 @@ def test_crossvalidation_estimates_them_anew():
     assert study.converged
     assert [p.name for p in study.agreement.parameters] == ["J", "b"]
     assert study.score < 1.2 * study.cost
+
+
+def test_sweeps_know_their_names():
+    assert axis("m_tool[run 1]=0.1,0.2").name == "m_tool[run 1]"
+    with pytest.raises(ProblemError, match="is no axis"):
+        axis("m_tool[=0.1,0.2")
+    variant = Variant(initial={"m_tool": 0.4}).at({"m_tool[empty]": 0.3}, declared().problem)
+    problem, _, _ = variant.posed(declared(initial={"m_tool[loaded]": 0.9}).problem)
+    assert problem.guess == {"m_tool[empty]": 0.3, "m_tool[loaded]": 0.4, "J": 0.03, "b": 0.02}
+    assert [p.name for p in problem.free] == ["m_tool[loaded]", "J", "b"]
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from spookid.errors import ProblemError
 AxisValue: TypeAlias = float | str
 """A value on an axis: a number, or the name of a stepper, of a backend ..."""
 
+_NAME = re.compile(r"[^\W\d]\w*(\[.+\])?")
+"""Of a setting or a parameter, perhaps that of one recording."""
 _RANGE = re.compile(r"(?P<first>[^:]*):(?P<last>[^:]*):(?P<count>\d+)(?P<log>log)?")
 _MOST_POINTS = 100_000
 _HOW = "give NAME=a:b:n for n values from a to b, NAME=a:b:nlog for evenly spaced logarithms, or NAME=a,b,c"
@@ -55,7 +57,7 @@ def axis(text: str) -> Axis:
         ProblemError: if the text is none of these.
     """
     name, _, values = text.partition("=")
-    if not (name.isidentifier() and values):
+    if not (_NAME.fullmatch(name) and values):
         raise ProblemError(f"{text!r} is no axis; {_HOW}")
     match = _RANGE.fullmatch(values)
     if match is None:

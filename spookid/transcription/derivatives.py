@@ -118,14 +118,23 @@ def _matrix(name: str, rows: int, columns: int) -> ca.SX:
     return ca.SX.sym(name, columns, rows).T
 
 
-def projected(factor: Factor, manifold: Manifold, parameters: ca.SX, directions: Directions, seeds: Seeds) -> ca.SX:
-    """Cᵀ [J_o Z_o of each step, Σ J_o D_o + ∂r/∂parameters, r], by forward mode along Z and D."""
+def projected(
+    factor: Factor,
+    manifold: Manifold,
+    parameters: ca.SX,
+    directions: Directions,
+    seeds: Seeds,
+    selection: ca.SX | None = None,
+) -> ca.SX:
+    """Cᵀ [J_o Z_o of each step, Σ J_o D_o S + ∂r/∂parameters, r], by forward mode along Z and D; S is the selection, or
+    the unit matrix."""
     spaces = [(x, manifold.basis(x)[:, list(directions.columns)]) for x in factor.variables.values()]
     bases = seeds.bases or [ca.SX.eye(directions.tangent) for _ in spaces]
     steps = [_along(factor, x, space @ Z) for (x, space), Z in zip(spaces, bases, strict=True)]
     border = ca.jacobian(factor.residual, parameters)
     for (x, space), D in zip(spaces, seeds.drags, strict=False):
-        border += _along(factor, x, space @ D)
+        drag = _along(factor, x, space @ D)
+        border += drag if selection is None else drag @ selection
     whole = ca.horzcat(*steps, border, factor.residual)
     return whole if seeds.complement is None else seeds.complement.T @ whole
 

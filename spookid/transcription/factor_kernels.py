@@ -46,6 +46,8 @@ class FactorKernels:
     """Tangent columns of a step that are no factor's private unknowns."""
     drags: bool
     """True if the parameters move the surface of the local factors."""
+    selection: ca.SX | None
+    """How what a chain depends on follows the parameters, (m, n_p); None: it is these."""
     steps: int
     """Of all horizons together."""
     _made: list[Kernels] = field(default_factory=list)
@@ -189,8 +191,9 @@ class FactorKernels:
 
     def _projection(self, number: int, directions: Directions) -> Recipe:
         factor = self.factors[number]
-        seeds = Seeds(factor, directions, self.shared[0].numel())
-        result = partial(projected, factor, self.manifold, self.shared[0], directions, seeds)
+        count = self.shared[0].numel() if self.selection is None else self.selection.shape[0]
+        seeds = Seeds(factor, directions, count)
+        result = partial(projected, factor, self.manifold, self.shared[0], directions, seeds, self.selection)
         return self._recipe(_PROJECTED, number, result, seeds.symbols)
 
     @cached_property
@@ -202,6 +205,8 @@ class FactorKernels:
         x, delta = self._move
         space = ca.Function("space", [x, delta], [self.manifold.retract(x, delta), self.manifold.basis(x)])
         expressions = [f.serialize().encode() for f in (*undifferentiated, space)]
+        if self.selection is not None:
+            expressions.append(ca.Function("selection", [self.shared[1]], [self.selection]).serialize().encode())
         roles = repr([(f.kind.value, f.first_only, f.private) for f in self.factors]).encode()
         files = (__file__, jacobian.__code__.co_filename, augmented.__code__.co_filename)
         return [*expressions, roles, *(Path(file).read_bytes() for file in files)]

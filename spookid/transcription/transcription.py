@@ -77,6 +77,7 @@ class Transcription:
         magnitudes: typical size of each free parameter, positive; it sets the scale of a step that the data do not.
         chains: the horizons.
         choice: symbols of the factors whose numbers are those of each chain.
+        selection: of the choice, (m, n_p): how what a chain depends on follows the parameters; None: it is these.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Transcription:
         magnitudes: Array,
         chains: Sequence[Chain],
         choice: ca.SX | None = None,
+        selection: ca.SX | None = None,
     ) -> None:
         self.manifold = manifold
         self.factors = tuple(factors)
@@ -110,7 +112,8 @@ class Transcription:
         self._choice = ca.SX(0, 1) if choice is None else choice
         self.shared = parameters, ca.vertcat(*(constant.symbol for constant in constants), self._choice)
         """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants with the choice."""
-        structure = self.local, self.visible, self.drags
+        self._selection = selection
+        structure = self.local, self.visible, self.drags, selection
         self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure, sum(c.steps for c in chains))
 
     @cached_property
@@ -124,7 +127,7 @@ class Transcription:
         if all(a is b for a, b in zip(self.factors, factors, strict=True)):
             return self
         bounds = self.lower, self.upper, self.magnitudes
-        chains = self.chains, self._choice
+        chains = self.chains, self._choice, self._selection
         return Transcription(self.manifold, factors, self.shared[0], self._given, self.names, *bounds, *chains)
 
     def with_numbers(self, constants: Array) -> Transcription:
@@ -144,6 +147,12 @@ class Transcription:
         """Of the constants and of a chain's choice."""
         choice = self.chains[chain].choice
         return np.concatenate([self.constants, choice]) if choice.size else self.constants
+
+    @cached_property
+    def _selections(self) -> list[Array]:
+        """Of each chain the transposed selection, (n_p, m)."""
+        selection = ca.Function("selection", [self._choice], [ca.densify(self._selection).T])
+        return [np.asarray(selection(chain.choice).full()) for chain in self.chains]
 
     def held_at(self, parameters: Array) -> Transcription:
         """The same with the parameters held where they are."""
@@ -259,7 +268,7 @@ class Transcription:
         """
         stepwise, shared = self._arguments(factor, chain, point)
         count, rows = len(stepwise[0]), len(factor.rows) if complement is None else complement.shape[2]
-        for given in (basis, drag):
+        for given in (basis, drag if drag is None or self._selection is None else drag @ self._selections[chain]):
             if given is not None:
                 flat = given.reshape(len(given), -1)
                 stepwise += [flat[offset : offset + count] for offset in factor.variables]
