@@ -12,8 +12,21 @@ os.environ.setdefault("SPOOKID_CONVERTED", str(_KEPT / "data"))
 
 from hypothesis import settings  # noqa: E402
 
+from spookid.kernels.compiler import Compiler  # noqa: E402
+
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
+
+SHIPPED_FLAGS = Compiler.flags
+"""What users' kernels are compiled with, here those of ``test_compiled`` and of commands in processes of their own."""
+
+
+def _hardly_optimized(compiler: Compiler, length: int) -> tuple[str, ...]:
+    """A compiler that optimizes takes longer than most fits of tests do; their numbers are the same."""
+    return ("-O1", *SHIPPED_FLAGS(compiler, length)[1:])
+
+
+Compiler.flags = _hardly_optimized  # type: ignore[method-assign]
 
 _LONGEST = ("test_benchmarks", "test_doors", "test_likelihood", "test_score_tests", "test_cli", "test_hausman")
 """Files that take longest: those that come last would leave one worker alone at the end."""
