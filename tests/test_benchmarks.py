@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from benchmarks.rows import Bench, scaling, shooting
+from benchmarks.table import markdown, text
 
 from spookid import Spook, Status
 
@@ -16,6 +19,18 @@ pytest.importorskip("spookid.kernels.compiler").find()
 ROOT = Path(__file__).parents[1]
 
 
+def test_measurements_stand_in_a_table_and_on_a_page(monkeypatch):
+    monkeypatch.setenv("SPOOKID_COMPILE", "off")
+    bench = Bench(60, 1, time.perf_counter)
+    rows = [*shooting(bench), *scaling(bench, 1000)]
+    lines = text(rows).splitlines()
+    assert lines[0].split() == ["what", "median", "to", "floor", "target"]
+    assert sum("SciPy single shooting" in line for line in lines) == 2
+    assert len(lines) == len(rows) + 1 == 6
+    assert all(f"| {row.what} | " in markdown(rows, "") for row in rows)
+
+
+@pytest.mark.study
 def test_benchmarks_run_and_show_each_target_beside_its_figure(tmp_path):
     page = tmp_path / "benchmarks.md"
     command = [sys.executable, "tests/benchmarks", "--steps", "60", "--repeats", "1", "--largest", "1000"]

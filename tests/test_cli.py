@@ -891,7 +891,7 @@ def test_progress_of_a_solve(here, columns):
 
 
 def test_progress_of_a_simulation(here):
-    terminal = Terminal("simulate", write(ONE), "--duration", "20", "--out", "out")
+    terminal = Terminal("simulate", write(ONE), "--duration", "8", "--out", "out")
     assert terminal.end() == 0
     assert re.search(r"run: +\d+%.* steps", terminal.seen)
 

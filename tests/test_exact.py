@@ -405,6 +405,7 @@ def test_a_step_without_solution_is_a_failure(stepper):
         run.simulate({"c": 1e200}, duration=0.1, initial={"hinge": (0.3, 1e200)})
 
 
+@pytest.mark.study
 def test_ten_thousand_steps_of_the_furuta_pendulum():
     furuta_release = load_problem("problems/furuta_release.py").with_(friction="exact", step=1e-3, recordings=())
     for stepper in STEPPERS:

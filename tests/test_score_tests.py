@@ -14,6 +14,8 @@ from spookid.statistics.score_tests import Alternative
 
 STEP, DURATION = 0.01, 10.0
 TRUTH = {"J": 2e-3, "b": 2e-3, "c": 5e-3, "K": 0.05}
+SEEDS = (0, pytest.param(1, marks=pytest.mark.study))
+"""One draw of the noise tells whether a cause is told; more of them, how often."""
 Change = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
@@ -52,13 +54,25 @@ def draw(
     disturbance: float = 1e-5,
     hidden: float = 0.0,
 ) -> Recording:
-    """A twin's recording, of a drive but for what is ``hidden`` of it."""
+    """A twin's recording, of a drive but for what is ``hidden`` of it; each is simulated once."""
+    return drawn(problem, tuple(truth.items()), tuple(initial.items()), seed, disturbance, hidden)
+
+
+@cache
+def drawn(
+    problem: Problem,
+    truth: tuple[tuple[str, float], ...],
+    initial: tuple[tuple[str, float], ...],
+    seed: int,
+    disturbance: float,
+    hidden: float,
+) -> Recording:
     t = np.arange(0.0, DURATION + 2 * STEP, STEP)
     known = np.sin(2 * t) + np.sin(5.3 * t)
     drive = Recording(t=t, signals={"u": known + hidden * np.sin(9.1 * t)})
     noise = dict.fromkeys((joint.name for joint in problem.model.joints), disturbance)
     noise |= dict.fromkeys((sensor.signal for sensor in problem.observations), 1e-3)
-    run = problem.simulate(truth, DURATION, initial, inputs=drive, noise=noise, seed=seed)
+    run = problem.simulate(dict(truth), DURATION, dict(initial), inputs=drive, noise=noise, seed=seed, substeps=8)
     signals = {sensor.signal: run.signals[sensor.signal] for sensor in problem.observations}
     return Recording(t=run.t, signals=signals | {"u": np.interp(run.t, t, known)}, name=f"seed {seed}")
 
@@ -93,17 +107,17 @@ def late(theta: np.ndarray, _: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize("disturbance", [0.0, 1e-4, 1e-3])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [*SEEDS, pytest.param(2, marks=pytest.mark.study)])
 def test_nothing_is_told_of_data_that_the_model_fits(seed: int, disturbance: float) -> None:
     assert not told(fitted(seed, disturbance=disturbance))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_an_offset_is_told_with_its_size(seed: int) -> None:
     assert "theta is off by about 0.02 rad: an offset?" in told(fitted(seed, lambda theta, _: theta + 0.02))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_delay_is_told(seed: int) -> None:
     notice = told(fitted(seed, late))
     assert "a delay?" in notice
@@ -112,14 +126,14 @@ def test_a_delay_is_told(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_friction_that_is_left_out_is_told_with_its_size(seed: int) -> None:
     notice = told(fitted(seed, dry=False))
     assert "of dry friction in pin are missing or too much: Coulomb friction?" in notice
     assert any(notice.startswith(f"{MISFIT}: {size} N m") for size in ("0.0047", "0.0048", "0.0049", "0.005", "0.0051"))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_friction_that_is_higher_at_low_rates_is_told(seed: int) -> None:
     assert "of friction at low rates in pin are missing or too much: a Stribeck law?" in told(fitted(seed, slow=1.0))
 
@@ -136,11 +150,11 @@ def test_recordings_that_disagree_are_told() -> None:
     runs = [draw(rod(), TRUTH | {"J": J}, {"pin": 1.5}, seed) for seed, J in enumerate((2e-3, 2e-3, 2.04e-3))]
     notice = told(rod().with_(recordings=runs).solve())
     assert any(f"recordings disagree on J, seed 2 by {size}e-05 with the others?" in notice for size in ("3.9", "4"))
-    alike = [draw(rod(), TRUTH, {"pin": 1.5}, seed) for seed in range(3)]
+    alike = [draw(rod(), TRUTH, {"pin": 1.5}, seed) for seed in range(2)]
     assert not told(rod().with_(recordings=alike).solve())
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_noise_that_lasts_is_told_if_it_has_no_usual_cause(seed: int) -> None:
     notice = told(fitted(seed, hidden=0.1))
     assert "those of pin are not white" in notice
@@ -169,7 +183,7 @@ def test_more_of_a_free_coefficient_does_to_the_likelihood_what_its_parameter_do
         assert volume == pytest.approx(slopes[names.index(name)], rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_outliers_are_told(seed: int) -> None:
     def far(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.where(rng.random(len(theta)) < 0.01, theta + 0.2 * rng.standard_normal(len(theta)), theta)
@@ -187,13 +201,13 @@ def test_an_input_that_moves_between_its_samples_is_told() -> None:
     """The motor feels a sine; the recording has samples of it, which are taken as held, half an interval late."""
     fine = np.arange(0.0, DURATION + 2 * STEP, STEP / 10)
     drive = Recording(t=fine, signals={"u": np.sin(2 * fine) + np.sin(5.3 * fine)})
-    run = rod().simulate(TRUTH, DURATION, {"pin": 1.5}, inputs=drive, noise={"theta": 1e-3}, seed=0)
+    run = rod().simulate(TRUTH, DURATION, {"pin": 1.5}, inputs=drive, noise={"theta": 1e-3}, seed=0, substeps=10)
     solution = rod().with_(recordings=[Recording(t=run.t, signals=run.signals)]).solve()
     assert "u acts on pin early by about" in told(solution)
     assert "does it move between its samples?" in told(solution)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_told_of_a_measured_torque_that_the_model_fits(seed: int) -> None:
     J, b = Parameter("J", 1e-3, lower=1e-7), Parameter("b", 1e-4, lower=0)
     body = Body("rod", mass=0.2, inertia=(1e-5, J, J))

@@ -223,8 +223,10 @@ def test_hard_rows_are_eliminated_by_blocks() -> None:
 # --- twins ---
 
 
-@pytest.mark.parametrize("disturbance", [1e-4, 1e-3, 1e-2])
-@pytest.mark.parametrize(("compliance", "multipliers"), [(1e-4, "eliminated"), (0.0, "lifted")])
+@pytest.mark.parametrize(
+    ("compliance", "multipliers", "disturbance"),
+    [(1e-4, "eliminated", 1e-3), (1e-4, "eliminated", 1e-2), (0.0, "lifted", 1e-4)],
+)
 def test_a_twin_tells_its_parameters_and_its_noise(compliance: float, multipliers: str, disturbance: float) -> None:
     solution = fitted(compliance, disturbance, multipliers)
     assert solution.status is Status.CONVERGED
@@ -236,7 +238,7 @@ def test_a_twin_tells_its_parameters_and_its_noise(compliance: float, multiplier
 
 
 def test_a_chain_tells_its_parameters_and_its_noise() -> None:
-    solution = twin(chain(), 1e-2, 3.0).solve()
+    solution = twin(chain(), 1e-2, 1.5).solve()
     assert solution.status is Status.CONVERGED
     for estimate in solution.parameters.values():
         assert abs(estimate.estimate - TRUTH[estimate.name]) < 4 * estimate.std_err

@@ -40,17 +40,20 @@ FURUTA = {"J_Azz": 0.003, "J_Byy": 0.004, "b_1": 5e-3, "b_2": 1e-3}
 
 def swing(noise: float = 0.0, compliance: float = 1e-5, step: float = STEP, **settings: Any) -> Problem:
     """A pendulum that was released, nearly as it moves without steps."""
-    return released(noise, compliance).with_(step=step, **settings)
+    problem = released(compliance)
+    (clean,) = problem.recordings
+    theta = clean.signals["hinge"] + noise * np.random.default_rng(0).normal(size=len(clean.t))
+    return problem.with_(step=step, recordings=[clean.with_signals(hinge=theta)], **settings)
 
 
 @cache
-def released(noise: float, compliance: float) -> Problem:
+def released(compliance: float) -> Problem:
     """The same, with the steps that it was simulated with."""
     J = Parameter("J", 0.004, lower=1e-6, unit="kg m^2")
     b = Parameter("b", 1e-3, lower=0, unit="N m s")
     model = pendulum(inertia=J, viscous=b, compliance=compliance, damping=0.02)
     start = {"hinge": 1.5}
-    return twin(model, TRUTH, initial=start, duration=2.0, noise=noise, step=FINE, stepper=Variational())
+    return twin(model, TRUTH, initial=start, duration=2.0, step=FINE, stepper=Variational())
 
 
 def whirl(step: float = STEP, **settings: Any) -> Problem:
@@ -88,7 +91,7 @@ def off(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
 # --- the second order ---
 
 
-@pytest.mark.parametrize("weight", [100.0, 1e4, 1e8, math.inf])
+@pytest.mark.parametrize("weight", [100.0, 1e4, math.inf])
 def test_a_variational_step(weight: float) -> None:
     fact, told = off(swing().solve(stepper=Variational(), state_weight=weight))
     assert fact[0] == pytest.approx(4.6e-3, rel=0.1)
@@ -132,7 +135,7 @@ def held(every: float | str) -> Problem:
     return fine.with_(recordings=[Recording(both, {"hinge": theta, "u": last})], step=STEP, state_weight=1e4)
 
 
-@pytest.mark.parametrize("every", [0.0033, 0.007, 0.015, "jitter"])
+@pytest.mark.parametrize("every", [0.0033, 0.015, "jitter"])
 @pytest.mark.parametrize(("stepper", "close"), [(Variational(), 0.05), (Spook(), 0.4)])
 def test_inputs_that_change_at_any_time(stepper: Spook | Variational, close: float, every: float | str) -> None:
     solution = held(every).solve(stepper=stepper)
@@ -194,8 +197,7 @@ def test_several_recordings_with_gaps() -> None:
 # --- the first order ---
 
 
-@pytest.mark.parametrize("compliance", [1e-5, 1e-6, 1e-7])
-@pytest.mark.parametrize("weight", [100.0, 1e4])
+@pytest.mark.parametrize(("weight", "compliance"), [(100.0, 1e-5), (100.0, 1e-7), (1e4, 1e-5)])
 def test_spook(weight: float, compliance: float) -> None:
     problem = swing(stepper=Spook(), state_weight=weight, step=0.005, compliance=compliance)
     fact, told = off(problem.solve())
@@ -210,6 +212,7 @@ def test_against_an_audit() -> None:
         assert solution[drift.name].step_error == pytest.approx(drift.off, rel=0.25)
 
 
+@pytest.mark.study
 @pytest.mark.measured
 @pytest.mark.skipif(not os.environ.get("SPOOKID_DATA"), reason="needs the measured data: set SPOOKID_DATA")
 def test_a_measured_pendulum_against_an_audit() -> None:
@@ -232,7 +235,7 @@ def test_what_has_no_order_and_what_is_too_short_leave_it_unknown() -> None:
     for stepper in (Spook(), Variational()):
         problem = swing(stepper=stepper, state_weight=1e4, fixed=["b"], initial={"b": 0.004})
         theta, alone = problem.recordings[0].signals["hinge"][::40], problem.solve()["J"].step_error
-        for count in (3, 5, 7):
+        for count in (3, 7):
             short = Recording(np.arange(count) * STEP, {"hinge": theta[:count]}, "short")
             assert math.isnan(problem.with_(recordings=[short]).solve()["J"].step_error)
             both = [*problem.recordings, short]

@@ -124,7 +124,9 @@ def energy_of_release(duration: float, elbow: float) -> tuple[Array, float]:
 
 
 @pytest.mark.parametrize("duration", [20.0, pytest.param(100.0, marks=pytest.mark.study)])
-@pytest.mark.parametrize(("elbow", "spread"), [(2.0, 7.5e-4), (np.pi - 0.03, 2.1e-3)])
+@pytest.mark.parametrize(
+    ("elbow", "spread"), [pytest.param(2.0, 7.5e-4, marks=pytest.mark.study), (np.pi - 0.03, 2.1e-3)]
+)
 def test_energy_is_bounded_without_trend_and_joints_hold(duration, elbow, spread):
     energy, violation = energy_of_release(duration, elbow)
     drift = np.polyfit(np.linspace(0, 1, len(energy)), energy, 1)[0]
@@ -207,8 +209,9 @@ def test_errors_of_inertias_fall_with_the_square_of_the_step():
         assert min(orders(errors)) > 1.8
 
 
-def test_rounding_of_hard_rows_is_no_obstacle():
+def test_rounding_of_hard_rows_is_no_obstacle(monkeypatch):
     """It is more than the last steps promise."""
+    monkeypatch.setenv("SPOOKID_COMPILE", "off")  # a compiler takes longer than the fit
     assert release(0.005, duration=6.0, state_weight=np.inf).status is Status.CONVERGED
 
 
@@ -265,7 +268,7 @@ def test_lifted_and_eliminated_multipliers_move_alike():
     np.testing.assert_array_equal(runs[0].v, runs[1].v)
 
 
-@pytest.mark.parametrize("state_weight", [1e2, 1e5])
+@pytest.mark.parametrize("state_weight", [pytest.param(1e2, marks=pytest.mark.study), 1e5])
 def test_lifted_and_eliminated_multipliers_give_one_answer(state_weight):
     settings = {"duration": 1.0, "hinge": {"compliance": 1e-4, "damping": 0.02}, "state_weight": state_weight}
     fits = [release(0.01, stepper=stepper, **settings) for stepper in (Spook(), LIFTED)]
@@ -279,11 +282,10 @@ def test_lifted_and_eliminated_multipliers_give_one_answer(state_weight):
 def test_lifted_estimates_do_not_depend_on_the_compliance():
     fits = [
         release(0.01, duration=1.0, hinge={"compliance": compliance}, stepper=LIFTED, state_weight=100.0)
-        for compliance in (1e-8, 1e-10, 0)
+        for compliance in (1e-8, 0)
     ]
     assert all(s.status is Status.CONVERGED for s in fits)
-    for fit in fits[:2]:
-        assert fit.values == pytest.approx(fits[2].values, rel=1e-3)
+    assert fits[0].values == pytest.approx(fits[1].values, rel=1e-3)
 
 
 def test_lifted_estimates_are_those_of_a_penalty(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import casadi as ca
@@ -95,6 +96,7 @@ def pendulums(stiffness: Any, damping: Any, **loads: Any) -> Model:
     return Model(bodies, hinges, gravity=gravity(G), loads=[Strut(*ends, stiffness, damping, REST)])
 
 
+@cache
 def swung(noise: float = 1e-3) -> Recording:
     """Angles of both pendulums by their own equations."""
 
@@ -128,12 +130,10 @@ def tied(**settings: Any) -> Problem:
         {"stepper": Variational()},
         {"stepper": Variational(), "state_weight": math.inf},
         {"stepper": Spook(), "step_correction": False},
-        {"stepper": Spook(), "state_weight": 1e6},
         {"stepper": Spook(multipliers="lifted"), "state_weight": 1e6},
-        {"stepper": Midpoint()},
         {"stepper": Midpoint(), "state_weight": math.inf},
     ],
-    ids=["variational", "hard", "spook", "eliminated", "lifted", "midpoint", "midpoint-hard"],
+    ids=["variational", "hard", "spook", "lifted", "midpoint"],
 )
 def test_a_strut_is_identified(settings):
     problem = tied(recordings=[swung()], **settings)
@@ -148,8 +148,10 @@ def test_a_strut_is_identified(settings):
         assert abs(found.estimate - truth) < 4 * found.std_err + share[type(settings["stepper"])] * truth, (name, found)
 
 
-@pytest.mark.parametrize("friction", ["smooth", "exact"])
-@pytest.mark.parametrize(("stepper", "order"), [(Variational(), 2), (Midpoint(), 2), (Spook(), 1)])
+@pytest.mark.parametrize(
+    ("stepper", "order", "friction"),
+    [(Variational(), 2, "smooth"), (Variational(), 2, "exact"), (Midpoint(), 2, "smooth"), (Spook(), 1, "smooth")],
+)
 def test_a_simulation_swings_as_by_hand(stepper, order, friction):
     by_hand, errors = swung(noise=0.0).signals, []
     for halves in (2, 4):
