@@ -22,9 +22,10 @@ from spookid.data.sensors import JointPosition
 from spookid.data.state import State
 from spookid.kernels.kernel import Array
 from spookid.mechanics.constraints import Gear
+from spookid.mechanics.freedom import Freedom
 from spookid.mechanics.kinematics import Values, displacements, place, rest_positions, tracked, unwrapped, velocities
 from spookid.mechanics.manifold import jacobian
-from spookid.mechanics.model import Freedom, Model
+from spookid.mechanics.model import Model
 from spookid.parameter import parameters_in, substitute
 
 _STIFF = 1e4

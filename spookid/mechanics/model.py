@@ -13,8 +13,9 @@ from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contact import Contact
+from spookid.mechanics.freedom import Freedom
 from spookid.mechanics.holding import Holding
-from spookid.mechanics.joints import Coordinate, Joint
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Input, Motor
 from spookid.mechanics.moving import MovingFrame
@@ -57,30 +58,6 @@ class Mechanics:
             inertia = mass[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6]
             torques += [ca.SX(3, 1), -ca.cross(omega, inertia @ omega)]
         return ca.densify(ca.vertcat(*torques))
-
-
-@dataclass(frozen=True)
-class Freedom:
-    """One coordinate of one joint."""
-
-    joint: Joint
-    index: int
-    """Among those of its joint."""
-
-    @property
-    def coordinate(self) -> Coordinate:
-        """Its name and unit."""
-        return self.joint.coordinates[self.index]
-
-    @property
-    def label(self) -> str:
-        """That of the joint, if it has no other coordinate."""
-        return self.joint.labels[self.index]
-
-    @property
-    def rubs(self) -> bool:
-        """True if it has dry friction of any kind."""
-        return self.joint.rubbing[self.index]
 
 
 @dataclass(frozen=True, eq=False)
