@@ -31,7 +31,7 @@ def describe(assembly: Assembly, title: str, description: str, width: int) -> st
     sections = [
         [title, "=" * min(len(title), width), *(wrapped(description, width) if description else [])],
         _mechanism(assembly.problem, width),
-        ["Recordings", *_table(("name", "steps", "duration", "missing samples"), _recordings(assembly), width)],
+        ["Recordings", *_table(("name", "steps", "duration", "samples"), _recordings(assembly), width)],
         ["Parameters", *_parameters(assembly.problem, width)],
         _settings(assembly, width),
         _size(assembly, width),
