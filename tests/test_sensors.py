@@ -398,7 +398,8 @@ DRIVEN = Model([arm, rod], [shoulder, elbow], [Motor(elbow, "u")], gravity=gravi
     [
         (lambda: HingeAngle(elbow, "a", loss="l1"), "loss 'l1'; choose from linear, huber, cauchy"),
         (lambda: HingeAngle(elbow, "a", scale=0), "scale 0"),
-        (lambda: HingeAngle(elbow, "a", Parameter("s", 0.1)), "must be positive, or None to estimate it"),
+        (lambda: HingeAngle(elbow, "a", Parameter("s", 0.1)), "leave sigma out to estimate it"),
+        (lambda: Gyroscope(unit, XYZ, (0.1, 0.1, -1)), "must be positive, or None to estimate it"),
         (
             lambda: Gyroscope(unit, XYZ, offset=(1, 2)),
             "offset has 2 values; give one, or one for each of its 3",
