@@ -142,6 +142,20 @@ def test_a_joint_hands_on_the_force_that_the_bodies_beyond_it_take() -> None:
     np.testing.assert_allclose(shown(JointForce(elbow, XYZ), 0.37), beyond, atol=1e-4)
 
 
+def test_a_force_is_that_of_the_parent_side_on_the_child_side_whichever_is_nearer_to_the_ground() -> None:
+    bar = Body("bar", mass=2, inertia=(1, 1, 1))
+    for sign, sides in ((1, (GROUND.frame(), bar.frame())), (-1, (bar.frame(), GROUND.frame()))):
+        joint = Hinge("joint", *sides)
+        still = State(Model([bar], [joint], gravity=gravity(G)), ca.SX([0, 0, 0, 1, 0, 0, 0]), ca.SX(6, 1), ca.SX(6, 1))
+        np.testing.assert_allclose(ca.DM(still.wrench(joint)[0]).full()[:, 0], [0, 0, sign * 2 * G])
+
+
+def test_forces_in_closed_loops_are_refused() -> None:
+    both = [Hinge(name, GROUND.frame(), arm.frame()) for name in ("one", "other")]
+    with pytest.raises(ProblemError, match="a mechanism that closes loops"):
+        JointForce(both[0], XYZ).channels(Model([arm], both, gravity=gravity(G)))
+
+
 # --- losses ---
 
 REACH = [0.0, 1e-12, 1e-3, 0.3, math.sqrt(0.1) - 1e-9, math.sqrt(0.1) + 1e-9, 0.7, 1.5, 30.0, 1e6, 1e12]
@@ -384,7 +398,8 @@ DRIVEN = Model([arm, rod], [shoulder, elbow], [Motor(elbow, "u")], gravity=gravi
     [
         (lambda: HingeAngle(elbow, "a", loss="l1"), "loss 'l1'; choose from linear, huber, cauchy"),
         (lambda: HingeAngle(elbow, "a", scale=0), "scale 0"),
-        (lambda: HingeAngle(elbow, "a", Parameter("s", 0.1)), "must be positive, or None to estimate it"),
+        (lambda: HingeAngle(elbow, "a", Parameter("s", 0.1)), "leave sigma out to estimate it"),
+        (lambda: Gyroscope(unit, XYZ, (0.1, 0.1, -1)), "must be positive, or None to estimate it"),
         (
             lambda: Gyroscope(unit, XYZ, offset=(1, 2)),
             "offset has 2 values; give one, or one for each of its 3",

@@ -78,6 +78,11 @@ class Sensor(ABC):
     def check_arguments(self) -> None:
         """Raise ProblemError if sigma is not positive, the loss is unknown, or an offset or scale is none."""
         for sigma in self.sigma if isinstance(self.sigma, Sequence) else [self.sigma]:
+            if isinstance(sigma, ca.SX):
+                raise ProblemError(
+                    f"{self._what} has a sigma that holds Parameters; leave sigma out to estimate it, and the results "
+                    "have it under the signal's name"
+                )
             if not (sigma is None or (isinstance(sigma, Real) and math.isfinite(sigma) and sigma > 0)):
                 raise ProblemError(
                     f"{self._what} has sigma {shown(self.sigma)}; it must be positive, or None to estimate it"

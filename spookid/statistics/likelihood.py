@@ -36,6 +36,8 @@ from spookid.statistics.systems import System, system
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point
 
+_SLOW = 100
+"""Steps of a period of a motion that is slow."""
 _PROBES, _SAMPLES = (1, 16), 4_000
 """Random vectors for the information of a noise, at least and at most, and steps that they cover together."""
 
@@ -62,7 +64,7 @@ class Marginal:
     """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
 
     strength: Mapping[str, float]
-    """Sum of squares of the Jacobian in the states by name of the noise."""
+    """Sum of squares of the Jacobian in the states by name of the noise; of observations along slow motions."""
     ahead: Callable[[Array], Mapping[str, float]]
     """Σ r² by name of the noise after a step of the parameters (n_p,), to first order, states following."""
 
@@ -285,11 +287,16 @@ class _Chain:
         return found
 
     def strength(self) -> list[tuple[str, float]]:
-        """Sum of squares of the Jacobian in the states by name of the noise."""
+        """Sum of squares of the Jacobian in the states by name of the noise; of an observation of several steps along
+        slow motions, for what it sees of fast ones the equations of motion see a lot better."""
         found = []
         for factor, rows in self.kept:
             if factor.noise:
-                squares = np.sum(_whole(rows, rows.matrix[:, : len(rows.offsets) * self.t]) ** 2, axis=(0, 1))
+                slopes = _whole(rows, rows.matrix[:, : len(rows.offsets) * self.t])
+                if factor.group is Group.OBSERVATION:
+                    phases = np.exp(2j * np.pi / _SLOW * np.array(rows.offsets))
+                    slopes = np.abs(np.tensordot(phases, _by_step(slopes, len(phases)), (0, 1)))
+                squares = np.sum(slopes**2, axis=(0, 1))
                 found += [(name, squares[i]) for i, name in enumerate(factor.noise)]
         return found
 
@@ -338,6 +345,12 @@ class _Chain:
             alive = self._alive(factor).sum(axis=0)
             found += [(name, int(alive[i])) for i, name in enumerate(factor.noise) if name in sensors]
         return found
+
+
+def _by_step(slopes: Array, steps: int) -> Array:
+    """Slopes (count, columns, rows) with the columns of each step apart, (count, steps, t, rows)."""
+    count, columns, rows = slopes.shape
+    return slopes.reshape(count, steps, columns // steps, rows)
 
 
 def _whole(rows: Rows, values: Array) -> Array:
