@@ -90,6 +90,7 @@ def digest(problem: Declaration) -> str:
     state = State(model, q, v)
     values = [*model.expressions(), model.violation(q), *(s.predicted(state) for s in problem.channels)]
     values += [_loads(joint, state) for joint in model.joints if joint.loads]
+    values += [model.holding.rates(q, v), model.holding.speeds(ca.SX(ca.DM(range(1, len(model.signals) + 1))))]
     symbols = [q, v, ca.vertcat(*problem.parameters)]
     values.append(model.pushed(q, v, ca.SX(ca.DM(range(1, len(model.signals) + 1)))))
     formulas = ca.Function("problem", symbols, [ca.densify(ca.vec(ca.SX(value))) for value in values])
@@ -116,6 +117,7 @@ def _facts(problem: Declaration) -> list[object]:
         problem.name,
         [(body.name, body.free) for body in model.bodies],
         [(joint.kind, joint.name, joint.parent.body.name, joint.child.body.name) for joint in model.joints],
+        [(tie.kind, tie.name, tie.signals) for tie in model.ties],
         [(motor.label, motor.signal, motor.measured) for motor in model.motors],
         [(s.signal, s.sigma, s.unit, s.period, s.title) for s in problem.channels],
         [(p.name, p.lower, p.upper, p.prior) for p in problem.parameters],
