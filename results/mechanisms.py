@@ -1,7 +1,6 @@
-"""Twins of mechanisms with loops, gears and wheels: parameters with the defaults, errors, coverage; `mechanisms.md`.
+"""Twins of mechanisms with loops, gears and wheels, fitted with the defaults; writes mechanisms.md.
 
-python results/mechanisms.py                    a quarter of an hour
-python results/mechanisms.py --seeds 5 --only "gear pair"
+python results/mechanisms.py    half an hour; --seeds 5 --only "gear pair" prints a part of it
 """
 
 from __future__ import annotations
@@ -92,6 +91,7 @@ Twins integrated by Lagrange's equations in coordinates of their own (`tests/lag
 {1e3 * STEP:g} ms for {DURATION:g} s with noise of 0.5 mm or mrad, and fitted with `Variational()`, noise estimated,
 h = {STEP:g} s, guesses 40 % off. Errors of the first seed; where there are several, how many of them lie inside their
 interval of 95 %. Seconds are those of a solve, compiled kernels cached, on two cores that others used as well.
+The motion of these twins has no disturbance: standard errors that allow for one are on the safe side.
 """
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from lagrange import Motion, Solid, turned
+from matplotlib.figure import Figure
 from mechanisms import Array
 from scipy.spatial.transform import Rotation
 
@@ -29,6 +30,7 @@ from spookid import (
     PointPosition,
     Prismatic,
     Problem,
+    ProblemError,
     Recording,
     Screw,
     Sensor,
@@ -41,6 +43,7 @@ from spookid import (
     gravity,
 )
 from spookid.mechanics.consistency import check_joint
+from spookid.report.joint_symbols import draw
 
 KINDS = [Prismatic, Cylindrical, Screw, Universal, Spherical, Planar, Fixed]
 G, MASS, INERTIA, CHILD_AT, PITCH = 9.82, 0.7, (0.004, 0.006, 0.005), (0.05, 0.02, -0.12), 0.03
@@ -271,3 +274,74 @@ def test_every_stepper_takes_them(settings):
     check(
         Cylindrical, unknown(Cylindrical, **settings).solve(), 0.1 if isinstance(settings["stepper"], Spook) else 0.01
     )
+
+
+# --- bodies in parts, limits, sketches ---
+
+
+def test_a_body_in_parts_swings_as_one():
+    """A pendulum whose rod and bob are fixed to each other, as one body and as two, rigid in the one stepper."""
+    rod, bob = Body("rod", mass=0.4, inertia=(1e-4, 2e-3, 2e-3)), Body("bob", mass=0.6, inertia=(1e-3, 1e-3, 1e-3))
+    axle = {"x": (0, 1, 0), "y": (1, 0, 0)}
+    own = Hinge("pin", GROUND.frame(**axle), rod.frame(at=(-0.1, 0, 0), **axle), compliance=1e-8)
+    weld = Fixed(
+        "weld", rod.frame(at=(0.1, 0, 0), y=(0, 1, 1)), bob.frame(at=(-0.05, 0, 0), y=(0, 1, 1)), compliance=1e-8
+    )
+    parts = Model([rod, bob], [own, weld], gravity=gravity(G))
+    centre = 0.6 * 0.15  # of both, from the rod's centre of mass
+    together = 3e-3 + 0.4 * centre**2 + 0.6 * (0.15 - centre) ** 2
+    whole = Body("whole", mass=1.0, inertia=(1.1e-3, together, together))
+    alone = Hinge("pin", GROUND.frame(**axle), whole.frame(at=(-0.1 - centre, 0, 0), **axle), compliance=1e-8)
+    for stepper, near in ((Variational(), 1e-6), (Spook(), 2e-3)):
+        runs = []
+        for made in (parts, Model([whole], [alone], gravity=gravity(G))):
+            problem = Problem("pin", made, observations=[JointPosition(made.joints[0], "q")], stepper=stepper)
+            runs.append(problem.simulate(initial={"pin": 0.5}, duration=0.5))
+        np.testing.assert_allclose(runs[0].signals["q"], runs[1].signals["q"], atol=near)
+
+
+def test_each_coordinate_has_its_own_limits():
+    """A puck that slides into a wall while it turns on."""
+    puck = Body("puck", mass=1, inertia=(0.01, 0.01, 0.01))
+    slide = Planar("table", GROUND.frame(), puck.frame(), limits=((-1, 0.2), None, None))
+    model = Model([puck], [slide], gravity=(0, 0, 0))
+    sensors = [JointPosition(slide, name, coordinate=i) for i, name in enumerate(("y", "z", "angle"))]
+    for stepper in (Variational(), Spook()):
+        problem = Problem("puck", model, observations=sensors, step=0.01, stepper=stepper, friction="exact")
+        run = problem.simulate(initial={"table y": (0.0, 1.0), "table z": (0, 1), "table angle": (0, 3)}, duration=0.5)
+        assert run.signals["y"].max() < 0.2 + 0.02
+        assert run.signals["z"][-1] == pytest.approx(0.5, abs=1e-6)
+        assert run.signals["angle"][-1] == pytest.approx(1.5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "loads", "message"),
+    [
+        (Planar, {"limits": (0, 1)}, "for each of its coordinates: y, z, angle"),
+        (Cylindrical, {"limits": (None, (0, 7))}, "less than a turn apart"),
+        (Cylindrical, {"limits": ((1, 0), None)}, r"give \(lower, upper\)"),
+        (Spherical, {"limits": ((0, 1), None, None)}, "is no angle"),
+        (Fixed, {"limits": (0, 1)}, "for each of its coordinates: none"),
+        (Cylindrical, {"viscous": (1, -1)}, "must not be negative"),
+        (Universal, {"stiffness": (1, 2, 3)}, "stiffness must have"),
+    ],
+)
+def test_loads_that_do_not_fit_are_refused(kind, loads, message):
+    with pytest.raises(ProblemError, match=rf"test_joint_kinds.py:\d+: {kind.__name__} 'joint'.*{message}"):
+        joint(kind, GROUND.frame(), Body("body", mass=1, inertia=(1, 1, 1)).frame(), **loads)
+
+
+@pytest.mark.parametrize("pitch", [{}, {"pitch": 0}])
+def test_a_screw_needs_a_pitch(pitch):
+    with pytest.raises(ProblemError, match=r"test_joint_kinds.py:\d+: Screw 'spindle' has (no pitch|pitch 0)"):
+        Screw("spindle", GROUND.frame(), Body("nut", mass=1, inertia=(1, 1, 1)).frame(), **pitch)
+
+
+def test_every_kind_has_a_symbol_of_its_own():
+    drawn = {}
+    for kind in [Hinge, *KINDS, Joint]:
+        panel = Figure().subplots()
+        draw(panel, kind.__name__, np.zeros(2), np.array([0.6, 0.8]), grounded=False)
+        marks = [line.get_marker() for line in panel.lines]
+        drawn[kind] = repr([(m if isinstance(m, str) else m.vertices.tolist()) for m in marks])
+    assert len(set(drawn.values())) == len(drawn)

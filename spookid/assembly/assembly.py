@@ -9,7 +9,7 @@ from functools import lru_cache
 import casadi as ca
 import numpy as np
 
-from spookid.assembly import initialization, observing
+from spookid.assembly import initialization, residual_factors
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess
 from spookid.assembly.late_inputs import late_inputs, with_late_inputs
@@ -190,7 +190,7 @@ def factors(
     written = with_late_inputs(model, problem.scheme.factors(model, settings, np.isinf(problem.weight)))
     if seen is not None:
         written += observation_factors(problem, settings, model, seen)
-        written += observing.residual_factors(problem, settings, model)
+        written += residual_factors.residual_factors(problem, settings, model)
     return [problem.parameter_set.written(factor) for factor in written]
 
 
@@ -326,7 +326,7 @@ def _chain(
         data[one.name], missing[one.name] = observation_data(one, named[one.name], evidence.samples)
     own = [factor for factor in factors if factor.group is Group.RESIDUAL]
     for factor, residual in zip(own, problem.residuals, strict=True):
-        data[factor.name] = observing.residual_data(residual, factor, evidence.acting.held)
+        data[factor.name] = residual_factors.residual_data(residual, factor, evidence.acting.held)
     leads = number == 0
     for prior in (f for f in factors if f.group is Group.PRIOR):
         data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors

@@ -20,7 +20,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.assembly.observing import windows
+from spookid.assembly.residual_factors import windows
 from spookid.data.channels import Channel, apart, order, whitened
 from spookid.data.samples import Reach, Samples, most, told_apart
 from spookid.data.state import State

@@ -11,12 +11,15 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
 from spookid.mechanics.body import Body
+from spookid.mechanics.constraints import Constraint, Distance, Gear
+from spookid.mechanics.joint_kinds import Screw
 from spookid.mechanics.joints import Coordinate, Joint
 from spookid.mechanics.loads import Load
 from spookid.mechanics.motor import Motor
 from spookid.parameter import is_constant, substitute
 from spookid.results.sketch import (
     BodyOutline,
+    ConstraintOutline,
     JointOutline,
     Mechanism,
     MotorOutline,
@@ -47,6 +50,7 @@ def mechanism(problem: Declaration, values: Mapping[str, float]) -> Mechanism:
         motors=tuple(_motor(motor, values) for motor in model.motors),
         sensors=tuple(_sensor(sensor, problem) for sensor in problem.channels),
         gravity=_vector(model.gravity, values),
+        constraints=tuple(_constraint(constraint, values) for constraint in model.constraints),
     )
 
 
@@ -74,6 +78,8 @@ def _joint(joint: Joint, values: Mapping[str, float]) -> JointOutline:
         quantities.append(_quantity("stribeck delta", joint.stribeck[0], unit, values))
         inverse = "s^2" if kind == "rad" else "s^2/m^2"
         quantities.append(_quantity("stribeck zeta", joint.stribeck[1], inverse, values))
+    if isinstance(joint, Screw):
+        quantities.append(_quantity("pitch", joint.pitch, "m/rad", values))
     parent, child = joint.bodies()
     return JointOutline(
         name=joint.name,
@@ -83,7 +89,24 @@ def _joint(joint: Joint, values: Mapping[str, float]) -> JointOutline:
         child_at=_vector(joint.child.at, values),
         axis=_vector(joint.parent.axes[:, 0], values),
         quantities=tuple(quantities),
+        kind=joint.kind,
     )
+
+
+def _constraint(constraint: Constraint, values: Mapping[str, float]) -> ConstraintOutline:
+    quantities, ties, at = [], tuple[str, ...](), tuple[Vector, ...]()
+    if isinstance(constraint, Gear):
+        sides = [(constraint.joint_a, constraint.coordinate_a), (constraint.joint_b, constraint.coordinate_b)]
+        ties = tuple(joint.labels[i] for joint, i in sides)
+        one, other = (joint.coordinates[i].unit for joint, i in sides)
+        quantities.append(_quantity("ratio", constraint.ratio, "" if one == other else f"{other}/{one}", values))
+        if not _is_zero(constraint.offset):
+            quantities.append(_quantity("offset", constraint.offset, other, values))
+    elif isinstance(constraint, Distance):
+        ends = (constraint.frame_a, constraint.frame_b)
+        ties, at = tuple(end.body.name for end in ends), tuple(_vector(end.at, values) for end in ends)
+        quantities.append(_quantity("length", constraint.length, "m", values))
+    return ConstraintOutline(constraint.name, constraint.kind, ties, at, tuple(quantities))
 
 
 def _coefficients(joint: Joint, name: str, values: Mapping[str, float]) -> list[Quantity]:

@@ -53,6 +53,7 @@ def _mechanism(problem: Declaration, width: int) -> list[str]:
     labelled = [
         ("Bodies", [body.name + (" (free)" if body.name in free else "") for body in model.bodies]),
         ("Joints", joints),
+        ("Constraints", [f"{c.name} ({c.kind})" for c in model.constraints]),
         ("Motors", motors),
         ("Loads", [load.title for load in model.loads]),
         ("Sensors", sensors),

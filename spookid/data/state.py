@@ -83,7 +83,7 @@ class State:
             ProblemError: for a mechanism that closes loops, or with loads on points that follow inputs.
         """
         model = self.model
-        if model.has_loops:
+        if model.has_loops or model.ties:
             raise ProblemError(
                 f"{joint.place}: {joint.kind} {joint.name!r} is in a mechanism that closes loops, where "
                 "the motion does not tell what each joint hands on; observe no force there"

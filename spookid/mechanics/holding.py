@@ -78,18 +78,24 @@ class Holding:
         """Names of the rows of some joints and constraints, such as ``elbow.x``; by default of all."""
         return tuple(f"{t.name}.{row}" for t in (self.names if things is None else things) for row in self.names[t])
 
-    def violation(self, q: ca.SX) -> ca.SX:
-        """g(q) of the rows on positions."""
-        return self._violation(q, [tie for tie in self._model.ties if not tie.on_velocities])
+    def violation(self, q: ca.SX, joints: Sequence[Placed] | None = None) -> ca.SX:
+        """g(q) of the rows on positions.
+
+        Args:
+            joints: the model's, in the state q, if they are known.
+        """
+        ties = [tie for tie in self._model.ties if not tie.on_velocities]
+        return self._violation(q, ties, joints)
 
     def told_by_poses(self, q: ca.SX, tied: bool = True) -> ca.SX:
         """g(q) of the rows that poses tell: of joints, and of constraints if ``tied``."""
         told = (tie for tie in self._model.ties if tie.told_by_poses and not tie.on_velocities)
         return self._violation(q, list(told) if tied else [])
 
-    def _violation(self, q: ca.SX, ties: Sequence[Constraint]) -> ca.SX:
-        of_joints = (self._model.joint(joint, q).violation for joint in self._model.joints)
-        return ca.vertcat(ca.SX(0, 1), *of_joints, *(self.tied(tie, q) for tie in ties))
+    def _violation(self, q: ca.SX, ties: Sequence[Constraint], joints: Sequence[Placed] | None = None) -> ca.SX:
+        states = [self._model.joint(joint, q) for joint in self._model.joints] if joints is None else joints
+        parts = [state.violation for state in states]
+        return ca.vertcat(ca.SX(0, 1), *parts, *(self.tied(tie, q) for tie in ties))
 
     def tied(self, tie: Constraint, q: ca.SX, positions: Positions | None = None) -> ca.SX:
         """g(q) of one constraint; with the coordinates of joints as they are in q if nothing else is given."""

@@ -296,7 +296,7 @@ class Model:
         v = ca.SX.sym("v", self.configuration.tangent)
         states = [self.joint(joint, q, v) for joint in self.joints]
         empty = ca.SX(0, 1)
-        violation = self.violation(q)
+        violation = self.holding.violation(q, states)
         rates = ca.vertcat(empty, *(state.rates for state in states))
         return Mechanics(
             violation=violation,

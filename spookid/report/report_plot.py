@@ -13,11 +13,11 @@ from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
 from spookid.kernels.kernel import Array
-from spookid.report import pictures, plots
+from spookid.report import joint_symbols, pictures, plots
 from spookid.report.pictures import BLUE, COLOURS, GREY
 from spookid.results.motion import misfit
 from spookid.results.result import Result, Trajectory
-from spookid.results.sketch import JointOutline, Mechanism
+from spookid.results.sketch import ConstraintOutline, JointOutline, Mechanism
 from spookid.results.wording import HALF_WIDTH
 
 WIDTH = 5.6
@@ -29,6 +29,9 @@ _GHOSTS = 12
 """Earlier and later positions of a mechanism that are drawn pale."""
 _AZIMUTH, _ELEVATION = np.radians(35.0), np.radians(20.0)
 _GROUND = "GROUND"
+
+Poses = dict[str, tuple[Array, Rotation]]
+"""Centre of mass and rotation of each body, by its name."""
 
 
 def embedded(figure: Figure, kind: str = "svg") -> str:
@@ -159,7 +162,9 @@ def _skeleton(panel: Axes, parts: Mechanism, q: Array, upright: Rotation, pale: 
             panel.annotate(body.name, (x, y), (7, 7), textcoords="offset points", color=colour, parse_math=False)
     if not pale:
         for hinge in parts.hinges:
-            _hinge(panel, hinge, _seen(upright.apply(_place(poses, *_ends(hinge)[0])[None]))[:, 0])
+            _joint(panel, hinge, poses, upright)
+        for constraint in parts.constraints:
+            _constraint(panel, constraint, parts, poses, upright)
 
 
 def _upright(parts: Mechanism) -> Rotation:
@@ -174,7 +179,7 @@ def _ends(hinge: JointOutline) -> list[tuple[str, tuple[float, float, float]]]:
     return [(hinge.parent, hinge.parent_at), (hinge.child, hinge.child_at)]
 
 
-def _place(poses: dict[str, tuple[Array, Rotation]], body: str, at: tuple[float, float, float]) -> Array:
+def _place(poses: Poses, body: str, at: tuple[float, float, float]) -> Array:
     """A point of a body in the world, (3,)."""
     if body == _GROUND:
         return np.array(at)
@@ -182,10 +187,27 @@ def _place(poses: dict[str, tuple[Array, Rotation]], body: str, at: tuple[float,
     return np.asarray(origin + rotation.apply(at), dtype=np.float64)
 
 
-def _hinge(panel: Axes, hinge: JointOutline, place: Array) -> None:
-    grounded = _GROUND in (hinge.parent, hinge.child)
-    panel.plot(*place, "^" if grounded else "o", color="black", mfc="white", markersize=9 if grounded else 6, zorder=5)
-    panel.annotate(hinge.name, tuple(place), (7, -13), textcoords="offset points", fontsize=9, parse_math=False)
+def _joint(panel: Axes, joint: JointOutline, poses: Poses, upright: Rotation) -> None:
+    """At its end on the child, which a slider carries along, with a line to that on the parent."""
+    line = _seen(upright.apply(np.stack([_place(poses, *end) for end in _ends(joint)])))
+    axis = np.array(joint.axis) if joint.parent == _GROUND else poses[joint.parent][1].apply(joint.axis)
+    own = _seen(upright.apply(np.asarray(axis)[None]))[:, 0]
+    panel.plot(*line, color="black", linewidth=0.8, zorder=3)
+    joint_symbols.draw(panel, joint.kind, line[:, 1], own, _GROUND in (joint.parent, joint.child))
+    panel.annotate(joint.name, tuple(line[:, 1]), (7, -13), textcoords="offset points", fontsize=9, parse_math=False)
+
+
+def _constraint(panel: Axes, constraint: ConstraintOutline, parts: Mechanism, poses: Poses, upright: Rotation) -> None:
+    """A rod as a line between its ends, a gear as a broken line between its joints; others are not drawn."""
+    ends = [_place(poses, body, at) for body, at in zip(constraint.ties, constraint.at, strict=False)]
+    for tie in () if ends else constraint.ties:
+        ends += [_place(poses, *_ends(j)[1]) for j in parts.hinges if tie == j.name or tie.startswith(f"{j.name} ")][:1]
+    if len(ends) == 2:
+        line = _seen(upright.apply(np.stack(ends)))
+        panel.plot(*line, color="black", linewidth=1.2, linestyle="-" if constraint.at else "--", zorder=3)
+        panel.plot(*line, "o" if constraint.at else "", color="black", mfc="white", markersize=4, zorder=4)
+        middle = line.mean(axis=1)
+        panel.annotate(constraint.name, tuple(middle), (5, 5), textcoords="offset points", fontsize=9, parse_math=False)
 
 
 def _seen(points: Array) -> Array:

@@ -98,12 +98,14 @@ def mechanism(solution: Result) -> dict[str, Any] | None:
     moving = [t for t in solution.trajectories[:1] if np.isfinite(t.q).all(axis=(1, 2)).any()]
     bodies = [(b.name, _coefficients(b.quantities)) for b in parts.bodies]
     hinges = [(h.name, f"{h.parent} and {h.child}", _coefficients(h.quantities)) for h in parts.hinges]
+    ties = [(f"{c.name}, {c.kind}", " and ".join(c.ties), _coefficients(c.quantities)) for c in parts.constraints]
     motors = [(m.hinge, m.signal, _coefficients(m.quantities)) for m in parts.motors]
     sensors = [(s.signal, s.title, _sigma(s, solution)) for s in parts.sensors]
     return {
         "pictures": {t.name: report_plot.embedded(report_plot.mechanism(parts, t)) for t in moving},
         "bodies": Table(("body", "coefficients"), bodies),
         "hinges": Table(("joint", "joins", "coefficients"), hinges),
+        "constraints": Table(("constraint", "ties", "coefficients"), ties),
         "motors": Table(("motor on", "input", "coefficients"), motors),
         "sensors": Table(("signal", "what it is", "standard deviation"), sensors),
         "gravity": "(" + ", ".join(number(g) for g in parts.gravity) + ")",

@@ -44,6 +44,23 @@ class JointOutline:
     """Direction in the parent's frame."""
     quantities: tuple[Quantity, ...]
     """Those that are not zero."""
+    kind: str = "Hinge"
+    """Name of its class."""
+
+
+@dataclass(frozen=True)
+class ConstraintOutline:
+    """What holds beside the joints."""
+
+    name: str
+    kind: str
+    """Name of its class."""
+    ties: tuple[str, ...]
+    """Joints or bodies that it ties; none if a user's function says what it holds."""
+    at: tuple[Vector, ...]
+    """Where it ends on these bodies, in their frames [m]; none of other kinds."""
+    quantities: tuple[Quantity, ...]
+    """Those that are not zero."""
 
 
 @dataclass(frozen=True)
@@ -79,3 +96,4 @@ class Mechanism:
     sensors: tuple[SensorOutline, ...]
     gravity: Vector
     """Acceleration of gravity at the estimates [m/s²]."""
+    constraints: tuple[ConstraintOutline, ...] = ()

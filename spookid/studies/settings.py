@@ -91,6 +91,12 @@ def digest(problem: Declaration) -> str:
     state = State(model, q, v)
     values = [*model.expressions(), model.violation(q), *(s.predicted(state) for s in problem.channels)]
     values += [_loads(joint, state) for joint in model.joints if joint.loads]
+    values += [model.holding.rates(q, v), model.holding.speeds(ca.SX(ca.DM(range(1, len(model.signals) + 1))))]
+    values += [channel.delay for channel in problem.channels]
+    pushed = State(model, q, v, v, {signal: ca.SX(i + 1) for i, signal in enumerate(model.signals)}, ca.SX(1))
+    for residual in problem.residuals:
+        rows = residual.rows(*[pushed] * residual.states)
+        values.append(residual.whitening(rows.numel()) @ rows)
     symbols = [q, v, ca.vertcat(*problem.parameter_set.declared)]
     values.append(model.pushed(q, v, ca.SX(ca.DM(range(1, len(model.signals) + 1)))))
     formulas = ca.Function("problem", symbols, [ca.densify(ca.vec(ca.SX(value))) for value in values])
@@ -119,7 +125,10 @@ def _facts(problem: Declaration) -> list[object]:
         problem.name,
         [(body.name, body.free) for body in model.bodies],
         [(joint.kind, joint.name, joint.parent.body.name, joint.child.body.name) for joint in model.joints],
+        [(tie.kind, tie.name, tie.signals) for tie in model.ties],
         [(motor.label, motor.signal, motor.measured) for motor in model.motors],
+        [(one.signal, one.hold) for one in model.inputs],
+        [(residual.name, residual.kind, residual.at, residual.states) for residual in problem.residuals],
         [(type(sensor).__name__, tuple(sensor.signals), sensor.sigma) for sensor in problem.observations],
         [(s.signal, s.sigma, s.unit, s.period, s.title, s.loss) for s in problem.channels],
         [(p.name, p.lower, p.upper, p.prior) for p in problem.parameters],
