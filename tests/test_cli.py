@@ -270,7 +270,7 @@ def test_check_shows_everything(here, capsys, monkeypatch):
         r"Joints   1  pivot \(GROUND to rod\)",
         r"Motors   1  u on pivot",
         r"Sensors  1  theta: angle of pivot \(sigma 1 rad\)",
-        r"  run   101    1 s       theta 2",
+        r"  run   101    1 s       theta 99",
         r"  J     0\.02   ≥ 0\.0001  kg m\^2         about the centre of mass, a note that goes on and on and on",
         r"  b     0\.25   ≥ 0       N m s   fixed",
         r"  K     0\.5",

@@ -139,7 +139,7 @@ def test_fit_and_cost_are_those_of_the_solution() -> None:
     misfit = rms(trajectory.observed - trajectory.predicted)
     row = line(s.summary(), "theta")
     assert f"{number(misfit, 3)} rad" in row
-    assert row.endswith("95 of 100")
+    assert row.split()[-1] == "95"
     assert number(s.cost.state) in line(s.summary(), "state")
     assert f"{100 * s.cost.observation / s.cost.total:.0f} %" in line(s.summary(), "observation")
     assert number(s.history[0].cost.total) in line(s.summary(), "total")
@@ -152,7 +152,7 @@ def test_several_recordings_name_the_worst_even_if_names_repeat() -> None:
     bad = replace(s.trajectories[1], name="release 0", observed=s.trajectories[1].observed + 0.5)
     text = replace(s, trajectories=(s.trajectories[0], bad, s.trajectories[2])).summary()
     assert "worst of 3 recordings" in text
-    assert line(text, "theta").endswith("285 of 300  release 0: 0.5 rad")
+    assert line(text, "theta").endswith("285      release 0: 0.5 rad")
     assert "worst" not in solution().summary()
 
 
@@ -164,7 +164,7 @@ def test_each_signal_has_its_own_unit() -> None:
     assert row.endswith(" m")
     bare = tuple(replace(t, units=("",)) for t in s.trajectories)
     assert re.fullmatch(
-        r"  theta +\S+ +\S+ +\d+ of 200  release \d: \S+", line(replace(s, trajectories=bare).summary(), "theta")
+        r"  theta +\S+ +\S+ +\d+ +release \d: \S+", line(replace(s, trajectories=bare).summary(), "theta")
     )
     assert (quantity(0.12345, "m/s"), quantity(0.12345, "", 2)) == ("0.123 m/s", "0.12")
     assert (labelled("a", "kg m^2"), labelled("a", "")) == ("a [kg m²]", "a")
