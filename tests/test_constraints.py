@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mechanism_twins import ACROSS, TWINS, Twin
 from mechanisms import Array
+from scipy.integrate import solve_ivp
 
 from spookid import (
     GROUND,
@@ -33,6 +34,7 @@ from spookid import (
     Variational,
     gravity,
 )
+from spookid.assembly.assembly import assemble
 
 ALONG = {"x": (1, 0, 0), "y": (0, 1, 0)}
 
@@ -175,6 +177,35 @@ def test_a_ratio_is_identified_through_turns():
     problem = Problem("ratio", model, [recording], twin.sensors(model), step=0.01, step_correction=False)
     found = problem.solve(estimator="noise")["ratio"]
     assert abs(found.estimate + 1.5) < 3 * found.std_err + 1e-4
+
+
+def test_a_speed_that_is_a_signal_is_fitted():
+    """A pendulum under a cart whose speed is given, so that the disturbance of the cart says nothing."""
+    truth, m, l, w = {"I": 0.004, "b": 0.003}, 0.5, 0.2, 6.0
+
+    def flow(t: float, x: Array) -> list[float]:
+        pull = 0.5 * w * math.cos(w * t)
+        torque = m * l * (9.81 * math.cos(x[0]) + pull * math.sin(x[0])) - truth["b"] * x[1]
+        return [x[1], torque / (truth["I"] + m * l**2)]
+
+    t, rng = np.arange(201) * 0.005, np.random.default_rng(0)
+    angle = solve_ivp(flow, (0, 1), [0.3, 0.0], t_eval=t, rtol=1e-10, atol=1e-12).y[0]
+    place = 0.5 / w * (1 - np.cos(w * t))
+    seen = {"angle": angle + 5e-4 * rng.normal(size=t.size), "place": place + 5e-4 * rng.normal(size=t.size)}
+    recording = Recording(t, {**seen, "v": np.append(np.diff(place) / 0.005, 0.0)})
+    inertia, viscous = Parameter("I", 0.006, lower=1e-6), Parameter("b", 0.005, lower=0)
+    cart, rod = Body("cart", mass=1, inertia=(0.01, 0.01, 0.01)), Body("rod", mass=m, inertia=(1e-4, inertia, 0.004))
+    slide = Prismatic("slide", GROUND.frame(**ALONG), cart.frame(**ALONG))
+    hinge = Hinge("hinge", cart.frame(**ACROSS), rod.frame(at=(-l, 0, 0), **ACROSS), viscous=viscous)
+    drive = Nonholonomic("drive", lambda s: s.rate(slide), speed="v")
+    model = Model([cart, rod], [slide, hinge], gravity=gravity(9.81), constraints=[drive])
+    sensors = [JointPosition(hinge, "angle"), JointPosition(slide, "place")]
+    problem = Problem("cart", model, [recording], sensors, step=0.005, state_weight=math.inf)
+    solution = problem.solve()
+    assert solution.status is Status.CONVERGED
+    for name, value in truth.items():
+        assert solution[name].estimate == pytest.approx(value, rel=0.01)
+    assert any("drive" in notice for notice in assemble(problem.with_(state_weight=None)).notices)
 
 
 # --- what is refused ---

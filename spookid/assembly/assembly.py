@@ -103,8 +103,20 @@ class Assembly:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a user should know about how the problem was set up, each once."""
-        own = self.problem.stepper.notices(self.problem.model)
+        own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem)]
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
+
+
+def _uncorrected(problem: Declaration) -> list[str]:
+    """That estimates are not those of continuous time although they were asked for."""
+    asked = problem.dynamics == "estimated" and problem.stepper.corrects and problem.step_correction
+    fast = [tie.name for tie in problem.model.ties if tie.on_velocities]
+    if not (asked and fast):
+        return []
+    return [
+        f"With constraints on velocities ({', '.join(fast)}) estimates are those of steps of h = {problem.step:g} s; "
+        "a smaller step tells what they add."
+    ]
 
 
 def assemble(
