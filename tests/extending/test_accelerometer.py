@@ -116,7 +116,9 @@ def test_it_is_used_with_every_stepper(settings: dict[str, Any], tmp_path: Path)
     assert "az" in text
 
 
+@pytest.mark.usefixtures("shipped_flags")
 def test_estimates_and_noise_are_those_of_the_twin() -> None:
+    # Where no disturbance acts, how small the one found is, and J in its tiny error, hang on the compiler's rounding.
     solution = problem().solve()
     for name, value in TRUTH.items():
         assert abs(solution[name].estimate - value) < 4 * solution[name].std_err
