@@ -232,7 +232,7 @@ def parameters_in(expressions: Iterable[ca.SX], what: str, ignore: Iterable[ca.S
     """
     found: dict[int, Parameter] = {}
     known = {symbol.element_hash() for symbol in ca.symvar(ca.SX(ca.veccat(*ignore)))}
-    for symbol in ca.symvar(ca.veccat(*expressions)):
+    for symbol in ca.symvar(ca.SX(ca.veccat(*expressions))):
         if symbol.element_hash() in known:
             continue
         parameter = _declared.get(symbol.element_hash())

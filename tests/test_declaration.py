@@ -6,6 +6,7 @@ import math
 import re
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
@@ -251,6 +252,24 @@ def test_trees_start_at_the_ground_whatever_the_order():
 )
 def test_problems(wrong, parts):
     refuses(lambda: Problem(**{"name": "swing", "model": pendulum(inertia=J), **wrong}), *parts)
+
+
+def test_guesses_with_which_nothing_could_begin():
+    swing = pendulum(inertia=J)
+    axle = swing.joints[0]
+    zero, late = Parameter("zero", 0.0), Parameter("late", 2.0)
+    for sensor, parts in (
+        (HingeAngle(axle, "theta", scale=zero), ["HingeAngle of 'theta'", "0 at the guess of zero", "guess another"]),
+        (HingeAngle(axle, "theta", delay=late), ["HingeAngle of 'theta'", "delay of 2 s", "'run' lasts 1 s"]),
+        (HingeAngle(axle, "theta", delay=-1.5), ["HingeAngle of 'theta'", "delay of -1.5 s"]),
+    ):
+        refuses(lambda s=sensor: problem(model=swing, recordings=[recording()], observations=[s]), *parts, line=False)
+    for more, parts in (
+        ({"delay": 50.0}, ["Motor with 'theta'", "delay of 50 s"]),
+        ({"torque_constant": 1.0, "resistance": zero}, ["Motor", "resistance that is 0 at the guess of zero"]),
+    ):
+        driven = replace(swing, motors=[Motor(axle, "theta", **more)])
+        refuses(lambda m=driven: problem(model=m, recordings=[recording()]), *parts, line=False)
 
 
 def test_steppers():

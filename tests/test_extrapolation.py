@@ -19,6 +19,7 @@ from spookid import (
     gravity,
     load_problem,
 )
+from spookid.results.notices import EXTRAPOLATED, STEP
 
 TRUTH = {"J": 2e-3, "b": 2e-3}
 MASS, LENGTH = 0.2, 0.15
@@ -35,7 +36,7 @@ def rod(samples: Recording, **settings: object) -> Problem:
     return Problem("rod", model, [samples], sensors, step=0.02, stepper=Variational(), **settings)
 
 
-def exact(seed: int) -> Recording:
+def exact(seed: int, sigma: float = 1e-3) -> Recording:
     """Ten seconds integrated to 1e-11, seen every 20 ms with noise of 1 mrad."""
     inertia = TRUTH["J"] + MASS * LENGTH**2
 
@@ -44,7 +45,7 @@ def exact(seed: int) -> Recording:
 
     t = np.arange(0.0, 10.0, 0.02)
     motion = solve_ivp(rates, (0, t[-1]), [2.0, 0.0], "DOP853", t, rtol=1e-11, atol=1e-11)
-    noise = np.random.default_rng(seed).normal(0.0, 1e-3, len(t))
+    noise = np.random.default_rng(seed).normal(0.0, sigma, len(t))
     return Recording(t=t, signals={"theta": motion.y[0] + noise})
 
 
@@ -62,6 +63,12 @@ def test_the_step_is_taken_from_the_estimates() -> None:
                 assert abs((solution["b"].estimate - TRUTH["b"]) / solution["b"].std_err) < 4
     assert np.sqrt(np.mean(np.square(errors[True]))) < 2
     assert np.sqrt(np.mean(np.square(errors[False]))) > 2 * np.sqrt(np.mean(np.square(errors[True])))
+
+
+def test_what_was_taken_away_is_not_told_to_be_there() -> None:
+    notices = rod(exact(0, 1e-4)).solve().notices
+    assert any(notice.startswith(EXTRAPOLATED) for notice in notices)
+    assert not any(notice.startswith(STEP) for notice in notices)
 
 
 def test_the_quick_start_finds_its_truth() -> None:

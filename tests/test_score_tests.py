@@ -207,6 +207,21 @@ def test_an_input_that_moves_between_its_samples_is_told() -> None:
     assert "does it move between its samples?" in told(solution)
 
 
+def test_joints_without_dry_friction_may_stand_beside_those_that_stick() -> None:
+    swing = rod()
+    wheel = Body("wheel", mass=0.5, inertia=(0.01, 0.01, 0.01))
+    across = {"x": (0, 1, 0), "y": (1, 0, 0)}
+    axle = Hinge("axle", GROUND.frame(**across), wheel.frame(at=(0.02, 0, 0), **across))
+    model = Model([*swing.model.bodies, wheel], [*swing.model.joints, axle], gravity=gravity(9.81))
+    both = Problem(
+        "both", model, observations=[*swing.observations, HingeAngle(axle, "q")], step=STEP, friction="exact"
+    )
+    truth = {name: TRUTH[name] for name in ("J", "b", "c")}
+    run = both.simulate(truth, 1.5, {"pin": 1.0, "axle": -2.0}, noise={"theta": 1e-3, "q": 1e-3}, seed=1)
+    solution = both.with_(recordings=[Recording(run.t, run.signals)]).solve()
+    assert not told(solution)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_told_of_a_measured_torque_that_the_model_fits(seed: int) -> None:
     J, b = Parameter("J", 1e-3, lower=1e-7), Parameter("b", 1e-4, lower=0)

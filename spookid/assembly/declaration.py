@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, cast
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.guesses import check_delays, check_scales
 from spookid.assembly.parameter_set import ParameterSet
 from spookid.data.channels import Channel, Sensor
 from spookid.data.effort_sensors import with_torques
@@ -158,13 +159,16 @@ class Declaration:
 
     def _check_signals(self) -> None:
         for recording in self.recordings:
+            values = self.guess_on(recording.name)
             try:
                 steps = grid(recording, self.step)
                 for channel in self.channels:
                     recording.signal(channel.signal)
-                acting(recording, self.model.inputs, steps, self.guess_on(recording.name))
+                acting(recording, self.model.inputs, steps, values)
             except ProblemError as error:
                 raise ProblemError(f"{self._what}: {error}") from None
+            check_scales(self.observations, self.model.motors, values)
+            check_delays(self.observations, self.model.motors, recording, values)
 
     @property
     def _what(self) -> str:

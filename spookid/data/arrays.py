@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -40,8 +40,11 @@ def merged(
         times: stamps of those signals that have their own, by name, in any order.
 
     Raises:
-        ProblemError: for a name that is no signal's, or stamps that are as many as no samples, or stand twice.
+        ProblemError: for times that are no mapping, a name that is no signal's, or stamps that are as many as no
+            samples, or stand twice.
     """
+    if not isinstance(times, Mapping):
+        raise ProblemError(f"{place}: times is {shown(times)}; give a dict of signal to time stamps")
     given: dict[str, object] = dict(signals) if isinstance(signals, Mapping) else {}
     clocks: dict[str, tuple[FloatArray, FloatArray]] = {}
     for name, stamps in times.items():

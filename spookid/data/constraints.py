@@ -14,7 +14,9 @@ from spookid.data.state import State
 from spookid.errors import ProblemError, evaluating
 from spookid.mechanics.constraints import Constraint, Mechanism, Positions
 from spookid.mechanics.model import Model
-from spookid.parameter import expression, symbolic
+from spookid.parameter import expression, parameters_in, symbolic
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +91,7 @@ class Nonholonomic(_Written):
     those of the declared step: fits with such rows are not extrapolated to continuous time.
 
     Raises:
-        ProblemError: for a row that is not linear in the velocities or does not depend on them.
+        ProblemError: for a row that is not linear in the velocities, not zero at rest, or does not depend on them.
     """
 
     on_velocities = True
@@ -113,6 +115,8 @@ class Nonholonomic(_Written):
             raise ProblemError(f"{self.what} has a row that no velocity changes; write it as Holonomic")
         if any(ca.which_depends(rows, state.v, 2, True)):
             raise ProblemError(f"{self.what} has a row that is not linear in the velocities, which it must be")
+        if np.any(np.abs(_at_rest(state, rows)) > _ROUNDING):
+            raise ProblemError(f"{self.what} has a row that is not zero at rest; give what it is there as speed=")
         if not isinstance(self.speed, str) and self.speed.numel() != 1:
             symbolic(self.speed, f"{self.what}: speed", (rows.numel(),))
 
@@ -127,3 +131,12 @@ class Nonholonomic(_Written):
     def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """γ, one or one a row."""
         return inputs[self.speed] if isinstance(self.speed, str) else self.speed
+
+
+def _at_rest(state: State, rows: ca.SX) -> np.ndarray:
+    """Rows without velocities, (rows,), somewhere and at the guesses of Parameters."""
+    still = ca.substitute(rows, state.v, ca.SX.zeros(state.v.shape))
+    parameters = parameters_in([still], "the rows", ignore=[state.q])
+    function = ca.Function("rest", [state.q, ca.vertcat(*parameters)], [still])
+    somewhere = np.linspace(0.1, 0.9, state.q.numel())
+    return np.asarray(function(somewhere, ca.DM([p.guess for p in parameters])).full()[:, 0], dtype=np.float64)

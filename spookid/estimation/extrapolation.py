@@ -59,7 +59,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
         parameters=parameters,
         trajectories=fine.later(motion),
         influence=fine.later(influence),
-        notices=fine.later(lambda: ranked([*found.notices, *_notices(step, parameters)])),
+        notices=fine.later(lambda: ranked([*_without_step(found.notices), *_notices(step, parameters)])),
     )
 
 
@@ -98,6 +98,11 @@ def _paired(values: Array, count: int) -> Array:
 def _seen(influence: Influence, counts: Sequence[int]) -> Influence:
     observations = tuple(_paired(o, n) for o, n in zip(influence.observations, counts, strict=True))
     return replace(influence, observations=observations)
+
+
+def _without_step(notices: Sequence[str]) -> list[str]:
+    """Those that do not speak of what steps of h/2 add, which is taken away."""
+    return [notice for notice in notices if not notice.startswith(STEP)]
 
 
 def _notices(step: float, parameters: dict[str, Estimate]) -> list[str]:

@@ -76,7 +76,7 @@ def alternatives(
     plain = states if states is not None and states.plain else None
     if any(motor.measured for motor in problem.model.motors):
         plain = None  # springs and bodies are not asked for: they raise false alarms there, why is not known
-    varied = _Varied(problem.model, speeds, plain is not None)
+    varied = _Varied(problem.model, speeds, plain is not None, problem.friction != "smooth")
     if not varied.amounts:
         return ()
     # A joint's coordinate depends on nothing that is varied, and to write down its factor takes time.
@@ -169,10 +169,11 @@ class _Varied:
         speeds: coordinates that get friction, with their typical rates.
         forces: True if bodies get longer, heavier and more inert and joints get springs, too. What these do to the
             volume of the states counts.
+        sticks: True if dry friction has unknowns of its own: then coordinates without it are not asked for it.
     """
 
-    def __init__(self, model: Model, speeds: Mapping[str, Speed], forces: bool) -> None:
-        self._forces = forces
+    def __init__(self, model: Model, speeds: Mapping[str, Speed], forces: bool, sticks: bool) -> None:
+        self._forces, self._sticks = forces, sticks
         self.amounts: list[_Amount] = []
         self._symbols: list[ca.SX] = []
         self._sharpness = ca.SX.sym("sharpness")
@@ -226,8 +227,8 @@ class _Varied:
         if not any(typical):
             return joint
 
-        def amounts(what: str, unit: str, cause: str = "") -> ca.SX:
-            return ca.vertcat(*(self._lacks(joint, i, what, unit, cause) if s else 0 for i, s in enumerate(typical)))
+        def amounts(what: str, unit: str, cause: str = "", where: Sequence[object] = typical) -> ca.SX:
+            return ca.vertcat(*(self._lacks(joint, i, what, unit, cause) if s else 0 for i, s in enumerate(where)))
 
         changes = {
             "viscous": joint.viscous + amounts("viscous friction", " s"),
@@ -236,8 +237,9 @@ class _Varied:
         if self._forces:
             changes["stiffness"] = joint.stiffness + amounts("stiffness", "", ": a spring, a cable")
         if all(map(is_absent, ca.vertsplit(joint.load_friction))):  # else the law of low rates is that of the load
-            changes["coulomb"] = joint.coulomb + amounts("dry friction", "", ": Coulomb friction")
-            if joint.stribeck is None and len(typical) == 1 and (speed := typical[0]) is not None:
+            dry = [s if rubs or not self._sticks else None for s, rubs in zip(typical, joint.rubbing, strict=True)]
+            changes["coulomb"] = joint.coulomb + amounts("dry friction", "", ": Coulomb friction", dry)
+            if joint.stribeck is None and len(dry) == 1 and (speed := dry[0]) is not None:
                 shares = [share for share in _SLOW if share * speed.rate > speed.change]
                 extra = self._lacks(joint, 0, "friction at low rates", "", ": a Stribeck law", shares)
                 changes["stribeck"] = ca.vertcat(extra, self._sharpness / speed.rate**2)

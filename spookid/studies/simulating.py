@@ -131,8 +131,10 @@ def _impulses(problem: Declaration, sizes: Mapping[str, float], steps: int, rng:
 
 def _gathered(problem: Declaration, recording: int) -> tuple[tuple[Evidence, ...], Evidence | None]:
     """What is known of all recordings, and of the one with that number; None if there are none."""
-    if not (0 <= recording < max(len(problem.recordings), 1)):
-        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no recording number {recording}")
+    known = isinstance(recording, Integral) and 0 <= recording < max(len(problem.recordings), 1)
+    if not known:
+        what = f"{problem.place}: Problem {problem.name!r} has no recording number {shown(recording)}"
+        raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
     evidence = tuple(gather(problem, r) for r in problem.recordings)
     return evidence, evidence[recording] if evidence else None
 

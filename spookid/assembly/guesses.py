@@ -1,0 +1,59 @@
+"""Guesses of Parameters with which no fit could begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import casadi as ca
+
+from spookid.data.channels import Sensor
+from spookid.data.recording import Recording
+from spookid.errors import ProblemError
+from spookid.mechanics.motor import Motor
+from spookid.parameter import is_constant, parameters_in, substitute
+
+
+def check_scales(sensors: Sequence[Sensor], motors: Sequence[Motor], values: Mapping[str, float]) -> None:
+    """Raise ProblemError for a sensor that would show nothing, or a winding without resistance.
+
+    Args:
+        values: guesses of all Parameters, by name.
+    """
+    for sensor in sensors:
+        if any(_at(scale, values) == 0 for scale in sensor.each("scale")):
+            raise ProblemError(
+                f"{_what(sensor)} has a scale that is 0 at {_guesses(sensor.each('scale'))}; guess another"
+            )
+    for motor in motors:
+        if motor.resistance is not None and _at(motor.resistance, values) == 0:
+            raise ProblemError(
+                f"{motor.place}: Motor has a resistance that is 0 at {_guesses([motor.resistance])}; guess another"
+            )
+
+
+def check_delays(
+    sensors: Sequence[Sensor], motors: Sequence[Motor], recording: Recording, values: Mapping[str, float]
+) -> None:
+    """Raise ProblemError for a delay as long as the recording, which leaves nothing of the signal."""
+    lasts = float(recording.t[-1] - recording.t[0])
+    late = [(_what(sensor), delay) for sensor in sensors for delay in sensor.each("delay")]
+    for what, delay in [*late, *((f"{motor.place}: Motor with {motor.signal!r}", motor.delay) for motor in motors)]:
+        if not abs(_at(delay, values)) < lasts:
+            raise ProblemError(
+                f"{what} has a delay of {_at(delay, values):g} s, and recording {recording.name!r} lasts {lasts:g} s; "
+                "give it in seconds"
+            )
+
+
+def _at(value: ca.SX, values: Mapping[str, float]) -> float:
+    return float(value) if is_constant(value) else float(substitute(value, values).item())
+
+
+def _guesses(expressions: Sequence[ca.SX]) -> str:
+    names = ", ".join(p.name for p in parameters_in(expressions, "it"))
+    return f"the guess of {names}" if names else "the values given"
+
+
+def _what(sensor: Sensor) -> str:
+    names = sensor.signals[0] if len(sensor.signals) == 1 else sensor.signals
+    return f"{sensor.place}: {type(sensor).__name__} of {names!r}"
