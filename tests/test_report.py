@@ -98,7 +98,7 @@ def test_every_section_says_what_the_solution_holds() -> None:
         "Provenance",
         "mass = m = 0.5 kg",
         "release 0",
-        "theta 5",
+        "theta 95",
         "GROUND and rod",
         "angle of hinge",
         "The data do not see J_x",
@@ -256,7 +256,8 @@ def test_of_many_signals_the_first_are_drawn() -> None:
     s = solution()
     (t,) = s.trajectories
     many = {"signals": tuple("abcdefgh"), "units": ("m",) * 8, "periods": (None,) * 8}
-    wide = replace(t, observed=np.tile(t.observed, 8), predicted=np.tile(t.predicted, 8), **many)
+    columns = {name: np.tile(getattr(t, name), 8) for name in ("observed", "samples", "predicted")}
+    wide = replace(t, **columns, **many)
     figure = residual_plot.figure(replace(s, trajectories=(wide,)))
     assert figure is not None
     assert len(figure.axes) == 3 * residual_plot.MOST_ROWS
