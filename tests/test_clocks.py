@@ -15,6 +15,7 @@ from scipy.integrate import quad, solve_ivp
 
 from spookid import (
     GROUND,
+    Accelerometer,
     Body,
     Hinge,
     HingeAngle,
@@ -22,12 +23,14 @@ from spookid import (
     Model,
     Motor,
     Observation,
+    Orientation,
     Parameter,
     PointPosition,
     Problem,
     ProblemError,
     Recording,
     Solution,
+    Spherical,
     Spook,
     Status,
     gravity,
@@ -247,6 +250,20 @@ def test_a_delay_that_damping_could_be_is_told() -> None:
     late = Parameter("late", 0.0, lower=-0.05, upper=0.05)
     answer = pendulum(run, encoder, delay=late, step=0.008).solve()
     assert not any("trade" in notice for notice in answer.notices)
+
+
+def test_a_delay_is_found_where_nothing_disturbs_the_motion() -> None:
+    J, late = Parameter("J", 0.01, lower=1e-6), Parameter("late", 0.0, lower=-0.02, upper=0.02)
+    body = Body("body", mass=1.0, inertia=(0.01, J, 0.02))
+    ball = Spherical("ball", GROUND.frame(), body.frame(at=(0, 0, 0.3)))
+    seen = Orientation(body.frame(), ("w", "x", "y", "z"), sigma=0.002, delay=late)
+    felt = Accelerometer(body.frame(at=(0, 0, -0.1)), ("ax", "ay", "az"), loss="huber", sigma=0.05)
+    still = Problem("still", Model([body], [ball], gravity=gravity(G)), [], [seen, felt], step=0.01)
+    noise = dict.fromkeys(seen.signals, 1e-3) | dict.fromkeys(felt.signals, 0.05)
+    run = still.simulate({"J": 0.02, "late": 0.004}, 2.0, {"ball x": 0.5, "ball y": 0.3}, noise=noise, seed=1)
+    solution = still.with_(recordings=[Recording(run.t, run.signals)]).solve()
+    assert solution.status is Status.CONVERGED
+    assert abs(solution["late"].estimate - 0.004) < 3 * solution["late"].std_err < 1e-3
 
 
 def test_clocks_of_their_own_are_refused_if_they_do_not_fit() -> None:

@@ -39,7 +39,10 @@ def settled(problem: Declaration, callback: Callback | None, warm_start: Result 
         if moved <= _STILL * problem.step or found.status is not Status.CONVERGED:
             break
         smooth = smooth.with_(initial={**smooth.initial, **values})
-        later = fit(smooth, solver, counting_from(callback, found.iterations), Start(found)).told()
+        counted = counting_from(callback, found.iterations)
+        later = fit(smooth, solver, counted, Start(found)).told()
+        if later.status is Status.DIVERGED:  # with next to no disturbance, the motion found may determine no other
+            later = fit(smooth, solver, counted, Start()).told()
         found = later.changed(**joined(found, later))
     return found
 
