@@ -160,7 +160,8 @@ def test_arrays_have_the_names_and_shapes_of_the_contract(figures: None, tmp_pat
             assert arrays[f"impulse_residual_{i}"].shape == (STEPS, 12)
             assert arrays[f"multipliers_{i}"].shape == (STEPS, 5)
             assert arrays[f"friction_{i}"].shape == arrays[f"sticks_{i}"].shape == (STEPS, 1)
-        assert len(arrays.files) == 27
+            assert arrays[f"samples_{i}"].shape == (STEPS, 1)
+        assert len(arrays.files) == 30
     with np.load(tmp_path / "r/sensitivities.npz", allow_pickle=False) as arrays:
         assert arrays["names"].tolist() == ["J", "b", "J_x"]
         for name in ("covariance", "covariance_sandwich", "correlation", "T"):

@@ -426,7 +426,6 @@ def test_a_warm_start_yields_to_guesses(problem, solved):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"step": 0.02}, "steps of this problem"),
         ({"recordings": []}, "needs recordings"),
         ({"several": True}, "has 1 recordings and this problem 2"),
     ],
@@ -436,6 +435,13 @@ def test_a_warm_start_that_does_not_fit_is_refused(problem, solved, change, word
         change = {"recordings": [problem.recordings[0], replace(problem.recordings[0], name="again")]}
     with pytest.raises(ProblemError, match=words):
         problem.with_(**change).solve(warm_start=solved)
+
+
+def test_a_warm_start_with_other_steps_is_as_good(problem, solved):
+    coarse = problem.with_(step=2 * problem.step)
+    cold, warm = coarse.solve(), coarse.solve(warm_start=solved)
+    assert warm["J"].estimate == pytest.approx(cold["J"].estimate, rel=1e-6)
+    assert warm.iterations <= cold.iterations
 
 
 def test_a_warm_start_must_be_a_solution(problem):

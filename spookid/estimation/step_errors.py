@@ -18,6 +18,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly, Evidence
+from spookid.assembly.declaration import Declaration
 from spookid.data.channels import order
 from spookid.kernels.kernel import Array, Kernel, contiguous
 from spookid.parameter import is_constant
@@ -86,6 +87,8 @@ def step_error_notices(assembly: Assembly, point: Point, known: Sensitivities, e
     Args:
         errors: as of ``step_errors``, (n_p,).
     """
+    if np.all(np.isnan(errors)) and any(p.name in assembly.problem.delays for p in assembly.problem.free):
+        return [_of_delays(assembly.problem)]
     notable = np.flatnonzero(np.abs(errors) > known.standard_errors)
     units, order = {p.name: p.unit for p in assembly.problem.free}, assembly.problem.scheme.order
     sides = []
@@ -103,6 +106,15 @@ def step_error_notices(assembly: Assembly, point: Point, known: Sensitivities, e
         f"order{', a rough guide here' if rough else ''}; in brackets how many standard errors that is, which do not "
         f"include it. Take {finer}; `spookid audit` compares three."
     ]
+
+
+def _of_delays(problem: Declaration) -> str:
+    """A sentence on estimates of which it is not known by how much the step puts them off."""
+    first = ": a delay by up to half a step" if problem.scheme.order == 1 else ""
+    return (
+        f"{STEP} {problem.step:g} s puts estimates off by what is not known where a delay is a parameter{first}. Take "
+        "Variational() with the noise estimated, which takes the step off, or compare with half the step."
+    )
 
 
 class _Residuals:

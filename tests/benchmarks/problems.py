@@ -79,6 +79,7 @@ def furuta(stepper: Spook | Variational, steps: int, parameters: int) -> Problem
     return Problem(
         "furuta",
         model=Model([arm, rod], [shoulder, elbow], [motor], gravity=tilted_gravity(9.82, p["tilt_x"], p["tilt_y"])),
+        every=1,
         recordings=[Recording(t=whole.t[kept], signals={name: s[kept] for name, s in whole.signals.items()})],
         observations=[HingeAngle(shoulder, signal="theta1", sigma=1.0), HingeAngle(elbow, signal="theta2", sigma=1.0)],
         step=STEP,
