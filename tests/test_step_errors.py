@@ -43,7 +43,7 @@ def swing(noise: float = 0.0, compliance: float = 1e-5, step: float = STEP, **se
     problem = released(compliance)
     (clean,) = problem.recordings
     theta = clean.signals["hinge"] + noise * np.random.default_rng(0).normal(size=len(clean.t))
-    return problem.with_(step=step, recordings=[clean.with_signals(hinge=theta)], **settings)
+    return problem.with_(step=step, recordings=[clean.with_signals(hinge=theta)], **{"every": 1, **settings})
 
 
 @cache
@@ -58,7 +58,7 @@ def released(compliance: float) -> Problem:
 
 def whirl(step: float = STEP, **settings: Any) -> Problem:
     """A Furuta pendulum with a motor, nearly as it moves without steps."""
-    return driven().with_(step=step, **settings)
+    return driven().with_(step=step, **{"every": 1, **settings})
 
 
 @cache

@@ -167,7 +167,7 @@ class _Run:
 
     def _feasible(self, here: Linearization) -> bool:
         """True if satisfying the coupled hard rows exactly would not change the cost by more than the tolerance."""
-        allowed = 100 * self.settings.decrease_tolerance * self.best.cost + self._nothing + 10 * here.rounding
+        allowed = 1000 * self.settings.decrease_tolerance * self.best.cost + self._nothing + 10 * here.rounding
         return self.reduced.infeasibility(self.best.residuals) <= allowed
 
     def _descend(self, here: Linearization, damping: float) -> tuple[float, End | None]:
