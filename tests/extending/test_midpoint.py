@@ -131,11 +131,10 @@ def test_compliant_joints_give_way_by_the_weight_that_they_bear():
     "settings",
     [
         {"state_weight": math.inf, "sigma": 1e-3},
-        {"state_weight": 1e10, "sigma": 1e-3},
         {},
         {"stepper": Compliant(), "state_weight": math.inf, "sigma": 1e-3},
     ],
-    ids=["hard", "weight", "estimated", "compliant"],
+    ids=["hard", "estimated", "compliant"],
 )
 def test_it_identifies(settings):
     model = double(compliance=1e-7) if "stepper" in settings else None
