@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Any, Self
 
 import casadi as ca
+import numpy as np
 
 from spookid.data.losses import LOSSES, Loss, robust
 from spookid.data.state import State
@@ -77,13 +78,13 @@ class Sensor(ABC):
 
     def check_arguments(self) -> None:
         """Raise ProblemError if sigma is not positive, the loss is unknown, or an offset or scale is none."""
-        for sigma in self.sigma if isinstance(self.sigma, Sequence) else [self.sigma]:
+        for sigma in self._sigmas or [self.sigma]:
             if isinstance(sigma, ca.SX):
                 raise ProblemError(
                     f"{self._what} has a sigma that holds Parameters; leave sigma out to estimate it, and the results "
                     "have it under the signal's name"
                 )
-            if not (sigma is None or (isinstance(sigma, Real) and math.isfinite(sigma) and sigma > 0)):
+            if not (sigma is None or (isinstance(sigma, Real) and math.isfinite(sigma) and float(sigma) > 0)):
                 raise ProblemError(
                     f"{self._what} has sigma {shown(self.sigma)}; it must be positive, or None to estimate it"
                 )
@@ -109,8 +110,15 @@ class Sensor(ABC):
 
     def deviation(self, index: int) -> float | None:
         """Standard deviation of the noise of one of its signals, in that signal's unit; None if it has none."""
-        sigma: float | None = self.sigma[index] if isinstance(self.sigma, Sequence) else self.sigma
+        sigma: float | None = self._sigmas[index] if self._sigmas else self.sigma  # type: ignore[assignment]
         return sigma
+
+    @property
+    def _sigmas(self) -> list[Any]:
+        """Those of the signals, if each has its own."""
+        if isinstance(self.sigma, np.ndarray) and self.sigma.ndim == 1:
+            return list(self.sigma.tolist())
+        return list(self.sigma) if isinstance(self.sigma, Sequence) else []
 
     @property
     def _what(self) -> str:
@@ -127,7 +135,7 @@ class Sensor(ABC):
         self.check_arguments()
         with evaluating(self._what):
             count = _rows(self, State.symbols(model)).numel()
-        sigmas = len(self.sigma) if isinstance(self.sigma, Sequence) else count
+        sigmas = len(self._sigmas) or count
         if not count == len(self.signals) == sigmas:
             given = f" and {sigmas} sigma" if sigmas != count else ""
             raise ProblemError(f"{self._what} predicts {count} values; it has {len(self.signals)} signals{given}")

@@ -13,7 +13,7 @@ import numpy as np
 
 from spookid.data.arrays import FloatArray, checked_signals, checked_states, checked_time, merged
 from spookid.data.files import listing, names, read_csv, read_npz, write_csv
-from spookid.errors import ProblemError, declared_at
+from spookid.errors import ProblemError, declared_at, shown
 
 FilePath: TypeAlias = str | os.PathLike[str]
 
@@ -82,7 +82,7 @@ class Recording:
         parsed. `times` names the time columns [s] of signals that have a clock of their own. `name` defaults to the
         file's stem. Raises `ProblemError` naming the file and the line (from 1).
         """
-        own, wanted = dict(times or {}), names(signals)
+        own, wanted = _named(times, path), names(signals)
         chosen = None if wanted is None else [*wanted, *own.values()]
         t, columns = read_csv(Path(path), time, chosen)
         stamps = _stamps(columns, own, path)
@@ -104,7 +104,7 @@ class Recording:
         of its own time stamps by `times`. `name` defaults to the file's stem. Raises `ProblemError` naming the file and
         the array; arrays of Python objects are refused, because reading them would run code from the file.
         """
-        own, wanted = dict(times or {}), names(signals)
+        own, wanted = _named(times, path), names(signals)
         chosen = None if wanted is None else [*wanted, *own, *own.values()]
         t, arrays = read_npz(Path(path), time, chosen, [*own, *own.values()])
         stamps = _stamps(arrays, own, path)
@@ -148,6 +148,13 @@ class Recording:
             q=None if self.q is None else self.q[keep],
             v=None if self.v is None else self.v[keep],
         )
+
+
+def _named(times: object, path: FilePath) -> dict[str, str]:
+    """Time columns by signal."""
+    if not (times is None or isinstance(times, Mapping)):
+        raise ProblemError(f"{path}: times is {shown(times)}; give a dict of signal to its time column")
+    return dict(times or {})
 
 
 def _stamps(columns: dict[str, Any], own: Mapping[str, str], path: FilePath) -> dict[str, Any]:
