@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from spookid.assembly.declaration import Declaration
 from spookid.estimation.continuation import counting_from
-from spookid.estimation.fit import joined
+from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
 from spookid.results.result import Result
+from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Callback, Status
 
@@ -25,25 +26,22 @@ def free_delays(problem: Declaration) -> list[str]:
     return [p.name for p in problem.free if p.name in problem.delays]
 
 
-def settled(problem: Declaration, callback: Callback | None, warm_start: Result | None) -> Result | None:
-    """The last of fits with smooth friction, each around the delays of the one before, until these stand still; None if
-    no delay is a free parameter."""
-    names, solver = free_delays(problem), LevenbergMarquardt()
-    if not names:
-        return None
-    smooth = problem.with_(friction="smooth")
-    found = fit(smooth, solver, callback, Start(warm_start, problem.given)).told()
-    for _ in range(_ROUNDS):
-        values = {name: found.values[name] for name in names}
-        moved = max(abs(values[name] - smooth.guess[name]) for name in names)
-        if moved <= _STILL * problem.step or found.status is not Status.CONVERGED:
+def settled(problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start) -> Fit:
+    """A fit; if delays are free parameters the last of fits, each around those of the one before, until they stand
+    still."""
+    found, names = fit(problem, solver, callback, start), free_delays(problem)
+    for _ in range(_ROUNDS if names else 0):
+        values, around = {name: found.values[name] for name in names}, found.assembly.problem
+        moved = max(abs(values[name] - around.guess[name]) for name in names)
+        if moved <= _STILL * problem.step or found.outcome.status is not Status.CONVERGED:
             break
-        smooth = smooth.with_(initial={**smooth.initial, **values})
-        counted = counting_from(callback, found.iterations)
-        later = fit(smooth, solver, counted, Start(found)).told()
-        if later.status is Status.DIVERGED:  # with next to no disturbance, the motion found may determine no other
-            later = fit(smooth, solver, counted, Start()).told()
-        found = later.changed(**joined(found, later))
+        around = around.with_(initial={**around.initial, **values})
+        counted = counting_from(callback, found.result.iterations)
+        later = fit(around, solver, counted, Start(found.result))
+        if later.outcome.status in (Status.DIVERGED, Status.STALLED):
+            # With next to no disturbance the motion that was found may lead to no other; the guess may.
+            later = fit(around, solver, counted, Start())
+        found = later.with_(**joined(found.result, later.result))
     return found
 
 

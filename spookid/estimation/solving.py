@@ -65,29 +65,27 @@ def _solved(
     problem, warm_start = starting_from(problem, warm_start)
     if warm_start is None and (plain := without_outliers(problem)) is not problem:
         return _with_losses(problem, plain, backend, options, callback)
-    before = settled(problem, callback, warm_start)
-    if before is None:
-        return _answered(problem, backend, solver, callback, Start(warm_start, problem.given, hold=hold))
-    late = {name: before.values[name] for name in free_delays(problem)}
-    around, later = problem.with_(initial={**problem.initial, **late}), counting_from(callback, before.iterations)
-    found = _answered(around, backend, solver, later, Start(before, late, hold=hold))
-    return asked_from(problem, found.changed(**joined(before, found)))
-
-
-def _answered(
-    problem: Declaration,
-    backend: str,
-    solver: LevenbergMarquardt | Ipopt,
-    callback: Callback | None,
-    start: Start,
-) -> Result:
-    """By friction that sticks, or by the better one of two estimators, in continuous time."""
+    start = Start(warm_start, problem.given, hold=hold)
     if continuation.is_staged(problem, backend):
         check_stepper(problem)
+        return _staged(problem, solver, callback, start)
+    first = settled(problem, solver, callback, start)
+    decision = choose_estimator(first.assembly.problem, first, partial(_again, first.result, solver, callback))
+    answer = decision.told(_corrected(decision.problem, solver, callback, decision.fit))
+    return asked_from(problem, answer) if free_delays(problem) else answer
+
+
+def _staged(
+    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Start
+) -> Result:
+    """By way of other fits, the first of which find delays if there are any."""
+    names = free_delays(problem)
+    if not names:
         return continuation.by_continuation(problem, solver, callback, start.solution)
-    first = fit(problem, solver, callback, start)
-    decision = choose_estimator(problem, first, partial(_again, first.result, solver, callback))
-    return decision.told(_corrected(decision.problem, solver, callback, decision.fit))
+    before = settled(problem.with_(friction="smooth"), LevenbergMarquardt(), callback, start).told()
+    around = problem.with_(initial={**problem.initial, **{name: before.values[name] for name in names}})
+    found = continuation.by_continuation(around, solver, counting_from(callback, before.iterations), before)
+    return asked_from(problem, found.changed(**joined(before, found)))
 
 
 def _with_losses(
