@@ -149,6 +149,8 @@ def test_files_that_are_named_are_there() -> None:
     for page in PAGES:
         for path in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / path).exists(), f"{page.name} links to {path}"
+        for path in re.findall(r"`((?:spookid|tests|problems|docs|results)/[\w/]+\.\w+)`", page.read_text("utf-8")):
+            assert (ROOT / path).exists(), f"{page.name} names {path}"
     for page in (README, GUIDE):
         for name in re.findall(r"from spookid import (.*)", page)[0].split(", "):
             assert hasattr(spookid, name)
