@@ -1,7 +1,7 @@
 """Identify the parameters of a mechanism from measured motion.
 
 Declare bodies, hinges and motors with ``Parameter``s where numbers are not known, add recordings and observations, and
-``problem.solve()``. See the README for a tour.
+``problem.solve()``. See docs/guide.md for a tour.
 """
 
 from __future__ import annotations
