@@ -14,6 +14,9 @@ from spookid.parameter import expression, is_constant, symbolic
 Limits = tuple[ca.SX | None, ...]
 """(lower, upper) of each coordinate, (2,) [rad or m]; None of those that have no limits."""
 
+COMPLIANCE = 1e-4
+"""Of joints and constraints of which nothing is said [m/N or rad/(N m)]."""
+
 
 class Limited(Protocol):
     """What limits need to know of a coordinate."""

@@ -22,7 +22,7 @@ import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.coefficients import is_absent, refuse_negative
+from spookid.mechanics.coefficients import COMPLIANCE, is_absent, refuse_negative
 from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import is_constant, symbolic
@@ -62,7 +62,7 @@ class Constraint(ABC):
     """True if its rows are A(q) v = γ."""
 
     name: str
-    compliance: Any = field(default=1e-4, kw_only=True)
+    compliance: Any = field(default=COMPLIANCE, kw_only=True)
     """ε of a row in ``Spook()``: [m/N or rad/(N m)] of positions, [m/s/N or rad/s/(N m)] of velocities."""
     damping: Any = field(default=0.02, kw_only=True)
     """τ of rows on positions in ``Spook()``, their relaxation time [s]."""

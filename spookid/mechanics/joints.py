@@ -13,7 +13,7 @@ import casadi as ca
 
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.body import Body, Frame
-from spookid.mechanics.coefficients import Limits, acts, coefficient, limits_of, refuse_negative
+from spookid.mechanics.coefficients import COMPLIANCE, Limits, acts, coefficient, limits_of, refuse_negative
 from spookid.mechanics.consistency import check_joint
 from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
 from spookid.mechanics.linear import solved
@@ -97,7 +97,7 @@ class Joint(ABC):
     """Frame a of the paper."""
     child: Frame
     """Frame b of the paper."""
-    compliance: Any = 1e-4
+    compliance: Any = COMPLIANCE
     """ε: (linear [m/N], angular [rad/(N m)]), or one number for both."""
     damping: Any = 0.02
     """τ, relaxation time of the constraint [s]."""

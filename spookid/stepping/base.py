@@ -16,9 +16,10 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.mechanics.coefficients import is_absent
+from spookid.mechanics.coefficients import COMPLIANCE
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
+from spookid.parameter import is_constant
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import ForwardStep, Settings, StepFunction, Window
 from spookid.stepping.reactions import ExactStep
@@ -170,9 +171,14 @@ class Stepper(Scheme):
         return marched
 
 
+def _declared(compliance: ca.SX) -> bool:
+    """True for one that somebody gave: neither nothing nor what joints have by default."""
+    return not (is_constant(compliance) and float(compliance) in (0.0, COMPLIANCE))
+
+
 def rigid_notices(model: Model) -> list[str]:
     """Which joints are not as compliant as declared, in a stepper whose joints are rigid."""
-    soft = [thing.name for thing in model.holding.names if not all(map(is_absent, ca.vertsplit(thing.compliance)))]
+    soft = [thing.name for thing in model.holding.names if any(map(_declared, ca.vertsplit(thing.compliance)))]
     if not soft:
         return []
     return [f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."]
