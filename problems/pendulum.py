@@ -21,7 +21,6 @@ pin = Hinge(
     "pin",
     GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)),  # x is the hinge's axis, y is where its angle is zero: down
     rod.frame(at=(-0.062, 0, 0), x=(0, 1, 0), y=(1, 0, 0)),
-    compliance=0,
     viscous=b,
     coulomb=c,
 )

@@ -252,8 +252,8 @@ def test_ignored_compliance_is_noticed():
         settings = {"initial": {"hinge": 1.0}, "duration": 0.3, "noise": 1e-3, "stepper": Variational()}
         return twin(model, {"J": J}, **settings).solve().notices
 
-    assert notices(0.0) == ()
-    (notice,) = notices(1e-4)
+    assert notices(0.0) == notices(1e-4) == ()  # which is what nobody has given
+    (notice,) = notices(2e-4)
     assert "compliance" in notice
     assert "hinge" in notice
 
