@@ -244,12 +244,19 @@ def test_means_of_an_input_are_its_integrals_and_slopes_those_of_its_delay() -> 
             np.testing.assert_allclose(getattr(slopes, name), difference, atol=1e-3)
 
 
-def test_a_delay_that_damping_could_be_is_told() -> None:
-    rng, t = np.random.default_rng(7), np.arange(0.0, 4.0, 0.004)
-    run = recorded(t, motion(LATE)(t)[0] + NOISE * rng.standard_normal(len(t)))
-    late = Parameter("late", 0.0, lower=-0.05, upper=0.05)
-    answer = pendulum(run, encoder, delay=late, step=0.008).solve()
-    assert not any("trade" in notice for notice in answer.notices)
+@pytest.mark.parametrize(("frequency", "told"), [(0.2, True), (0.9, False)])
+def test_a_delay_that_damping_could_be_is_told(frequency: float, told: bool) -> None:
+    """Far below resonance a pendulum lags by the delay, and by what damping makes of it; inputs stand at the steps."""
+    t, truth = np.arange(0.0, 8.0, 0.01), {"b": 0.05, "late": 0.02}
+    blank = Recording(t, {"u": np.sin(2 * np.pi * frequency * t), "theta": 0 * t})
+    late = Parameter("late", 0.01, lower=-0.2, upper=0.2)
+    known = pendulum(blank, encoder, delay=late).with_(fixed=["J", "K"], initial={"J": J, "K": 4 * K})
+    run = known.simulate(truth, initial={"pin": (0.0, 0.0)}, noise={"theta": NOISE}, seed=1)
+    solution = known.with_(recordings=[blank.with_signals(theta=run.signal("theta"))]).solve()
+    assert solution.status is Status.CONVERGED
+    for name, value in truth.items():
+        assert abs(solution[name].estimate - value) < 3.5 * solution[name].std_err
+    assert any("late and b trade off" in notice for notice in solution.notices) == told
 
 
 def test_a_delay_is_found_where_nothing_disturbs_the_motion() -> None:

@@ -97,7 +97,9 @@ class _Held:
         mean = np.add.reduceat(parts, starts)
         late = np.add.reduceat(parts * rises + change * (lasting / h) ** 2 / 12, starts)
         ends = np.append(starts[1:], len(edges) - 1) - 1
-        begins, stops = left[starts], right[ends]
+        # Where it jumps at a step it is between: sooner and later differ, and neither is the slope.
+        jumps = np.append((right[ends[:-1]] + left[starts[1:]]) / 2, right[ends[-1:]])
+        begins, stops = np.append(left[:1], jumps[:-1]), jumps
         slope = (begins - stops) / h, (mean - stops) / h
         return (self._at_steps(mean), mean, late), (np.append(slope[0], slope[0][-1:]), *slope)
 
