@@ -1,0 +1,39 @@
+"""What a study takes for granted, in words: estimator, stepper, friction and noise of its problem."""
+
+from __future__ import annotations
+
+from spookid.assembly.declaration import Declaration
+from spookid.results.wording import DYNAMICS, FRICTION, deviation, number, weight_words
+
+
+def assumed(problem: Declaration) -> dict[str, str]:
+    """Of fits of ``problem``."""
+    return {
+        "Estimator": DYNAMICS[problem.dynamics],
+        **how_it_moves(problem),
+        "Noise": f"{_motion(problem)}; {_sensors(problem)}",
+    }
+
+
+def how_it_moves(problem: Declaration) -> dict[str, str]:
+    """Of simulations of ``problem``."""
+    return {
+        "Stepper": f"{problem.stepper.name}, step h = {number(problem.step, 6)} s",
+        "Friction": FRICTION[problem.friction],
+    }
+
+
+def _motion(problem: Declaration) -> str:
+    if problem.dynamics == "estimated":
+        return "random forces on the motion, white and normal, their sizes estimated"
+    words = {"hard": "none in the motion", "weight": weight_words("weight", problem.weight)}
+    return words[problem.dynamics]
+
+
+def _sensors(problem: Declaration) -> str:
+    given = [f"{c.signal} {deviation(c.sigma, c.unit)}" for c in problem.channels if c.sigma is not None]
+    found = [c.signal for c in problem.channels if c.sigma is None]
+    if found:
+        size = "with a sigma of 1 in their unit" if problem.dynamics == "weight" else "their sizes estimated"
+        given.append(f"{', '.join(found)} {size}")
+    return f"errors of the sensors white and normal: {', '.join(given)}" if given else "no sensors"
