@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from spookid.report import summary
 from spookid.results.result import Estimate, Result
-from spookid.results.wording import FRICTION, HALF_WIDTH, counted, noise_words, number, status_words
+from spookid.results.wording import FRICTION, HALF_WIDTH, NO_FRICTION, counted, noise_words, number, status_words
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import MISFIT
 
@@ -55,6 +55,6 @@ def assumptions(solution: Result) -> dict[str, str]:
     return {
         "Estimator": summary.dynamics(solution),
         "Stepper": f"{solution.stepper}, step h = {number(solution.step, 6)} s",
-        "Friction": FRICTION.get(solution.friction, solution.friction),
+        "Friction": FRICTION.get(solution.friction, solution.friction) if solution.sticking else NO_FRICTION,
         "Noise": f"white and normal; {sizes}" if sizes else given,
     }

@@ -55,7 +55,7 @@ def page(solutions: Mapping[str, Result], dates: Mapping[str, str], studies: Seq
         title=names[0] if len(names) == 1 else f"{len(names)} results",
         version=__version__,
         results=[_result(key, i, solution, dates[key]) for i, (key, solution) in enumerate(solutions.items())],
-        studies=studies,
+        studies=list(studies),
         overview=_overview(solutions, studies),
     )
 

@@ -28,6 +28,7 @@ FRICTION = {
     "mpcc": "mpcc: what dry friction holds stands still, stated as complementarity",
 }
 """What each form of dry friction means."""
+NO_FRICTION = "no joint has dry friction"
 HALF_WIDTH = 1.96
 """Of a 95 % interval of the normal distribution, in standard errors."""
 _MOST_DECIMALS = 7

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spookid.assembly.declaration import Declaration
-from spookid.results.wording import DYNAMICS, FRICTION, deviation, number, weight_words
+from spookid.results.wording import DYNAMICS, FRICTION, NO_FRICTION, deviation, number, weight_words
 
 
 def assumed(problem: Declaration) -> dict[str, str]:
@@ -19,7 +19,7 @@ def how_it_moves(problem: Declaration) -> dict[str, str]:
     """Of simulations of ``problem``."""
     return {
         "Stepper": f"{problem.stepper.name}, step h = {number(problem.step, 6)} s",
-        "Friction": FRICTION[problem.friction],
+        "Friction": FRICTION[problem.friction] if any(f.rubs for f in problem.model.freedoms) else NO_FRICTION,
     }
 
 
