@@ -14,15 +14,20 @@ import numpy as np
 import pytest
 from solutions import pendulum_problem, recording, solution
 
-from spookid import ProblemError, Status, sweep
+from spookid import ProblemError, Status, Variational, sweep
 from spookid.cli.main import main
 from spookid.report import audit as audits
 from spookid.report import crossvalidation as crossvalidations
 from spookid.report import profile as profiles
+from spookid.report import sweep as sweeps
 from spookid.report.conclusion import conclusion
 from spookid.results.markup import latex
 from spookid.results.tables import Table
-from spookid.studies import audit
+from spookid.studies import audit, sweeping
+from spookid.studies.assumptions import assumed
+from spookid.studies.axes import axes_of
+from spookid.studies.settings import Variant
+from spookid.studies.sweep_points import SweepPoint
 
 _FILE = """
 import sys
@@ -147,6 +152,19 @@ def test_the_conclusion_names_what_is_seen_and_what_is_not() -> None:
     assert conclusion(s.changed(status=Status.STALLED)).endswith("and no answer.")
 
 
+def test_assumptions_follow_the_settings() -> None:
+    problem = pendulum_problem()
+    assert (
+        assumed(problem)["Noise"]
+        == "state weight κ = 100; errors of sensors white and normal, their sizes: theta one unit"
+    )
+    free = problem.with_(state_weight=None, stepper=Variational(), step=0.02)
+    assert assumed(free)["Stepper"] == "variational, step h = 0.02 s"
+    assert assumed(free)["Noise"].endswith("their sizes: theta estimated")
+    assert assumed(free.with_(estimator="hard"))["Estimator"].startswith("hard")
+    assert assumed(free)["Friction"] == "no joint has dry friction"
+
+
 # --- reports ---
 
 
@@ -221,6 +239,19 @@ def test_notices_stand_under_a_heading(folders: Path, tmp_path: Path) -> None:
         r"<h2>Notices</h2>\s*<ul><li>The fit at step 0.01 s ended",
         (tmp_path / "report.html").read_text(encoding="utf-8"),
     )
+
+
+def test_an_interrupted_sweep_says_so(tmp_path: Path) -> None:
+    plan = sweeping.plan(pendulum_problem().with_(recordings=[recording()]), None, axes_of({"step": [0.01]}), Variant())
+
+    def stop(point: SweepPoint, before: bool) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweeps.run(plan, tmp_path / "sweep", seen=stop)
+    assert main(["report", str(tmp_path / "sweep")]) == 0
+    html = (tmp_path / "sweep" / "report.html").read_text(encoding="utf-8")
+    assert "The sweep is not complete; the same command does the rest." in html
 
 
 @pytest.mark.parametrize(

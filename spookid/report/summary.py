@@ -12,6 +12,7 @@ from spookid.results.result import Cost, Estimate, Result, Trajectory
 from spookid.results.tables import Table, TableRow, wrapped
 from spookid.results.wording import (
     DYNAMICS,
+    HARD,
     bounds,
     counted,
     noise_words,
@@ -44,7 +45,6 @@ _STATE_COST = {
     "hard": "infinite weight: the motion obeys the mechanics",
     "weight": "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics",
 }
-_HARD = "hard (all noise is the sensors', errors are from stretches of the recordings)"
 
 
 def summarize(solution: Result) -> str:
@@ -241,7 +241,7 @@ def work(solution: Result) -> list[tuple[str, str]]:
 def dynamics(solution: Result) -> str:
     """Which estimator it is, and why."""
     choice = solution.choice
-    kind = _HARD if choice and choice.estimator == "hard" else DYNAMICS[solution.dynamics]
+    kind = HARD if choice and choice.estimator == "hard" else DYNAMICS[solution.dynamics]
     return f"{kind}: {choice.reason}" if choice else kind
 
 

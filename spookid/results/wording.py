@@ -22,6 +22,8 @@ DYNAMICS = {
     "weight": "weighted (impulses that the motion lacks against errors of the sensors, as given)",
 }
 """What each way to weight the equations of motion means."""
+HARD = "hard (all noise is the sensors', errors are from stretches of the recordings)"
+"""What hard dynamics mean that were chosen by the estimator."""
 FRICTION = {
     "smooth": "smooth: dry friction turns its sign over a small range of slip rates, so that what sticks creeps",
     "exact": "exact: what dry friction holds stands still",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from spookid.assembly.declaration import Declaration
-from spookid.results.wording import DYNAMICS, FRICTION, NO_FRICTION, deviation, number, weight_words
+from spookid.results.wording import DYNAMICS, FRICTION, HARD, NO_FRICTION, deviation, number, weight_words
 
 
 def assumed(problem: Declaration) -> dict[str, str]:
     """Of fits of ``problem``."""
     return {
-        "Estimator": DYNAMICS[problem.dynamics],
+        "Estimator": _estimator(problem),
         **how_it_moves(problem),
         "Noise": f"{_motion(problem)}; {_sensors(problem)}",
     }
@@ -23,6 +23,13 @@ def how_it_moves(problem: Declaration) -> dict[str, str]:
     }
 
 
+def _estimator(problem: Declaration) -> str:
+    words = DYNAMICS[problem.dynamics]
+    if problem.dynamics != "estimated" or problem.estimator == "noise":
+        return words
+    return HARD if problem.estimator == "hard" else f"{words}, or hard dynamics where the data say that they are better"
+
+
 def _motion(problem: Declaration) -> str:
     if problem.dynamics == "estimated":
         return "random forces on the motion, white and normal, their sizes estimated"
@@ -31,9 +38,9 @@ def _motion(problem: Declaration) -> str:
 
 
 def _sensors(problem: Declaration) -> str:
-    given = [f"{c.signal} {deviation(c.sigma, c.unit)}" for c in problem.channels if c.sigma is not None]
-    found = [c.signal for c in problem.channels if c.sigma is None]
-    if found:
-        size = "with a sigma of 1 in their unit" if problem.dynamics == "weight" else "their sizes estimated"
-        given.append(f"{', '.join(found)} {size}")
-    return f"errors of the sensors white and normal: {', '.join(given)}" if given else "no sensors"
+    sizes = [f"{c.signal} {deviation(c.sigma, c.unit)}" for c in problem.channels if c.sigma is not None]
+    others = ", ".join(c.signal for c in problem.channels if c.sigma is None)
+    if others:
+        one = "one unit" if problem.dynamics == "weight" else "estimated"
+        sizes.append(f"{others} {one}")
+    return f"errors of sensors white and normal, their sizes: {', '.join(sizes)}" if sizes else "no sensors"
