@@ -27,11 +27,13 @@ class Solution(Result, Tabular):
         return summarize(self)
 
     def blocks(self) -> Sequence[Block]:
-        """Conclusion and table of the parameters; ``summary`` tells more."""
+        """Conclusion and table of the parameters, and how many notices ``summary`` tells."""
         from spookid.report.conclusion import conclusion
         from spookid.report.summary import parameters
+        from spookid.results.wording import counted
 
-        return [conclusion(self), *([parameters(self)] if self.parameters else [])]
+        more = [f"{counted(len(self.notices), 'notice')}: see summary()."] if self.notices else []
+        return [conclusion(self), *([parameters(self)] if self.parameters else []), *more]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""

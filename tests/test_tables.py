@@ -87,6 +87,11 @@ def test_a_problem_shows_its_parameters_recordings_and_settings() -> None:
         assert words in html
 
 
+def test_a_printed_solution_points_to_its_notices() -> None:
+    assert "2 notices: see summary()." in str(solution().changed(notices=("One.", "Another.")))
+    assert "notice" not in str(solution().changed(notices=()))
+
+
 def test_html_is_escaped() -> None:
     assert "&lt;b&gt;" in Table(("<b>",), [("&",)])._repr_html_()
 
