@@ -142,6 +142,13 @@ class Problem(Declaration):
             progress=progress,
         )
 
+    def _repr_html_(self) -> str:
+        """For notebooks: its parameters, recordings and settings."""
+        from spookid.report.description import description
+        from spookid.results.tabular import as_html
+
+        return as_html(description(self))
+
     def _split(self, options: dict[str, Any]) -> tuple[Problem, dict[str, Any]]:
         """The problem with its own settings among the options, and the others."""
         own = {name: value for name, value in options.items() if name in self.__dataclass_fields__}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Self
+from typing import Any, Self
 
 from spookid.results.result import Result
+from spookid.results.tabular import Block, Tabular
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Solution(Result):
+class Solution(Result, Tabular):
     """What ``problem.solve`` returns and ``spookid.load`` reads back. Its data are those of ``Result``."""
 
     @classmethod
@@ -23,6 +25,20 @@ class Solution(Result):
         from spookid.report.summary import summarize
 
         return summarize(self)
+
+    def blocks(self) -> Sequence[Block]:
+        """Conclusion and table of the parameters, and how many notices ``summary`` tells."""
+        from spookid.report.conclusion import conclusion
+        from spookid.report.summary import parameters
+        from spookid.results.wording import counted
+
+        more = [f"{counted(len(self.notices), 'notice')}: see summary()."] if self.notices else []
+        return [conclusion(self), *([parameters(self)] if self.parameters else []), *more]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each parameter."""
+        names = ("estimate", "std_err", "unit", "initial", "lower", "upper", "at_bound", "fixed", "reason")
+        return [{"parameter": p.name, **{n: getattr(p, n) for n in names}} for p in self.parameters.values()]
 
     def save(self, directory: str | PathLike[str]) -> None:
         """Write the result folder; see ``spookid.report.export.save``."""

@@ -19,10 +19,10 @@ from spookid import Parameter, Problem, ProblemError, Status, Variational
 from spookid.cli.main import main
 from spookid.estimation.solving import solve
 from spookid.report import profile as profile_folder
-from spookid.report.profile import interval, table
+from spookid.report.profile import table
 from spookid.results.result import Result
 from spookid.solution import Solution
-from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint
+from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, interval_words
 
 TRUTH = {"J": 0.005, "b": 2e-3}
 
@@ -76,7 +76,7 @@ def test_an_end_that_is_not_reached_is_the_bound_or_infinite() -> None:
     assert of({-1.0: -0.1, 1.0: 0.1}).verdict == "The data do not limit b below or above."
     known = of({-3.0: -3.0, 3.0: 3.0}, std_err=math.nan)
     assert known.verdict == "The data limit b although it has no standard error."
-    assert interval(known.linear) == "-"
+    assert interval_words(known.linear) == "-"
 
 
 def test_a_cheaper_fit_beside_the_estimate_and_a_failed_one_are_told() -> None:

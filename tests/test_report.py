@@ -368,7 +368,7 @@ def test_results_of_an_earlier_version_have_a_page(results: Path, tmp_path: Path
 
 def test_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path)]) == 2
-    assert "holds no solution.json" in capsys.readouterr().err
+    assert "holds none of solution.json" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "nowhere")]) == 2
     assert "cannot be read" in capsys.readouterr().err
     (tmp_path / "solution.json").write_text("{}")

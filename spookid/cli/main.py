@@ -124,7 +124,7 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> No
         allow_abbrev=False,
     )
     if command.name == "report":
-        parser.add_argument("directory", metavar="DIR", help="what `spookid solve` wrote")
+        parser.add_argument("directory", metavar="DIR", help="what a command of spookid wrote")
         return
     parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
     settings = parser.add_argument_group("settings in the place of the problem's own")

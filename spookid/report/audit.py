@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spookid.report import pictures
+from spookid.report import pictures, study_page
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.results import folders
 from spookid.results.documents import marker_document
 from spookid.results.wording import labelled, number
+from spookid.solvers.status import Status
 from spookid.studies.auditing import Audit, Drift
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
@@ -37,8 +38,15 @@ def save(directory: folders.AnyPath, audit: Audit) -> None:
         statuses=audit.statuses,
         parameters={drift.name: {key: getattr(drift, key) for key in _ENTRY} for drift in audit.drifts},
         verdict=audit.verdict,
+        **study_page.told(audit.verdict, audit.assumptions, _notices(audit), audit.blocks()[1:2]),
     )
     folders.save(directory, {MARKER: tree, "audit.txt": audit.table(), "audit.png": pictures.drawn(figure, audit)})
+
+
+def _notices(audit: Audit) -> list[str]:
+    """Fits that did not converge."""
+    ends = zip(audit.steps, audit.statuses, strict=True)
+    return [f"The fit at step {h:g} s ended as {end.value}." for h, end in ends if end is not Status.CONVERGED]
 
 
 def figure(audit: Audit) -> Figure:

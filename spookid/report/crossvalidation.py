@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from spookid.report import pictures
+from spookid.report import pictures, study_page
 from spookid.report.pictures import BLUE, RED
 from spookid.results import folders
 from spookid.results.documents import marker_document
 from spookid.studies.agreement import Test
-from spookid.studies.crossvalidation import CrossValidation, markdown, verdict
+from spookid.studies.crossvalidation import CrossValidation, comparison, markdown, verdict
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes
@@ -34,8 +34,26 @@ def save(directory: folders.AnyPath, problem: str, sets: Sets) -> None:
     """
     found = [{"verdict": verdict(models), "models": [_model(model) for model in models]} for models in sets]
     text, picture = "\n".join(map(markdown, sets)), pictures.drawn(figure, sets)
-    tree = marker_document(problem, sets=found)
+    tree = marker_document(problem, sets=found, **_page(sets))
     folders.save(directory, {MARKER: tree, "crossvalidation.md": text, "crossvalidation.png": picture})
+
+
+def _page(sets: Sets) -> dict[str, Any]:
+    """What the report shows."""
+    models = [model for some in sets for model in some]
+    notices = [f"{m.failures} of {m.fits} fits of {m.name} did not converge." for m in models if not m.converged]
+    blocks = [block for some in sets for block in comparison(some)[:-1]]
+    return study_page.told(" ".join(map(verdict, sets)), _assumptions(models), notices, blocks)
+
+
+def _assumptions(models: Sequence[CrossValidation]) -> dict[str, str]:
+    """Once where all models share them, else by model."""
+    result = {}
+    for key in models[0].assumptions:
+        texts = {model.name: model.assumptions[key] for model in models}
+        several = len(set(texts.values())) > 1
+        result[key] = "; ".join(f"{name}: {text}" for name, text in texts.items()) if several else texts[models[0].name]
+    return result
 
 
 def _model(model: CrossValidation) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spookid.errors import ProblemError
-from spookid.report import export, report_sections, summary
+from spookid.report import conclusion, export, report_sections, study_page, summary
 from spookid.results import folders
 from spookid.results.result import Result
 from spookid.results.tables import Table
@@ -31,53 +31,73 @@ def write(directory: str | os.PathLike[str]) -> Path:
         ProblemError: if there are no results, they cannot be read, or the page cannot be written.
     """
     folder = Path(directory)
+    solutions: dict[str, Result] = {}
+    studies: list[Mapping[str, Any]] = []
     found = _results(folder)
-    text = page({key: export.load(path) for key, path in found.items()}, {key: _date(p) for key, p in found.items()})
-    folders.write(folder / PAGE, text)
+    dates = {key: _date(path) for key, path in found.items()}
+    for key, marker in found.items():
+        if marker.name == export.MARKER:
+            solutions[key] = export.load(marker.parent)
+        else:
+            anchor = _anchor(key, len(studies), "study")
+            studies.append(study_page.study(marker.parent, marker.name, key, anchor, dates[key]))
+    folders.write(folder / PAGE, page(solutions, dates, studies))
     return folder / PAGE
 
 
-def page(solutions: Mapping[str, Result], dates: Mapping[str, str]) -> str:
-    """The page of solutions by key, with the dates of their folders."""
+def page(solutions: Mapping[str, Result], dates: Mapping[str, str], studies: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The page of solutions by key, with the dates of their folders, and of studies after them."""
     environment = Environment(
         loader=PackageLoader("spookid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    names = list(solutions)
-    title = next(iter(solutions.values())).problem if len(names) == 1 else f"{len(names)} results"
+    names = [*(solution.problem for solution in solutions.values()), *(study["name"] for study in studies)]
     return environment.get_template(PAGE).render(
-        title=title,
+        title=names[0] if len(names) == 1 else f"{len(names)} results",
         version=__version__,
-        results=[_result(key, i, solutions[key], dates[key]) for i, key in enumerate(names)],
-        overview=_overview(solutions),
+        results=[_result(key, i, solution, dates[key]) for i, (key, solution) in enumerate(solutions.items())],
+        studies=list(studies),
+        overview=_overview(solutions, studies),
     )
 
 
 def _results(folder: Path) -> dict[str, Path]:
-    """Folders of results by key: the folder itself, or those in it."""
-    if (folder / export.MARKER).is_file():
-        return {folder.resolve().name: folder}
+    """Markers of results by key: that of the folder itself, or those of the folders in it."""
+    own = _marker(folder)
+    if own is not None:
+        return {folder.resolve().name: own}
     try:
-        found = {path.name: path for path in sorted(folder.iterdir()) if (path / export.MARKER).is_file()}
+        found = {path.name: marker for path in sorted(folder.iterdir()) if (marker := _marker(path)) is not None}
     except OSError as error:
         raise ProblemError(
-            f"{folder} cannot be read ({error.strerror or error}); give a folder that `spookid solve` wrote"
+            f"{folder} cannot be read ({error.strerror or error}); give a folder that a command of spookid wrote"
         ) from None
     if not found:
-        raise ProblemError(f"{folder} holds no {export.MARKER}; give a folder that `spookid solve` wrote")
+        known = ", ".join(folders.MARKERS)
+        raise ProblemError(f"{folder} holds none of {known}; give a folder that a command of spookid wrote")
     return found
 
 
-def _date(folder: Path) -> str:
-    written = datetime.fromtimestamp((folder / export.MARKER).stat().st_mtime, UTC)
+def _marker(folder: Path) -> Path | None:
+    """The file that tells what results a folder holds; None if it holds none."""
+    return next((folder / name for name in folders.MARKERS if (folder / name).is_file()), None)
+
+
+def _date(marker: Path) -> str:
+    written = datetime.fromtimestamp(marker.stat().st_mtime, UTC)
     return f"{written:%Y-%m-%d %H:%M} UTC"
 
 
-def _overview(solutions: Mapping[str, Result]) -> Table:
+def _anchor(key: str, place: int, kind: str = "") -> str:
+    return f"{re.sub(r'[^A-Za-z0-9_-]', '-', key)}-{kind}{place}"
+
+
+def _overview(solutions: Mapping[str, Result], studies: Sequence[Mapping[str, Any]]) -> Table:
     """Of several results: how each ended."""
     rows = [
         (key, status_words(solution), number(solution.cost.total), number(solution.step, 6) + " s", solution.stepper)
         for key, solution in solutions.items()
     ]
+    rows += [(study["key"], study["conclusion"], "", "", "") for study in studies]
     return Table(("result", "status", "cost", "step", "stepper"), rows)
 
 
@@ -85,8 +105,10 @@ def _result(key: str, place: int, solution: Result, date: str) -> dict[str, Any]
     """What the template wants to know about one result."""
     return {
         "key": key,
-        "anchor": f"{re.sub(r'[^A-Za-z0-9_-]', '-', key)}-{place}",
+        "anchor": _anchor(key, place),
         "name": solution.problem,
+        "conclusion": conclusion.conclusion(solution),
+        "assumptions": list(conclusion.assumptions(solution).items()),
         "converged": solution.status is Status.CONVERGED,
         "status": status_words(solution),
         "message": solution.message,

@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from spookid.report import pictures
+from spookid.report import pictures, study_page
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.results import folders
 from spookid.results.documents import marker_document
 from spookid.results.tables import Table
+from spookid.results.tabular import Block, as_text
 from spookid.results.wording import HALF_WIDTH, labelled, number
-from spookid.studies.profiling import Profile
+from spookid.studies.profiling import Profile, interval_words
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes
@@ -30,7 +31,10 @@ def save(directory: folders.AnyPath, profiles: Sequence[Profile]) -> None:
         ProblemError: if ``directory`` is neither missing, empty, nor an earlier folder of profiles, or cannot be
             written.
     """
-    tree = marker_document(profiles[0].problem, parameters={profile.name: _entry(profile) for profile in profiles})
+    entries = {profile.name: _entry(profile) for profile in profiles}
+    notices = [f"Not every fit of the profile of {p.name} converged." for p in profiles if not p.converged]
+    page = study_page.told(conclusion(profiles), profiles[0].assumptions, notices, blocks(profiles)[1:])
+    tree = marker_document(profiles[0].problem, parameters=entries, **page)
     picture = pictures.drawn(figure, profiles)
     folders.save(directory, {MARKER: tree, "profile.txt": table(profiles), "profile.png": picture})
 
@@ -47,25 +51,41 @@ def _entry(profile: Profile) -> dict[str, Any]:
     return {**{name: getattr(profile, name) for name in facts}, "points": points}
 
 
+def conclusion(profiles: Sequence[Profile]) -> str:
+    """For which parameters the linearized interval holds."""
+    if len(profiles) == 1:
+        return f"{profiles[0].name}: {profiles[0].verdict}"
+    holds, others = ([p.name for p in profiles if p.holds is held] for held in (True, False))
+    if not others:
+        return f"The linearized 95 % intervals of {', '.join(holds)} hold."
+    rest = f"{', '.join(others)}: see what is said of each"
+    return (
+        f"The linearized 95 % intervals hold for {', '.join(holds)}, but not for {rest}."
+        if holds
+        else (f"No linearized 95 % interval holds, of {rest}.")
+    )
+
+
 def table(profiles: Sequence[Profile]) -> str:
     """A row a parameter: estimate and both 95 % intervals, then a sentence for each."""
+    title, rows, *verdicts = blocks(profiles)
+    return as_text([title, rows, "\n".join(map(str, verdicts))])
+
+
+def blocks(profiles: Sequence[Profile]) -> list[Block]:
+    """The same as title, table and sentences."""
     rows = [
         (
             labelled(p.name, p.unit),
             number(p.estimate, 5),
-            interval(p.linear),
-            interval(p.interval),
+            interval_words(p.linear),
+            interval_words(p.interval),
             str(len(p.points) - 1),
         )
         for p in profiles
     ]
-    verdicts = "\n".join(f"{p.name}: {p.verdict}" for p in profiles)
-    return f"Profiles of {profiles[0].problem}\n\n{Table(_HEAD, rows).text()}\n\n{verdicts}"
-
-
-def interval(ends: tuple[float, float]) -> str:
-    """``[low, high]``, a dash if it is unknown."""
-    return "-" if any(map(math.isnan, ends)) else f"[{number(ends[0], 5)}, {number(ends[1], 5)}]"
+    verdicts = [f"{p.name}: {p.verdict}" for p in profiles]
+    return [f"Profiles of {profiles[0].problem}", Table(_HEAD, rows), *verdicts]
 
 
 def figure(profiles: Sequence[Profile]) -> Figure:

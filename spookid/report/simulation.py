@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.report import pictures
+from spookid.report import pictures, study_page
 from spookid.results import folders
 from spookid.results.documents import marker_document
-from spookid.results.wording import number
+from spookid.results.tables import Table
+from spookid.results.wording import counted, labelled, number, quantity, superscripts
+from spookid.studies.assumptions import how_it_moves
 from spookid.studies.comparison import Comparison
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
@@ -57,6 +60,7 @@ def save(
         duration=max(comparison.duration for comparison in comparisons),
         parameters=values,
         recordings=[_entry(c, name if name in files else None) for c, name in zip(comparisons, names, strict=True)],
+        **_page(problem, values, comparisons),
     )
     folders.save(
         directory,
@@ -67,6 +71,39 @@ def save(
             "simulation.png": pictures.drawn(figure, comparisons, f"{problem.name}, simulation {status}"),
         },
     )
+
+
+def _page(problem: Declaration, values: Mapping[str, float], comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """What the report shows."""
+    failures = [f"{c.name}: {c.failure}, after {number(c.duration)} s." for c in comparisons if c.failure]
+    longest = f"{number(max(c.duration for c in comparisons), 6)} s"
+    conclusion = f"The simulation of {counted(len(comparisons), 'motion')} of up to {longest} {_status(comparisons)}"
+    taken = {"Estimator": "none: the parameters are given", **how_it_moves(problem), "Noise": "none"}
+    units = {p.name: p.unit for p in problem.parameter_set.every}
+    given = Table(
+        ("parameter", "value"), [(n, quantity(v, superscripts(units.get(n, "")), 6)) for n, v in values.items()]
+    )
+    blocks = [_table(comparisons), *([given] if values else [])]
+    return study_page.told(f"{conclusion}{_worst(comparisons)}.", taken, failures, blocks)
+
+
+def _worst(comparisons: Sequence[Comparison]) -> str:
+    """The largest differences from what was measured."""
+    units = dict(zip(comparisons[0].signals, comparisons[0].units, strict=True))
+    sizes = {signal: [c.rms[signal] for c in comparisons if math.isfinite(c.rms[signal])] for signal in units}
+    told = [f"{signal} {quantity(max(found), units[signal])}" for signal, found in sizes.items() if found]
+    return f"; its rms difference from what was measured is at most {', '.join(told)}" if told else ""
+
+
+def _table(comparisons: Sequence[Comparison]) -> Table:
+    """A row for each recording."""
+    signals = zip(comparisons[0].signals, comparisons[0].units, strict=True)
+    head = ("recording", "duration", "steps", *(f"rms of {labelled(*signal)}" for signal in signals), "status")
+    rows = []
+    for c in comparisons:
+        sizes = [number(size, 3) if math.isfinite(size) else "-" for size in c.rms.values()]
+        rows.append((c.name, quantity(c.duration, "s", 6), f"{len(c.t):,}", *sizes, _status([c])))
+    return Table(head, rows)
 
 
 def _entry(comparison: Comparison, file: str | None) -> dict[str, Any]:

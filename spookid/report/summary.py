@@ -11,6 +11,8 @@ from spookid.results.motion import misfit, rms
 from spookid.results.result import Cost, Estimate, Result, Trajectory
 from spookid.results.tables import Table, TableRow, wrapped
 from spookid.results.wording import (
+    DYNAMICS,
+    HARD,
     bounds,
     counted,
     noise_words,
@@ -43,13 +45,6 @@ _STATE_COST = {
     "hard": "infinite weight: the motion obeys the mechanics",
     "weight": "κ Σ|Δp|², impulses that the motion lacks to obey the mechanics",
 }
-_DYNAMICS = {
-    "estimated": "estimated (noise of motion and sensors together with the parameters)",
-    "hard": "hard (the motion obeys the mechanics, all noise is the sensors')",
-    "weight": "weighted (impulses that the motion lacks against errors of the sensors, as given)",
-}
-
-_HARD = "hard (all noise is the sensors', errors are from stretches of the recordings)"
 
 
 def summarize(solution: Result) -> str:
@@ -81,13 +76,19 @@ def _parameters(solution: Result) -> list[str]:
     estimates = list(solution.parameters.values())
     if not estimates:
         return []
-    head = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
-    lines = ["Parameters", *_table(head, [_parameter(estimate) for estimate in estimates], right=(1,))]
+    lines = ["Parameters", *parameters(solution).text(WIDTH, "  ").splitlines()]
     if any(math.isfinite(estimate.std_err) for estimate in estimates):
         origin = _ERRORS_FROM_LIKELIHOOD if solution.dynamics == "estimated" else _ERRORS_FROM
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
         lines += _wrapped(" ".join([origin, *conditional, *_raised(solution.sensitivities)]))
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
+
+
+def parameters(solution: Result) -> Table:
+    """A row for each."""
+    rows = [_parameter(estimate) for estimate in solution.parameters.values()]
+    head = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
+    return Table(head, rows, left=(0, 2, 3, 4, 5, 6))
 
 
 def _raised(known: Sensitivities) -> list[str]:
@@ -233,14 +234,14 @@ def work(solution: Result) -> list[tuple[str, str]]:
         f"step h = {number(solution.step, 6)} s, {weight_words(solution.dynamics, solution.state_weight)}"
     )
     versions = ", ".join(f"{name} {version}" for name, version in solution.versions.items())
-    texts = (sizes, where, settings, _dynamics(solution), versions)
+    texts = (sizes, where, settings, dynamics(solution), versions)
     return list(zip(("Size", "Time", "Settings", "Dynamics", "Versions"), texts, strict=True))
 
 
-def _dynamics(solution: Result) -> str:
+def dynamics(solution: Result) -> str:
     """Which estimator it is, and why."""
     choice = solution.choice
-    kind = _HARD if choice and choice.estimator == "hard" else _DYNAMICS[solution.dynamics]
+    kind = HARD if choice and choice.estimator == "hard" else DYNAMICS[solution.dynamics]
     return f"{kind}: {choice.reason}" if choice else kind
 
 

@@ -6,22 +6,25 @@ figures are written from them when all are there; until then ``sweep.json`` says
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.loading import load_declaration
-from spookid.report import pictures
+from spookid.report import pictures, study_page
 from spookid.results import folders
 from spookid.results.documents import marker_document
+from spookid.results.wording import counted, number, quantity, superscripts
 from spookid.studies import sweeping
 from spookid.studies.axes import Axis, AxisValue, axes_of
 from spookid.studies.settings import Variant
-from spookid.studies.sweep_points import Sweep, comma_separated, sweep_table
+from spookid.studies.sweep_points import Sweep, SweepPoint, comma_separated, coordinates_of, sweep_table
 from spookid.studies.sweeping import Plan, Seen, Store
 
 MARKER = "sweep.json"
@@ -96,8 +99,8 @@ def save(place: Path, sweep: Sweep) -> None:
 
     figures = sweep_plot.figures(sweep)
     for i, figure in enumerate(figures):
-        number = f"-{i + 1}" if len(figures) > 1 else ""
-        folders.write(place / f"sweep{number}.png", partial(pictures.save, figure))
+        suffix = f"-{i + 1}" if len(figures) > 1 else ""
+        folders.write(place / f"sweep{suffix}.png", partial(pictures.save, figure))
     folders.write(place / "sweep.csv", comma_separated(sweep))
     folders.write(place / "sweep.txt", sweep_table(sweep, _WIDTH))
     folders.write(place / MARKER, _document(sweep, complete=True))
@@ -112,7 +115,39 @@ def _document(sweep: Sweep, complete: bool) -> dict[str, Any]:
         initial=sweep.variant.initial,
         fixed=sweep.variant.fixed,
         points=[sweeping.point_tree(point) for point in sweep.points],
+        **study_page.told(_conclusion(sweep, complete), sweep.assumptions, _notices(sweep), sweep.blocks()[1:2]),
     )
+
+
+def _conclusion(sweep: Sweep, complete: bool) -> str:
+    """How many points converged, and which estimate moves most."""
+    if not complete:
+        return "The sweep is not complete; the same command does the rest."
+    count, settled = len(sweep.points), [point for point in sweep.points if point.converged]
+    begin = f"{'All' if len(settled) == count else f'{len(settled)} of'} {counted(count, 'point')} converged"
+    moves = {name: _move(name, settled) for name in sweep.estimated}
+    known = {name: move for name, move in moves.items() if math.isfinite(move[0])}
+    if len(settled) < 2 or not known:
+        return f"{begin}."
+    name, (errors, low, high) = max(known.items(), key=lambda item: item[1][0])
+    unit = superscripts(sweep.estimated[name])
+    ends = f"between {number(low)} and {quantity(high, unit, 4)}"
+    return f"{begin}; the estimate that moves most is {name}, {ends}, by {number(errors, 2)} of its standard errors."
+
+
+def _move(name: str, points: Sequence[SweepPoint]) -> tuple[float, float, float]:
+    """By how many standard errors an estimate moves, the least one and the largest one."""
+    found = [point.parameters[name] for point in points if name in point.parameters]
+    errors = [e.std_err for e in found if e.std_err > 0 and math.isfinite(e.std_err)]
+    if not errors:
+        return math.nan, math.nan, math.nan
+    low, high = min(e.estimate for e in found), max(e.estimate for e in found)
+    return (high - low) / median(errors), low, high
+
+
+def _notices(sweep: Sweep) -> list[str]:
+    """Points that are no answer."""
+    return [f"{coordinates_of(point)}: {point.outcome}. {point.message}" for point in sweep.unsettled]
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

@@ -1,12 +1,21 @@
-"""Tables of text: one layout for terminals, Markdown and spreadsheets."""
+"""Tables of text: one layout for terminals, notebooks, Markdown, LaTeX and spreadsheets."""
 
 from __future__ import annotations
 
 import csv
+import html
 import io
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from spookid.errors import ProblemError
+from spookid.results.markup import latex
+
+if TYPE_CHECKING:  # an extra, loaded when it is first asked for
+    from pandas import DataFrame
 
 _NARROWEST = 16
 """Columns in which the last cell of a row is wrapped; with less room cells go to the next line."""
@@ -48,6 +57,56 @@ class Table:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([self.head, *self.rows])
         return text.getvalue()
+
+    def to_latex(self) -> str:
+        """A ``tabular`` with the rules of the package booktabs, the first column aligned to the left."""
+        head, *rows = [" & ".join(map(latex, row)) + r" \\" for row in (self.head, *self.rows)]
+        columns = "".join("l" if i in self._lefts else "r" for i in range(len(self.head)))
+        top = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
+        return "\n".join([*top, *rows, r"\bottomrule", r"\end{tabular}"])
+
+    def to_dataframe(self) -> DataFrame:
+        """The cells as they are shown, as texts.
+
+        Raises:
+            ProblemError: if pandas, the extra ``spookid[pandas]``, is not installed.
+        """
+        return frame([dict(zip(self.head, row, strict=True)) for row in self.rows], self.head)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        head = self._row("th", self.head)
+        body = "\n".join(self._row("td", row) for row in self.rows)
+        return f"<table>\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+    def _row(self, tag: str, cells: TableRow) -> str:
+        sides = ("left" if i in self._lefts else "right" for i in range(len(cells)))
+        texts = (
+            f'<{tag} style="text-align: {side}">{html.escape(c)}</{tag}>' for side, c in zip(sides, cells, strict=True)
+        )
+        return f"<tr>{''.join(texts)}</tr>"
+
+    @property
+    def _lefts(self) -> Collection[int]:
+        """Columns that are aligned to the left where the first one always is."""
+        return {0, *(self.left or ())}
+
+
+def frame(records: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> DataFrame:
+    """A data frame with a row for each record.
+
+    Raises:
+        ProblemError: if pandas, the extra ``spookid[pandas]``, is not installed.
+    """
+    try:
+        pandas: Any = import_module("pandas")
+    except ImportError:
+        raise ProblemError("a data frame needs pandas; install it with: pip install 'spookid[pandas]'") from None
+    result: DataFrame = pandas.DataFrame(list(records), columns=columns)
+    return result
 
 
 def _fitted(cells: TableRow, width: int | None, indent: str) -> list[str]:

@@ -16,6 +16,21 @@ _STATUS = {
     Status.DIVERGED: "FAILED at the initial guess after {} and {}",
     Status.INTERRUPTED: "interrupted after {} and {}",
 }
+DYNAMICS = {
+    "estimated": "estimated (noise of motion and sensors together with the parameters)",
+    "hard": "hard (the motion obeys the mechanics, all noise is the sensors')",
+    "weight": "weighted (impulses that the motion lacks against errors of the sensors, as given)",
+}
+"""What each way to weight the equations of motion means."""
+HARD = "hard (all noise is the sensors', errors are from stretches of the recordings)"
+"""What hard dynamics mean that were chosen by the estimator."""
+FRICTION = {
+    "smooth": "smooth: dry friction turns its sign over a small range of slip rates, so that what sticks creeps",
+    "exact": "exact: what dry friction holds stands still",
+    "mpcc": "mpcc: what dry friction holds stands still, stated as complementarity",
+}
+"""What each form of dry friction means."""
+NO_FRICTION = "no joint has dry friction"
 HALF_WIDTH = 1.96
 """Of a 95 % interval of the normal distribution, in standard errors."""
 _MOST_DECIMALS = 7

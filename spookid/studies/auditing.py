@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from spookid.assembly.declaration import Declaration
 from spookid.estimation.solving import solve
 from spookid.results.result import Result
 from spookid.results.tables import Table
+from spookid.results.tabular import Block, Tabular
 from spookid.solvers.status import Status
+from spookid.studies.assumptions import assumed
 
 HALVINGS = 2
 _FINE = 0.01
@@ -55,8 +58,8 @@ class Drift:
         return moved <= (self.std_err if math.isfinite(self.std_err) else _FINE * abs(self.estimates[-1]))
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Tabular):
     """Estimates at three steps, compared."""
 
     problem: str
@@ -66,6 +69,14 @@ class Audit:
     drifts: tuple[Drift, ...]
     stepper: str = ""
     """Name of the stepper."""
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+    """Estimator, stepper, friction and noise in words."""
+
+    def __repr__(self) -> str:
+        coarse = ", ".join(d.name for d in self.drifts if not d.fine)
+        return (
+            f"<Audit of {self.problem!r}, step {self.steps[0]:g} s: {f'too coarse for {coarse}' if coarse else 'fine'}>"
+        )
 
     @property
     def verdict(self) -> str:
@@ -85,9 +96,29 @@ class Audit:
 
     def table(self) -> str:
         """The comparison as text: what noise leaves open, and apart from it what the step adds."""
+        return str(self)
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, a row for each parameter, and the verdict."""
         head = ("parameter", *(f"h = {h:g} s" for h in self.steps), "std err", "order", "step adds", "at step 0")
         table = Table(head, [_cells(d) for d in self.drifts])
-        return f"Time-step audit of {self.problem}\n\n{table.text()}\n\n{self.verdict}"
+        return [f"Time-step audit of {self.problem}", table, self.verdict]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each parameter."""
+        return [self._record(d) for d in self.drifts]
+
+    def _record(self, drift: Drift) -> dict[str, Any]:
+        estimates = {f"h = {h:g} s": value for h, value in zip(self.steps, drift.estimates, strict=True)}
+        facts = {"std_err": drift.std_err, "order": drift.order, "step_adds": drift.off}
+        return {
+            "parameter": drift.name,
+            "unit": drift.unit,
+            **estimates,
+            **facts,
+            "extrapolated": drift.extrapolated,
+            "fine": drift.fine,
+        }
 
 
 def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
@@ -107,7 +138,8 @@ def audit(problem: Declaration, fit: AuditFit | None = None) -> Audit:
         for e in seen
     )
     statuses = tuple(s.status for s in solutions)
-    return Audit(problem.name, tuple(level.step for level in levels), statuses, drifts, problem.stepper.name)
+    steps = tuple(level.step for level in levels)
+    return Audit(problem.name, steps, statuses, drifts, problem.stepper.name, assumed(levels[0]))
 
 
 def refined(problem: Declaration, times: int) -> Declaration:

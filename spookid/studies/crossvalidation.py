@@ -13,10 +13,11 @@ the larger one has parameters more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from textwrap import wrap
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +26,11 @@ from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.results.result import Result
 from spookid.results.tables import Table
+from spookid.results.tabular import Block, Tabular, as_text
 from spookid.results.wording import labelled, number, uncertain
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
+from spookid.studies.assumptions import assumed
 
 _MEANING = (
     "cost and CV: squared residuals over the number of steps, on the recording fitted to and on the others with the\n"
@@ -60,8 +63,8 @@ class Score:
     status: Status
 
 
-@dataclass(frozen=True, eq=False)
-class CrossValidation:
+@dataclass(frozen=True, eq=False, repr=False)
+class CrossValidation(Tabular):
     """One model on all recordings."""
 
     name: str
@@ -85,6 +88,11 @@ class CrossValidation:
     """Parameters of that fit, sizes of noise among them."""
     together: Status | None = None
     """How that fit ended; None if there is none."""
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+    """Estimator, stepper, friction and noise in words."""
+
+    def __repr__(self) -> str:
+        return f"<CrossValidation of {self.name!r} on {len(self.recordings)} recordings: CV {self.score:.6g}>"
 
     @property
     def aic(self) -> float:
@@ -135,7 +143,18 @@ class CrossValidation:
 
     def table(self) -> str:
         """The scores as text."""
-        return comparison_table([self])
+        return str(self)
+
+    def blocks(self) -> Sequence[Block]:
+        """Scores, estimates, agreement and verdict."""
+        return comparison([self])
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each pair of recordings."""
+        return [
+            {"model": self.name, "fitted": s.fitted, "on": s.on, "score": s.cost, "status": s.status.value}
+            for s in self.scores
+        ]
 
 
 def mean(values: Iterable[float]) -> float:
@@ -185,6 +204,7 @@ def crossvalidate(
         log_likelihood=together.log_likelihood if together else math.nan,
         count=_count(together) if together else 0,
         together=together.status if together else None,
+        assumptions=assumed(problem),
     )
 
 
@@ -298,14 +318,19 @@ def _clear(better: CrossValidation, worse: CrossValidation) -> str:
 
 def comparison_table(models: Sequence[CrossValidation]) -> str:
     """Scores, estimates, agreement and verdict, for a terminal."""
-    parts = [f"Cross-validation of {', '.join(model.name for model in models)}", _scores(models).text()]
-    parts += [_meaning(models)]
+    return as_text(comparison(models))
+
+
+def comparison(models: Sequence[CrossValidation]) -> list[Block]:
+    """The same as title, tables and sentences."""
+    parts: list[Block] = [f"Cross-validation of {', '.join(model.name for model in models)}"]
+    parts += [_scores(models), _meaning(models)]
     if _likely(models):
-        parts += [_criteria(models).text(), _AIC_MEANING]
+        parts += [_criteria(models), _AIC_MEANING]
     for model in models:
         told = [f"{model.name}: {model.agreement.verdict}", *wrap(model.agreement.explanation, 110)]
-        parts += [_estimates(model).text(), "\n".join(told)]
-    return "\n\n".join([*parts, verdict(models)])
+        parts += [_estimates(model), "\n".join(told)]
+    return [*parts, verdict(models)]
 
 
 def markdown(models: Sequence[CrossValidation]) -> str:

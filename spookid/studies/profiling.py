@@ -14,9 +14,10 @@ freedom is the variance of none of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,11 @@ from spookid.estimation.extrapolation import finer
 from spookid.estimation.solving import solve
 from spookid.parameter import Parameter
 from spookid.results.result import Estimate, Result
-from spookid.results.wording import HALF_WIDTH
+from spookid.results.tables import Table
+from spookid.results.tabular import Block, Tabular
+from spookid.results.wording import HALF_WIDTH, labelled, number
 from spookid.solvers.status import Status
+from spookid.studies.assumptions import assumed
 
 CRITICAL = HALF_WIDTH
 """ζ at the ends of a 95 % interval."""
@@ -65,8 +69,8 @@ class ProfilePoint:
     """NaN where there is none."""
 
 
-@dataclass(frozen=True)
-class Profile:
+@dataclass(frozen=True, repr=False)
+class Profile(Tabular):
     """One parameter's profile."""
 
     problem: str
@@ -80,6 +84,12 @@ class Profile:
     """Bounds of the parameter."""
     points: tuple[ProfilePoint, ...]
     """In the order of the values, the estimate among them."""
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+    """Estimator, stepper, friction and noise in words."""
+
+    def __repr__(self) -> str:
+        ends = interval_words(self.interval)
+        return f"<Profile of {self.name!r} of {self.problem!r}: {ends} around {self.estimate:.6g}>"
 
     @property
     def linear(self) -> tuple[float, float]:
@@ -97,6 +107,16 @@ class Profile:
         return all(point.status is Status.CONVERGED for point in self.points)
 
     @property
+    def holds(self) -> bool:
+        """True if the fits converged and the linearized interval is within 10 % of its width the likelihood-ratio
+        one."""
+        low, high = self.interval
+        if not (self.converged and math.isfinite(high - low) and self.std_err > 0):
+            return False
+        ratio = (high - low) / (2 * CRITICAL * self.std_err)
+        return abs(ratio - 1) < 0.1 and abs(high + low - 2 * self.estimate) < 0.1 * (high - low)
+
+    @property
     def verdict(self) -> str:
         """What the interval says, in a sentence."""
         if not self.converged:
@@ -111,11 +131,46 @@ class Profile:
             return f"The data do not limit {self.name} {' or '.join(sides)}."
         if not math.isfinite(self.std_err):
             return f"The data limit {self.name} although it has no standard error."
-        ratio = (high - low) / (2 * CRITICAL * self.std_err)
-        shift = abs(high + low - 2 * self.estimate) / (high - low)
-        if abs(ratio - 1) < 0.1 and shift < 0.1:
+        if self.holds:
             return "The linearized interval holds: both agree within 10 % of their width."
+        ratio = (high - low) / (2 * CRITICAL * self.std_err)
         return f"The likelihood-ratio interval is {ratio:.2g} times as wide as the linearized one; trust the former."
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, both intervals, a row for each fit, and the verdict."""
+        measure = "log-likelihood" if self.likely else "cost"
+        others = list(self.points[0].others)
+        head = (labelled(self.name, self.unit), "ζ", measure, "status", *others)
+        ends = ((labelled(self.name, self.unit), *(interval_words(ends) for ends in (self.linear, self.interval))),)
+        intervals = Table(("parameter", "linearized 95 %", "likelihood ratio 95 %"), ends)
+        return [f"Profile of {self.name} of {self.problem}", intervals, Table(head, self._rows()), self.verdict]
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        sizes = [f"{p.log_likelihood:.2f}" if self.likely else number(p.cost, 6) for p in self.points]
+        return [
+            (
+                number(p.value, 6),
+                f"{p.zeta + 0.0:.2f}",
+                size,
+                p.status.value,
+                *(number(x, 5) for x in p.others.values()),
+            )
+            for p, size in zip(self.points, sizes, strict=True)
+        ]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each fit."""
+        return [
+            {
+                self.name: p.value,
+                "zeta": p.zeta,
+                "cost": p.cost,
+                "log_likelihood": p.log_likelihood,
+                "status": p.status.value,
+                **p.others,
+            }
+            for p in self.points
+        ]
 
     @property
     def likely(self) -> bool:
@@ -135,6 +190,11 @@ class Profile:
                 return inner.value + share * (outer.value - inner.value)
         bound = self.upper if side > 0 else self.lower
         return bound if way[-1].value == bound else side * math.inf
+
+
+def interval_words(ends: tuple[float, float]) -> str:
+    """``[low, high]``, a dash if it is unknown."""
+    return "-" if any(map(math.isnan, ends)) else f"[{number(ends[0], 5)}, {number(ends[1], 5)}]"
 
 
 def profile(problem: Declaration, name: str, fit: ProfileFit | None = None, solution: Result | None = None) -> Profile:
@@ -175,7 +235,15 @@ def profile(problem: Declaration, name: str, fit: ProfileFit | None = None, solu
     estimate = solution[name]
     points = tuple(sorted(walk.points, key=lambda point: point.value))
     return Profile(
-        problem.name, name, estimate.unit, estimate.estimate, estimate.std_err, estimate.lower, estimate.upper, points
+        problem=problem.name,
+        name=name,
+        unit=estimate.unit,
+        estimate=estimate.estimate,
+        std_err=estimate.std_err,
+        lower=estimate.lower,
+        upper=estimate.upper,
+        points=points,
+        assumptions=assumed(problem),
     )
 
 

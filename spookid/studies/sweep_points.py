@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.results.result import Cost, Estimate
 from spookid.results.tables import Table, side_by_side
+from spookid.results.tabular import Block, Tabular, as_text
 from spookid.results.wording import labelled, number, uncertain
 from spookid.solvers.status import Status
 from spookid.studies.axes import Axis, AxisValue
@@ -49,8 +51,8 @@ class SweepPoint:
         return "failed" if self.status is None else self.status.value
 
 
-@dataclass(frozen=True)
-class Sweep:
+@dataclass(frozen=True, repr=False)
+class Sweep(Tabular):
     """A problem solved at every point of a grid."""
 
     problem: str
@@ -60,6 +62,11 @@ class Sweep:
     variant: Variant
     """What was changed at all points alike."""
     versions: Mapping[str, str]
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+    """Estimator, stepper, friction and noise in words, of what is no axis."""
+
+    def __repr__(self) -> str:
+        return f"<{_title(self)}>"
 
     @property
     def estimated(self) -> dict[str, str]:
@@ -85,6 +92,21 @@ class Sweep:
 
     def __str__(self) -> str:
         return sweep_table(self, 100)
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, one table, and what failed."""
+        return _blocks(self, 10**6)
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each point: values of the axes, outcome, cost, estimates and their standard errors."""
+        return [self._record(point) for point in self.points]
+
+    def _record(self, point: SweepPoint) -> dict[str, Any]:
+        found = {name: point.parameters.get(name) for name in self.estimated}
+        estimates = {name: e.estimate if e else math.nan for name, e in found.items()}
+        errors = {f"{name}_std_err": e.std_err if e else math.nan for name, e in found.items()}
+        facts = {"status": point.outcome, "iterations": point.iterations, "cost": point.cost.total}
+        return {**point.values, **facts, "log_likelihood": point.log_likelihood, **estimates, **errors}
 
 
 def solve_point(problem: Declaration, variant: Variant, values: Mapping[str, AxisValue]) -> SweepPoint:
@@ -113,6 +135,11 @@ def failed(values: Mapping[str, AxisValue], message: str, seconds: float = math.
 
 def sweep_table(sweep: Sweep, width: int) -> str:
     """Axes, outcome, iterations, cost, likelihood and estimates of every point, in as many blocks as ``width`` asks."""
+    blocks = _blocks(sweep, width)
+    return as_text(block.text(indent="  ") if isinstance(block, Table) else block for block in blocks)
+
+
+def _blocks(sweep: Sweep, width: int) -> list[Block]:
     points = sweep.points
     axes = [
         [labelled(one.name, sweep.unit(one.name)), *(word(p.values[one.name]) for p in points)] for one in sweep.axes
@@ -127,9 +154,9 @@ def sweep_table(sweep: Sweep, width: int) -> str:
         facts.insert(0, ["status", *(p.outcome for p in points)])
     for name, unit in sweep.estimated.items():
         facts.append([labelled(name, unit), *(_estimate(p.parameters.get(name)) for p in points)])
-    parts = [one.text(indent="  ") for one in side_by_side(axes, facts, width)]
     failures = [f"  {coordinates_of(point)}: {point.message}" for point in points if point.status is None]
-    return "\n\n".join([_title(sweep), *parts, *(["\n".join(["Failed", *failures])] if failures else [])])
+    said = ["\n".join(["Failed", *failures])] if failures else []
+    return [_title(sweep), *side_by_side(axes, facts, width), *said]
 
 
 def comma_separated(sweep: Sweep) -> str:

@@ -22,6 +22,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.thread_pool import processors
 from spookid.results import folders
 from spookid.results.documents import SCHEMA, versions, with_nan
+from spookid.studies.assumptions import assumed
 from spookid.studies.axes import Axis, AxisValue, grid_points
 from spookid.studies.settings import Variant, digest
 from spookid.studies.sweep_points import Sweep, SweepPoint, failed, solve_point, word
@@ -30,6 +31,13 @@ from spookid.studies.workers import cut_off, processes
 Seen = Callable[[SweepPoint, bool], None]
 """Called with each point of a sweep as it is known, and whether it was known before."""
 
+_SPEAKS_OF = {
+    "step": ("Stepper",),
+    "stepper": ("Stepper",),
+    "friction": ("Friction",),
+    "state_weight": ("Estimator", "Noise"),
+}
+"""Assumptions that a setting changes."""
 _LONGEST = 100
 """Characters of a point's file name that tell its values."""
 _alone = threading.Lock()
@@ -50,7 +58,15 @@ class Plan:
 
     def sweep(self, points: tuple[SweepPoint, ...]) -> Sweep:
         """What was planned, with the points that are known."""
-        return Sweep(self.problem.name, self.axes, points, self.variant, versions())
+        return Sweep(self.problem.name, self.axes, points, self.variant, versions(), self._assumptions)
+
+    @property
+    def _assumptions(self) -> dict[str, str]:
+        """Of what is the same at all points."""
+        first = next(iter(grid_points(self.axes)))
+        changed, _, _ = self.variant.at(first, self.problem).posed(self.problem)
+        swept = {key for one in self.axes for key in _SPEAKS_OF.get(one.name, ())}
+        return {key: "differs from point to point" if key in swept else text for key, text in assumed(changed).items()}
 
 
 def plan(problem: Declaration, path: str | None, axes: tuple[Axis, ...], variant: Variant) -> Plan:

@@ -1,0 +1,93 @@
+"""What the report shows of the folder of a study: written into its marker, read back without the study."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spookid.errors import ProblemError
+from spookid.results.documents import SCHEMA, Tree
+from spookid.results.tables import Table
+from spookid.results.tabular import Block
+
+REPORT = "report"
+"""Key of the marker under which it stands."""
+_EARLIER = "This folder was written by an earlier version, which said no more than stands in its files."
+
+
+def told(conclusion: str, assumptions: Mapping[str, str], notices: Sequence[str], blocks: Sequence[Block]) -> Tree:
+    """Entry of a marker: what the page is made of.
+
+    Args:
+        blocks: after their title.
+    """
+    shown = [{"head": b.head, "rows": b.rows} if isinstance(b, Table) else {"text": b} for b in blocks]
+    page = {"conclusion": conclusion, "assumptions": dict(assumptions), "notices": list(notices), "blocks": shown}
+    return {REPORT: page}
+
+
+def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:
+    """What the template wants to know about a study.
+
+    Raises:
+        ProblemError: if its marker cannot be read.
+    """
+    tree = _tree(folder / marker)
+    page = tree.get(REPORT) or _plain(folder, tree)
+    kind = marker.removesuffix(".json")
+    return {
+        "key": key,
+        "anchor": anchor,
+        "name": f"{tree['problem']}: {_KINDS[kind]}",
+        "conclusion": page["conclusion"],
+        "assumptions": list(page["assumptions"].items()),
+        "notices": page["notices"],
+        "blocks": page["blocks"],
+        "pictures": {path.stem: _embedded(path) for path in sorted(folder.glob("*.png"))},
+        "provenance": [
+            ("Folder", f"{key}, written {date}"),
+            ("Files", ", ".join(path.name for path in sorted(folder.iterdir()) if path.is_file())),
+            ("Versions", ", ".join(f"{name} {version}" for name, version in tree.get("versions", {}).items())),
+        ],
+    }
+
+
+_KINDS = {
+    "simulation": "simulation",
+    "audit": "time-step audit",
+    "sweep": "sweep",
+    "profile": "profiles",
+    "crossvalidation": "cross-validation",
+}
+
+
+def _tree(path: Path) -> Tree:
+    try:
+        tree = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        number, _ = tree["schema"], tree["problem"]
+    except OSError as error:
+        raise ProblemError(f"{path} cannot be read ({error.strerror or error}); run its command again") from None
+    except KeyError as error:
+        raise ProblemError(f"{path} lacks {error.args[0]!r}; run its command again") from None
+    except ValueError as error:
+        raise ProblemError(f"{path} is damaged ({error}); run its command again") from None
+    if number != SCHEMA:
+        raise ProblemError(
+            f"{path} has schema {number!r} and this version of spookid reads {SCHEMA}; run its command again"
+        )
+    return tree
+
+
+def _plain(folder: Path, tree: Tree) -> Tree:
+    """Of a folder that does not hold it: its texts as they are."""
+    texts = sorted([*folder.glob("*.txt"), *folder.glob("*.md")])
+    blocks = [{"lines": path.read_text(encoding="utf-8")} for path in texts]
+    return {"conclusion": tree.get("verdict", _EARLIER), "assumptions": {}, "notices": [], "blocks": blocks}
+
+
+def _embedded(path: Path) -> str:
+    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
