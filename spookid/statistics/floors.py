@@ -17,8 +17,9 @@ from spookid.statistics.noise_sizes import NoiseSize
 
 _CONDITION = 1e11
 """Information of the equations of motion over that of sensors at most."""
-_DIGITS = 1e-2
-"""Bound of rounding in log det H by one disturbance at most; rounding itself is about a hundredth of its bound."""
+_DIGITS = 0.1
+"""Bound of rounding in log det H by one disturbance at most; rounding itself is about a tenth of its bound, so that a
+search still tells 0.01 of the log-likelihood."""
 
 
 def floors(sizes: Sequence[NoiseSize], logs: Array, found: Marginal) -> Array:
