@@ -67,7 +67,7 @@ class Marginal:
     strength: Mapping[str, float]
     """Sum of squares of the Jacobian in the states by name of the noise; of observations along slow motions."""
     rounding: Callable[[], Mapping[str, float]]
-    """What rounding does to log det H at most, by name of the noise in whose squares digits are lost."""
+    """What rounding of squares does to log det H at most, by name of the noise in equations of motion."""
     ahead: Callable[[Array], Mapping[str, float]]
     """Σ r² by name of the noise after a step of the parameters (n_p,), to first order, states following."""
 
@@ -313,14 +313,14 @@ class _Chain:
         return found
 
     def rounding(self) -> list[tuple[str, float]]:
-        """ε Σ (|J| √P)² by name of the noise, with √P the standard deviations of the states: the sum of the magnitudes
-        whose signed sum, ⟨J P, J⟩, is at most the number of rows."""
+        """ε Σ (|J| √P)² by name of the noise in equations of motion, with √P the standard deviations of the states: a
+        bound of the sum of magnitudes whose signed sum, ⟨J P, J⟩, is at most the number of rows."""
         found: list[tuple[str, float]] = []
         if (variances := self.system.variances) is None:
             return found
         deviations = np.sqrt(np.maximum(variances, 0.0))
         for factor, rows in self.soft:
-            if factor.noise:
+            if factor.noise and factor.group is Group.STATE:
                 size = np.abs(_whole(rows, rows.matrix[:, : len(rows.offsets) * self.t]))
                 count = len(size)
                 along = np.concatenate([deviations[o : o + count] for o in rows.offsets], axis=1)
