@@ -38,6 +38,7 @@ from spookid.transcription.transcription import Point
 
 _SLOW = 100
 """Steps of a period of a motion that is slow."""
+_EPSILON = float(np.finfo(float).eps)
 _PROBES, _SAMPLES = (1, 16), 4_000
 """Random vectors for the information of a noise, at least and at most, and steps that they cover together."""
 
@@ -65,6 +66,8 @@ class Marginal:
 
     strength: Mapping[str, float]
     """Sum of squares of the Jacobian in the states by name of the noise; of observations along slow motions."""
+    rounding: Callable[[], Mapping[str, float]]
+    """What rounding of squares does to log det H at most, by name of the noise in equations of motion."""
     ahead: Callable[[Array], Mapping[str, float]]
     """Σ r² by name of the noise after a step of the parameters (n_p,), to first order, states following."""
 
@@ -167,8 +170,17 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
         following,
         fisher,
         strength,
+        partial(_rounding, chains),
         partial(_ahead, chains),
     )
+
+
+def _rounding(chains: Sequence[_Chain]) -> Mapping[str, float]:
+    sums = _Totals()
+    for chain in chains:
+        for name, bound in chain.rounding():
+            sums.add(name, bound)
+    return sums
 
 
 def _ahead(chains: Sequence[_Chain], step: Array) -> Mapping[str, float]:
@@ -298,6 +310,22 @@ class _Chain:
                     slopes = np.abs(np.tensordot(phases, _by_step(slopes, len(phases)), (0, 1)))
                 squares = np.sum(slopes**2, axis=(0, 1))
                 found += [(name, squares[i]) for i, name in enumerate(factor.noise)]
+        return found
+
+    def rounding(self) -> list[tuple[str, float]]:
+        """ε Σ (|J| √P)² by name of the noise in equations of motion, with √P the standard deviations of the states: a
+        bound of the sum of magnitudes whose signed sum, ⟨J P, J⟩, is at most the number of rows."""
+        found: list[tuple[str, float]] = []
+        if (variances := self.system.variances) is None:
+            return found
+        deviations = np.sqrt(np.maximum(variances, 0.0))
+        for factor, rows in self.soft:
+            if factor.noise and factor.group is Group.STATE:
+                size = np.abs(_whole(rows, rows.matrix[:, : len(rows.offsets) * self.t]))
+                count = len(size)
+                along = np.concatenate([deviations[o : o + count] for o in rows.offsets], axis=1)
+                bound = _EPSILON * np.sum(np.einsum("kcr,kc->kr", size, along) ** 2, axis=0)
+                found += [(name, bound[i]) for i, name in enumerate(factor.noise)]
         return found
 
     def _along(self, rows: Rows, moves: Array) -> Array:

@@ -89,7 +89,8 @@ def _at(search: Search, i: int, free: NDArray[np.bool_], log: float) -> _Value |
     moved = best.states.moved(logs={name: log - float(logs[i]) for name in search.sizes[i].keys})
     logs[i] = log
     try:
-        return _value(search.trial(moved, logs), log, free)
+        trial = search.trial(moved, logs)
+        return _value(trial, log, free) if log >= search.sharp(trial)[i] or log >= best.logs[i] else None
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return None
 

@@ -24,6 +24,7 @@ from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.statistics.floors import floors, sharp
 from spookid.statistics.likelihood import Marginal, States, marginal
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.transcription.factor import Group
@@ -37,8 +38,6 @@ _LONGEST = 3.0
 """Change of the logarithm of a size in one step."""
 _SEEN = 1.0
 """Information in the logarithm of a size below which it is on its way to zero, if its slope is positive."""
-_CONDITION = 1e11
-"""Information of the equations of motion over that of sensors at most."""
 _ROUNDING = 1e-2
 """Converged, too, if no step keeps its promise and that is less."""
 _GAP = 1e-2
@@ -125,8 +124,9 @@ class Search:
         began = time.perf_counter()
         try:
             self.best = self.trial(start, logs)
-            self.floors = self._lowest()
+            self.floors = floors(self.sizes, self.best.logs, self.best.marginal)
             self._silence()
+            self._sharpen()
         except NotPositiveDefiniteError as error:
             return self._failed(start, f"the states are not determined: {error}", began)
         if not np.isfinite(self.best.value):
@@ -138,19 +138,6 @@ class Search:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
 
-    def _lowest(self) -> Array:
-        """Logarithms that sizes do not fall below: what a sensor resolves, and the size from which on the information
-        in the states that its rows hold is so much larger than that of the other kind that no digits are left."""
-        strength = {size: sum(self.best.marginal.strength[name] for name in size.keys) for size in self.sizes}
-        of_kind = {kind: sum(v for s, v in strength.items() if s.kind == kind) for kind in ("disturbance", "sensor")}
-        floors = []
-        for size, log in zip(self.sizes, self.best.logs, strict=True):
-            others = of_kind["sensor" if size.kind == "disturbance" else "disturbance"]
-            known = others > 0 and strength[size] > 0
-            floor = log + np.log(strength[size] / (_CONDITION * others)) / 2 if known else -np.inf
-            floors.append(max(floor, np.log(size.floor)) if size.floor > 0 else floor)
-        return np.array(floors)
-
     def _silence(self) -> None:
         """Sizes that are given as zero to their floors, which are as good as zero."""
         silent = np.array([size.given == 0 for size in self.sizes])
@@ -159,6 +146,18 @@ class Search:
             moves = zip(self.sizes, logs - best.logs, strict=True)
             moved = best.states.moved(logs={name: float(d) for size, d in moves for name in size.keys})
             self.best = self.trial(moved, logs)
+
+    def _sharpen(self) -> None:
+        """Disturbances to where enough digits are left, unless they are given: those of a fit with other steps may be
+        too small."""
+        given = np.array([bool(size.given) for size in self.sizes])
+        logs = np.where(given, self.best.logs, np.maximum(self.best.logs, self.sharp(self.best)))
+        if np.any(logs > self.best.logs):
+            self.best = self.trial(self.best.point, logs)
+
+    def sharp(self, trial: Trial) -> Array:
+        """Logarithms of disturbances from which on enough digits are left, as far as a trial tells, (n_s,)."""
+        return sharp(self.sizes, trial.logs, trial.marginal)
 
     def numbers(self, logs: Array) -> Array:
         """Constants of the problem with these sizes."""
@@ -291,7 +290,8 @@ class Search:
         """Of a step below and above."""
         theta, logs = self.best.point.parameters, self.best.logs
         fixed = np.array([size.given is not None for size in self.sizes])
-        down = np.where(fixed, 0.0, np.minimum(np.maximum(self.floors - logs, -_LONGEST), 0.0))
+        least = np.maximum(self.floors, self.sharp(self.best))
+        down = np.where(fixed, 0.0, np.minimum(np.maximum(least - logs, -_LONGEST), 0.0))
         up = np.where(fixed, 0.0, _LONGEST)
         return np.append(self.problem.lower - theta, down), np.append(self.problem.upper - theta, up)
 

@@ -43,6 +43,11 @@ class System(Protocol):
     def response(self) -> Array:
         """The states' part of K⁻¹B, (N t, n_p + 1)."""
 
+    @property
+    def variances(self) -> Array | None:
+        """Of the states if random rows stand as squares, (N, t), as a bound of the digits that costs; None if rows have
+        multipliers."""
+
     def logarithm(self) -> float:
         """log |det K|."""
 
@@ -75,6 +80,11 @@ class SoftSystem:
     @cached_property
     def response(self) -> Array:
         return self._elimination.responses()
+
+    @property
+    def variances(self) -> Array | None:
+        t = self._tangent
+        return np.asarray(np.einsum("kii->ki", self._blocks[:, :t, :t]))
 
     @cached_property
     def _factor(self) -> Array:
@@ -115,6 +125,10 @@ class HardSystem:
     @property
     def response(self) -> Array:
         return self._response
+
+    @property
+    def variances(self) -> Array | None:
+        return None
 
     def logarithm(self) -> float:
         return self._whole
