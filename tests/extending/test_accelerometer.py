@@ -125,9 +125,13 @@ def test_estimates_and_noise_are_those_of_the_twin() -> None:
     assert sizes == pytest.approx({"theta": 1e-3, "ax": 0.02, "ay": 0.02, "az": 0.02}, rel=0.15)
 
 
-@pytest.mark.parametrize(("noise", "step", "duration"), [(0.02, STEP, 6), (2e-4, 1e-3, 2)], ids=["usual", "fine"])
+@pytest.mark.parametrize(
+    ("noise", "step", "duration", "corrected"),
+    [(0.02, STEP, 6, True), (2e-3, 5e-4, 2, False)],
+    ids=["usual", "fine"],
+)
 def test_estimates_and_errors_do_not_hang_on_rounding(
-    noise: float, step: float, duration: float, monkeypatch: pytest.MonkeyPatch
+    noise: float, step: float, duration: float, corrected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing disturbs the twin: its disturbance falls to where digits end, which is the same however one evaluates."""
     sensors = [HingeAngle(hinge, "theta"), Accelerometer(place, NAMES, bias=bias)]
@@ -135,7 +139,7 @@ def test_estimates_and_errors_do_not_hang_on_rounding(
     found = []
     for setting in ("on", "off"):
         monkeypatch.setenv("SPOOKID_COMPILE", setting)
-        found.append(twin.solve(step_correction=False))
+        found.append(twin.solve(step_correction=corrected))
     first, second = found
     assert first.noise[0].kind == "disturbance"
     assert first.noise[0].std == pytest.approx(second.noise[0].std, rel=0.05)
