@@ -1,6 +1,6 @@
 """Twins of mechanisms with loops, gears and wheels, fitted with the defaults; writes mechanisms.md.
 
-python results/mechanisms.py    half an hour; --seeds 5 --only "gear pair" prints a part of it
+python results/mechanisms.py    three minutes; --seeds 5 --only "gear pair" prints a part of it
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ TEXT = f"""# Mechanisms with loops, gears and wheels
 Twins integrated by Lagrange's equations in coordinates of their own (`tests/lagrange.py`, DOP853 at 1e-10), seen every
 {1e3 * STEP:g} ms for {DURATION:g} s with noise of 0.5 mm or mrad, and fitted with `Variational()`, noise estimated,
 h = {STEP:g} s, guesses 40 % off. Errors of the first seed; where there are several, how many of them lie inside their
-interval of 95 %. Seconds are those of a solve, compiled kernels cached, on two cores that others used as well.
+interval of 95 %. Seconds are those of a solve, compiled kernels cached, on one core of two.
 The motion of these twins has no disturbance: standard errors that allow for one are on the safe side.
 """
 
