@@ -257,6 +257,11 @@ def is_constant(value: ca.SX) -> bool:
     return bool(value.is_constant()) or not ca.symvar(value)
 
 
+def number(formula: ca.SX, values: Mapping[str, float]) -> float:
+    """The number that a scalar expression takes for the values of its Parameters, by name."""
+    return float(formula) if is_constant(formula) else float(substitute(formula, values).item())
+
+
 def substitute(formula: ca.SX, values: Mapping[str, float]) -> np.ndarray:
     """The numbers an expression takes when each Parameter in it has the value that ``values`` holds under its name.
 

@@ -18,7 +18,7 @@ from spookid.assembly.observations import Observed, layout, observation_data, ob
 from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor
 from spookid.assembly.ranks import check_ranks
-from spookid.data.channels import Channel, Sensor, delay
+from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import Acting, acting
 from spookid.data.recording import Recording
 from spookid.data.samples import Samples, samples
@@ -28,7 +28,7 @@ from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
-from spookid.parameter import Parameter, substitute
+from spookid.parameter import Parameter, number, substitute
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import VELOCITY_ROWS, Settings
 from spookid.transcription.factor import Constant, Factor, Group
@@ -226,7 +226,7 @@ def gather(problem: Declaration, recording: Recording) -> Evidence:
     still = tuple((name, value) for name, value in values.items() if name not in problem.delays)
     guess = _guessed(problem.model, tuple(problem.observations), recording, steps, still, problem.cutoff)
     recording = oriented(problem.model, problem.channels, recording, steps, guess.states, values)
-    delays = [delay(channel, values) for channel in problem.channels]
+    delays = [number(channel.delay, values) for channel in problem.channels]
     pairs = list(zip(problem.channels, delays, strict=True))
     measured = [_seen(recording, channel, steps, late, problem.every or 1) for channel, late in pairs]
     if problem.every is None:

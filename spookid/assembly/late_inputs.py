@@ -11,10 +11,9 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from spookid.data.inputs import delayed
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.model import Model
-from spookid.parameter import is_constant
+from spookid.parameter import is_constant, number
 from spookid.transcription.factor import Factor
 
 
@@ -37,7 +36,7 @@ def late_inputs(model: Model, values: Mapping[str, float], inputs: Array, slopes
     if not places:
         return contiguous(inputs)
     rates = slopes[:, places]
-    now = np.array([delayed(model.inputs[i], values) for i in places])
+    now = np.array([number(model.inputs[i].delay, values) for i in places])
     start = np.array(inputs)
     start[:, places] -= rates * now
     return contiguous(np.hstack([start, rates]))

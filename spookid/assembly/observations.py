@@ -22,7 +22,7 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.residual_factors import windows
 from spookid.data.channels import Channel, apart, order, whitened
-from spookid.data.samples import Reach, Samples, most, told_apart
+from spookid.data.samples import Reach, Samples, told_apart
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.model import Model
@@ -76,7 +76,7 @@ def layout(problem: Declaration, samples: Sequence[Sequence[Samples]]) -> tuple[
         if not own:
             continue
         reach = _reach(problem, number)
-        slots = {i: most([one.slots(reach, not stepped[i]) for one in of_channels[i]]) for i in own}
+        slots = {i: max((one.slots(reach, not stepped[i]) for one in of_channels[i]), default=0) for i in own}
         late = tuple(i for i in own if slots[i])
         if late:
             sizes, whole = tuple(slots[i] for i in late), tuple(not stepped[i] for i in late)

@@ -10,10 +10,10 @@ import numpy as np
 from spookid.assembly.assembly import Assembly, Evidence
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
-from spookid.data.channels import delay
 from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
+from spookid.parameter import number
 from spookid.results.result import Trajectory
 from spookid.stepping.impulses import StepFunction
 from spookid.transcription.factor import Constant, Group
@@ -136,7 +136,7 @@ def stamped(problem: Declaration, shown: Array, values: Mapping[str, float]) -> 
     found = unwrapped_signals(shown, [channel.period for channel in problem.channels])
     steps = np.arange(len(found), dtype=np.float64)
     for i, channel in enumerate(problem.channels):
-        late = delay(channel, values) / problem.step
+        late = number(channel.delay, values) / problem.step
         if late:
             found[:, i] = np.interp(steps - late, steps, found[:, i])
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
@@ -257,11 +257,6 @@ def _rows(sensor: Sensor, state: State) -> ca.SX:
     return ca.densify(ca.vertcat(*(ca.vec(ca.SX(part)) for part in parts)))
 
 
-def delay(channel: Channel, values: Mapping[str, float]) -> float:
-    """Its delay as a number [s]."""
-    return float(channel.delay) if is_constant(channel.delay) else float(substitute(channel.delay, values).item())
-
-
 def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
     """One value of a signal less another, the short way round for periodic signals."""
     difference = one - other
@@ -269,11 +264,6 @@ def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
         return difference
     turn = 2 * math.pi / (float(channel.sensor.period) * channel.scale)
     return ca.atan2(ca.sin(turn * difference), ca.cos(turn * difference)) / turn
-
-
-def error(channel: Channel, state: State, measured: ca.SX) -> ca.SX:
-    """Predicted less measured, the short way round for periodic signals."""
-    return apart(channel, channel.predicted(state), measured)
 
 
 def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca.SX:

@@ -13,7 +13,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples, slack
 from spookid.errors import ProblemError
 from spookid.mechanics.motor import Input
-from spookid.parameter import is_constant, substitute
+from spookid.parameter import is_constant, number
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ def acting(
     if recording is None or not inputs:
         none = Acting(np.zeros((grid.count, len(inputs))), *(np.zeros((grid.count - 1, len(inputs))),) * 2)
         return none, none
-    pairs = [_Held(recording, one, grid, delayed(one, values)).pair() for one in inputs]
+    pairs = [_Held(recording, one, grid, number(one.delay, values)).pair() for one in inputs]
     columns = zip(*((*now, *slope) for now, slope in pairs), strict=True)
     held, mean, late, *slopes = (np.column_stack(part) for part in columns)
     return Acting(held, mean, late), Acting(*slopes)
@@ -55,12 +55,7 @@ def commanded(recording: Recording | None, inputs: Sequence[Input], grid: Grid) 
 
 def at_values(inputs: Sequence[Input], values: Mapping[str, float]) -> tuple[Input, ...]:
     """The same with delays that are numbers."""
-    return tuple(replace(one, delay=ca.SX(delayed(one, values))) for one in inputs)
-
-
-def delayed(one: Input, values: Mapping[str, float]) -> float:
-    """Its delay as a number [s]."""
-    return float(one.delay) if is_constant(one.delay) else float(substitute(one.delay, values).item())
+    return tuple(replace(one, delay=ca.SX(number(one.delay, values))) for one in inputs)
 
 
 class _Held:

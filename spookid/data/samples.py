@@ -120,8 +120,3 @@ def samples(recording: Recording, signal: str, grid: Grid, delay: float = 0.0) -
 def told_apart(of_recordings: Sequence[Samples]) -> bool:
     """True if samples of a channel at the steps are many enough to have rows of their own."""
     return any(one.share >= _AT_STEPS for one in of_recordings)
-
-
-def most(numbers: Sequence[int]) -> int:
-    """The largest, 0 of none."""
-    return max(numbers, default=0)
