@@ -18,6 +18,7 @@ from spookid.kernels import compiler
 from spookid.kernels.compiler import CompilationError, Compiler
 from spookid.kernels.kernel import Array, Evaluate, Kernel
 from spookid.kernels.libraries import library
+from spookid.kernels.turns import let_others
 
 FEWEST_STEPS = 500
 """On shorter horizons CasADi's virtual machine is done before a compiler would be."""
@@ -174,7 +175,9 @@ def _compiled(signatures: Sequence[Signature], seed: bytes, define: Callable[[],
         start = time.perf_counter()
         functions = define()
         defining = time.perf_counter() - start
-        return tool.build(source(functions), folder)
+        code = source(functions)
+        with let_others():
+            return tool.build(code, folder)
 
     loaded, _ = library(_key(seed, tool), build)
     functions = {s.name: CompiledKernel(loaded, s) for s in signatures}
@@ -189,7 +192,12 @@ def code_library(code: str) -> ctypes.CDLL:
         CompilationError, OSError: if it cannot be had.
     """
     tool = compiler.find()
-    return library(_key(code.encode(), tool), lambda folder: tool.build(code, folder))[0]
+
+    def build(folder: Path) -> Path:
+        with let_others():
+            return tool.build(code, folder)
+
+    return library(_key(code.encode(), tool), build)[0]
 
 
 def _key(seed: bytes, tool: Compiler) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 from spookid.errors import ProblemError, shown
 from spookid.kernels.blocks import saddle_blocks
 from spookid.kernels.thread_pool import ThreadPool, processors
+from spookid.kernels.turns import turn
 from spookid.solvers.active_set import ActiveSet
 from spookid.solvers.elimination import worthwhile
 from spookid.solvers.linearization import Linearization, Tangent
@@ -100,7 +101,8 @@ class LevenbergMarquardt:
 
 
 def _done(task: Callable[[], object]) -> object:
-    return task()
+    with turn():  # but for the compilers
+        return task()
 
 
 @dataclass(eq=False)
