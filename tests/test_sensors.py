@@ -453,7 +453,7 @@ def test_sensors_of_ones_own_have_the_common_arguments_too() -> None:
 
 
 def test_what_the_page_on_sensors_says_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "sensors.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "howto" / "sensors.md").read_text(encoding="utf-8")
     names = ("gx", "gy", "gz", "ax", "ay", "az")
     rows = [",".join(["t", *names]), *(f"{0.01 * k}" + ",0" * len(names) for k in range(50))]
     (tmp_path / "imu.csv").write_text("\n".join(rows), encoding="utf-8")

@@ -4,7 +4,7 @@ Each iteration minimises the linearized cost plus α Σ D_i δ_i², D the diagon
 ratio of the cost's true decrease to the one the linear model promised, a step is taken if ρ > 1e-4, and is a success if
 ρ > 1/4. A step that keeps less than nine tenths of its promise is corrected with the gradient Jᵀ(r(x ⊞ δ) − Jδ). Where
 plain steps fail once the merit has settled, Newton's follow, with the exact Hessian JᵀJ + S (``curvature``), as in
-NL2SOL (Dennis, Gay and Welsch, ACM Transactions on Mathematical Software 7, 1981). See docs/solver.md.
+NL2SOL (Dennis, Gay and Welsch, ACM Transactions on Mathematical Software 7, 1981). See docs/explanation/solver.md.
 """
 
 from __future__ import annotations

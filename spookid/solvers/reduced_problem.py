@@ -7,7 +7,7 @@
   penalty ρ and the multipliers ρ s, s ← s + c + Cδ; or their multipliers are solved for together with the step
   (``saddle``).
 
-See docs/solver.md.
+See docs/explanation/solver.md.
 """
 
 from __future__ import annotations
