@@ -49,10 +49,13 @@ class Declaration:
     """
 
     name: str
+    """Of the problem in results and messages."""
     model: Model
+    """The mechanism, with Parameters where numbers are not known."""
     recordings: Sequence[Recording] = ()
     """Measured motion; each recording has its own states, all share the parameters. May be empty to simulate only."""
     observations: Sequence[Sensor] = ()
+    """What the signals of the recordings show."""
     residuals: Sequence[Residual] = field(kw_only=True, default=())
     """What else is known of the motion: see ``Residual``."""
     step: float = 0.01
@@ -62,6 +65,7 @@ class Declaration:
     parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
     [1/(N s)²] against the squared observation residuals; ``math.inf`` makes the dynamics hard."""
     stepper: Stepper = field(default_factory=Variational)
+    """How the equations of motion become those of a time step: ``Variational()``, ``Spook()`` or your own."""
     friction: str = "smooth"
     """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
     and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; a simulation solves each

@@ -71,13 +71,15 @@ def _together(one: ca.SX | None, other: ca.SX | None) -> ca.SX | None:
 
 
 class Load:
-    """What acts along a joint's n coordinates; a subclass has one of the methods, and Parameters as it likes.
+    """What acts along a joint's n coordinates; a subclass has one of the methods, and Parameters as it likes. ::
 
-    class Magnet(Load):
-        def effort(self, position, rate, inputs):
-            return -k * ca.sin(3 * position)
+        class Magnet(Load):
+            def effort(self, position, rate, inputs):
+                return -k * ca.sin(3 * position)
 
-    Hinge(..., loads=[Magnet()])
+        Hinge(..., loads=[Magnet()])
+
+    It is given symbols, and gives an expression of them.
     """
 
     signals: Sequence[str] = ()

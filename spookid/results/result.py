@@ -50,6 +50,7 @@ class Value:
     """An expression of parameters at the solution."""
 
     estimate: float
+    """Its value."""
     std_err: float
     """Linearized, as of a parameter; NaN if one in it has none."""
 
@@ -205,31 +206,44 @@ class Result(LazyRecord):
     """What a fit found. What it tells beyond the estimates is computed when it is first asked for, once."""
 
     problem: str
+    """Its name."""
     backend: str
+    """"lm" or "ipopt"."""
     stepper: str
+    """Its name."""
     friction: str
+    """Form of dry friction."""
     step: float
     """h [s]."""
     state_weight: float
     """κ; NaN where the noise is estimated."""
     status: Status
+    """How the solver ended."""
     detail: str
-    """Which test ended the solver."""
+    """Which test ended it."""
     cost: Cost
+    """At the solution."""
     history: tuple[IterationRecord, ...]
+    """From the guess on."""
     parameters: Mapping[str, Estimate]
+    """By name, in the order of their declaration."""
     sensitivities: Sensitivities = lazy()
+    """Covariance of the estimates, and what the data do not see."""
     influence: Influence = lazy()
+    """How the estimates hang on samples and settings."""
     complementarity_residual: float = lazy()
     """How far the friction impulses are from the exact law at the worst: |λ_t − clip(λ_t − L s/w, ±L)| [N m s] with the
     bound L, the slip rate s and the width w of ``Problem.friction_width``; NaN without dry friction."""
     sticking: Mapping[str, float] = lazy()
     """Share of the time for which each hinge with dry friction sticks, by its name."""
     size: Size
+    """Of the problem that was solved."""
     times: Times
     """Of the fits, without what was computed later; see ``timing``."""
     versions: Mapping[str, str]
+    """Of packages, by name."""
     trajectories: tuple[Trajectory, ...] = lazy()
+    """Estimated motion, one for each recording."""
     dynamics: str = "weight"
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
     log_likelihood: float = math.nan
@@ -271,6 +285,11 @@ class Result(LazyRecord):
         return max(len(self.history) - 1, 0)
 
     def __getitem__(self, name: str) -> Estimate:
+        """Estimate of a parameter.
+
+        Raises:
+            KeyError: for a name that is none.
+        """
         try:
             return self.parameters[name]
         except KeyError:

@@ -131,16 +131,18 @@ class Step:
 
 
 class OneStep(Stepper):
-    """A stepper of your own: say its ``name``, its ``order`` and its ``equations``. The implicit midpoint rule::
+    """A stepper of your own: say its ``name``, its ``order`` and its ``equations``.
 
-    class Midpoint(OneStep):
-        name, order = "midpoint", 2
+    The implicit midpoint rule::
 
-        def equations(self, step):
-            v = (step.v + step.v_next) / 2
-            moved = step.minus(step.q_next, step.q) / step.h - v
-            middle = step.plus(step.q, step.h / 2 * v)
-            return Equations(step.impulse(middle, v), ca.vertcat(moved, step.violation(step.q_next) / step.h))
+        class Midpoint(OneStep):
+            name, order = "midpoint", 2
+
+            def equations(self, step):
+                v = (step.v + step.v_next) / 2
+                moved = step.minus(step.q_next, step.q) / step.h - v
+                middle = step.plus(step.q, step.h / 2 * v)
+                return Equations(step.impulse(middle, v), ca.vertcat(moved, step.violation(step.q_next) / step.h))
     """
 
     two_sided: ClassVar[bool] = True

@@ -49,6 +49,6 @@ def text(rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row], caption: str) -> str:
-    """A table for a page."""
+    """A page with a table."""
     lines = [HEADER, ("---",) * len(HEADER), *(row.cells for row in rows)]
-    return "\n".join([caption, "", *("| " + " | ".join(line) + " |" for line in lines), ""])
+    return "\n".join(["# Benchmarks", "", caption, "", *("| " + " | ".join(line) + " |" for line in lines), ""])

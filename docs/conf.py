@@ -1,0 +1,103 @@
+"""The documentation site: ``python -m sphinx -W --keep-going -n -c docs -b html . docs/_build/html``.
+
+Pages are read from the project's root, so that their relative links hold in the site as they do in the repository, and
+``results/`` is part of it as it stands.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.ext.napoleon import GoogleDocstring
+from sphinx.util.inspect import signature, stringify_signature
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])  # for the cells of tutorials
+
+import spookid  # noqa: E402
+
+project = "spookid"
+author = copyright = "spookid contributors"
+version = release = spookid.__version__
+extensions = ["sphinx.ext.autodoc", "myst_nb"]
+root_doc = "docs/index"
+include_patterns = ["docs/**", "results/*.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+exclude_patterns = ["docs/_build", ".*"]
+
+html_theme = "furo"
+html_title = "spookid"
+html_copy_source = False
+
+# Pages are MyST. Anchors of headings are those of a repository host.
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 4
+
+# Tutorials run while the site is built, and an error in a cell is one of the build.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
+
+# The reference is made of docstrings.
+add_module_names = False
+default_role = "code"
+maximum_signature_line_length = 100
+toc_object_entries = False
+autodoc_default_options = {"member-order": "bysource"}
+autodoc_preserve_defaults = True
+autodoc_type_aliases = {"Array": "numpy.ndarray", "FloatArray": "numpy.ndarray"}
+autodoc_typehints_format = "short"
+
+# Types without an entry: those of other packages, names of types for checkers, and what no user meets.
+nitpick_ignore_regex = [
+    ("py:.*", r"(abc|casadi|collections|concurrent|dataclasses|enum|numpy|os|pandas|typing)\..*"),
+    ("py:.*", r"Array|Callback|Clock|DataFrame|FloatArray|Group|InitVar|Initial|Mapping\[str|Noises|Parameters|Progress"),
+    ("py:.*", r"Influence|Loss|Mechanism|Sensitivities|ca\..*"),
+    ("py:.*", r"spookid\.(results\.(lazy|sketch)|stepping\.(dry_friction|impulses)|studies\.(axes|settings))\..*"),
+    ("py:.*", r"spookid\.(mechanics\.model\.Mechanics|transcription\.factor\.Group)"),
+]
+
+_PUBLIC = "|".join(set(spookid.__all__) - {"GROUND"})
+_TEXTS = ("attribute", "data", "property")
+"""What has a docstring of plain text, in which a colon begins no section."""
+
+
+_ANY = "(*_: ~typing.Any, **__: ~typing.Any)"
+"""What a class takes that only notes where it is declared."""
+_WRITTEN = {
+    r", original: Model \| None = None": "",
+    r", place: str = <factory>": "",
+    r"<factory>": "...",
+    r"TypeAliasForwardRef\('(.*?)'\)": r"\1",
+    r"~?dataclasses\.InitVar\[(.+?)\](?= =)": r"\1",
+}
+"""What stands in a signature for what."""
+
+
+def prepare_docstring(_: Sphinx, what: str, name: str, item: object, options: Any, lines: list[str]) -> None:
+    """Sections become fields, names of the package links; a bar is that of an absolute value."""
+    if what not in _TEXTS:
+        lines[:] = GoogleDocstring(lines, what=what, name=name, obj=item, options=options).lines()
+    for i, line in enumerate(lines):
+        parts = re.split(r"(``.*?``)", line)
+        texts = [part if part.startswith("``") else part.replace("|", r"\|") for part in parts]
+        lines[i] = re.sub(rf"``({_PUBLIC})``", r":py:obj:`~spookid.\1`", "".join(texts))
+
+
+def prepare_signature(_: Sphinx, what: str, name: str, item: Any, options: Any, text: str | None, back: str) -> Any:
+    """Arguments of a class are those of its ``__init__``; types and defaults are written as they are declared."""
+    if what == "class" and text == _ANY:
+        own = None if item.__init__ is object.__init__ else signature(item.__init__, bound_method=True)
+        text = own and stringify_signature(own, show_return_annotation=False, unqualified_typehints=True)
+    for found, plain in _WRITTEN.items():
+        text = text and re.sub(found, plain, text)
+    return text, back
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-docstring", prepare_docstring)
+    app.connect("autodoc-process-signature", prepare_signature)
