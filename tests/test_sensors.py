@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import casadi as ca
@@ -450,25 +448,6 @@ def test_sensors_of_ones_own_have_the_common_arguments_too() -> None:
         Clinometer("c", loss="no").channels(MODEL)
     own = Observation(lambda s: s.rate(elbow), "r", scale=3, offset=1)
     assert shown(own, 0.2) == pytest.approx(3 * shown(JointRate(elbow, "r"), 0.2) + 1)
-
-
-def test_what_the_page_on_sensors_says_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "howto" / "sensors.md").read_text(encoding="utf-8")
-    names = ("gx", "gy", "gz", "ax", "ay", "az")
-    rows = [",".join(["t", *names]), *(f"{0.01 * k}" + ",0" * len(names) for k in range(50))]
-    (tmp_path / "imu.csv").write_text("\n".join(rows), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    known: dict[str, Any] = {}
-    for block in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        exec(block, known)
-    problem, known["joint"] = known["problem"], known["hinge"]
-    assert [p.name for p in problem.parameters] == ["J", "g_x", "g_y", "g_z", "a_x", "a_y", "a_z"]
-    listed = [
-        text for row in re.findall(r"^\| (`\w+\(.*?`) \|", page, re.MULTILINE) for text in row[1:-1].split("`, `")
-    ]
-    assert len(listed) == 12
-    for text in listed:
-        assert len(eval(text, known).channels(problem.model)) in (0, 1, 3, 4)
 
 
 def test_common_arguments_leave_a_plain_sensor_as_it_was() -> None:
