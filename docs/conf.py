@@ -76,7 +76,7 @@ _WRITTEN = {
     r", place: str = <factory>": "",
     r"<factory>": "...",
     r"TypeAliasForwardRef\('(.*?)'\)": r"\1",
-    r"~?dataclasses\.InitVar\[(.+?)\](?= =)": r"\1",
+    r"~?(?:dataclasses\.)?InitVar\[(.+?)\](?= =)": r"\1",
 }
 """What stands in a signature for what."""
 
@@ -94,8 +94,10 @@ def prepare_docstring(_: Sphinx, what: str, name: str, item: object, options: An
 def prepare_signature(_: Sphinx, what: str, name: str, item: Any, options: Any, text: str | None, back: str) -> Any:
     """Arguments of a class are those of its ``__init__``; types and defaults are written as they are declared."""
     if what == "class" and text == _ANY:
-        own = None if item.__init__ is object.__init__ else signature(item.__init__, bound_method=True)
-        text = own and stringify_signature(own, show_return_annotation=False, unqualified_typehints=True)
+        text = ""
+        if item.__init__ is not object.__init__:
+            own = signature(item.__init__, bound_method=True)
+            text = stringify_signature(own, show_return_annotation=False, unqualified_typehints=True)
     for found, plain in _WRITTEN.items():
         text = text and re.sub(found, plain, text)
     return text, back
