@@ -1,3 +1,19 @@
+/* What depends on the processor and on the operating system. */
+
+#include <stdlib.h>
+
+/* A function that Python calls, and room for vectors. */
+#ifdef _WIN32
+#include <malloc.h>
+#define EXPORT __declspec(dllexport)
+#define ALLOCATE(alignment, bytes) _aligned_malloc(bytes, alignment)
+#define RELEASE _aligned_free
+#else
+#define EXPORT __attribute__((visibility("default")))
+#define ALLOCATE(alignment, bytes) aligned_alloc(alignment, bytes)
+#define RELEASE free
+#endif
+
 /* Numbers that fade along a horizon end as zero, not in the range below 1e-308, where a processor is a hundred times
    slower; for the rest of a block. */
 #ifdef __SSE2__
