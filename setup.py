@@ -1,15 +1,18 @@
-"""Builds the package: as pure Python, or for one platform with its C code compiled, if SPOOKID_PREBUILT is 1.
+"""Builds the package: pure Python, or with SPOOKID_PREBUILT=1 a wheel of this platform with the C code compiled.
 
-Zig brings clang, headers and libraries for every platform, and clang splits vectors that are longer than the
-processor's; gcc puts them into memory, and its code for AVX2 is twice as slow.
+Zig has clang, headers and libraries for all platforms in one package. Clang splits vectors that are longer than the
+processor's; gcc puts them into memory, which makes code for AVX2 twice as slow.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 from setuptools import setup
@@ -24,49 +27,42 @@ FLAGS = ("-O3", "-shared", "-fPIC", "-fvisibility=hidden", "-s")
 
 
 def target(platform: str) -> str:
-    """Zig's name for one of Python's platforms, such as linux-x86_64, macosx-11.0-arm64, win-amd64."""
+    """Zig's name for one of Python's platforms: linux-x86_64, macosx-11.0-arm64, win-amd64."""
     system, *version, processor = platform.split("-")
-    processor = {"amd64": "x86_64", "arm64": "aarch64"}.get(processor, processor)
-    return f"{processor}-" + {"linux": "linux-gnu.2.17", "macosx": f"macos.{version}", "win": "windows-gnu"}[system]
+    systems = {"linux": "linux-gnu.2.17", "macosx": "macos." + "".join(version), "win": "windows-gnu"}
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(processor, processor) + "-" + systems[system]
 
 
-def compile_to(folder: Path) -> None:
-    """All libraries, at each level of the processor."""
+def compile_to(folder: Path, machine: str) -> None:
+    """All libraries; those for x86-64 at both levels."""
     folder.mkdir(parents=True, exist_ok=True)
-    zig = [sys.executable, "-m", "ziglang", "cc", "-target", target(sysconfig.get_platform()), *FLAGS]
-    levels = {"": [], FAST: ["-mavx2", "-mfma"]} if "x86_64" in zig[5] else {"": []}
-    with tempfile.TemporaryDirectory() as room:  # for what compilers leave beside their libraries
-        for name in SOURCES:
-            code = Path(room, f"{name}.c")
+    levels = {"": [], FAST: ["-mavx2", "-mfma"]} if machine.startswith("x86_64") else {"": []}
+    with tempfile.TemporaryDirectory() as room:  # a linker for Windows leaves more than the library
+        for name, level in itertools.product(SOURCES, levels):
+            code, library = Path(room, f"{name}.c"), Path(room, file_name(name, level))
             code.write_text(source(name), encoding="ascii")
-            for level, flags in levels.items():
-                library = Path(room, file_name(name, level))
-                subprocess.run([*zig, *flags, str(code), "-o", str(library)], check=True)
-                shutil.copy(library, folder)
+            zig = [sys.executable, "-m", "ziglang", "cc", "-target", machine, *FLAGS, *levels[level]]
+            subprocess.run([*zig, str(code), "-o", str(library)], check=True)
+            shutil.copy(library, folder)
 
 
 class BuildPy(build_py):
-    """With the libraries, except where the package is used in place."""
-
     def run(self) -> None:
         super().run()
         if PREBUILT and not self.editable_mode:
-            compile_to(Path(self.build_lib, "spookid", "kernels", FOLDER.name))
+            compile_to(Path(self.build_lib, "spookid", "kernels", FOLDER.name), target(sysconfig.get_platform()))
 
 
 class Wheel(bdist_wheel):
-    """One for all versions of Python: its libraries do not use Python's."""
+    """One for every Python: nothing that is compiled uses Python's own libraries."""
 
     def finalize_options(self) -> None:
+        self.distribution.has_ext_modules = lambda: PREBUILT  # or it would be taken for pure Python
         super().finalize_options()
-        self.root_is_pure = not PREBUILT
 
     def get_tag(self) -> tuple[str, str, str]:
-        *_, platform = super().get_tag()
-        return "py3", "none", platform
+        return "py3", "none", super().get_tag()[2]
 
 
-setup(
-    cmdclass={"build_py": BuildPy, "bdist_wheel": Wheel},
-    setup_requires=["ziglang>=0.13"] if PREBUILT else [],
-)
+zig = ["ziglang>=0.13"] if PREBUILT else []
+setup(cmdclass={"build_py": BuildPy, "bdist_wheel": Wheel}, setup_requires=zig)

@@ -12,7 +12,7 @@ typedef long long size;
 
 static const lanes ZERO = {0};
 
-static lanes *room(size count) { return ALLOCATE(sizeof(lanes), (count + 1) * sizeof(lanes)); }
+static lanes *room(size count) { return allocate((count + 1) * sizeof(lanes)); }
 
 /* Householder's triangular factor of T (m, k), m >= k, in place as LAPACK's dgeqr2 leaves it. */
 static void factorize(lanes *T, lanes *tau, size m, size k) {
@@ -158,7 +158,7 @@ EXPORT int settle_along(size n, along rows, size arguments, const double **first
   }
   free(here_first);
   free(J);
-  RELEASE(T);
+  release(T);
   return failed;
 }
 
@@ -210,7 +210,7 @@ EXPORT int fit_along(size n, along rows, size arguments, const double **first, c
   }
   free(here_first);
   free(J);
-  RELEASE(T);
+  release(T);
   return failed;
 }
 
@@ -273,7 +273,7 @@ EXPORT int forward_along(size n, size width, const double *L, size columns, cons
     }
     L -= n * width;
   }
-  RELEASE(ring);
+  release(ring);
   return 0;
 }
 
@@ -329,6 +329,6 @@ EXPORT int products_along(size n, along rows, size arguments, const double **fir
   for (size t = 0; t < corners && !failed; ++t)
     for (int l = 0; l < LANES; ++l) corner[t] += sums[t][l];
   free(here_first);
-  RELEASE(values);
+  release(values);
   return failed;
 }

@@ -1,6 +1,6 @@
-"""Small dense linear algebra along a horizon in compiled C, from a wheel or by a compiler; NumPy does the same elsewhere.
+"""Small dense linear algebra along a horizon in compiled C, where there is any; NumPy does the same elsewhere.
 
-The C code (``native.c``) works on eight steps at once. It is used when a horizon is long enough to gain by it. What a
+The C code (``native.c``) works on eight steps at once, and is used when a horizon is long enough to gain by it. What a
 wheel brings is taken first: it is as fast as what a compiler makes for this very processor. Else it is compiled, and
 kept with the compiled kernels.
 """

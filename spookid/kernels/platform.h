@@ -2,16 +2,19 @@
 
 #include <stdlib.h>
 
-/* A function that Python calls, and room for vectors. */
+/* Functions that Python calls, and room for vectors. */
 #ifdef _WIN32
 #include <malloc.h>
 #define EXPORT __declspec(dllexport)
-#define ALLOCATE(alignment, bytes) _aligned_malloc(bytes, alignment)
-#define RELEASE _aligned_free
+static inline void *allocate(size_t bytes) { return _aligned_malloc(bytes, 64); }
+static inline void release(void *at) { _aligned_free(at); }
 #else
 #define EXPORT __attribute__((visibility("default")))
-#define ALLOCATE(alignment, bytes) aligned_alloc(alignment, bytes)
-#define RELEASE free
+static inline void *allocate(size_t bytes) {
+  void *at;
+  return posix_memalign(&at, 64, bytes) ? NULL : at;
+}
+static inline void release(void *at) { free(at); }
 #endif
 
 /* Numbers that fade along a horizon end as zero, not in the range below 1e-308, where a processor is a hundred times
