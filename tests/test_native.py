@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from spookid.kernels import native
+from spookid.kernels import native, prebuilt
 from spookid.kernels.compiler import CompilationError, find
 from spookid.kernels.workspace import Workspace
 from spookid.solvers import elimination, products, structured
@@ -104,10 +104,11 @@ def test_entries_that_are_zero_at_first_are_not_missed(by, rng, monkeypatch, mos
         np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-13, atol=1e-13)
 
 
-def test_no_compiler_no_routines(monkeypatch):
+def test_no_compiler_and_no_wheel_no_routines(monkeypatch, tmp_path):
+    monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
     monkeypatch.setenv("SPOOKID_COMPILE", "on")
     monkeypatch.setenv("CC", "")
-    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert native.routines(1000) is None
     monkeypatch.setenv("SPOOKID_COMPILE", "off")
     assert native.routines(10**6) is None

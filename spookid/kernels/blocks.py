@@ -1,4 +1,4 @@
-"""Block-tridiagonal systems in compiled C, where a compiler is at hand.
+"""Block-tridiagonal systems in compiled C, from a wheel or by a compiler.
 
 LAPACK factorizes a band of a few dozen diagonals column by column; here the rows of a step are factorized together,
 with the border in the same sweep, at a third of the time. Positive definite matrices take Cholesky's factors
@@ -198,14 +198,14 @@ class SaddleFactor:
 
 
 def blocks(steps: int) -> Blocks | None:
-    """The functions, None if there is no compiler, or if that is not wanted for so few steps."""
-    loaded = own_library(("flush.h", "vectors.h", "blocks.c"), steps)
+    """The functions; None as ``own_library``."""
+    loaded = own_library("blocks", steps)
     return None if loaded is None else Blocks(loaded)
 
 
 def saddle_blocks(steps: int) -> SaddleBlocks | None:
     """Likewise; compiled apart, for few problems have hard rows."""
-    loaded = own_library(("flush.h", "vectors.h", "saddle.c"), steps)
+    loaded = own_library("saddle", steps)
     return None if loaded is None else SaddleBlocks(loaded)
 
 

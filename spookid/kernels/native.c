@@ -8,12 +8,11 @@ typedef double lanes __attribute__((vector_size(8 * LANES)));
 typedef long long masks __attribute__((vector_size(8 * LANES)));
 typedef long long size;
 
-#define EXPORT __attribute__((visibility("default")))
 #define PICK(mask, a, b) ((lanes)(((masks)(a) & (mask)) | ((masks)(b) & ~(mask))))
 
 static const lanes ZERO = {0};
 
-static lanes *room(size count) { return aligned_alloc(sizeof(lanes), (count + 1) * sizeof(lanes)); }
+static lanes *room(size count) { return allocate((count + 1) * sizeof(lanes)); }
 
 /* Householder's triangular factor of T (m, k), m >= k, in place as LAPACK's dgeqr2 leaves it. */
 static void factorize(lanes *T, lanes *tau, size m, size k) {
@@ -159,7 +158,7 @@ EXPORT int settle_along(size n, along rows, size arguments, const double **first
   }
   free(here_first);
   free(J);
-  free(T);
+  release(T);
   return failed;
 }
 
@@ -211,7 +210,7 @@ EXPORT int fit_along(size n, along rows, size arguments, const double **first, c
   }
   free(here_first);
   free(J);
-  free(T);
+  release(T);
   return failed;
 }
 
@@ -274,7 +273,7 @@ EXPORT int forward_along(size n, size width, const double *L, size columns, cons
     }
     L -= n * width;
   }
-  free(ring);
+  release(ring);
   return 0;
 }
 
@@ -330,6 +329,6 @@ EXPORT int products_along(size n, along rows, size arguments, const double **fir
   for (size t = 0; t < corners && !failed; ++t)
     for (int l = 0; l < LANES; ++l) corner[t] += sums[t][l];
   free(here_first);
-  free(values);
+  release(values);
   return failed;
 }

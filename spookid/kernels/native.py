@@ -1,6 +1,7 @@
-"""Small dense linear algebra along a horizon in compiled C, where a compiler is at hand; NumPy does the same elsewhere.
+"""Small dense linear algebra along a horizon in compiled C, where there is any; NumPy does the same elsewhere.
 
-The C code (``native.c``) works on eight steps at once. It is compiled when a horizon is long enough to gain by it, and
+The C code (``native.c``) works on eight steps at once, and is used when a horizon is long enough to gain by it. What a
+wheel brings is taken first: it is as fast as what a compiler makes for this very processor. Else it is compiled, and
 kept with the compiled kernels.
 """
 
@@ -10,7 +11,6 @@ import ctypes
 import os
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from spookid.kernels.compiled import code_library, compiles
 from spookid.kernels.compiler import CompilationError
 from spookid.kernels.kernel import Array
+from spookid.kernels.prebuilt import prebuilt_library, source
 
 Routine = Callable[..., None]
 
-_SOURCES = ("flush.h", "native.c")
 _NAMES = ("settle_along", "fit_along", "products_along", "forward_along", "selected_inverse_along")
 
 
@@ -36,14 +36,14 @@ class Routines:
 
 def routines(steps: int) -> Routines | None:
     """The routines; None as ``own_library``."""
-    loaded = own_library(_SOURCES, steps)
+    loaded = own_library("native", steps)
     return None if loaded is None else Routines(loaded)
 
 
-def own_library(names: tuple[str, ...], steps: int) -> ctypes.CDLL | None:
-    """C code of this package, one file after another; None if there is no compiler, or if that is not wanted for so few
-    steps."""
-    return _loaded(names, os.environ.get("CC", ""), os.environ.get("PATH", "")) if compiles(steps) else None
+def own_library(name: str, steps: int) -> ctypes.CDLL | None:
+    """C code of this package; None if there is neither a prebuilt library nor a compiler, or if it is not wanted for so
+    few steps."""
+    return _loaded(name, os.environ.get("CC", ""), os.environ.get("PATH", "")) if compiles(steps) else None
 
 
 def address(array: NDArray[Any] | None) -> ctypes.c_void_p:
@@ -52,9 +52,9 @@ def address(array: NDArray[Any] | None) -> ctypes.c_void_p:
 
 
 @lru_cache(maxsize=16)
-def _loaded(names: tuple[str, ...], _command: str, _path: str) -> ctypes.CDLL | None:
+def _loaded(name: str, _command: str, _path: str) -> ctypes.CDLL | None:
     try:
-        return code_library("\n".join(Path(__file__).with_name(name).read_text(encoding="ascii") for name in names))
+        return prebuilt_library(name) or code_library(source(name))
     except (CompilationError, OSError):
         return None
 

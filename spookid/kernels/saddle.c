@@ -302,7 +302,7 @@ EXPORT size factorize_saddle(const size *given, size count, const double *band, 
   FLUSH;
   Sizes z = sizes(given);
   size reached = 0;
-  lanes *carry = aligned_alloc(sizeof(lanes), ((padded(z.W) + z.most) * z.G + 1) * sizeof(lanes));
+  lanes *carry = allocate(((padded(z.W) + z.most) * z.G + 1) * sizeof(lanes));
   if (!carry) return -1;
   lanes *before = carry + padded(z.W) * z.G;
   for (size k = 0; k < z.n; ++k) {
@@ -327,13 +327,13 @@ EXPORT size factorize_saddle(const size *given, size count, const double *band, 
     ahead coming = {panel + z.most * z.V, band + (k + 1) * 2 * z.t * z.t, hard + (k + 1) * entries,
                     more * z.most * z.V, more * vectors(2 * z.t * z.t), (k + 1 < count) * vectors(entries)};
     if (!solve_panel(panel, R, z.S, z.V, z.t, order + k * z.most, &coming)) {
-      free(carry);
+      release(carry);
       return k + 1;
     }
     leave(before, panel, z, R, carry, corner);
     reached = z.links + next;
   }
-  free(carry);
+  release(carry);
   return 0;
 }
 

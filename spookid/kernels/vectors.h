@@ -22,7 +22,6 @@ typedef long long size;
 
 #endif
 
-#define EXPORT __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 4")
 
