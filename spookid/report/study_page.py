@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from spookid.errors import ProblemError
-from spookid.results.documents import SCHEMA, Tree
+from spookid.results import folders
+from spookid.results.documents import Tree
 from spookid.results.tables import Table
 from spookid.results.tabular import Block
 
@@ -36,7 +34,7 @@ def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:
     Raises:
         ProblemError: if its marker cannot be read.
     """
-    tree = _tree(folder / marker)
+    tree = folders.read_marker(folder / marker, "run its command again")
     page = tree.get(REPORT) or _plain(folder, tree)
     kind = marker.removesuffix(".json")
     return {
@@ -63,23 +61,6 @@ _KINDS = {
     "profile": "profiles",
     "crossvalidation": "cross-validation",
 }
-
-
-def _tree(path: Path) -> Tree:
-    try:
-        tree = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        number, _ = tree["schema"], tree["problem"]
-    except OSError as error:
-        raise ProblemError(f"{path} cannot be read ({error.strerror or error}); run its command again") from None
-    except KeyError as error:
-        raise ProblemError(f"{path} lacks {error.args[0]!r}; run its command again") from None
-    except ValueError as error:
-        raise ProblemError(f"{path} is damaged ({error}); run its command again") from None
-    if number != SCHEMA:
-        raise ProblemError(
-            f"{path} has schema {number!r} and this version of spookid reads {SCHEMA}; run its command again"
-        )
-    return tree
 
 
 def _plain(folder: Path, tree: Tree) -> Tree:

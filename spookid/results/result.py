@@ -199,6 +199,16 @@ class Trajectory:
     sticks: Array
     """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
 
+@dataclass(frozen=True, eq=False)
+class MeasuredPoses:
+    """Where the signals of one recording and the joints alone put the bodies, at the steps that an animation shows."""
+
+    frames: Array
+    """(F,): numbers of the steps; none of a recording that is not animated."""
+    poses: Array
+    """(F, n_b, 7): NaN where the signals do not determine them."""
+
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Result(LazyRecord):
@@ -230,6 +240,8 @@ class Result(LazyRecord):
     """Of the fits, without what was computed later; see ``timing``."""
     versions: Mapping[str, str]
     trajectories: tuple[Trajectory, ...] = lazy()
+    measured: tuple[MeasuredPoses, ...] = lazy(())
+    """One of each trajectory; none if it was read from a folder that does not hold them."""
     dynamics: str = "weight"
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
     log_likelihood: float = math.nan
