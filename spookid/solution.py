@@ -40,11 +40,11 @@ class Solution(Result, Tabular):
         names = ("estimate", "std_err", "unit", "initial", "lower", "upper", "at_bound", "fixed", "reason")
         return [{"parameter": p.name, **{n: getattr(p, n) for n in names}} for p in self.parameters.values()]
 
-    def save(self, directory: str | PathLike[str]) -> None:
-        """Write the result folder; see ``spookid.report.export.save``."""
+    def save(self, directory: str | PathLike[str], *, animate: bool = False) -> None:
+        """Write the result folder, with animations if they are asked for; see ``spookid.report.export.save``."""
         from spookid.report.export import save
 
-        save(self, directory)
+        save(self, directory, animate=animate)
 
 
 def load(directory: str | PathLike[str]) -> Solution:

@@ -117,7 +117,7 @@ def test_the_folder_holds_the_files_of_the_contract_and_no_others(folder: Path) 
 def test_solution_json_has_the_keys_and_types_of_the_contract(folder: Path) -> None:
     tree = json.loads((folder / "solution.json").read_text(encoding="utf-8"), parse_constant=refuse)
     assert mismatch(tree, LAYOUT) == ""
-    assert tree["schema"] == 1
+    assert tree["schema"] == 2
     assert tree["iterations"] == len(tree["history"]) - 1
     assert tree["cost"]["total"] == tree["cost"]["state"] + tree["cost"]["observation"] + tree["cost"]["prior"]
     assert tree["parameters"]["b"]["std_err"] is None

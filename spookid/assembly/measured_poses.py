@@ -15,7 +15,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.data.channels import Channel, apart, order
 from spookid.data.state import State
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Mask
 from spookid.mechanics.manifold import jacobian
 from spookid.results.motion import moments
 from spookid.results.result import MeasuredPoses, Trajectory
@@ -24,8 +24,8 @@ from spookid.transcription.transcription import Point
 
 MOST_RECORDINGS = 4
 """Those that are animated; of others no poses are sought."""
-_ITERATIONS = 8
-_SETTLED = 1e-9
+_ITERATIONS = 20
+_SETTLED = 1e-6
 """Step [m, rad] at the end of an iteration that converged."""
 _IMPLIED = 1e-9
 """Share of the largest singular value below which a row of the constraints follows from others."""
@@ -79,7 +79,7 @@ def _solved(function: ca.Function, estimated: Array, observed: Array, sigmas: Ar
     """
     q = estimated.copy()
     known = np.isfinite(observed)
-    open_ = known.any(axis=1) & np.isfinite(estimated).all(axis=1)
+    open_: Mask = np.asarray(known.any(axis=1) & np.isfinite(estimated).all(axis=1))
     settled = np.zeros(len(q), dtype=bool)
     targets = np.where(known, observed, 0.0)
     still = np.zeros((len(q), function.size1_in(3)))

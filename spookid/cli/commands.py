@@ -88,9 +88,11 @@ def _solve(run: Run, job: Job) -> Exit:
                 run.interruption.checkpoint()
 
             solution = estimate(job.problem, run.arguments.backend, run.options, callback)
-        export.save(solution, job.folder)
+        export.save(solution, job.folder, animate=run.arguments.animate)
     finally:
         run.interruption.kept()
+    if run.arguments.animate and not any(job.folder.glob("*.gif")):
+        terminal.complain(f"{job.label} has no motion to animate")
     if not run.arguments.quiet:  # a summary takes a while
         run.show(summarize(solution), job.out)
     if solution.status is Status.INTERRUPTED:
@@ -336,5 +338,5 @@ def report(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write the page of a folder of results."""
     from spookid.report import page  # it loads much that the other commands do without
 
-    terminal.say(f"Written to {page.write(arguments.directory)}")
+    terminal.say(f"Written to {page.write(arguments.directory, animate=arguments.animate)}")
     return Exit.DONE

@@ -22,16 +22,20 @@ _SENSITIVITIES = "sensitivities.npz"
 _AGAIN = "solve the problem again"
 
 
-def save(solution: Result, directory: folders.AnyPath) -> None:
+def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False) -> None:
     """Write the result folder: numbers, summary and figures.
 
     It appears whole or not at all; missing parents are made. An empty folder or an earlier result folder is replaced.
+
+    Args:
+        animate: True to add the mechanism in motion, estimated over measured, as ``animation_0.gif`` and so on, one a
+            recording; none of a motion that is not finite. See ``spookid.report.animation``.
 
     Raises:
         ProblemError: if ``directory`` is something else, which is left as it is, or cannot be written.
     """
     folders.check_target(directory, MARKER)  # before Matplotlib is loaded, which takes a while
-    from spookid.report import influence_plot, plots
+    from spookid.report import animation, influence_plot, plots
 
     drawn = {
         "fit": plots.fit,
@@ -48,6 +52,7 @@ def save(solution: Result, directory: folders.AnyPath) -> None:
             _TRAJECTORY: partial(np.savez, **schema.trajectory_arrays(solution)),
             _SENSITIVITIES: partial(np.savez, **schema.sensitivity_arrays(solution)),
             **{f"{name}.png": pictures.drawn(figure, solution) for name, figure in drawn.items()},
+            **(animation.writers(solution) if animate else {}),
         },
     )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from spookid.results import folders
 from spookid.results.documents import Tree
@@ -45,7 +43,7 @@ def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:
         "assumptions": list(page["assumptions"].items()),
         "notices": page["notices"],
         "blocks": page["blocks"],
-        "pictures": {path.stem: _embedded(path) for path in sorted(folder.glob("*.png"))},
+        "pictures": {path.stem: folders.embedded(path) for path in sorted(folder.glob("*.png"))},
         "provenance": [
             ("Folder", f"{key}, written {date}"),
             ("Files", ", ".join(path.name for path in sorted(folder.iterdir()) if path.is_file())),
@@ -68,7 +66,3 @@ def _plain(folder: Path, tree: Tree) -> Tree:
     texts = sorted([*folder.glob("*.txt"), *folder.glob("*.md")])
     blocks = [{"lines": path.read_text(encoding="utf-8")} for path in texts]
     return {"conclusion": tree.get("verdict", _EARLIER), "assumptions": {}, "notices": [], "blocks": blocks}
-
-
-def _embedded(path: Path) -> str:
-    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"

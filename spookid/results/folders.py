@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import secrets
 import shutil
@@ -171,6 +172,16 @@ def write(path: Path, content: Content) -> None:
         raise _unwritable(path, error) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def embedded(path: Path) -> str:
+    """A picture as an address that holds all of it.
+
+    Raises:
+        ProblemError: if it cannot be read.
+    """
+    with reading(path, "remove it or write it again"):
+        return f"data:image/{path.suffix[1:]};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 
 
 def _unwritable(path: AnyPath, error: OSError) -> ProblemError:

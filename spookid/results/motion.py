@@ -55,7 +55,8 @@ def moments(t: Array) -> Integers:
     so that the pace stays what it is."""
     duration = float(t[-1] - t[0])
     shown, slower = min(duration, LONGEST), slowness(duration)
-    times = t[0] + np.arange(int(shown * FRAMES_PER_SECOND * slower + 1e-9) + 1) / (FRAMES_PER_SECOND * slower)
+    count = max(int(shown * FRAMES_PER_SECOND * slower + 1e-9), 1)
+    times = t[0] + np.arange(count) / (FRAMES_PER_SECOND * slower)
     following = np.clip(np.searchsorted(t, times), 1, max(len(t) - 1, 1))
     nearer_before = times - t[following - 1] <= t[following] - times
     return np.asarray(np.where(nearer_before, following - 1, following), dtype=np.int64)

@@ -199,6 +199,7 @@ class Trajectory:
     sticks: Array
     """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
 
+
 @dataclass(frozen=True, eq=False)
 class MeasuredPoses:
     """Where the signals of one recording and the joints alone put the bodies, at the steps that an animation shows."""
@@ -207,7 +208,6 @@ class MeasuredPoses:
     """(F,): numbers of the steps; none of a recording that is not animated."""
     poses: Array
     """(F, n_b, 7): NaN where the signals do not determine them."""
-
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -65,7 +65,9 @@ def _fields(kind: type, names: Mapping[str, str] | None, without: tuple[str, ...
     return msgspec.defstruct(kind.__name__, fields, rename=names, kw_only=True)
 
 
-_Answer = _fields(Result, {"times": "timing_s"}, ("sensitivities", "influence", "trajectories", "measured", "normaliser", "clocks"))
+_Answer = _fields(
+    Result, {"times": "timing_s"}, ("sensitivities", "influence", "trajectories", "measured", "normaliser", "clocks")
+)
 _Heading = _fields(Trajectory, None, tuple(_ALONG))
 
 
