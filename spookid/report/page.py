@@ -59,8 +59,7 @@ def _animate(folder: Path, solutions: Mapping[Path, Result]) -> None:
     """Write the animations of solutions into their folders."""
     if not solutions:
         raise ProblemError(
-            f"{folder} holds no solution, and only estimated motion is animated; give a folder that spookid solve "
-            "wrote"
+            f"{folder} holds no solution, and only estimated motion is animated; give a folder that spookid solve wrote"
         )
     writers = {place: animation.writers(solution) for place, solution in solutions.items()}
     for place, files in writers.items():
