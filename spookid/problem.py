@@ -145,7 +145,7 @@ class Problem(Declaration):
     def _repr_html_(self) -> str:
         """For notebooks: its parameters, recordings and settings."""
         from spookid.report.description import description
-        from spookid.results.tabular import as_html
+        from spookid.tables.tabular import as_html
 
         return as_html(description(self))
 

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, Self
 
 from spookid.results.result import Result
-from spookid.results.tabular import Block, Tabular
+from spookid.tables.tabular import Block, Tabular
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -30,7 +30,7 @@ class Solution(Result, Tabular):
         """Conclusion and table of the parameters, and how many notices ``summary`` tells."""
         from spookid.report.conclusion import conclusion
         from spookid.report.summary import parameters
-        from spookid.results.wording import counted
+        from spookid.tables.numbers import counted
 
         more = [f"{counted(len(self.notices), 'notice')}: see summary()."] if self.notices else []
         return [conclusion(self), *([parameters(self)] if self.parameters else []), *more]

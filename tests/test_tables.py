@@ -21,13 +21,13 @@ from spookid.report import crossvalidation as crossvalidations
 from spookid.report import profile as profiles
 from spookid.report import sweep as sweeps
 from spookid.report.conclusion import conclusion
-from spookid.results.markup import latex
-from spookid.results.tables import Table
 from spookid.studies import audit, sweeping
 from spookid.studies.assumptions import assumed
 from spookid.studies.axes import axes_of
 from spookid.studies.settings import Variant
 from spookid.studies.sweep_points import SweepPoint
+from spookid.tables.markup import latex
+from spookid.tables.table import Table
 
 _FILE = """
 import sys

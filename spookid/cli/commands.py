@@ -30,7 +30,6 @@ from spookid.report import sweep as sweeps
 from spookid.report.summary import summarize
 from spookid.results import folders
 from spookid.results.result import Result
-from spookid.results.wording import number, quantity
 from spookid.solvers.status import Iteration, Status
 from spookid.studies import sweeping
 from spookid.studies.auditing import audit as compare_steps
@@ -44,6 +43,7 @@ from spookid.studies.settings import Variant
 from spookid.studies.simulating import Initial
 from spookid.studies.sweep_points import SweepPoint, coordinates_of, sweep_table
 from spookid.studies.workers import cluster
+from spookid.tables.numbers import number, quantity
 
 RESULTS = Path("results")
 """Where results of `solve` go unless the user says otherwise."""

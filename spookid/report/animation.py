@@ -20,7 +20,7 @@ from spookid.report.views import View, view_of
 from spookid.results.motion import FRAMES_PER_SECOND, LONGEST, moments, slowness
 from spookid.results.result import Result, Trajectory
 from spookid.results.sketch import Mechanism, Vector
-from spookid.results.wording import counted, number
+from spookid.tables.numbers import counted, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

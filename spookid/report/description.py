@@ -8,10 +8,10 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.parameter import Parameter
-from spookid.results.tables import Table
-from spookid.results.tabular import Block
-from spookid.results.wording import bounds, counted, number, quantity, superscripts
 from spookid.studies.assumptions import assumed
+from spookid.tables.numbers import bounds, counted, number, quantity, superscripts
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block
 
 
 def description(problem: Declaration) -> list[Block]:

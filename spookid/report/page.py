@@ -15,9 +15,10 @@ from spookid.errors import ProblemError
 from spookid.report import animation, conclusion, export, report_sections, study_page, summary
 from spookid.results import folders
 from spookid.results.result import Result
-from spookid.results.tables import Table
-from spookid.results.wording import number, status_words
+from spookid.results.wording import status_words
 from spookid.solvers.status import Status
+from spookid.tables.numbers import number
+from spookid.tables.table import Table
 from spookid.version import __version__
 
 PAGE = "report.html"

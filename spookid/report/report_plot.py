@@ -19,7 +19,7 @@ from spookid.report.views import oblique
 from spookid.results.motion import misfit
 from spookid.results.result import Result, Trajectory
 from spookid.results.sketch import Mechanism
-from spookid.results.wording import HALF_WIDTH
+from spookid.tables.numbers import HALF_WIDTH
 
 WIDTH = 5.6
 """Of every figure [in]; a phone shows it at two thirds of its size."""

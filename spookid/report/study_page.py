@@ -7,8 +7,8 @@ from pathlib import Path
 
 from spookid.results import folders
 from spookid.results.documents import Tree
-from spookid.results.tables import Table
-from spookid.results.tabular import Block
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block
 
 REPORT = "report"
 """Key of the marker under which it stands."""

@@ -10,10 +10,10 @@ from typing import Any
 from spookid.assembly.declaration import Declaration
 from spookid.estimation.solving import solve
 from spookid.results.result import Result
-from spookid.results.tables import Table
-from spookid.results.tabular import Block, Tabular
 from spookid.solvers.status import Status
 from spookid.studies.assumptions import assumed
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Tabular
 
 HALVINGS = 2
 _FINE = 0.01

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spookid.results.tables import Table, frame
+from spookid.tables.table import Table, frame
 
 if TYPE_CHECKING:  # an extra, loaded when it is first asked for
     from pandas import DataFrame
