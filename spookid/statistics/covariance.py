@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.statistics.student import Variances, widened
+from spookid.tables.numbers import counted, number
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Listed, Tabular
 
 WEAK = 1.0
 """A direction is weak if changing the parameters by all of their magnitude along it moves the residuals by less than
@@ -51,7 +55,7 @@ IMPULSES = "state"
 
 
 @dataclass(frozen=True)
-class WeakDirection:
+class WeakDirection(Listed):
     """A combination of parameters that the data hardly see."""
 
     singular_value: float
@@ -92,7 +96,7 @@ class ResidualStatistics:
 
 
 @dataclass(frozen=True, eq=False)
-class Sensitivities:
+class Sensitivities(Tabular):
     """Linearized uncertainty of the estimated parameters (3.26 to 3.32)."""
 
     names: tuple[str, ...]
@@ -117,6 +121,28 @@ class Sensitivities:
     """Standard deviation of the noise in units of what the weights say: of "state" 1/√κ, of a signal its sigma."""
     inflation: Array = field(default_factory=lambda: np.zeros(0))
     """By how much standard errors have been raised to those of the jackknife, (n_p,); empty if none has."""
+
+    def __repr__(self) -> str:
+        return f"<Sensitivities of {', '.join(self.names) or 'no parameters'}: {len(self.weak)} weak directions>"
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, a row for each parameter, and how well the data see directions."""
+        errors = zip(self.names, self.standard_errors.tolist(), strict=True)
+        rows = [(name, number(error), self.reasons.get(name, "")) for name, error in errors]
+        seen = ", ".join(number(value, 2) for value in self.singular_values)
+        return [
+            f"What the data tell of {counted(len(self.names), 'parameter')}",
+            Table(("parameter", "std err", "reason"), rows, left=(0, 2)),
+            f"Directions are seen at {seen or 'no'} sigma for a change of 100 %.",
+        ]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each parameter: standard error, the reason why it has none, correlations with all."""
+        parts = zip(self.names, self.standard_errors.tolist(), self.correlation.tolist(), strict=True)
+        return [
+            {"parameter": n, "std_err": e, "reason": self.reasons.get(n, ""), **dict(zip(self.names, row, strict=True))}
+            for n, e, row in parts
+        ]
 
     @property
     def raised(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from spookid.results.result import Result
 from spookid.solvers.status import Status
 from spookid.studies.assumptions import assumed
 from spookid.tables.table import Table
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.tabular import Block, Listed, Tabular
 
 HALVINGS = 2
 _FINE = 0.01
@@ -31,7 +31,7 @@ AuditFit = Callable[[Declaration, Result | None, bool], Result]
 
 
 @dataclass(frozen=True)
-class Drift:
+class Drift(Listed):
     """How one parameter moves when the step is halved twice and the samples stay the same."""
 
     name: str

@@ -30,7 +30,7 @@ from spookid.studies.agreement import Agreement, agreement
 from spookid.studies.assumptions import assumed
 from spookid.tables.numbers import labelled, number, uncertain
 from spookid.tables.table import Table
-from spookid.tables.tabular import Block, Tabular, as_text
+from spookid.tables.tabular import Block, Listed, Tabular, as_text
 
 _MEANING = (
     "cost and CV: squared residuals over the number of steps, on the recording fitted to and on the others with the\n"
@@ -51,7 +51,7 @@ CrossvalidationFit = Callable[[Declaration, Result | None, str], Result]
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Listed):
     """Estimates from one recording on the same or another."""
 
     fitted: str

@@ -31,7 +31,7 @@ from spookid.solvers.status import Status
 from spookid.studies.assumptions import assumed
 from spookid.tables.numbers import HALF_WIDTH, labelled, number
 from spookid.tables.table import Table
-from spookid.tables.tabular import Block, Tabular
+from spookid.tables.tabular import Block, Listed, Tabular
 
 CRITICAL = HALF_WIDTH
 """ζ at the ends of a 95 % interval."""
@@ -55,7 +55,7 @@ ProfileFit = Callable[[Declaration, Result | None], Result]
 
 
 @dataclass(frozen=True)
-class ProfilePoint:
+class ProfilePoint(Listed):
     """The fit with the parameter held."""
 
     value: float
