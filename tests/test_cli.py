@@ -812,7 +812,7 @@ def test_interrupt_after_the_end_loses_nothing(here, capsys, monkeypatch):
 
 
 def test_second_interrupt_does_not_wait(here, capsys, monkeypatch):
-    def interrupt(*_):
+    def interrupt(*_, **__):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 

@@ -54,7 +54,12 @@ class Estimate(LazyRecord, Listed):
     @property
     def title(self) -> str:
         """Name and value."""
-        return f"{self.name} = {uncertain(self.estimate, self.std_err)} {superscripts(self.unit)}".rstrip()
+        return f"{self.name} = {self.brief}"
+
+    @property
+    def brief(self) -> str:
+        """Value and standard error."""
+        return f"{uncertain(self.estimate, self.std_err)} {superscripts(self.unit)}".rstrip()
 
 
 @dataclass(frozen=True)

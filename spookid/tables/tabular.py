@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spookid.tables.numbers import number
@@ -61,6 +62,11 @@ class Listed(Tabular):
         """Above the list."""
         return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(self).__name__).capitalize()
 
+    @property
+    def brief(self) -> str:
+        """In a cell of another's list."""
+        return _cell(self.records()[0])
+
     def blocks(self) -> Sequence[Block]:
         """Title and list; what is empty is left out."""
         rows = [(name.replace("_", " "), _cell(value)) for name, value in self.records()[0].items()]
@@ -80,7 +86,9 @@ def _cell(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, Listed):
-        return _cell(value.records()[0])
+        return value.brief
+    if isinstance(value, Enum):
+        return str(value.value)
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_cell(one)}" for key, one in value.items())
     if isinstance(value, (list, tuple)):
