@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
+from spookid.statistics.knowledge import Knowledge
 from spookid.statistics.student import Variances, widened
-from spookid.tables.numbers import counted, number
-from spookid.tables.table import Table
-from spookid.tables.tabular import Block, Listed, Tabular
+from spookid.tables.tabular import Listed
 
 WEAK = 1.0
 """A direction is weak if changing the parameters by all of their magnitude along it moves the residuals by less than
@@ -95,8 +93,8 @@ class ResidualStatistics:
         return np.asarray(self.prior + np.tensordot(self.variances.estimates, self.shares, axes=1))
 
 
-@dataclass(frozen=True, eq=False)
-class Sensitivities(Tabular):
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivities(Knowledge):
     """Linearized uncertainty of the estimated parameters (3.26 to 3.32)."""
 
     names: tuple[str, ...]
@@ -121,28 +119,6 @@ class Sensitivities(Tabular):
     """Standard deviation of the noise in units of what the weights say: of "state" 1/√κ, of a signal its sigma."""
     inflation: Array = field(default_factory=lambda: np.zeros(0))
     """By how much standard errors have been raised to those of the jackknife, (n_p,); empty if none has."""
-
-    def __repr__(self) -> str:
-        return f"<Sensitivities of {', '.join(self.names) or 'no parameters'}: {len(self.weak)} weak directions>"
-
-    def blocks(self) -> Sequence[Block]:
-        """Title, a row for each parameter, and how well the data see directions."""
-        errors = zip(self.names, self.standard_errors.tolist(), strict=True)
-        rows = [(name, number(error), self.reasons.get(name, "")) for name, error in errors]
-        seen = ", ".join(number(value, 2) for value in self.singular_values)
-        return [
-            f"What the data tell of {counted(len(self.names), 'parameter')}",
-            Table(("parameter", "std err", "reason"), rows, left=(0, 2)),
-            f"Directions are seen at {seen or 'no'} sigma for a change of 100 %.",
-        ]
-
-    def records(self) -> Sequence[dict[str, Any]]:
-        """A row for each parameter: standard error, the reason why it has none, correlations with all."""
-        parts = zip(self.names, self.standard_errors.tolist(), self.correlation.tolist(), strict=True)
-        return [
-            {"parameter": n, "std_err": e, "reason": self.reasons.get(n, ""), **dict(zip(self.names, row, strict=True))}
-            for n, e, row in parts
-        ]
 
     @property
     def raised(self) -> tuple[str, ...]:
