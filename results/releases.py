@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spookid import Problem, load_problem
-from spookid.results.wording import labelled, uncertain
 from spookid.studies.crossvalidation import CrossValidation, verdict
+from spookid.tables.numbers import labelled, uncertain
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE.parent / "problems"

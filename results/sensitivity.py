@@ -17,8 +17,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from spookid import Problem, Solution, Variational, load_problem, sweep
-from spookid.results.wording import labelled
 from spookid.studies.sweep_points import Sweep, SweepPoint
+from spookid.tables.numbers import labelled
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE / "sensitivity_problems.py"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from spookid.assembly.declaration import Declaration
+from spookid.tables.tabular import Block, Tabular
 
 if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.data.recording import Recording
@@ -21,7 +23,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
 
 
 @dataclass(frozen=True, eq=False)
-class Problem(Declaration):
+class Problem(Declaration, Tabular):
     """A declared problem that can be solved, simulated and studied. Its arguments are those of ``Declaration``.
 
     Raises:
@@ -142,12 +144,25 @@ class Problem(Declaration):
             progress=progress,
         )
 
-    def _repr_html_(self) -> str:
-        """For notebooks: its parameters, recordings and settings."""
-        from spookid.report.description import description
-        from spookid.results.tabular import as_html
+    def __repr__(self) -> str:
+        from spookid.report.description import sizes
 
-        return as_html(description(self))
+        return f"<Problem {self.name!r}: {sizes(self)}>"
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, bodies, joints, sensors, parameters, recordings and settings; nothing is solved for them."""
+        from spookid.report.description import description
+
+        return description(self)
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each parameter."""
+        free = {parameter.name for parameter in self.free}
+        return [
+            {"parameter": p.name, "guess": self.guess[p.name], "lower": p.lower, "upper": p.upper, "unit": p.unit}
+            | {"fixed": p.name not in free, "note": p.note}
+            for p in self.parameter_set.every
+        ]
 
     def _split(self, options: dict[str, Any]) -> tuple[Problem, dict[str, Any]]:
         """The problem with its own settings among the options, and the others."""

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, Self
 
 from spookid.results.result import Result
-from spookid.results.tabular import Block, Tabular
+from spookid.tables.tabular import Block, Tabular
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -30,7 +30,7 @@ class Solution(Result, Tabular):
         """Conclusion and table of the parameters, and how many notices ``summary`` tells."""
         from spookid.report.conclusion import conclusion
         from spookid.report.summary import parameters
-        from spookid.results.wording import counted
+        from spookid.tables.numbers import counted
 
         more = [f"{counted(len(self.notices), 'notice')}: see summary()."] if self.notices else []
         return [conclusion(self), *([parameters(self)] if self.parameters else []), *more]
@@ -40,11 +40,11 @@ class Solution(Result, Tabular):
         names = ("estimate", "std_err", "unit", "initial", "lower", "upper", "at_bound", "fixed", "reason")
         return [{"parameter": p.name, **{n: getattr(p, n) for n in names}} for p in self.parameters.values()]
 
-    def save(self, directory: str | PathLike[str]) -> None:
-        """Write the result folder; see ``spookid.report.export.save``."""
+    def save(self, directory: str | PathLike[str], *, animate: bool = False) -> None:
+        """Write the result folder, with animations if they are asked for; see ``spookid.report.export.save``."""
         from spookid.report.export import save
 
-        save(self, directory)
+        save(self, directory, animate=animate)
 
 
 def load(directory: str | PathLike[str]) -> Solution:

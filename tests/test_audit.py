@@ -334,7 +334,7 @@ def test_the_folder_holds_numbers_table_and_figure(here: Path, capsys: pytest.Ca
     assert out.startswith(Path("deep/out/audit.txt").read_text())
     assert Path("deep/out/audit.png").read_bytes().startswith(b"\x89PNG")
     tree = document("deep/out")
-    assert (tree["schema"], tree["problem"], tree["steps"]) == (1, "swing", [0.04, 0.02, 0.01])
+    assert (tree["schema"], tree["problem"], tree["steps"]) == (2, "swing", [0.04, 0.02, 0.01])
     assert tree["statuses"] == ["converged"] * 3
     assert list(tree["parameters"]) == ["J"]
     options = {"step": 0.04, "state_weight": math.inf, "initial": {"b": 0.02}, "fixed": ["b"]}

@@ -513,7 +513,7 @@ def test_simulate_from_results(here, capsys, solved):
         "simulation.png",
     }
     result, solution = simulation("out"), load(solved)
-    assert (result["schema"], result["problem"], result["status"]) == (1, "swing", "completed")
+    assert (result["schema"], result["problem"], result["status"]) == (2, "swing", "completed")
     assert (result["step"], result["duration"], result["from"]) == (0.01, 1.0, str(solved))
     assert result["parameters"] == solution.values
     [entry] = result["recordings"]
@@ -812,7 +812,7 @@ def test_interrupt_after_the_end_loses_nothing(here, capsys, monkeypatch):
 
 
 def test_second_interrupt_does_not_wait(here, capsys, monkeypatch):
-    def interrupt(*_):
+    def interrupt(*_, **__):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 

@@ -16,6 +16,7 @@ from solutions import STEPS, awkward, difference, estimated, pendulum_problem, s
 
 import spookid
 from spookid import ProblemError
+from spookid.cli.main import main
 from spookid.report import influence_plot, plots
 from spookid.report.export import MARKER, save
 from spookid.results.folders import check_target
@@ -117,7 +118,7 @@ def test_the_folder_holds_the_files_of_the_contract_and_no_others(folder: Path) 
 def test_solution_json_has_the_keys_and_types_of_the_contract(folder: Path) -> None:
     tree = json.loads((folder / "solution.json").read_text(encoding="utf-8"), parse_constant=refuse)
     assert mismatch(tree, LAYOUT) == ""
-    assert tree["schema"] == 1
+    assert tree["schema"] == 2
     assert tree["iterations"] == len(tree["history"]) - 1
     assert tree["cost"]["total"] == tree["cost"]["state"] + tree["cost"]["observation"] + tree["cost"]["prior"]
     assert tree["parameters"]["b"]["std_err"] is None
@@ -161,7 +162,8 @@ def test_arrays_have_the_names_and_shapes_of_the_contract(figures: None, tmp_pat
             assert arrays[f"multipliers_{i}"].shape == (STEPS, 5)
             assert arrays[f"friction_{i}"].shape == arrays[f"sticks_{i}"].shape == (STEPS, 1)
             assert arrays[f"samples_{i}"].shape == (STEPS, 1)
-        assert len(arrays.files) == 30
+            assert arrays[f"measured_{i}"].shape == (*arrays[f"frames_{i}"].shape, 1, 7)
+        assert len(arrays.files) == 36
     with np.load(tmp_path / "r/sensitivities.npz", allow_pickle=False) as arrays:
         assert arrays["names"].tolist() == ["J", "b", "J_x"]
         for name in ("covariance", "covariance_sandwich", "correlation", "T"):
@@ -311,10 +313,56 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         load(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("schema", [2, None, "1"])
-def test_another_schema_is_refused(schema: Any, copy: Path) -> None:
+NEWER = "of a newer version, and this version of spookid reads 1 and 2; update spookid, or solve the problem again"
+UNKNOWN = "and this version of spookid reads 1 and 2; solve the problem again"
+
+
+@pytest.mark.parametrize(("schema", "words"), [(3, NEWER), (0, UNKNOWN), (None, UNKNOWN), ("1", UNKNOWN)])
+def test_another_schema_is_refused(schema: Any, words: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rewrite(copy, lambda tree: tree.update(schema=schema))
-    with pytest.raises(ProblemError, match=r"solution\.json has schema .* reads 1; solve the problem again"):
+    with pytest.raises(ProblemError, match=rf"solution\.json has schema .*{words}"):
+        load(copy)
+    assert main(["report", str(copy)]) == 2
+    assert words in capsys.readouterr().err
+
+
+def to_schema_1(folder: Path) -> None:
+    """Take from a folder what the first folders of schema 1 did not hold."""
+
+    def change(tree: Any) -> None:
+        tree["schema"] = 1
+        for step in (tree["cost"], *tree["history"]):
+            del step["residual"]
+        for key in ("analysis", "other"):
+            del tree["timing_s"][key]
+        del tree["mechanism"]["constraints"]
+        for part, key in (("hinges", "kind"), ("sensors", "point")):
+            for outline in tree["mechanism"][part]:
+                del outline[key]
+
+    rewrite(folder, change)
+    with np.load(folder / "trajectory.npz") as archive:
+        arrays = {key: a for key, a in archive.items() if key.split("_")[0] not in ("samples", "frames", "measured")}
+    np.savez(folder / "trajectory.npz", **arrays)
+
+
+def test_folders_of_the_previous_schema_load(copy: Path) -> None:
+    to_schema_1(copy)
+    s, earlier = solution(), load(copy)
+    (now,), (then,) = s.trajectories, earlier.trajectories
+    assert difference(earlier.parameters, s.parameters) == ""
+    assert earlier.measured == ()
+    assert np.array_equal(then.samples, np.isfinite(now.observed))
+    assert difference(replace(then, samples=now.samples), now) == ""
+    assert earlier.mechanism == s.mechanism
+    assert main(["report", str(copy)]) == 0
+
+
+def test_what_the_schema_promises_is_asked_of_it(copy: Path) -> None:
+    with np.load(copy / "trajectory.npz") as archive:
+        arrays = {key: a for key, a in archive.items() if key != "samples_0"}
+    np.savez(copy / "trajectory.npz", **arrays)
+    with pytest.raises(ProblemError, match=r"trajectory\.npz lacks 'samples_0'"):
         load(copy)
 
 

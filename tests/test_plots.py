@@ -16,8 +16,8 @@ from solutions import awkward, estimated, solution
 
 from spookid.report import plots
 from spookid.results.result import Cost, Estimate, IterationRecord, Trajectory
-from spookid.results.wording import uncertain
 from spookid.solution import Solution
+from spookid.tables.numbers import uncertain
 
 
 def many(parameters: int = 13, recordings: int = 3) -> Solution:

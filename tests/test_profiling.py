@@ -171,7 +171,7 @@ def test_the_folder_holds_what_the_profile_says(J: Profile, tmp_path: Path, monk
     profile_folder.save(tmp_path / "out", [J])
     tree = json.loads((tmp_path / "out" / "profile.json").read_text())
     entry = tree["parameters"]["J"]
-    assert (tree["schema"], tree["problem"], entry["interval"]) == (1, "twin", list(J.interval))
+    assert (tree["schema"], tree["problem"], entry["interval"]) == (2, "twin", list(J.interval))
     assert [point["zeta"] for point in entry["points"]] == [point.zeta for point in J.points]
     assert (tmp_path / "out" / "profile.txt").read_text() == table([J]) + "\n"
     open_ended = of({-1.0: -0.1, 1.0: 0.1}, std_err=math.nan)

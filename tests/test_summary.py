@@ -13,21 +13,11 @@ from solutions import awkward, estimated, solution
 from spookid.report.summary import WIDTH, summarize
 from spookid.results.motion import rms
 from spookid.results.result import Cost, Noise, Times
-from spookid.results.wording import (
-    bounds,
-    deviation,
-    labelled,
-    noise_words,
-    number,
-    quantity,
-    remark,
-    seconds,
-    status_words,
-    uncertain,
-)
+from spookid.results.wording import noise_words, remark, status_words
 from spookid.solution import Solution
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import NO_FACTOR, NOT_WHITE, WeakDirection
+from spookid.tables.numbers import bounds, deviation, labelled, number, quantity, seconds, uncertain
 
 NAN, INF = math.nan, math.inf
 

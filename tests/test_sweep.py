@@ -373,7 +373,7 @@ def test_the_command_prints_a_table_and_writes_a_folder(
     }
     assert Path("out/sweep.png").read_bytes().startswith(b"\x89PNG")
     tree = document("out")
-    assert (tree["schema"], tree["problem"], tree["complete"]) == (1, "swing", True)
+    assert (tree["schema"], tree["problem"], tree["complete"]) == (2, "swing", True)
     assert [point["values"]["state_weight"] for point in tree["points"]] == [1e3, 1e3, 1e4, 1e4]
     alone = load_problem("swing.py").solve(state_weight=1e4, stepper=variational())
     row = rows("out")[3]

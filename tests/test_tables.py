@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from solutions import pendulum_problem, recording, solution
+from solutions import estimated, pendulum_problem, recording, solution
 
 from spookid import ProblemError, Status, Variational, sweep
 from spookid.cli.main import main
@@ -21,13 +21,14 @@ from spookid.report import crossvalidation as crossvalidations
 from spookid.report import profile as profiles
 from spookid.report import sweep as sweeps
 from spookid.report.conclusion import conclusion
-from spookid.results.markup import latex
-from spookid.results.tables import Table
 from spookid.studies import audit, sweeping
 from spookid.studies.assumptions import assumed
 from spookid.studies.axes import axes_of
+from spookid.studies.comparison import compare
 from spookid.studies.settings import Variant
 from spookid.studies.sweep_points import SweepPoint
+from spookid.tables.markup import latex
+from spookid.tables.table import Table
 
 _FILE = """
 import sys
@@ -36,6 +37,27 @@ from solutions import pendulum_problem, recording
 problem = pendulum_problem().with_(recordings=[recording("a", 0), recording("b", 1)])
 """
 _NAMES = {"solution", "profile", "audit", "sweep", "crossvalidation"}
+_SHOWN = {
+    "problem": "joint +kind +joins",
+    "recording": "theta +95",
+    "estimate": "std err +0.000169",
+    "value": "std err +0.000338",
+    "cost": "total",
+    "size": "steps +100",
+    "timing": "analysis",
+    "history": "cost +state",
+    "trajectory": "rms of residuals",
+    "sensitivities": "b +nan +held at its bound",
+    "weak": "direction +J_x",
+    "noise": "disturbance",
+    "agreement": "recording 2",
+    "score": "status +converged",
+    "profile point": "zeta",
+    "drift": "estimates",
+    "sweep point": "parameters +J 0.0",
+    "comparison": "rms difference",
+}
+"""What else a public function or a property gives, and some of what it prints."""
 
 
 @lru_cache
@@ -50,6 +72,51 @@ def results() -> dict[str, Any]:
         "sweep": sweep(one, {"state_weight": [1.0, 100.0]}),
         "crossvalidation": two.crossvalidate(),
     }
+
+
+@lru_cache
+def parts() -> dict[str, Any]:
+    """One of each kind that is a part of these, or is declared or simulated."""
+    s, found = solution(), results()
+    one = pendulum_problem().with_(recordings=[recording()])
+    (J,) = (p for p in one.parameters if p.name == "J")
+    return {
+        "problem": one,
+        "recording": recording(),
+        "estimate": s["J"],
+        "value": s(2 * J),
+        "cost": s.cost,
+        "size": s.size,
+        "timing": s.timing,
+        "history": s.history[0],
+        "trajectory": s.trajectories[0],
+        "sensitivities": s.sensitivities,
+        "weak": s.sensitivities.weak[0],
+        "noise": estimated().noise[0],
+        "agreement": found["crossvalidation"].agreement,
+        "score": found["crossvalidation"].scores[0],
+        "profile point": found["profile"].points[0],
+        "drift": found["audit"].drifts[0],
+        "sweep point": found["sweep"].points[0],
+        "comparison": compare(one, 0, one.guess, 0.1, None, lambda steps: steps),
+    }
+
+
+@pytest.mark.parametrize("kind", sorted(_SHOWN))
+def test_every_part_of_a_result_is_a_table(kind: str) -> None:
+    part = parts()[kind]
+    assert re.search(_SHOWN[kind], str(part))
+    assert part.blocks()[0] in part._repr_html_().replace("&lt;", "<")
+    assert part._repr_html_().count("<table>") == part.to_latex().count(r"\begin{tabular}") > 0
+    assert len(part.to_dataframe()) == len(part.records()) > 0
+    assert "\n" not in repr(part)
+
+
+def test_frames_of_recordings_and_trajectories_hold_the_samples() -> None:
+    r, (t,) = recording(), solution().trajectories
+    np.testing.assert_array_equal(r.to_dataframe()["theta"], r.signal("theta"))
+    np.testing.assert_array_equal(r.to_dataframe()["t"], r.t)
+    np.testing.assert_array_equal(t.to_dataframe()["theta predicted"], t.predicted[:, 0])
 
 
 @pytest.mark.parametrize("kind", sorted(_NAMES))
@@ -134,7 +201,6 @@ def test_records_hold_the_numbers_in_full() -> None:
 
 
 def test_data_frames() -> None:
-    pytest.importorskip("pandas")
     frame = solution().to_dataframe().set_index("parameter")
     assert frame.loc["J", "estimate"] == solution()["J"].estimate
     assert list(Table(("a", "b"), [("1", "x")]).to_dataframe().columns) == ["a", "b"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
+from spookid.data.sensors import PointPosition
 from spookid.mechanics.body import Body
 from spookid.mechanics.constraints import Constraint, Distance, Gear
 from spookid.mechanics.joint_kinds import Screw
@@ -23,6 +24,7 @@ from spookid.results.sketch import (
     JointOutline,
     Mechanism,
     MotorOutline,
+    PointOutline,
     Quantity,
     SensorOutline,
     Vector,
@@ -48,7 +50,7 @@ def mechanism(problem: Declaration, values: Mapping[str, float]) -> Mechanism:
         bodies=tuple(_body(body, values) for body in model.bodies),
         hinges=tuple(_joint(joint, values) for joint in model.joints),
         motors=tuple(_motor(motor, values) for motor in model.motors),
-        sensors=tuple(_sensor(sensor, problem) for sensor in problem.channels),
+        sensors=tuple(_sensor(sensor, problem, values) for sensor in problem.channels),
         gravity=_vector(model.gravity, values),
         constraints=tuple(_constraint(constraint, values) for constraint in model.constraints),
     )
@@ -161,9 +163,18 @@ def _motor(motor: Motor, values: Mapping[str, float]) -> MotorOutline:
     return MotorOutline(motor.label, motor.signal, tuple(_quantity(*part, values) for part in shown))
 
 
-def _sensor(sensor: Channel, problem: Declaration) -> SensorOutline:
+def _sensor(sensor: Channel, problem: Declaration, values: Mapping[str, float]) -> SensorOutline:
     own = math.nan if problem.dynamics == "estimated" else 1.0
-    return SensorOutline(sensor.signal, sensor.title, own if sensor.sigma is None else float(sensor.sigma), sensor.unit)
+    sigma = own if sensor.sigma is None else float(sensor.sigma)
+    return SensorOutline(sensor.signal, sensor.title, sigma, sensor.unit, _point(sensor, values))
+
+
+def _point(sensor: Channel, values: Mapping[str, float]) -> PointOutline | None:
+    """Of what shows a coordinate of a point without a scale of its own."""
+    seen = sensor.sensor
+    if not isinstance(seen, PointPosition) or not (is_constant(sensor.scale) and float(sensor.scale) == 1):
+        return None
+    return PointOutline(seen.point.body.name, _vector(seen.point.at, values), _AXES.index(seen.axis[sensor.index]))
 
 
 def _quantity(name: str, formula: ca.SX, unit: str, values: Mapping[str, float]) -> Quantity:

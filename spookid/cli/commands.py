@@ -30,7 +30,6 @@ from spookid.report import sweep as sweeps
 from spookid.report.summary import summarize
 from spookid.results import folders
 from spookid.results.result import Result
-from spookid.results.wording import number, quantity
 from spookid.solvers.status import Iteration, Status
 from spookid.studies import sweeping
 from spookid.studies.auditing import audit as compare_steps
@@ -44,6 +43,7 @@ from spookid.studies.settings import Variant
 from spookid.studies.simulating import Initial
 from spookid.studies.sweep_points import SweepPoint, coordinates_of, sweep_table
 from spookid.studies.workers import cluster
+from spookid.tables.numbers import number, quantity
 
 RESULTS = Path("results")
 """Where results of `solve` go unless the user says otherwise."""
@@ -88,9 +88,11 @@ def _solve(run: Run, job: Job) -> Exit:
                 run.interruption.checkpoint()
 
             solution = estimate(job.problem, run.arguments.backend, run.options, callback)
-        export.save(solution, job.folder)
+        export.save(solution, job.folder, animate=run.arguments.animate)
     finally:
         run.interruption.kept()
+    if run.arguments.animate and not any(job.folder.glob("*.gif")):
+        terminal.complain(f"{job.label} has no motion to animate")
     if not run.arguments.quiet:  # a summary takes a while
         run.show(summarize(solution), job.out)
     if solution.status is Status.INTERRUPTED:
@@ -336,5 +338,5 @@ def report(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write the page of a folder of results."""
     from spookid.report import page  # it loads much that the other commands do without
 
-    terminal.say(f"Written to {page.write(arguments.directory)}")
+    terminal.say(f"Written to {page.write(arguments.directory, animate=arguments.animate)}")
     return Exit.DONE

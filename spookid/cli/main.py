@@ -125,6 +125,7 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> No
     )
     if command.name == "report":
         parser.add_argument("directory", metavar="DIR", help="what a command of spookid wrote")
+        parser.add_argument("--animate", **_FLAGS["--animate"])
         return
     parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
     settings = parser.add_argument_group("settings in the place of the problem's own")
@@ -202,6 +203,10 @@ _FLAGS = {
     "--jobs": _flag("worker processes (default: one for each processor)", "N", type=_jobs),
     "--scheduler": _flag("Dask scheduler whose workers do the work instead", "ADDRESS"),
     "--out": _flag("folder of results", "DIR", required=True),
+    "--animate": _flag(
+        "add the mechanism in motion, estimated over measured: animation_0.gif ..., one a recording",
+        action="store_true",
+    ),
     "--quiet": _flag("no progress, no summary and no table", action="store_true"),
 }
 _SETTINGS = {
@@ -225,7 +230,7 @@ _COMMANDS = (
         "solve",
         "estimate states and parameters, and write a folder of results",
         _FOLDERS,
-        (*_FIT, "--threads"),
+        (*_FIT, "--threads", "--animate"),
         _out("folder of results (default: results/<name of the problem>)", required=False),
     ),
     _Command(

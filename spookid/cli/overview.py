@@ -13,9 +13,10 @@ from spookid.estimation.identifiability import a_priori, papers_weight
 from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in
 from spookid.report.summary import weak_words
-from spookid.results.tables import Table, wrapped
-from spookid.results.wording import bounds, number, quantity, weight_words
+from spookid.results.wording import weight_words
 from spookid.statistics.covariance import WEAK
+from spookid.tables.numbers import bounds, number, quantity
+from spookid.tables.table import Table, wrapped
 
 Row = tuple[str, ...]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -14,12 +14,15 @@ import numpy as np
 from spookid.data.arrays import FloatArray, checked_signals, checked_states, checked_time, merged
 from spookid.data.files import listing, names, read_csv, read_npz, write_csv
 from spookid.errors import ProblemError, declared_at, shown
+from spookid.tables.numbers import counted, number, quantity
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Tabular
 
 FilePath: TypeAlias = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class Recording(Tabular):
     """One measurement run: time stamps and the signals sampled there.
 
     Any sequence of numbers is accepted and copied to a read-only float64 array; a masked or ``None`` entry of a
@@ -65,6 +68,27 @@ class Recording:
         if self.q is not None and self.v is not None and self.q.shape[1] != self.v.shape[1]:
             bodies = f"q has {self.q.shape[1]} bodies and v has {self.v.shape[1]}"
             raise ProblemError(f"{place}: {bodies}; give both the same")
+
+    def __repr__(self) -> str:
+        return f"<Recording {self.name!r}: {len(self.t):,} samples of {listing(self.signals)} in {self._duration}>"
+
+    @property
+    def _duration(self) -> str:
+        return quantity(float(self.t[-1] - self.t[0]), "s", 6)
+
+    def blocks(self) -> Sequence[Block]:
+        """Title and a row for each signal: samples, and least and largest value."""
+        rows = []
+        for name, values in self.signals.items():
+            known = values[np.isfinite(values)]
+            rows.append((name, f"{known.size:,}", number(known.min()), number(known.max())))
+        title = f"{self.name}: {self._duration}, {counted(len(self.t), 'time stamp')}"
+        return [title, Table(("signal", "samples", "least", "largest"), rows)]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each time stamp: ``t`` [s] and all signals, NaN where a sample is missing."""
+        columns = {"t": self.t, **{name: values for name, values in self.signals.items() if name != "t"}}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*map(list, columns.values()), strict=True)]
 
     @classmethod
     def from_csv(

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.measured_poses import measured_poses
 from spookid.estimation.fit import Fit
 from spookid.kernels.kernel import Array
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
-from spookid.results.result import Estimate, Noise, Result, Trajectory
+from spookid.results.result import Estimate, MeasuredPoses, Noise, Result, Trajectory
 from spookid.statistics.influence import Influence
 
 _SHARE = 1 / 3
@@ -48,6 +49,9 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
         pairs = zip(fine.motion, coarse.assembly.evidence, strict=True)
         return tuple(_every_second(t, e.grid.count) for t, e in pairs)
 
+    def measured() -> tuple[MeasuredPoses, ...]:
+        return measured_poses(fine.assembly, fine.point, motion())
+
     def influence() -> Influence:
         return _seen(fine.influence, [e.grid.count for e in coarse.assembly.evidence])
 
@@ -58,6 +62,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
         normaliser=None,  # it is that of steps of h/2
         parameters=parameters,
         trajectories=fine.later(motion),
+        measured=fine.later(measured),
         influence=fine.later(influence),
         notices=fine.later(lambda: ranked([*_without_step(found.notices), *_notices(step, parameters)])),
     )

@@ -12,6 +12,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
+from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.outlining import mechanism
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
 from spookid.estimation import inertias, influence_functions, misspecification, step_errors
@@ -136,6 +137,7 @@ class Fit:
             times=self.times,
             versions={**_VERSIONS, "kernels": transcription.kernels.points.how},
             trajectories=self.later(lambda: self.motion),
+            measured=self.later(lambda: measured_poses(self.assembly, self.point, self.motion)),
             notices=self.later(self._notices),
             mechanism=self.later(lambda: mechanism(problem, self.values)),
             normaliser=None if found is None else found.normaliser,

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from spookid.report import summary
 from spookid.results.result import Estimate, Result
-from spookid.results.wording import FRICTION, HALF_WIDTH, NO_FRICTION, counted, noise_words, number, status_words
+from spookid.results.wording import FRICTION, NO_FRICTION, noise_words, status_words
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import MISFIT
+from spookid.tables.numbers import HALF_WIDTH, counted, number
 
 
 def conclusion(solution: Result) -> str:

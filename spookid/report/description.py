@@ -1,4 +1,4 @@
-"""A declared problem in tables, for notebooks."""
+"""A declared problem in tables."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ from collections.abc import Collection
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.data.channels import Channel
+from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
-from spookid.results.tables import Table
-from spookid.results.tabular import Block
-from spookid.results.wording import bounds, counted, number, quantity, superscripts
 from spookid.studies.assumptions import assumed
+from spookid.tables.numbers import bounds, counted, number, quantity, superscripts
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block
 
 
 def description(problem: Declaration) -> list[Block]:
     """Title, parameters, recordings and settings; nothing is assembled or solved for it."""
-    model, free = problem.model, {parameter.name for parameter in problem.free}
-    parts = ((len(model.bodies), "body", "bodies"), (len(model.joints), "joint", "joints"))
-    sizes = ", ".join(counted(n, one) if n == 1 else f"{n:,} {several}" for n, one, several in parts)
-    blocks: list[Block] = [f"{problem.name}: {sizes}, {counted(len(free), 'free parameter')}"]
+    free = {parameter.name for parameter in problem.free}
+    blocks: list[Block] = [f"{problem.name}: {sizes(problem)}", _bodies(problem.model)]
+    if problem.model.joints:
+        joints = [(j.name, j.kind, f"{j.parent.body.name} and {j.child.body.name}") for j in problem.model.joints]
+        blocks.append(Table(("joint", "kind", "joins"), joints, left=(0, 1, 2)))
+    if problem.channels:
+        sensors = [(c.signal, c.title, _sigma(problem, c)) for c in problem.channels]
+        blocks.append(Table(("signal", "what it is", "sigma"), sensors, left=(0, 1, 2)))
     every = problem.parameter_set.every
     if every:
         rows = [_parameter(p, problem.guess[p.name], free) for p in every]
@@ -28,6 +34,29 @@ def description(problem: Declaration) -> list[Block]:
         blocks.append(_recordings(problem))
     settings = list(assumed(problem).items())
     return [*blocks, Table(("setting", "value"), settings, left=(0, 1))]
+
+
+def sizes(problem: Declaration) -> str:
+    """How much there is of each part."""
+    model = problem.model
+    parts = ((len(model.bodies), "body", "bodies"), (len(model.joints), "joint", "joints"))
+    counts = [counted(n, one) if n == 1 else f"{n:,} {several}" for n, one, several in parts]
+    return ", ".join([*counts, counted(len(problem.free), "free parameter")])
+
+
+def _bodies(model: Model) -> Table:
+    """What holds each."""
+    rows = []
+    for body in model.bodies:
+        holds = [joint.name for joint in model.joints if body in joint.bodies()]
+        rows.append((body.name, ", ".join([*(["free"] if body.free else []), *holds])))
+    return Table(("body", "held by"), rows, left=(0, 1))
+
+
+def _sigma(problem: Declaration, channel: Channel) -> str:
+    if channel.sigma is None:
+        return "estimated" if problem.dynamics == "estimated" else quantity(1.0, channel.unit)
+    return quantity(channel.sigma, channel.unit, 4)
 
 
 def _parameter(parameter: Parameter, guess: float, free: Collection[str]) -> tuple[str, ...]:

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.errors import ProblemError
 from spookid.report import pictures
 from spookid.report.summary import summarize
 from spookid.results import folders, schema
-from spookid.results.documents import SCHEMA
 from spookid.results.result import Result
 
 MARKER = "solution.json"
 """The file that makes a folder a result folder."""
 _TRAJECTORY = "trajectory.npz"
 _SENSITIVITIES = "sensitivities.npz"
+_AGAIN = "solve the problem again"
 
 
-def save(solution: Result, directory: folders.AnyPath) -> None:
+def save(solution: Result, directory: folders.AnyPath, *, animate: bool = False) -> None:
     """Write the result folder: numbers, summary and figures.
 
     It appears whole or not at all; missing parents are made. An empty folder or an earlier result folder is replaced.
+
+    Args:
+        animate: True to add the mechanism in motion, estimated over measured, as ``animation_0.gif`` and so on, one a
+            recording; none of a motion that is not finite. See ``spookid.report.animation``.
 
     Raises:
         ProblemError: if ``directory`` is something else, which is left as it is, or cannot be written.
     """
     folders.check_target(directory, MARKER)  # before Matplotlib is loaded, which takes a while
-    from spookid.report import influence_plot, plots
+    from spookid.report import animation, influence_plot, plots
 
     drawn = {
         "fit": plots.fit,
@@ -53,6 +52,7 @@ def save(solution: Result, directory: folders.AnyPath) -> None:
             _TRAJECTORY: partial(np.savez, **schema.trajectory_arrays(solution)),
             _SENSITIVITIES: partial(np.savez, **schema.sensitivity_arrays(solution)),
             **{f"{name}.png": pictures.drawn(figure, solution) for name, figure in drawn.items()},
+            **(animation.writers(solution) if animate else {}),
         },
     )
 
@@ -64,18 +64,14 @@ def load(directory: folders.AnyPath) -> Result:
         ProblemError: naming the file that is missing, damaged or of another schema.
     """
     folder = Path(directory)
-    with _reading(folder / MARKER) as path:
-        tree = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        number = tree["schema"]
-        if number != SCHEMA:
-            raise ProblemError(
-                f"{path} has schema {number!r} and this version of spookid reads {SCHEMA}; solve the problem again"
-            )
+    tree = folders.read_marker(folder / MARKER, _AGAIN)
+    with _reading(folder / MARKER):
         head = schema.head_of(tree)
     with _reading(folder / _TRAJECTORY) as path:
-        trajectories = schema.trajectories_of(head, _arrays(path))
+        arrays = _arrays(path)
+        trajectories, measured = schema.trajectories_of(head, arrays), schema.measured_of(head, arrays)
     with _reading(folder / _SENSITIVITIES) as path:
-        return schema.solution_of(head, trajectories, _arrays(path))
+        return schema.solution_of(head, trajectories, measured, _arrays(path))
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -84,17 +80,5 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         return dict(archive)
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[Path]:
-    """Turn what goes wrong while ``path`` is read and understood into one sentence."""
-    remedy = "give a result folder of spookid as it was written, or solve the problem again"
-    try:
-        yield path
-    except ProblemError:
-        raise
-    except OSError as error:
-        raise ProblemError(f"{path} cannot be read ({error.strerror or error}); {remedy}") from None
-    except KeyError as error:
-        raise ProblemError(f"{path} lacks {error.args[0]!r}; {remedy}") from None
-    except (TypeError, ValueError, AttributeError, IndexError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ProblemError(f"{path} is damaged ({error}); {remedy}") from None
+def _reading(path: Path) -> AbstractContextManager[Path]:
+    return folders.reading(path, f"give a result folder of spookid as it was written, or {_AGAIN}")

@@ -11,7 +11,7 @@ from spookid.kernels.kernel import Array
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, PALE, RED
 from spookid.results.result import Result
-from spookid.results.wording import number
+from spookid.tables.numbers import number
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ _PLATE: Line = [(-0.4, -2.2), (0.4, -2.2), (0.4, 2.2), (-0.4, 2.2)]
 _THREADS: list[Line] = [[(x - 0.4, -1), (x + 0.4, 1)] for x in (-1.3, -0.45, 0.45, 1.3)]
 
 
-def draw(panel: Axes, kind: str, place: Array, axis: Array, grounded: bool) -> None:
+def draw(panel: Axes, kind: str, place: Array, axis: Array, foot: Array | None) -> None:
     """A joint of a kind at a place on paper, (2,).
 
     A hinge is a ring, on the ground a triangle; a slider a sleeve along its axis, a cylinder a sleeve with a ring, a
@@ -29,13 +29,14 @@ def draw(panel: Axes, kind: str, place: Array, axis: Array, grounded: bool) -> N
 
     Args:
         axis: its unit vector as it looks on paper, (2,).
+        foot: where it stands on the ground, (2,); None if it does not.
     """
     along = axis / np.linalg.norm(axis) if np.linalg.norm(axis) > _END_ON else np.array([1.0, 0.0])
     if kind == "Hinge":
-        _marker(panel, place, "^" if grounded else "o", 9 if grounded else 6)
+        _marker(panel, place, "o" if foot is None else "^", 6 if foot is None else 9)
         return
-    if grounded:
-        panel.plot(*place, "^", color="0.6", mfc="0.85", markersize=19, zorder=4.5)
+    if foot is not None:
+        panel.plot(*foot, "^", color="0.6", mfc="0.85", markersize=19, zorder=4.5)
     if kind in ("Prismatic", "Cylindrical", "Screw"):
         _marker(panel, place, _shape([_SLEEVE], along), 16)
     if kind == "Screw":

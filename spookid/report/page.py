@@ -7,28 +7,36 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from spookid.errors import ProblemError
-from spookid.report import conclusion, export, report_sections, study_page, summary
+from spookid.report import animation, conclusion, export, report_sections, study_page, summary
 from spookid.results import folders
 from spookid.results.result import Result
-from spookid.results.tables import Table
-from spookid.results.wording import number, status_words
+from spookid.results.wording import status_words
 from spookid.solvers.status import Status
+from spookid.tables.numbers import number
+from spookid.tables.table import Table
 from spookid.version import __version__
 
 PAGE = "report.html"
 """Name of the page in its folder."""
 
+Films: TypeAlias = Sequence[tuple[str, str, str]]
+"""Animations: the recording, the file as an address that holds all of it, and what is drawn of the measured signals."""
 
-def write(directory: str | os.PathLike[str]) -> Path:
+
+def write(directory: str | os.PathLike[str], *, animate: bool = False) -> Path:
     """Write ``report.html`` into a folder of results, or into one of several such folders, and return its path.
 
+    Args:
+        animate: True to add animations to the folders of solutions first; the page shows those that are there.
+
     Raises:
-        ProblemError: if there are no results, they cannot be read, or the page cannot be written.
+        ProblemError: if there are no results, they cannot be read, or the page cannot be written; with ``animate`` also
+            if there is no solution among them.
     """
     folder = Path(directory)
     solutions: dict[str, Result] = {}
@@ -41,12 +49,50 @@ def write(directory: str | os.PathLike[str]) -> Path:
         else:
             anchor = _anchor(key, len(studies), "study")
             studies.append(study_page.study(marker.parent, marker.name, key, anchor, dates[key]))
-    folders.write(folder / PAGE, page(solutions, dates, studies))
+    if animate:
+        _animate(folder, {found[key].parent: solution for key, solution in solutions.items()})
+    films = {key: _films(found[key].parent, solution) for key, solution in solutions.items()}
+    folders.write(folder / PAGE, page(solutions, dates, studies, films))
     return folder / PAGE
 
 
-def page(solutions: Mapping[str, Result], dates: Mapping[str, str], studies: Sequence[Mapping[str, Any]] = ()) -> str:
-    """The page of solutions by key, with the dates of their folders, and of studies after them."""
+def _animate(folder: Path, solutions: Mapping[Path, Result]) -> None:
+    """Write the animations of solutions into their folders."""
+    if not solutions:
+        raise ProblemError(
+            f"{folder} holds no solution, and only estimated motion is animated; give a folder that spookid solve wrote"
+        )
+    writers = {place: animation.writers(solution) for place, solution in solutions.items()}
+    for place, files in writers.items():
+        if not files:
+            raise ProblemError(f"{place} holds no mechanism in motion to animate; solve the problem again")
+    for place, files in writers.items():
+        for name, content in files.items():
+            folders.write(place / name, content)
+
+
+def _films(folder: Path, solution: Result) -> Films:
+    """The animations that are in a folder."""
+    found = {i: folder / animation.file_name(i) for i in range(min(len(solution.trajectories), animation.MOST))}
+    known = {i: path for i, path in found.items() if path.is_file()}
+    if not known:
+        return ()
+    sentences = {film.trajectory.name: film.sentence for film in animation.films(solution)}
+    names = {i: solution.trajectories[i].name for i in known}
+    return tuple((names[i], folders.embedded(path), sentences.get(names[i], "")) for i, path in known.items())
+
+
+def page(
+    solutions: Mapping[str, Result],
+    dates: Mapping[str, str],
+    studies: Sequence[Mapping[str, Any]] = (),
+    films: Mapping[str, Films] | None = None,
+) -> str:
+    """The page of solutions by key, with the dates of their folders, and of studies after them.
+
+    Args:
+        films: animations of solutions.
+    """
     environment = Environment(
         loader=PackageLoader("spookid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -54,7 +100,10 @@ def page(solutions: Mapping[str, Result], dates: Mapping[str, str], studies: Seq
     return environment.get_template(PAGE).render(
         title=names[0] if len(names) == 1 else f"{len(names)} results",
         version=__version__,
-        results=[_result(key, i, solution, dates[key]) for i, (key, solution) in enumerate(solutions.items())],
+        results=[
+            _result(key, i, solution, dates[key], (films or {}).get(key, ()))
+            for i, (key, solution) in enumerate(solutions.items())
+        ],
         studies=list(studies),
         overview=_overview(solutions, studies),
     )
@@ -101,7 +150,7 @@ def _overview(solutions: Mapping[str, Result], studies: Sequence[Mapping[str, An
     return Table(("result", "status", "cost", "step", "stepper"), rows)
 
 
-def _result(key: str, place: int, solution: Result, date: str) -> dict[str, Any]:
+def _result(key: str, place: int, solution: Result, date: str, films: Films) -> dict[str, Any]:
     """What the template wants to know about one result."""
     return {
         "key": key,
@@ -116,6 +165,8 @@ def _result(key: str, place: int, solution: Result, date: str) -> dict[str, Any]
         "parameters": [report_sections.parameter(estimate) for estimate in solution.parameters.values()],
         **{section.__name__: section(solution) for section in report_sections.SECTIONS},
         **report_sections.fits(solution),
+        "films": films,
+        "films_omitted": animation.omitted(solution) if films else "",
         "cost": summary.cost(solution),
         "provenance": report_sections.provenance(solution, key, date),
     }

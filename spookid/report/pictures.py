@@ -93,7 +93,7 @@ def round_ticks(axis: Any, count: int, digits: int = 6) -> None:
     """At most so many marks with numbers in the package's own wording."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    from spookid.results.wording import number
+    from spookid.tables.numbers import number
 
     axis.set_major_locator(MaxNLocator(count))
     axis.set_major_formatter(FuncFormatter(lambda value, _: number(value, digits)))

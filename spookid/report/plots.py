@@ -21,17 +21,8 @@ from spookid.report import pictures
 from spookid.report.pictures import BLACK, BLUE, COLOURS, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
 from spookid.results.motion import Motion, misfit, rms
 from spookid.results.result import Estimate, Result
-from spookid.results.wording import (
-    HALF_WIDTH,
-    bounds,
-    labelled,
-    number,
-    quantity,
-    remark,
-    status_words,
-    superscripts,
-    uncertain,
-)
+from spookid.results.wording import remark, status_words
+from spookid.tables.numbers import HALF_WIDTH, bounds, labelled, number, quantity, superscripts, uncertain
 
 _DASHES = ("-", "--", ":", "-.")
 _MOST_COLUMNS = 4

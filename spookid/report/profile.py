@@ -10,10 +10,10 @@ from spookid.report import pictures, study_page
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.results import folders
 from spookid.results.documents import marker_document
-from spookid.results.tables import Table
-from spookid.results.tabular import Block, as_text
-from spookid.results.wording import HALF_WIDTH, labelled, number
 from spookid.studies.profiling import Profile, interval_words
+from spookid.tables.numbers import HALF_WIDTH, labelled, number
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, as_text
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.axes import Axes

@@ -10,15 +10,16 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.spatial.transform import Rotation
 
 from spookid.kernels.kernel import Array
-from spookid.report import joint_symbols, pictures, plots
-from spookid.report.pictures import BLUE, COLOURS, GREY
+from spookid.report import pictures, plots, skeleton
+from spookid.report.pictures import BLUE, GREY
+from spookid.report.skeleton import FULL, PALE
+from spookid.report.views import oblique
 from spookid.results.motion import misfit
 from spookid.results.result import Result, Trajectory
-from spookid.results.sketch import ConstraintOutline, JointOutline, Mechanism
-from spookid.results.wording import HALF_WIDTH
+from spookid.results.sketch import Mechanism
+from spookid.tables.numbers import HALF_WIDTH
 
 WIDTH = 5.6
 """Of every figure [in]; a phone shows it at two thirds of its size."""
@@ -27,11 +28,6 @@ _DPI = 180
 _MOST_LAGS = 40
 _GHOSTS = 12
 """Earlier and later positions of a mechanism that are drawn pale."""
-_AZIMUTH, _ELEVATION = np.radians(35.0), np.radians(20.0)
-_GROUND = "GROUND"
-
-Poses = dict[str, tuple[Array, Rotation]]
-"""Centre of mass and rotation of each body, by its name."""
 
 
 def embedded(figure: Figure, kind: str = "svg") -> str:
@@ -131,96 +127,13 @@ def mechanism(parts: Mechanism, trajectory: Trajectory) -> Figure:
     Gravity points down. The first step is drawn in full, others of the recording pale.
     """
     figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
-    panel = figure.subplots()
-    upright = _upright(parts)
+    panel, view = figure.subplots(), oblique(parts)
     states = np.flatnonzero(np.isfinite(trajectory.q).all(axis=(1, 2)))
     moments = states[np.unique(np.linspace(0, len(states) - 1, _GHOSTS + 1).astype(int))] if len(states) else []
     for k in reversed(moments):
-        _skeleton(panel, parts, trajectory.q[k], upright, pale=k != moments[0])
+        skeleton.draw(panel, parts, trajectory.q[k], view, PALE if k != moments[0] else FULL)
     panel.set_aspect("equal")
     panel.set_axis_off()
     panel.margins(0.12)
-    _scale(panel)
+    skeleton.scale(panel)
     return figure
-
-
-def _skeleton(panel: Axes, parts: Mechanism, q: Array, upright: Rotation, pale: bool) -> None:
-    poses = {
-        body.name: (row[:3], Rotation.from_quat(np.roll(row[3:7], -1)))
-        for body, row in zip(parts.bodies, q, strict=True)
-    }
-    for i, body in enumerate(parts.bodies):
-        colour = COLOURS[i % len(COLOURS)]
-        centre = poses[body.name][0]
-        for hinge in parts.hinges:
-            for side in (end for end in _ends(hinge) if end[0] == body.name):
-                line = _seen(upright.apply(np.stack([centre, _place(poses, *side)])))
-                panel.plot(*line, color=colour, linewidth=1.0 if pale else 3.0, alpha=0.15 if pale else 1.0)
-        if not pale:
-            x, y = _seen(upright.apply(centre[None]))[:, 0]
-            panel.plot(x, y, "o", color=colour, markersize=8, zorder=4)
-            panel.annotate(body.name, (x, y), (7, 7), textcoords="offset points", color=colour, parse_math=False)
-    if not pale:
-        for hinge in parts.hinges:
-            _joint(panel, hinge, poses, upright)
-        for constraint in parts.constraints:
-            _constraint(panel, constraint, parts, poses, upright)
-
-
-def _upright(parts: Mechanism) -> Rotation:
-    """Turns the world so that gravity points down on paper."""
-    g = np.array(parts.gravity)
-    if not (np.isfinite(g).all() and np.any(g)):
-        return Rotation.identity()
-    return Rotation.align_vectors([[0.0, 0.0, -1.0]], [g / np.linalg.norm(g)])[0]
-
-
-def _ends(hinge: JointOutline) -> list[tuple[str, tuple[float, float, float]]]:
-    return [(hinge.parent, hinge.parent_at), (hinge.child, hinge.child_at)]
-
-
-def _place(poses: Poses, body: str, at: tuple[float, float, float]) -> Array:
-    """A point of a body in the world, (3,)."""
-    if body == _GROUND:
-        return np.array(at)
-    origin, rotation = poses[body]
-    return np.asarray(origin + rotation.apply(at), dtype=np.float64)
-
-
-def _joint(panel: Axes, joint: JointOutline, poses: Poses, upright: Rotation) -> None:
-    """At its end on the child, which a slider carries along, with a line to that on the parent."""
-    line = _seen(upright.apply(np.stack([_place(poses, *end) for end in _ends(joint)])))
-    axis = np.array(joint.axis) if joint.parent == _GROUND else poses[joint.parent][1].apply(joint.axis)
-    own = _seen(upright.apply(np.asarray(axis)[None]))[:, 0]
-    panel.plot(*line, color="black", linewidth=0.8, zorder=3)
-    joint_symbols.draw(panel, joint.kind, line[:, 1], own, _GROUND in (joint.parent, joint.child))
-    panel.annotate(joint.name, tuple(line[:, 1]), (7, -13), textcoords="offset points", fontsize=9, parse_math=False)
-
-
-def _constraint(panel: Axes, constraint: ConstraintOutline, parts: Mechanism, poses: Poses, upright: Rotation) -> None:
-    """A rod as a line between its ends, a gear as a broken line between its joints; others are not drawn."""
-    ends = [_place(poses, body, at) for body, at in zip(constraint.ties, constraint.at, strict=False)]
-    for tie in () if ends else constraint.ties:
-        ends += [_place(poses, *_ends(j)[1]) for j in parts.hinges if tie == j.name or tie.startswith(f"{j.name} ")][:1]
-    if len(ends) == 2:
-        line = _seen(upright.apply(np.stack(ends)))
-        panel.plot(*line, color="black", linewidth=1.2, linestyle="-" if constraint.at else "--", zorder=3)
-        panel.plot(*line, "o" if constraint.at else "", color="black", mfc="white", markersize=4, zorder=4)
-        middle = line.mean(axis=1)
-        panel.annotate(constraint.name, tuple(middle), (5, 5), textcoords="offset points", fontsize=9, parse_math=False)
-
-
-def _seen(points: Array) -> Array:
-    """Points of the world on paper, (n, 3) to (2, n): to the right, and up."""
-    x, y, z = points.T
-    right = -np.sin(_AZIMUTH) * x + np.cos(_AZIMUTH) * y
-    towards = np.cos(_AZIMUTH) * x + np.sin(_AZIMUTH) * y
-    return np.stack([right, np.cos(_ELEVATION) * z - np.sin(_ELEVATION) * towards])
-
-
-def _scale(panel: Axes) -> None:
-    """A bar of a round length at the foot."""
-    (left, right), (low, high) = panel.get_xlim(), panel.get_ylim()
-    length = 10.0 ** np.floor(np.log10(max(right - left, high - low) / 2))
-    panel.plot([left, left + length], [low, low], color=GREY, linewidth=2, clip_on=False)
-    panel.annotate(f"{length:g} m", (left, low), (0, 5), textcoords="offset points", fontsize=8, color=GREY)

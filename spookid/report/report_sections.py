@@ -13,19 +13,10 @@ from spookid.report.summary import weak_words
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Estimate, Noise, Result, Trajectory
 from spookid.results.sketch import Quantity, SensorOutline
-from spookid.results.tables import Table
-from spookid.results.wording import (
-    HALF_WIDTH,
-    bounds,
-    deviation,
-    is_seen,
-    number,
-    quantity,
-    remark,
-    superscripts,
-    uncertain,
-)
+from spookid.results.wording import is_seen, remark
 from spookid.statistics.covariance import WEAK
+from spookid.tables.numbers import HALF_WIDTH, bounds, deviation, number, quantity, superscripts, uncertain
+from spookid.tables.table import Table
 
 _LEFT, _RIGHT = 8.0, 128.0
 """Ends of the picture of an interval."""

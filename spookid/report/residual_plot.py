@@ -23,7 +23,8 @@ from spookid.report import pictures, plots
 from spookid.report.pictures import COLOURS, DARK, GREY
 from spookid.results.motion import misfit
 from spookid.results.result import Result, Trajectory
-from spookid.results.wording import HALF_WIDTH, is_seen, labelled
+from spookid.results.wording import is_seen
+from spookid.tables.numbers import HALF_WIDTH, labelled
 
 WIDTH = 7.2
 """[in]"""

@@ -16,10 +16,10 @@ from spookid.assembly.declaration import Declaration
 from spookid.report import pictures, study_page
 from spookid.results import folders
 from spookid.results.documents import marker_document
-from spookid.results.tables import Table
-from spookid.results.wording import counted, labelled, number, quantity, superscripts
 from spookid.studies.assumptions import how_it_moves
 from spookid.studies.comparison import Comparison
+from spookid.tables.numbers import counted, labelled, number, quantity, superscripts
+from spookid.tables.table import Table
 
 if TYPE_CHECKING:  # Matplotlib takes a while to load
     from matplotlib.figure import Figure

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
-from spookid.errors import ProblemError
-from spookid.results.documents import SCHEMA, Tree
-from spookid.results.tables import Table
-from spookid.results.tabular import Block
+from spookid.results import folders
+from spookid.results.documents import Tree
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block
 
 REPORT = "report"
 """Key of the marker under which it stands."""
@@ -36,7 +32,7 @@ def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:
     Raises:
         ProblemError: if its marker cannot be read.
     """
-    tree = _tree(folder / marker)
+    tree = folders.read_marker(folder / marker, "run its command again")
     page = tree.get(REPORT) or _plain(folder, tree)
     kind = marker.removesuffix(".json")
     return {
@@ -47,7 +43,7 @@ def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:
         "assumptions": list(page["assumptions"].items()),
         "notices": page["notices"],
         "blocks": page["blocks"],
-        "pictures": {path.stem: _embedded(path) for path in sorted(folder.glob("*.png"))},
+        "pictures": {path.stem: folders.embedded(path) for path in sorted(folder.glob("*.png"))},
         "provenance": [
             ("Folder", f"{key}, written {date}"),
             ("Files", ", ".join(path.name for path in sorted(folder.iterdir()) if path.is_file())),
@@ -65,29 +61,8 @@ _KINDS = {
 }
 
 
-def _tree(path: Path) -> Tree:
-    try:
-        tree = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        number, _ = tree["schema"], tree["problem"]
-    except OSError as error:
-        raise ProblemError(f"{path} cannot be read ({error.strerror or error}); run its command again") from None
-    except KeyError as error:
-        raise ProblemError(f"{path} lacks {error.args[0]!r}; run its command again") from None
-    except ValueError as error:
-        raise ProblemError(f"{path} is damaged ({error}); run its command again") from None
-    if number != SCHEMA:
-        raise ProblemError(
-            f"{path} has schema {number!r} and this version of spookid reads {SCHEMA}; run its command again"
-        )
-    return tree
-
-
 def _plain(folder: Path, tree: Tree) -> Tree:
     """Of a folder that does not hold it: its texts as they are."""
     texts = sorted([*folder.glob("*.txt"), *folder.glob("*.md")])
     blocks = [{"lines": path.read_text(encoding="utf-8")} for path in texts]
     return {"conclusion": tree.get("verdict", _EARLIER), "assumptions": {}, "notices": [], "blocks": blocks}
-
-
-def _embedded(path: Path) -> str:
-    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"

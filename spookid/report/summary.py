@@ -9,22 +9,10 @@ import numpy as np
 
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Cost, Estimate, Result, Trajectory
-from spookid.results.tables import Table, TableRow, wrapped
-from spookid.results.wording import (
-    DYNAMICS,
-    HARD,
-    bounds,
-    counted,
-    noise_words,
-    number,
-    quantity,
-    remark,
-    seconds,
-    status_words,
-    uncertain,
-    weight_words,
-)
+from spookid.results.wording import DYNAMICS, HARD, noise_words, remark, status_words, weight_words
 from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
+from spookid.tables.numbers import bounds, counted, number, quantity, seconds, uncertain
+from spookid.tables.table import Table, TableRow, wrapped
 
 WIDTH = 100
 """Columns of the page."""

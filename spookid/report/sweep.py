@@ -20,12 +20,12 @@ from spookid.assembly.loading import load_declaration
 from spookid.report import pictures, study_page
 from spookid.results import folders
 from spookid.results.documents import marker_document
-from spookid.results.wording import counted, number, quantity, superscripts
 from spookid.studies import sweeping
 from spookid.studies.axes import Axis, AxisValue, axes_of
 from spookid.studies.settings import Variant
 from spookid.studies.sweep_points import Sweep, SweepPoint, comma_separated, coordinates_of, sweep_table
 from spookid.studies.sweeping import Plan, Seen, Store
+from spookid.tables.numbers import counted, number, quantity, superscripts
 
 MARKER = "sweep.json"
 """The file that makes a folder one of a sweep."""

@@ -17,9 +17,9 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from spookid.kernels.kernel import Array
 from spookid.report import pictures
 from spookid.report.pictures import COLOURS, GREY, PALE, RED
-from spookid.results.wording import HALF_WIDTH, labelled, number
 from spookid.studies.axes import Axis, AxisValue, grid_points
 from spookid.studies.sweep_points import Sweep, SweepPoint, word
+from spookid.tables.numbers import HALF_WIDTH, labelled, number
 
 _MARKERS = "osD^vPX"
 _MOST_TICKS = 8

@@ -14,8 +14,10 @@ from spookid.version import __version__
 
 Tree: TypeAlias = dict[str, Any]
 
-SCHEMA = 1
-"""Version of the layout of all folders."""
+SCHEMA = 2
+"""Version of the layout of all folders that are written."""
+OLDEST = 1
+"""That of the oldest folders that can be read."""
 
 
 def marker_document(problem: str, **facts: Any) -> Tree:

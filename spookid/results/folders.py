@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 
 from spookid.errors import ProblemError
-from spookid.results.documents import json
+from spookid.results.documents import OLDEST, SCHEMA, Tree, json
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 Content: TypeAlias = str | Mapping[str, Any] | Callable[[Path], object]
@@ -22,6 +26,41 @@ Files: TypeAlias = Mapping[str, Content]
 
 MARKERS = ("solution.json", "simulation.json", "audit.json", "sweep.json", "profile.json", "crossvalidation.json")
 """Files that tell a folder of results."""
+
+
+@contextmanager
+def reading(path: Path, remedy: str) -> Iterator[Path]:
+    """Turn what goes wrong while ``path`` is read and understood into one sentence with its remedy."""
+    try:
+        yield path
+    except ProblemError:
+        raise
+    except OSError as error:
+        raise ProblemError(f"{path} cannot be read ({error.strerror or error}); {remedy}") from None
+    except KeyError as error:
+        raise ProblemError(f"{path} lacks {error.args[0]!r}; {remedy}") from None
+    except (TypeError, ValueError, AttributeError, IndexError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ProblemError(f"{path} is damaged ({error}); {remedy}") from None
+
+
+def read_marker(path: Path, again: str) -> Tree:
+    """Content of the file that tells a folder of results.
+
+    Args:
+        again: what makes the folder anew, such as "solve the problem again".
+
+    Raises:
+        ProblemError: if it cannot be read, or its schema is none that this version knows.
+    """
+    with reading(path, again):
+        tree = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        number, _ = tree["schema"], tree["problem"]
+    known = f"this version of spookid reads {' and '.join(map(str, range(OLDEST, SCHEMA + 1)))}"
+    if type(number) is not int or number < OLDEST:
+        raise ProblemError(f"{path} has schema {number!r} and {known}; {again}")
+    if number > SCHEMA:
+        raise ProblemError(f"{path} has schema {number!r}, of a newer version, and {known}; update spookid, or {again}")
+    return tree
 
 
 def check_target(directory: AnyPath, marker: str) -> Path:
@@ -133,6 +172,16 @@ def write(path: Path, content: Content) -> None:
         raise _unwritable(path, error) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def embedded(path: Path) -> str:
+    """A picture as an address that holds all of it.
+
+    Raises:
+        ProblemError: if it cannot be read.
+    """
+    with reading(path, "remove it or write it again"):
+        return f"data:image/{path.suffix[1:]};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 
 
 def _unwritable(path: AnyPath, error: OSError) -> ProblemError:

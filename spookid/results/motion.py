@@ -1,4 +1,4 @@
-"""Signals as they were measured and as a model has them, and what is between."""
+"""Signals as they were measured and as a model has them, what is between, and at which steps motion is shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from typing import Protocol
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Integers
+
+FRAMES_PER_SECOND = 20
+LONGEST, SHORTEST = 10.0, 2.0
+"""Durations of what is shown [s]: of a longer motion the first part, a shorter one is slowed down."""
+_SLOWER = (1, 2, 5, 10, 20, 50, 100)
 
 
 class Motion(Protocol):
@@ -38,3 +43,20 @@ def rms(values: Array) -> float:
     """Root mean square of the finite ones; NaN if there are none."""
     finite = values[np.isfinite(values)]
     return float(np.sqrt(np.mean(finite**2))) if finite.size else math.nan
+
+
+def slowness(duration: float) -> int:
+    """How many times slower than it was a motion of so many seconds is shown; 1 is real time."""
+    return next((slower for slower in _SLOWER if slower * duration >= SHORTEST), _SLOWER[-1])
+
+
+def moments(t: Array) -> Integers:
+    """Steps that are shown one after another, of a motion with steps at t (N,) [s]; at coarse ones some more than once,
+    so that the pace stays what it is."""
+    duration = float(t[-1] - t[0])
+    shown, slower = min(duration, LONGEST), slowness(duration)
+    count = max(int(shown * FRAMES_PER_SECOND * slower + 1e-9), 1)
+    times = t[0] + np.arange(count) / (FRAMES_PER_SECOND * slower)
+    following = np.clip(np.searchsorted(t, times), 1, max(len(t) - 1, 1))
+    nearer_before = times - t[following - 1] <= t[following] - times
+    return np.asarray(np.where(nearer_before, following - 1, following), dtype=np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -14,14 +14,18 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
 from spookid.results.lazy import Clock, LazyRecord, lazy
+from spookid.results.motion import misfit, rms
 from spookid.results.sketch import Mechanism
 from spookid.solvers.status import Status, Timing
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
+from spookid.tables.numbers import counted, number, quantity, superscripts, uncertain
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Listed, Tabular
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate(LazyRecord):
+class Estimate(LazyRecord, Listed):
     """One parameter's estimate."""
 
     name: str
@@ -44,9 +48,22 @@ class Estimate(LazyRecord):
     """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
     nearer to what a step of length zero would give; NaN if unknown."""
 
+    def __repr__(self) -> str:
+        return f"<Estimate {self.title}>"
+
+    @property
+    def title(self) -> str:
+        """Name and value."""
+        return f"{self.name} = {self.brief}"
+
+    @property
+    def brief(self) -> str:
+        """Value and standard error."""
+        return f"{uncertain(self.estimate, self.std_err)} {superscripts(self.unit)}".rstrip()
+
 
 @dataclass(frozen=True)
-class Value:
+class Value(Listed):
     """An expression of parameters at the solution."""
 
     estimate: float
@@ -56,7 +73,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(Listed):
     """One size of noise that was estimated, or given, together with the parameters."""
 
     kind: str
@@ -77,7 +94,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Listed):
     """Which of two estimators an answer is, and why; see ``spookid.estimation.estimator_choice``."""
 
     estimator: str
@@ -89,7 +106,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(Listed):
     """Weighted sums of squared residuals."""
 
     state: float
@@ -100,6 +117,8 @@ class Cost:
     residual: float = 0.0
     """Of residuals of the user's own."""
 
+    also = ("total",)
+
     @property
     def total(self) -> float:
         """Their sum."""
@@ -107,7 +126,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class IterationRecord:
+class IterationRecord(Listed):
     """One accepted iterate of the solver; the first is the initial guess."""
 
     iteration: int
@@ -118,7 +137,7 @@ class IterationRecord:
 
 
 @dataclass(frozen=True)
-class Size:
+class Size(Listed):
     """Of the transcribed problem."""
 
     recordings: int
@@ -133,7 +152,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Times:
+class Times(Listed):
     """Wall times [s]."""
 
     build: float
@@ -152,6 +171,13 @@ class Times:
     other: float = 0.0
     """All the rest."""
 
+    also = ("total",)
+
+    @property
+    def title(self) -> str:
+        """With the unit."""
+        return "Times [s]"
+
     @classmethod
     def of(cls, timing: Timing, build: float, compile: float) -> Times:
         """From a solver's timing."""
@@ -167,7 +193,7 @@ class Times:
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectory:
+class Trajectory(Tabular):
     """Estimated motion on one recording; N steps, n_b bodies, n_o observed signals."""
 
     name: str
@@ -199,6 +225,39 @@ class Trajectory:
     """(N, n_j): impulse of dry friction about each hinge's axis [N m s] in that step; NaN where a step has none."""
     sticks: Array
     """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
+
+    def __repr__(self) -> str:
+        return f"<Trajectory of {self.name!r}: {len(self.t):,} steps, {', '.join(self.signals) or 'no signals'}>"
+
+    def blocks(self) -> Sequence[Block]:
+        """Title and a row for each signal: how far what was measured is from what was estimated."""
+        rows = []
+        for i, (signal, unit) in enumerate(zip(self.signals, self.units, strict=True)):
+            size = quantity(rms(misfit(self, i)), superscripts(unit))
+            rows.append((signal, f"{self.samples[:, i].sum():,.0f}", size))
+        title = f"{self.name}: {counted(len(self.t), 'step')} from {number(self.t[0])} to {number(self.t[-1])} s"
+        return [title, Table(("signal", "samples", "rms of residuals"), rows)]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each step: its time, and of each signal what was observed and predicted."""
+        columns = {"t": self.t}
+        for i, signal in enumerate(self.signals):
+            columns |= {f"{signal} observed": self.observed[:, i], f"{signal} predicted": self.predicted[:, i]}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*map(list, columns.values()), strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredPoses:
+    """Where the signals of one recording and the joints alone put the bodies, at the steps that an animation shows."""
+
+    frames: Array
+    """(F,): numbers of the steps; none of a recording that is not animated."""
+    poses: Array
+    """(F, n_b, 7): NaN where the signals do not determine them."""
+
+    def __repr__(self) -> str:
+        known = np.isfinite(self.poses).all(axis=(1, 2)).sum()
+        return f"<MeasuredPoses: {known} of {len(self.frames)} determined>"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -244,6 +303,8 @@ class Result(LazyRecord):
     """Of packages, by name."""
     trajectories: tuple[Trajectory, ...] = lazy()
     """Estimated motion, one for each recording."""
+    measured: tuple[MeasuredPoses, ...] = lazy(())
+    """One of each trajectory; none if it was read from a folder that does not hold them."""
     dynamics: str = "weight"
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
     log_likelihood: float = math.nan

@@ -19,17 +19,20 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.results.documents import SCHEMA, Tree, plain_tree, with_nan
-from spookid.results.result import Estimate, IterationRecord, Noise, Result, Trajectory
+from spookid.results.result import Estimate, IterationRecord, MeasuredPoses, Noise, Result, Trajectory
 from spookid.statistics.covariance import Sensitivities, WeakDirection
 from spookid.statistics.influence import Influence
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
-# Shapes by letters: N steps, o signals, n free parameters, f fixed ones, digits as they are, any length under "*".
+# Shapes by letters: N steps, o signals, F frames, n free parameters, f fixed ones, digits as they are, any length under
+# "*".
 _ALONG = {"t": "N", "q": "N*7", "v": "N*6", "observed": "No", "samples": "No", "predicted": "No"} | dict.fromkeys(
     ("impulse_residual", "multipliers", "friction", "sticks"), "N*"
 )
 """Arrays of a Trajectory; the file has ``t_0`` for the first."""
+_MEASURED = {"frames": ("frames", "F"), "poses": ("measured", "F*7")}
+"""Those of MeasuredPoses."""
 _SENSITIVITIES = {
     "covariance": ("covariance", "nn"),
     "covariance_sandwich": ("covariance_sandwich", "nn"),
@@ -47,7 +50,7 @@ _INFLUENCE = {
 """Arrays of an Influence."""
 _STRETCHES = {"observations": ("d_observed", "*on"), "edges": ("stretch_edges", "*"), "stretches": ("d_stretch", "*n")}
 """Those of each recording."""
-_OPTIONAL = ("choice", "mechanism", "periods")
+_OPTIONAL = ("choice", "mechanism", "periods", "point")
 """Keys whose null is no number that is not known."""
 
 
@@ -62,7 +65,9 @@ def _fields(kind: type, names: Mapping[str, str] | None, without: tuple[str, ...
     return msgspec.defstruct(kind.__name__, fields, rename=names, kw_only=True)
 
 
-_Answer = _fields(Result, {"times": "timing_s"}, ("sensitivities", "influence", "trajectories", "normaliser", "clocks"))
+_Answer = _fields(
+    Result, {"times": "timing_s"}, ("sensitivities", "influence", "trajectories", "measured", "normaliser", "clocks")
+)
 _Heading = _fields(Trajectory, None, tuple(_ALONG))
 
 
@@ -111,7 +116,10 @@ def document(solution: Result) -> Tree:
 
 def trajectory_arrays(solution: Result) -> dict[str, Any]:
     """Content of ``trajectory.npz``."""
-    return {f"{name}_{i}": getattr(t, name) for i, t in enumerate(solution.trajectories) for name in _ALONG}
+    along = {f"{name}_{i}": getattr(t, name) for i, t in enumerate(solution.trajectories) for name in _ALONG}
+    return along | {
+        f"{key}_{i}": getattr(m, name) for i, m in enumerate(solution.measured) for name, (key, _) in _MEASURED.items()
+    }
 
 
 def sensitivity_arrays(solution: Result) -> dict[str, Any]:
@@ -180,6 +188,7 @@ def _restored(tree: Tree) -> Tree:
 class Head:
     """What ``solution.json`` holds of a Result."""
 
+    schema: int
     answer: Any
     recordings: list[Any]
     known: _Known
@@ -189,6 +198,7 @@ def head_of(tree: Tree) -> Head:
     """From the content of ``solution.json``, changed on the way."""
     whole = _restored(tree)
     return Head(
+        tree["schema"],
         msgspec.convert(_regrouped(whole), _Answer),
         msgspec.convert(whole["recordings"], list[_Heading]),  # type: ignore[valid-type]
         msgspec.convert(whole["identifiability"], _Known),
@@ -197,14 +207,28 @@ def head_of(tree: Tree) -> Head:
 
 def trajectories_of(head: Head, arrays: Arrays) -> tuple[Trajectory, ...]:
     """With the content of ``trajectory.npz``."""
+    if head.schema == 1:  # at first only samples at the steps counted
+        counts = range(len(head.recordings))
+        arrays = {**{f"samples_{i}": np.isfinite(arrays[f"observed_{i}"]).astype(float) for i in counts}, **arrays}
     return tuple(_trajectory(heading, i, arrays) for i, heading in enumerate(head.recordings))
 
 
-def solution_of(head: Head, trajectories: tuple[Trajectory, ...], arrays: Arrays) -> Result:
+def measured_of(head: Head, arrays: Arrays) -> tuple[MeasuredPoses, ...]:
+    """With the same; none of schema 1, which had none."""
+    if not any(key.startswith("frames_") for key in arrays):
+        return ()
+    places = range(len(head.recordings))
+    return tuple(MeasuredPoses(**_parts(_MEASURED, arrays, {}, f"_{i}")) for i in places)
+
+
+def solution_of(
+    head: Head, trajectories: tuple[Trajectory, ...], measured: tuple[MeasuredPoses, ...], arrays: Arrays
+) -> Result:
     """With the content of ``sensitivities.npz``: the Result that `document` described."""
     return Result(
         **msgspec.structs.asdict(head.answer),
         trajectories=trajectories,
+        measured=measured,
         sensitivities=_sensitivities(head.known, arrays),
         influence=_influence([len(heading.signals) for heading in head.recordings], arrays),
         normaliser=_shaped(arrays, "normaliser", "*", {}) if "normaliser" in arrays else None,
@@ -228,9 +252,6 @@ def _regrouped(tree: Tree) -> Tree:
 
 def _trajectory(heading: Any, place: int, arrays: Arrays) -> Trajectory:
     sizes = {"N": len(arrays[f"t_{place}"]), "o": len(heading.signals)}
-    # Before every sample counted, those at the steps did.
-    seen = np.isfinite(arrays[f"observed_{place}"]).astype(np.float64)
-    arrays = {f"samples_{place}": seen, **arrays}
     parts: dict[str, Any] = {name: _shaped(arrays, f"{name}_{place}", shape, sizes) for name, shape in _ALONG.items()}
     return Trajectory(**msgspec.structs.asdict(heading), **parts)
 
@@ -252,8 +273,10 @@ def _influence(signals: list[int], arrays: Arrays) -> Influence:
     return Influence(fixed_names=fixed, **along, **_parts(_INFLUENCE, arrays, sizes))
 
 
-def _parts(names: Mapping[str, tuple[str, str]], arrays: Arrays, sizes: Mapping[str, int]) -> dict[str, Any]:
-    return {name: _shaped(arrays, key, shape, sizes) for name, (key, shape) in names.items()}
+def _parts(
+    names: Mapping[str, tuple[str, str]], arrays: Arrays, sizes: Mapping[str, int], end: str = ""
+) -> dict[str, Any]:
+    return {name: _shaped(arrays, key + end, shape, sizes) for name, (key, shape) in names.items()}
 
 
 def _names(arrays: Arrays, name: str) -> tuple[str, ...]:

@@ -74,6 +74,17 @@ class MotorOutline:
 
 
 @dataclass(frozen=True)
+class PointOutline:
+    """A coordinate of a point of a body in the world."""
+
+    body: str
+    at: Vector
+    """In the body's frame [m]."""
+    axis: int
+    """Of the world: 0, 1 or 2."""
+
+
+@dataclass(frozen=True)
 class SensorOutline:
     """An observed signal."""
 
@@ -83,6 +94,8 @@ class SensorOutline:
     sigma: float
     """Standard deviation of its noise as it was given; NaN if it was estimated."""
     unit: str
+    point: PointOutline | None = None
+    """What it shows as it is, if that is a coordinate of a point."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
+from spookid.statistics.knowledge import Knowledge
 from spookid.statistics.student import Variances, widened
+from spookid.tables.tabular import Listed
 
 WEAK = 1.0
 """A direction is weak if changing the parameters by all of their magnitude along it moves the residuals by less than
@@ -51,7 +53,7 @@ IMPULSES = "state"
 
 
 @dataclass(frozen=True)
-class WeakDirection:
+class WeakDirection(Listed):
     """A combination of parameters that the data hardly see."""
 
     singular_value: float
@@ -91,8 +93,8 @@ class ResidualStatistics:
         return np.asarray(self.prior + np.tensordot(self.variances.estimates, self.shares, axes=1))
 
 
-@dataclass(frozen=True, eq=False)
-class Sensitivities:
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivities(Knowledge):
     """Linearized uncertainty of the estimated parameters (3.26 to 3.32)."""
 
     names: tuple[str, ...]

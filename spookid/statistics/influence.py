@@ -33,3 +33,7 @@ class Influence:
     stretches: tuple[Array, ...]
     """Per recording, how the estimates would change if the samples of a stretch were missing, (W, n_p); NaN if all
     hangs on them."""
+
+    def __repr__(self) -> str:
+        stretches = sum(len(one) for one in self.stretches)
+        return f"<Influence of {stretches} stretches of recordings on {self.step.size} parameters>"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -25,13 +26,16 @@ from spookid.kernels.kernel import Array
 from spookid.results.result import Result
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.covariance import doubted, times
+from spookid.tables.numbers import number, superscripts
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Listed, Tabular
 
 DISAGREE = 3.0
 """Deviations beyond so many sigma are no accident."""
 
 
 @dataclass(frozen=True)
-class Test:
+class Test(Listed):
     """One chi-square test; NaN where fewer than two recordings have an error."""
 
     statistic: float
@@ -46,7 +50,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class ParameterAgreement:
+class ParameterAgreement(Listed):
     """One parameter's estimates from each recording."""
 
     name: str
@@ -64,7 +68,7 @@ class ParameterAgreement:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(Tabular):
     """Of all parameters, one by one and jointly."""
 
     recordings: int
@@ -74,6 +78,26 @@ class Agreement:
     """Standard errors over those of the jackknife; NaN if there are none."""
     standard: Agreement | None
     """The same by standard errors; None if these are its errors already."""
+
+    def __repr__(self) -> str:
+        return f"<Agreement of {self.recordings} recordings: {number(self.joint.sigma, 2)} sigma>"
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, a row for each parameter, and the verdict."""
+        rows = [
+            (p.name, superscripts(p.unit), *(number(e) for e in p.estimates), number(p.test.sigma, 2))
+            for p in self.parameters
+        ]
+        head = ("parameter", "unit", *(f"recording {i + 1}" for i in range(self.recordings)), "sigma")
+        return [f"Agreement of {self.recordings} recordings", Table(head, rows), self.report]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each estimate of a parameter from one recording."""
+        return [
+            {"parameter": p.name, "recording": i, "estimate": e, "std_err": s, "unit": p.unit, "sigma": p.test.sigma}
+            for p in self.parameters
+            for i, (e, s) in enumerate(zip(p.estimates, p.std_errs, strict=True))
+        ]
 
     @property
     def verdict(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from spookid.assembly.declaration import Declaration
-from spookid.results.wording import DYNAMICS, FRICTION, HARD, NO_FRICTION, deviation, number, weight_words
+from spookid.results.wording import DYNAMICS, FRICTION, HARD, NO_FRICTION, weight_words
+from spookid.tables.numbers import deviation, number
 
 
 def assumed(problem: Declaration) -> dict[str, str]:

@@ -10,10 +10,10 @@ from typing import Any
 from spookid.assembly.declaration import Declaration
 from spookid.estimation.solving import solve
 from spookid.results.result import Result
-from spookid.results.tables import Table
-from spookid.results.tabular import Block, Tabular
 from spookid.solvers.status import Status
 from spookid.studies.assumptions import assumed
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Listed, Tabular
 
 HALVINGS = 2
 _FINE = 0.01
@@ -31,7 +31,7 @@ AuditFit = Callable[[Declaration, Result | None, bool], Result]
 
 
 @dataclass(frozen=True)
-class Drift:
+class Drift(Listed):
     """How one parameter moves when the step is halved twice and the samples stay the same."""
 
     name: str

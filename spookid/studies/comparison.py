@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +21,14 @@ from spookid.results.motion import rms
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import Progress, StepFailedError
 from spookid.studies.simulating import Initial, simulate
+from spookid.tables.numbers import quantity, superscripts
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Tabular
 from spookid.transcription.factor import Constant
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Tabular):
     """A simulated motion of N steps, n_b bodies, n_o observed signals and n_u inputs, and what was measured then."""
 
     name: str
@@ -49,6 +53,22 @@ class Comparison:
     """Simulated, continuous in time, (N, n_o)."""
     failure: str
     """Why the simulation ended early; empty if it did not."""
+
+    def __repr__(self) -> str:
+        return f"<Comparison on {self.name!r}: {quantity(self.duration, 's', 6)}{', failed' if self.failure else ''}>"
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, a row for each signal, and why it ended early."""
+        units = zip(self.rms.items(), self.units, strict=True)
+        rows = [(signal, quantity(size, superscripts(unit))) for (signal, size), unit in units]
+        ended = [f"It ended early: {self.failure}"] if self.failure else []
+        title = f"{self.name}, simulated for {quantity(self.duration, 's', 6)}"
+        return [title, Table(("signal", "rms difference from what was measured"), rows), *ended]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each signal."""
+        units = zip(self.rms.items(), self.units, strict=True)
+        return [{"signal": signal, "rms": size, "unit": unit} for (signal, size), unit in units]
 
     @property
     def duration(self) -> float:

@@ -25,12 +25,12 @@ from spookid.assembly.declaration import Declaration, Dynamics
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.results.result import Result
-from spookid.results.tables import Table
-from spookid.results.tabular import Block, Tabular, as_text
-from spookid.results.wording import labelled, number, uncertain
 from spookid.solvers.status import Status
 from spookid.studies.agreement import Agreement, agreement
 from spookid.studies.assumptions import assumed
+from spookid.tables.numbers import labelled, number, uncertain
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Listed, Tabular, as_text
 
 _MEANING = (
     "cost and CV: squared residuals over the number of steps, on the recording fitted to and on the others with the\n"
@@ -51,7 +51,7 @@ CrossvalidationFit = Callable[[Declaration, Result | None, str], Result]
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Listed):
     """Estimates from one recording on the same or another."""
 
     fitted: str

@@ -27,11 +27,11 @@ from spookid.estimation.extrapolation import finer
 from spookid.estimation.solving import solve
 from spookid.parameter import Parameter
 from spookid.results.result import Estimate, Result
-from spookid.results.tables import Table
-from spookid.results.tabular import Block, Tabular
-from spookid.results.wording import HALF_WIDTH, labelled, number
 from spookid.solvers.status import Status
 from spookid.studies.assumptions import assumed
+from spookid.tables.numbers import HALF_WIDTH, labelled, number
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Listed, Tabular
 
 CRITICAL = HALF_WIDTH
 """ζ at the ends of a 95 % interval."""
@@ -55,7 +55,7 @@ ProfileFit = Callable[[Declaration, Result | None], Result]
 
 
 @dataclass(frozen=True)
-class ProfilePoint:
+class ProfilePoint(Listed):
     """The fit with the parameter held."""
 
     value: float

@@ -12,18 +12,18 @@ from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.results.result import Cost, Estimate
-from spookid.results.tables import Table, side_by_side
-from spookid.results.tabular import Block, Tabular, as_text
-from spookid.results.wording import labelled, number, uncertain
 from spookid.solvers.status import Status
 from spookid.studies.axes import Axis, AxisValue
 from spookid.studies.settings import UNITS, Variant
+from spookid.tables.numbers import labelled, number, uncertain
+from spookid.tables.table import Table, side_by_side
+from spookid.tables.tabular import Block, Listed, Tabular, as_text
 
 _UNKNOWN = Cost(math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True)
-class SweepPoint:
+class SweepPoint(Listed):
     """One solve of a sweep."""
 
     values: Mapping[str, AxisValue]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import html
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spookid.results.tables import Table, frame
+from spookid.tables.numbers import number
+from spookid.tables.table import Table, frame
 
 if TYPE_CHECKING:  # an extra, loaded when it is first asked for
     from pandas import DataFrame
@@ -45,6 +49,51 @@ class Tabular(ABC):
     def _repr_html_(self) -> str:
         """For notebooks."""
         return as_html(self.blocks())
+
+
+class Listed(Tabular):
+    """A dataclass that is shown as a list of its fields."""
+
+    also: tuple[str, ...] = ()
+    """Properties that are listed after the fields."""
+
+    @property
+    def title(self) -> str:
+        """Above the list."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(self).__name__).capitalize()
+
+    @property
+    def brief(self) -> str:
+        """In a cell of another's list."""
+        return _cell(self.records()[0])
+
+    def blocks(self) -> Sequence[Block]:
+        """Title and list; what is empty is left out."""
+        rows = [(name.replace("_", " "), _cell(value)) for name, value in self.records()[0].items()]
+        return [self.title, Table(("", "value"), [row for row in rows if row[1]], left=(0, 1))]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """One row."""
+        names = [field.name for field in fields(self)] + list(self.also)  # type: ignore[arg-type]
+        return [{name: getattr(self, name) for name in names}]
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return number(value, 6)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, Listed):
+        return value.brief
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_cell(one)}" for key, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_cell, value))
+    return "" if value is None else str(value)
 
 
 def as_text(blocks: Iterable[Block]) -> str:

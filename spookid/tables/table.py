@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from spookid.errors import ProblemError
-from spookid.results.markup import latex
+from spookid.tables.markup import latex
 
 if TYPE_CHECKING:  # an extra, loaded when it is first asked for
     from pandas import DataFrame

@@ -1,0 +1,127 @@
+"""Poses that follow from what was measured at a step and from the joints alone, where these determine them.
+
+Where signals of positions y were measured, Gauss and Newton find the poses q of least Σ|Δy/σ|² on which the joints are
+as far from closed as they were estimated, g(q) = g(q̂), beginning at the estimate q̂. Offsets and scales of sensors and
+lengths are those of the estimates. Nothing but the sensors and the joints speaks: no motion, no other step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import Assembly
+from spookid.data.channels import Channel, apart, order
+from spookid.data.state import State
+from spookid.kernels.kernel import Array, Mask
+from spookid.mechanics.manifold import jacobian
+from spookid.results.motion import moments
+from spookid.results.result import MeasuredPoses, Trajectory
+from spookid.transcription.factor import Constant
+from spookid.transcription.transcription import Point
+
+MOST_RECORDINGS = 4
+"""Those that are animated; of others no poses are sought."""
+_ITERATIONS = 20
+_SETTLED = 1e-6
+"""Step [m, rad] at the end of an iteration that converged."""
+_IMPLIED = 1e-9
+"""Share of the largest singular value below which a row of the constraints follows from others."""
+_DETERMINED = 1e-3
+"""The same of what sensors see of the freedoms that joints leave, from which on they determine them."""
+
+
+def measured_poses(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> tuple[MeasuredPoses, ...]:
+    """On each recording, at the steps that an animation shows.
+
+    Args:
+        point: with the estimates.
+        motion: estimated, on each recording.
+    """
+    channels = assembly.problem.channels
+    seen = [i for i, channel in enumerate(channels) if order(channel, assembly.problem.model) == 0]
+    sigmas, found = assembly.sigmas[seen], list[MeasuredPoses]()
+    function = _equations(assembly, [channels[i] for i in seen], assembly.numbers(point, 0))
+    for i, trajectory in enumerate(motion):
+        frames = moments(trajectory.t)[: None if i < MOST_RECORDINGS else 0]
+        values = [constant.value for constant in assembly.numbers(point, i)]
+        estimated, observed = trajectory.q[frames], trajectory.observed[frames][:, seen]
+        poses = _solved(function, estimated.reshape(len(frames), -1), observed, sigmas, np.array(values))
+        found.append(MeasuredPoses(frames.astype(np.float64), poses.reshape(estimated.shape)))
+    return tuple(found)
+
+
+def _equations(assembly: Assembly, channels: Sequence[Channel], constants: Sequence[Constant]) -> ca.Function:
+    """(q, y, numbers, δ) to g, G, what sensors show beyond y, its slopes, and q ⊞ δ."""
+    model, space = assembly.problem.model, assembly.problem.model.configuration
+    q, y = ca.SX.sym("q", space.ambient), ca.SX.sym("y", len(channels))
+    step = ca.SX.sym("step", space.tangent)
+    state = State(model, q, ca.SX(space.tangent, 1))
+    beyond = ca.vertcat(ca.SX(0, 1), *(apart(c, c.predicted(state), y[i]) for i, c in enumerate(channels)))
+    g = model.violation(q)
+    parts = [g, _slopes(g, q, assembly), beyond, _slopes(beyond, q, assembly), space.retract(q, step)]
+    numbers = ca.vertcat(*(constant.symbol for constant in constants))
+    return ca.Function("poses", [q, y, numbers, step], [ca.densify(part) for part in parts])
+
+
+def _slopes(rows: ca.SX, q: ca.SX, assembly: Assembly) -> ca.SX:
+    space = assembly.problem.model.configuration
+    return jacobian(rows, q, space) if rows.numel() else ca.SX(0, space.tangent)
+
+
+def _solved(function: ca.Function, estimated: Array, observed: Array, sigmas: Array, values: Array) -> Array:
+    """Poses (F, 7 n_b), NaN where they are not determined or not found.
+
+    Args:
+        observed: (F, n), NaN where missing.
+    """
+    q = estimated.copy()
+    known = np.isfinite(observed)
+    open_: Mask = np.asarray(known.any(axis=1) & np.isfinite(estimated).all(axis=1))
+    settled = np.zeros(len(q), dtype=bool)
+    targets = np.where(known, observed, 0.0)
+    still = np.zeros((len(q), function.size1_in(3)))
+    first = _evaluated(function, q, targets, values, still)[0] if open_.any() else None
+    for _ in range(_ITERATIONS):
+        if first is None or not (open_ & ~settled).any():
+            break
+        g, G, beyond, slopes, _ = _evaluated(function, q, targets, values, still)
+        steps = still.copy()
+        for k in np.flatnonzero(open_ & ~settled):
+            rows = known[k]
+            step = _step(G[k], (g - first)[k, :, 0], slopes[k][rows], beyond[k, rows, 0], sigmas[rows])
+            open_[k] = step is not None
+            steps[k] = 0.0 if step is None else step
+            settled[k] = np.max(np.abs(steps[k])) < _SETTLED
+        q = _evaluated(function, q, targets, values, steps)[4][:, :, 0]
+    return np.where((open_ & settled)[:, None], q, np.nan)
+
+
+def _step(G: Array, g: Array, slopes: Array, beyond: Array, sigmas: Array) -> Array | None:
+    """Of Gauss and Newton, (6 n_b,); None if the sensors leave something open that the joints do."""
+    _, sizes, directions = np.linalg.svd(G, full_matrices=True)
+    rank = int(np.sum(sizes > _IMPLIED * sizes[0])) if sizes.size else 0
+    free = directions[rank:].T
+    back = -np.linalg.lstsq(G, g, rcond=_IMPLIED)[0] if rank else np.zeros(len(free))
+    seen = slopes @ free
+    lengths = np.linalg.norm(seen, axis=1, keepdims=True)
+    if not (np.isfinite(seen).all() and len(seen) >= seen.shape[1] and (lengths > 0).any()):
+        return None
+    spectrum = np.linalg.svd(seen / np.where(lengths > 0, lengths, 1.0), compute_uv=False)
+    if spectrum[-1] < _DETERMINED * spectrum[0]:
+        return None
+    along = np.linalg.lstsq(seen / sigmas[:, None], -(beyond + slopes @ back) / sigmas, rcond=None)[0]
+    return np.asarray(back + free @ along)
+
+
+def _evaluated(function: ca.Function, q: Array, targets: Array, values: Array, steps: Array) -> list[Array]:
+    """Its results of all frames, (F, rows, columns) each."""
+    results = function(q.T, targets.T, values, steps.T)
+    found = []
+    for i, result in enumerate(results):
+        # CasADi lays the matrices of all frames side by side.
+        rows, columns = function.size_out(i)
+        found.append(np.asarray(result.full()).reshape(rows, len(q), columns).swapaxes(0, 1))
+    return found

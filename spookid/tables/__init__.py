@@ -1,0 +1,1 @@
+"""Tables of text, and how numbers and units are written."""
