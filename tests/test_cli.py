@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import spookid
 from spookid import Recording, load, load_problem
@@ -82,8 +81,6 @@ def data(tmp_path_factory):
 def here(tmp_path, monkeypatch, data):
     """An empty working directory with the recording beside the problem files to come."""
     monkeypatch.chdir(tmp_path)
-    # Drawing takes most of the time; commands that run in a process of their own draw.
-    monkeypatch.setattr(Figure, "savefig", lambda _, path, **__: Path(path).write_bytes(b""))
     (tmp_path / "run.csv").write_bytes((data / "run.csv").read_bytes())
     return tmp_path
 

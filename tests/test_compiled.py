@@ -34,7 +34,7 @@ except compiler.CompilationError:
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped_flags: None) -> Path:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: None) -> Path:
     """An empty cache, and compilation whatever the length, as users have it."""
     monkeypatch.setenv("SPOOKID_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SPOOKID_COMPILE", "on")

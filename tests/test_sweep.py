@@ -52,15 +52,10 @@ GRID = ("--over", "state_weight=1e3:1e4:2log", "--over", "stepper=spook,variatio
 LONG = ("--over", "state_weight=1e3:1e4:8log")
 
 
-DRAW = Figure.savefig
-
-
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: None) -> Path:
     """An empty working directory with a problem file and its recording."""
     monkeypatch.chdir(tmp_path)
-    # Drawing takes most of the time; one test and commands in processes of their own draw.
-    monkeypatch.setattr(Figure, "savefig", lambda _, path, **__: Path(path).write_bytes(b""))
     fill(tmp_path)
     return tmp_path
 
@@ -73,7 +68,7 @@ def fill(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory, shipped: None) -> Path:
     """The folder of a long sweep that nothing cut off."""
     folder = tmp_path_factory.mktemp("whole")
     fill(folder)
@@ -359,9 +354,8 @@ def test_the_weight_of_a_point_may_be_left_to_the_data(here: Path) -> None:
 
 
 def test_the_command_prints_a_table_and_writes_a_folder(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    here: Path, capsys: pytest.CaptureFixture[str], drawn: None
 ) -> None:
-    monkeypatch.setattr(Figure, "savefig", DRAW)
     assert main(["sweep", "swing.py", *GRID, "--jobs", "1", "--out", "out"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
