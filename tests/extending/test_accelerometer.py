@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from spookid import (
     ProblemError,
     Recording,
     Sensor,
+    Solution,
     Spook,
     State,
     Status,
@@ -83,6 +85,11 @@ def problem(noise: float = 0.02, seed: int = 0, **settings: Any) -> Problem:
     return Problem("swing", model, [recording(noise, seed)], sensors, step=STEP, **settings)
 
 
+@cache
+def fitted() -> Solution:
+    return problem().solve()
+
+
 def test_derivatives_are_those_of_differences() -> None:
     state = State.symbols(model)
     rows = ca.SX(Accelerometer(place, NAMES, bias=bias).predicted(state))
@@ -101,7 +108,7 @@ def test_derivatives_are_those_of_differences() -> None:
     ids=["all", "hard", "spook"],
 )
 def test_it_is_used_with_every_stepper(settings: dict[str, Any], tmp_path: Path) -> None:
-    solution = problem(**settings).solve()
+    solution = problem(**settings).solve() if settings else fitted()
     assert solution.status is Status.CONVERGED
     assert np.isfinite([solution[name].std_err for name in TRUTH]).all()
     if "stepper" not in settings:  # the estimates of Spook() are those of its step
@@ -118,7 +125,7 @@ def test_it_is_used_with_every_stepper(settings: dict[str, Any], tmp_path: Path)
 
 
 def test_estimates_and_noise_are_those_of_the_twin() -> None:
-    solution = problem().solve()
+    solution = fitted()
     for name, value in TRUTH.items():
         assert abs(solution[name].estimate - value) < 4 * solution[name].std_err
     sizes = {noise.names[0]: noise.std for noise in solution.noise if noise.kind == "sensor"}
