@@ -248,7 +248,7 @@ def test_a_delay_that_damping_could_be_is_told(frequency: float, told: bool) -> 
     blank = Recording(t, {"u": np.sin(2 * np.pi * frequency * t), "theta": 0 * t})
     late = Parameter("late", 0.01, lower=-0.2, upper=0.2)
     known = pendulum(blank, encoder, delay=late).with_(fixed=["J", "K"], initial={"J": J, "K": 4 * K})
-    run = known.simulate(truth, initial={"pin": (0.0, 0.0)}, noise={"theta": NOISE}, seed=1)
+    run = known.simulate(truth, initial={"pin": (0.0, 0.0)}, noise={"theta": NOISE}, seed=1, substeps=4)
     solution = known.with_(recordings=[blank.with_signals(theta=run.signal("theta"))]).solve()
     assert solution.status is Status.CONVERGED
     for name, value in truth.items():

@@ -238,8 +238,8 @@ def test_an_entry_that_is_whole_but_no_library_is_rebuilt(cache, tmp_path):
 def test_two_processes_compile_at_once(cache):
     code = "import sys; sys.path.insert(0, 'tests')\nfrom test_compiled import *\ncheck(made(b'raced'))"
     root = Path(__file__).parents[1]
-    racers = [subprocess.Popen([sys.executable, "-c", code], cwd=root, env=os.environ) for _ in range(3)]
-    assert [racer.wait() for racer in racers] == [0, 0, 0]
+    racers = [subprocess.Popen([sys.executable, "-c", code], cwd=root, env=os.environ) for _ in range(2)]
+    assert [racer.wait() for racer in racers] == [0, 0]
     check(prepare_kernels([SIGNATURE], b"raced", never, steps=1))
     assert not [entry for entry in entries(cache) if entry.suffix != ".so"]
 

@@ -136,15 +136,6 @@ def test_axes_make_a_grid_whose_last_axis_changes_fastest() -> None:
             axes_of(wrong)  # type: ignore[arg-type]
 
 
-def test_an_axis_knows_its_scale() -> None:
-    assert axis("k=1:1e4:5log").is_logarithmic
-    assert axis("k=0.02,0.01,0.005").is_logarithmic
-    assert not axis("k=1:5:5").is_logarithmic
-    assert not axis("k=0:5:5").is_logarithmic
-    assert not axis("k=1,10").is_logarithmic
-    assert not axis("k=1,10,x").is_numeric
-
-
 # --- points ---
 
 
@@ -581,14 +572,6 @@ def test_likelihoods_stand_in_the_place_of_costs() -> None:
     swept = made((NUMBERS, MANY))
     likely = [replace(p, log_likelihood=1.0) for p in swept.points]
     assert "log-likelihood" in panels(sweep_plot.figures(replace(swept, points=tuple(likely)))[0])
-
-
-@pytest.mark.parametrize(("first", "fewest", "most"), [(0.01, 0, 0), (1.0, 10, 99)])
-def test_wide_logarithmic_axes_have_marks_at_powers_of_ten_only(first: float, fewest: int, most: int) -> None:
-    (figure,) = sweep_plot.figures(made((Axis("state_weight", tuple(np.geomspace(first, 100.0, 5).tolist())),)))
-    axis = panels(figure)["J [kg m²]"].xaxis
-    assert fewest <= len(axis.get_minorticklocs()) <= most
-    assert {0.1 if fewest == 0 else 1.0, 10.0} <= set(np.round(axis.get_majorticklocs(), 9))
 
 
 def test_a_line_for_each_value_of_the_second_axis_and_a_figure_for_each_of_the_third() -> None:

@@ -132,21 +132,14 @@ def test_estimates_and_noise_are_those_of_the_twin() -> None:
     assert sizes == pytest.approx({"theta": 1e-3, "ax": 0.02, "ay": 0.02, "az": 0.02}, rel=0.15)
 
 
-@pytest.mark.parametrize(
-    ("noise", "step", "duration", "corrected"),
-    [(0.02, STEP, 6, True), (2e-3, 5e-4, 2, False)],
-    ids=["usual", "fine"],
-)
-def test_estimates_and_errors_do_not_hang_on_rounding(
-    noise: float, step: float, duration: float, corrected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_estimates_and_errors_do_not_hang_on_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing disturbs the twin: its disturbance falls to where digits end, which is the same however one evaluates."""
     sensors = [HingeAngle(hinge, "theta"), Accelerometer(place, NAMES, bias=bias)]
-    twin = Problem("swing", model, [recording(noise, step=step, duration=duration)], sensors, step=step)
+    twin = Problem("swing", model, [recording(2e-3, step=5e-4, duration=2)], sensors, step=5e-4)
     found = []
     for setting in ("on", "off"):
         monkeypatch.setenv("SPOOKID_COMPILE", setting)
-        found.append(twin.solve(step_correction=corrected))
+        found.append(twin.solve(step_correction=False))
     first, second = found
     assert first.noise[0].kind == "disturbance"
     assert first.noise[0].std == pytest.approx(second.noise[0].std, rel=0.05)

@@ -237,7 +237,7 @@ def test_a_slider_crank_closes_its_loop():
     ]
     sensors = [HingeAngle(joints[0], signal="theta"), JointPosition(joints[3], signal="x")]
     problem = Problem("engine", model=Model([crank, rod, piston], joints, gravity=gravity(0)), observations=sensors)
-    run = problem.simulate({"b": 2.0}, 1.5, {"drive": (0.7, 12.0)})
+    run = problem.simulate({"b": 2.0}, 1.0, {"drive": (0.7, 12.0)})
     theta = run.signals["theta"]
     np.testing.assert_allclose(
         run.signals["x"], r * np.cos(theta) + np.sqrt(l**2 - (r * np.sin(theta)) ** 2), atol=1e-6
