@@ -23,8 +23,7 @@ def found(name: str, stepper: str) -> list[Row]:
     ("name", "stepper", "ways"),
     [("furuta_release", "variational", 4), pytest.param("fourbar", "variational", 2, marks=pytest.mark.study)],
 )
-def test_every_door_ends_at_the_same_answer(name, stepper, ways, monkeypatch):
-    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+def test_every_door_ends_at_the_same_answer(name, stepper, ways):
     all_rows = found(name, stepper)
     assert len(all_rows) == ways
     assert [row.why for row in all_rows if not row.converged] == []
