@@ -1,6 +1,8 @@
 """One thread for BLAS, set before NumPy loads it, caches of our own, and property tests that repeat themselves."""
 
+import ctypes
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -13,26 +15,59 @@ os.environ.setdefault("SPOOKID_CONVERTED", str(_KEPT / "data"))
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+from spookid.kernels import compiled, native  # noqa: E402
 from spookid.kernels.compiler import Compiler  # noqa: E402
+from spookid.report import pictures  # noqa: E402
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
 
-_SHIPPED = Compiler.flags
+# A compiler that optimizes takes longer than most fits of tests do; their numbers are the same. The package's own
+# routines are compiled once for all tests, as users have them, so that short fits may use them, too.
+_SHIPPED, _CODE_LIBRARY = Compiler.flags, native.code_library
 
 
-def _hardly_optimized(compiler: Compiler, length: int) -> tuple[str, ...]:
-    """A compiler that optimizes takes longer than most fits of tests do; their numbers are the same."""
-    return ("-O1", *_SHIPPED(compiler, length)[1:])
+def _unoptimized(compiler: Compiler, length: int) -> tuple[str, ...]:
+    return ("-O0", *_SHIPPED(compiler, length)[1:])
 
 
-Compiler.flags = _hardly_optimized  # type: ignore[method-assign]
+def _optimized_library(code: str) -> ctypes.CDLL:
+    usual = Compiler.flags
+    Compiler.flags = _SHIPPED  # type: ignore[method-assign]
+    try:
+        return _CODE_LIBRARY(code)
+    finally:
+        Compiler.flags = usual  # type: ignore[method-assign]
+
+
+_USERS = (
+    (Compiler, "flags", _SHIPPED),
+    (native, "code_library", _CODE_LIBRARY),
+    (native, "compiles", native.compiles),
+)
+Compiler.flags = _unoptimized  # type: ignore[method-assign]
+native.code_library = _optimized_library
+native.compiles = lambda steps: compiled.compiles(steps + compiled.FEWEST_STEPS)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[None]:
+    """Code is compiled as and when users have it; commands in processes of their own do so anyway."""
+    with pytest.MonkeyPatch.context() as patch:
+        for what in _USERS:
+            patch.setattr(*what)
+        yield
+
+
+# Figures are made but not drawn, which takes longer than small fits: their files are empty.
+_DRAW = pictures.save
+pictures.save = lambda _, path: path.write_bytes(b"")
 
 
 @pytest.fixture
-def shipped_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels are compiled as users have them; commands in processes of their own do so anyway."""
-    monkeypatch.setattr(Compiler, "flags", _SHIPPED)
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are drawn; commands in processes of their own do so anyway."""
+    monkeypatch.setattr(pictures, "save", _DRAW)
 
 
 _LONGEST = ("test_cli", "test_sweep", "test_midpoint", "test_point_load", "test_uncertainty", "test_score_tests")

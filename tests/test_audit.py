@@ -325,7 +325,7 @@ def test_the_command_prints_the_table_and_writes_nothing_unless_told(
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_folder_holds_numbers_table_and_figure(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_folder_holds_numbers_table_and_figure(here: Path, drawn: None, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--step", "0.04", "--stepper", "variational", "--state-weight", "inf", "--set", "b=0.02", "--fix", "b"]
     assert main(["audit", write(FILE), *flags, "--out", "deep/out"]) == 0
     out = capsys.readouterr().out

@@ -9,13 +9,15 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import spookid
 from spookid import Recording, load, load_problem
@@ -82,8 +84,6 @@ def data(tmp_path_factory):
 def here(tmp_path, monkeypatch, data):
     """An empty working directory with the recording beside the problem files to come."""
     monkeypatch.chdir(tmp_path)
-    # Drawing takes most of the time; commands that run in a process of their own draw.
-    monkeypatch.setattr(Figure, "savefig", lambda _, path, **__: Path(path).write_bytes(b""))
     (tmp_path / "run.csv").write_bytes((data / "run.csv").read_bytes())
     return tmp_path
 
@@ -832,8 +832,41 @@ def test_interrupt_of_a_simulation_writes_nothing(here, capsys, monkeypatch):
 # --- on a terminal ---
 
 
+@contextmanager
+def terminal_of(columns: int, seen: list[str]) -> Iterator[int]:
+    """A terminal that keeps what is written to it."""
+    screen, other = pty.openpty()
+    termios.tcsetwinsize(other, (40, columns))
+
+    def read() -> None:
+        with suppress(OSError):  # Linux tells the end like this
+            while piece := os.read(screen, 65536):
+                seen.append(piece.decode())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    yield other
+    reader.join(60)
+    os.close(screen)
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What a command writes on a terminal of so many columns."""
+
+    def run(*arguments: str, columns: int = 80) -> str:
+        seen: list[str] = []
+        monkeypatch.delenv("COLUMNS", raising=False)
+        with terminal_of(columns, seen) as other, os.fdopen(other, "w") as stderr, monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stderr)
+            assert main(arguments) == 0
+        return "".join(seen)
+
+    return run
+
+
 class Terminal:
-    """The command with a terminal for its stderr."""
+    """The command in a process of its own, with a terminal for its stderr."""
 
     def __init__(self, *arguments: str, columns: int = 80) -> None:
         self.screen, other = pty.openpty()
@@ -876,36 +909,31 @@ def lines(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("columns", [40, 120])
-def test_progress_of_a_solve(here, columns):
-    terminal = Terminal("solve", write(ONE), "--out", "out", columns=columns)
-    assert terminal.end() == 0
-    shown = lines(terminal.seen)
-    assert shown[0] == "swing: building"
-    assert shown[1].startswith("swing: iteration 0  cost ")
-    assert re.match(r"swing: iteration 1  cost \S+", shown[2])
-    assert max(map(len, shown)) < columns
+def test_progress_of_a_solve(here, shown, columns):
+    seen = shown("solve", write(ONE), "--out", "out", columns=columns)
+    told = lines(seen)
+    assert told[0] == "swing: building"
+    assert told[1].startswith("swing: iteration 0  cost ")
+    assert re.match(r"swing: iteration 1  cost \S+", told[2])
+    assert max(map(len, told)) < columns
     if columns == 120:
-        assert re.search(r"damping 1e-06  \d\.\d s  [Jb] \S+ \([+-]\d+\.\d %\)$", shown[2])
-    assert terminal.seen.endswith("\r")  # the line is gone
-    assert "\n" not in terminal.seen
+        assert re.search(r"damping 1e-06  \d\.\d s  [Jb] \S+ \([+-]\d+\.\d %\)$", told[2])
+    assert seen.endswith("\r")  # the line is gone
+    assert "\n" not in seen
 
 
-def test_progress_of_a_simulation(here):
-    terminal = Terminal("simulate", write(ONE), "--duration", "8", "--out", "out")
-    assert terminal.end() == 0
-    assert re.search(r"run: +\d+%.* steps", terminal.seen)
+def test_progress_of_a_simulation(here, shown):
+    assert re.search(r"run: +\d+%.* steps", shown("simulate", write(ONE), "--duration", "3", "--out", "out"))
 
 
 @pytest.mark.parametrize("command", ["solve", "simulate"])
-def test_no_progress_if_quiet(here, command):
-    terminal = Terminal(command, write(ONE), "--quiet", "--out", "out")
-    assert terminal.end() == 0
-    assert terminal.seen == ""
+def test_no_progress_if_quiet(here, shown, command):
+    assert shown(command, write(ONE), "--quiet", "--out", "out") == ""
 
 
 def test_ctrl_c(here, data):
     """A long recording, so that an iteration takes a while."""
-    text = ONE.replace("[run()]", "[Recording(run().t * 80, {'theta': run().signal('theta')}, 'slow')], step=0.005")
+    text = ONE.replace("[run()]", "[Recording(run().t * 40, {'theta': run().signal('theta')}, 'slow')], step=0.005")
     terminal = Terminal("solve", write(text), "--out", "out")
     terminal.read("iteration 1 ")
     terminal.process.send_signal(signal.SIGINT)

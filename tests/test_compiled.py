@@ -34,7 +34,7 @@ except compiler.CompilationError:
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped_flags: None) -> Path:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: None) -> Path:
     """An empty cache, and compilation whatever the length, as users have it."""
     monkeypatch.setenv("SPOOKID_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SPOOKID_COMPILE", "on")
@@ -72,8 +72,6 @@ def entries(cache: Path) -> list[Path]:
 
 # --- the same answers ---
 
-STEPPERS = {"spook": Spook(), "lifted": Spook(multipliers="lifted"), "rigid": Variational()}
-
 
 def motion(stepper: Spook | Variational) -> Problem:
     J, b, c = Parameter("J", 0.003, lower=0), Parameter("b", 1e-3, lower=0), Parameter("c", 2e-3, lower=0)
@@ -85,9 +83,7 @@ def motion(stepper: Spook | Variational) -> Problem:
     return problem.with_(stepper=stepper, state_weight=1e4, initial={"J": 0.004, "b": 2e-3, "c": 1e-3})
 
 
-@pytest.mark.parametrize(
-    "stepper", [Spook(), Spook(multipliers="lifted"), Variational()], ids=["spook", "lifted", "rigid"]
-)
+@pytest.mark.parametrize("stepper", [Spook(), Variational()], ids=["spook", "rigid"])
 def test_answers_are_those_of_the_virtual_machine(stepper, monkeypatch):
     problem = motion(stepper)
     compiled = problem.solve()
@@ -242,8 +238,8 @@ def test_an_entry_that_is_whole_but_no_library_is_rebuilt(cache, tmp_path):
 def test_two_processes_compile_at_once(cache):
     code = "import sys; sys.path.insert(0, 'tests')\nfrom test_compiled import *\ncheck(made(b'raced'))"
     root = Path(__file__).parents[1]
-    racers = [subprocess.Popen([sys.executable, "-c", code], cwd=root, env=os.environ) for _ in range(3)]
-    assert [racer.wait() for racer in racers] == [0, 0, 0]
+    racers = [subprocess.Popen([sys.executable, "-c", code], cwd=root, env=os.environ) for _ in range(2)]
+    assert [racer.wait() for racer in racers] == [0, 0]
     check(prepare_kernels([SIGNATURE], b"raced", never, steps=1))
     assert not [entry for entry in entries(cache) if entry.suffix != ".so"]
 

@@ -179,10 +179,11 @@ def test_arrays_have_the_names_and_shapes_of_the_contract(figures: None, tmp_pat
             assert arrays[f"stretch_edges_{i}"].shape == (21,)
 
 
-def test_summary_and_pictures(folder: Path) -> None:
+def test_summary_and_pictures(folder: Path, tmp_path: Path, drawn: None) -> None:
     assert (folder / "summary.txt").read_text(encoding="utf-8") == solution().summary() + "\n"
+    solution().save(tmp_path / "drawn")
     for name in ("fit.png", "convergence.png", "parameters.png", "influence.png"):
-        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / "drawn" / name).read_bytes().startswith(b"\x89PNG")
 
 
 # --- round trip ---

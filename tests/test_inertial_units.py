@@ -164,7 +164,7 @@ def furuta_equations(s: Any) -> list[float]:
 @cache
 def furuta_problem() -> Problem:
     """An encoder on the arm; on the rod, whose x axis is along it and y along its axle, a gyroscope."""
-    t, (turn, angle, w_1, w_2), _ = swing(furuta_equations, [0.0, 2.0, 0.0, 0.0], 8)
+    t, (turn, angle, w_1, w_2), _ = swing(furuta_equations, [0.0, 2.0, 0.0, 0.0], 4)
     rng = np.random.default_rng(1)
     rates = {"gx": -np.cos(angle) * w_1, "gy": w_2, "gz": -np.sin(angle) * w_1}
     signals = {n: r + FURUTA[f"g_{n[1]}"] + 0.005 * rng.standard_normal(len(t)) for n, r in rates.items()}

@@ -30,6 +30,7 @@ def compiler(monkeypatch):
     monkeypatch.setenv("SPOOKID_COMPILE", "on")
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(("stepper", "parameters", "most"), [("SPOOK", 13, 18.0), ("rigid Variational", 13, 5.0)])
 def test_a_step_of_the_furuta_pendulum(stepper, parameters, most):
     assert memory(set_up(furuta(STEPPERS[stepper], 1001, parameters))) / 1001 < 1e3 * most
@@ -50,6 +51,7 @@ def peak(work: Callable[[], object]) -> float:
     return float(found)
 
 
+@pytest.mark.study
 @pytest.mark.parametrize(("stepper", "parameters", "most"), [("SPOOK", 13, 20.0), ("rigid Variational", 13, 4.0)])
 def test_the_analysis_of_the_furuta_pendulum(stepper, parameters, most):
     assembly = set_up(furuta(STEPPERS[stepper], 1001, parameters))

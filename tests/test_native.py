@@ -68,6 +68,7 @@ def test_normal_equations_and_their_elimination(by, rng, monkeypatch):
     steps, tangent, parameters = 21, 3, 19
     blocks = [rows(rng, steps - 1, (0, 1), tangent, parameters, 5), rows(rng, steps, (0,), tangent, parameters, 4)]
     blocks.append(rows(rng, steps - 2, (0, 2), tangent, parameters, 4))
+    blocks.append(rows(rng, steps - 1, (0, 1), tangent, parameters, 0))  # a mechanism without joints has such rows
     found = normal_equations(blocks, steps, tangent, parameters)
     monkeypatch.setattr(structured, "routines", lambda steps: None)
     expected = normal_equations(blocks, steps, tangent, parameters)

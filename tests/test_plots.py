@@ -238,11 +238,6 @@ def test_the_way_of_a_parameter_is_relative_to_its_largest_value() -> None:
     assert [text.get_text().strip() for text in figure.axes[1].get_legend().get_texts()] == ["_b"]
 
 
-def test_curves_of_many_parameters_differ() -> None:
-    lines = plots.convergence(many(28)).axes[1].lines[1:]
-    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 28
-
-
 def test_costs_without_a_logarithm_say_so() -> None:
     s = solution()
     figure = drawn(
@@ -275,36 +270,6 @@ def test_parameters_without_an_error_look_different_and_say_why() -> None:
         assert [text.get_text() for text in axes.texts][2:] == ([] if reason is None else [reason])
     assert looks["b"] == looks["J_x"]
     assert len(set(looks.values())) == 3
-
-
-def test_near_bounds_are_drawn_far_ones_are_not() -> None:
-    s = solution()
-    low, high = row(s, "b").get_xlim()
-    assert low < 0 < high
-    assert len(row(s, "b").patches) == 1
-    near = replace(s, parameters={"J": replace(s["J"], estimate=0.004, initial=0.01, lower=1e-6, upper=0.015)})
-    assert len(row(near, "J").patches) == 2
-    far = replace(s, parameters={"J": replace(s["J"], lower=-1e3, upper=1e3)})
-    assert len(row(far, "J").patches) == 0
-    both = replace(s, parameters={"a": replace(s["m"], name="a", estimate=0.0, initial=0.0, lower=-0.2, upper=0.2)})
-    assert len(row(both, "a").patches) == 2
-
-
-def test_what_a_row_shows_lies_within_it() -> None:
-    s = many(40)
-    for axes, p in zip(plots.parameters(s).axes, s.parameters.values(), strict=True):
-        low, high = axes.get_xlim()
-        reach = 0.0 if math.isnan(p.std_err) else 1.96 * p.std_err
-        assert low < p.estimate - reach <= p.estimate + reach < high
-        assert low < p.initial < high
-
-
-def test_ticks_of_a_row_differ() -> None:
-    s = solution()
-    near = replace(s, parameters={"J": replace(s["J"], estimate=1000.0001, initial=1000.0002, std_err=1e-5)})
-    figure = drawn(plots.parameters(near))
-    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert len(set(labels)) == len(labels) > 2
 
 
 def row(s: Solution, name: str) -> Axes:

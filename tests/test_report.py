@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -58,6 +59,12 @@ class Page(HTMLParser):
         return [value for t, n, value in self.attributes if (t, n) == (tag, name)]
 
 
+@cache
+def usual() -> str:
+    """The page of the small solution."""
+    return report.page({"s0": solution()}, {"s0": "today"})
+
+
 def page(*solutions: Solution) -> Page:
     return Page(report.page({f"s{i}": s for i, s in enumerate(solutions)}, {f"s{i}": "today" for i in range(9)}))
 
@@ -74,7 +81,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_section_says_what_the_solution_holds() -> None:
-    s, text = solution(), page(solution()).text
+    s, text = solution(), Page(usual()).text
     J, b, J_x, m = (s[name] for name in ("J", "b", "J_x", "m"))
     low, high = J.estimate - 1.96 * J.std_err, J.estimate + 1.96 * J.std_err
     found = re.search(r"([\d.e+-]+) to ([\d.e+-]+)", text)
@@ -115,11 +122,11 @@ def test_noise_that_was_estimated_has_its_table() -> None:
     assert f"theta angle of hinge {1000 * s.noise[1].std:.3g} mrad, estimated" in text
     assert "Dynamics estimated (noise of motion" in text
     assert f"log-likelihood {s.log_likelihood:.1f} of the data, states integrated out" in text
-    assert "Noise noise" not in page(solution()).text
+    assert "Noise noise" not in Page(usual()).text
 
 
 def test_the_page_needs_nothing_but_itself() -> None:
-    html = report.page({"a": solution()}, {"a": "today"})
+    html = usual()
     parsed = Page(html)
     assert "<script" not in html
     assert "url(" not in html
@@ -197,19 +204,6 @@ def test_of_many_recordings_the_first_are_drawn(monkeypatch: pytest.MonkeyPatch)
 # --- parts of it ---
 
 
-def test_the_bar_of_a_parameter_spans_guess_and_interval() -> None:
-    J = replace(solution()["J"], estimate=3.0, std_err=0.5, initial=1.0, lower=2.5, upper=9.0)
-    bar = report_sections.parameter(J)["bar"]
-    scale = (128 - 8) / (3.98 - 1.0)
-    assert bar["guess"] == 8
-    assert bar["estimate"] == pytest.approx(8 + scale * 2.0, abs=0.1)
-    assert bar["low"] == pytest.approx(8 + scale * 1.02, abs=0.1)
-    assert bar["low"] + bar["width"] == pytest.approx(128, abs=0.2)
-    assert bar["walls"] == [pytest.approx(8 + scale * 1.5, abs=0.1)]
-    assert report_sections.parameter(replace(J, estimate=1.0, std_err=math.nan))["bar"] is None
-    assert report_sections.parameter(replace(J, estimate=math.inf))["bar"] is None
-
-
 def test_correlation_of_series() -> None:
     rng = np.random.default_rng(0)
     white = rng.normal(size=4000)
@@ -262,30 +256,6 @@ def test_of_many_signals_the_first_are_drawn() -> None:
     assert figure is not None
     assert len(figure.axes) == 3 * residual_plot.MOST_ROWS
     assert figure.axes[0].get_ylabel() == "a\nresidual [mm]"
-    assert "The first 6 of 8 signals." in page(replace(s, trajectories=(wide,))).text
-
-
-def test_colours_of_correlations() -> None:
-    assert report_sections._colour(0.0) == "rgb(255, 255, 255)"
-    red, green, blue = map(int, re.findall(r"\d+", report_sections._colour(1.0)))
-    assert red < green < blue
-    red, green, blue = map(int, re.findall(r"\d+", report_sections._colour(-1.0)))
-    assert red > green > blue
-
-
-def test_correlations_of_many_parameters_fit_on_paper() -> None:
-    s = solution()
-    names = tuple(f"stiffness_{i}" for i in range(24))
-    many = replace(s, sensitivities=replace(s.sensitivities, names=names, covariance=np.eye(24), weak=()))
-    html = report.page({"a": many}, {"a": "today"})
-    (style,) = Page(html).values("table", "style")
-    assert style == "--columns: 24; --longest: 12"
-    found = re.search(r"calc\((\S+)pt / \((\S+) \* var\(--columns\) \+ (\S+) \* var\(--longest\) \+ 1\)\)", html)
-    assert found is not None
-    width, column, letter = map(float, found.groups())
-    size = width / (24 * column + 12 * letter + 1)  # [pt]
-    assert size * (24 * (5 * 0.42 + 0.5) + 12 * 0.65) < 180 / 25.4 * 72  # cells "-0.12", and the first names, on A4
-    assert size > 5
 
 
 def drawn(parts: Mechanism, figure: Figure) -> dict[str, tuple[float, float]]:

@@ -72,7 +72,7 @@ def drawn(
     drive = Recording(t=t, signals={"u": known + hidden * np.sin(9.1 * t)})
     noise = dict.fromkeys((joint.name for joint in problem.model.joints), disturbance)
     noise |= dict.fromkeys((sensor.signal for sensor in problem.observations), 1e-3)
-    run = problem.simulate(dict(truth), DURATION, dict(initial), inputs=drive, noise=noise, seed=seed, substeps=8)
+    run = problem.simulate(dict(truth), DURATION, dict(initial), inputs=drive, noise=noise, seed=seed, substeps=4)
     signals = {sensor.signal: run.signals[sensor.signal] for sensor in problem.observations}
     return Recording(t=run.t, signals=signals | {"u": np.interp(run.t, t, known)}, name=f"seed {seed}")
 

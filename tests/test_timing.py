@@ -19,10 +19,9 @@ def furuta() -> Problem:
     return load_problem(FURUTA)
 
 
-@pytest.mark.parametrize("settings", [{"state_weight": 100.0}, {}])
-def test_all_of_the_wall_time_is_told(furuta: Problem, settings: dict[str, Any]) -> None:
+def test_all_of_the_wall_time_is_told(furuta: Problem) -> None:
     began = time.perf_counter()
-    solution = furuta.solve(**settings)
+    solution = furuta.solve(state_weight=100.0)
     waited = time.perf_counter() - began
     told = solution.timing
     assert told.total == pytest.approx(waited, rel=0.05, abs=0.01)

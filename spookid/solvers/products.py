@@ -99,11 +99,11 @@ def _add(sums: Array, places: Integers, corner: Array) -> None:
 def _plan(
     seen: bytes, shape: tuple[int, int], offsets: tuple[int, ...], tangent: int, width: int, unknowns: int
 ) -> _Plan | None:
-    """The plan for a pattern of nonzeros (columns + 1, rows); None if there are too many products."""
+    """The plan for a pattern of nonzeros (columns + 1, rows); None if there are too many products, or no rows."""
     alive = np.frombuffer(seen, dtype=np.bool_).reshape(shape)
     states, size = len(offsets) * tangent, shape[0] - len(offsets) * tangent
     counts = alive.sum(axis=0)
-    if np.sum(counts * (counts + 1) // 2) > _MOST:
+    if shape[1] == 0 or np.sum(counts * (counts + 1) // 2) > _MOST:
         return None
     number = np.cumsum(alive.ravel()).reshape(shape) - 1
     pairs = np.concatenate([_pairs(alive[:, row], number[:, row]) for row in range(shape[1])], axis=1)

@@ -183,7 +183,7 @@ def test_what_the_model_lacks_is_found_beside_a_strut():
     """Friction of the hinges, which the declaration has not; the variations of the model keep the strut."""
     model = pendulums(TRUTH["k"], TRUTH["c"], viscous=0.004)
     sensors = [HingeAngle(hinge, signal=body.name) for hinge, body in zip(model.joints, model.bodies, strict=True)]
-    run = Problem("rubbed", model=model, observations=sensors, step=0.01).simulate({}, 4.0, {"h0": 0.6, "h1": -0.4})
+    run = Problem("rubbed", model=model, observations=sensors, step=0.01).simulate({}, 2.0, {"h0": 0.6, "h1": -0.4})
     rng = np.random.default_rng(0)
     seen = run.with_signals(**{n: x + 1e-4 * rng.normal(size=len(run.t)) for n, x in run.signals.items()})
     notices = tied(recordings=[seen], fixed=["c"], initial={"c": TRUTH["c"]}).solve().notices

@@ -31,6 +31,7 @@ from spookid import (
     gravity,
     load,
 )
+from spookid.cli.main import main
 
 G = 9.82
 
@@ -103,11 +104,9 @@ def near(solution: Any, truth: dict[str, float], errors: float = 4.0, share: flo
     [
         {"stepper": Variational()},
         {"stepper": Spook(), "step_correction": False},
-        {"stepper": Variational(), "state_weight": math.inf},
-        {"stepper": Spook(), "state_weight": 1e4},
         {"stepper": Spook(multipliers="lifted"), "state_weight": 1e4},
     ],
-    ids=["variational", "spook", "hard", "eliminated", "lifted"],
+    ids=["variational", "spook", "lifted"],
 )
 def test_a_cart_is_identified(settings, tmp_path):
     solution = on_a_track(**settings).solve()
@@ -119,21 +118,16 @@ def test_a_cart_is_identified(settings, tmp_path):
     assert "mm" in text or " m" in text
     solution.save(tmp_path / "out")
     assert load(tmp_path / "out")["m"].estimate == pytest.approx(solution["m"].estimate)
+    if isinstance(settings["stepper"], Variational):
+        assert main(["report", str(tmp_path / "out")]) == 0
+        page = (tmp_path / "out/report.html").read_text()
+        assert "track" in page
+        assert "N s/m" in page
     outline = solution.mechanism.hinges[0]
     assert {q.name: q.unit for q in outline.quantities}["viscous"] == "N s/m"
     assert solution.mechanism.motors[0].quantities[0].unit == "N per unit of the input"
     if solution.noise:
         assert [n.unit for n in solution.noise] == ["N", "m"]
-
-
-def test_the_report_of_a_cart_shows_its_joint(tmp_path):
-    on_a_track(stepper=Variational()).solve().save(tmp_path / "out")
-    from spookid.cli.main import main
-
-    assert main(["report", str(tmp_path / "out")]) == 0
-    page = (tmp_path / "out/report.html").read_text()
-    assert "track" in page
-    assert "N s/m" in page
 
 
 def test_a_pendulum_on_a_cart_swings_as_by_hand():
@@ -243,7 +237,7 @@ def test_a_slider_crank_closes_its_loop():
     ]
     sensors = [HingeAngle(joints[0], signal="theta"), JointPosition(joints[3], signal="x")]
     problem = Problem("engine", model=Model([crank, rod, piston], joints, gravity=gravity(0)), observations=sensors)
-    run = problem.simulate({"b": 2.0}, 1.5, {"drive": (0.7, 12.0)})
+    run = problem.simulate({"b": 2.0}, 1.0, {"drive": (0.7, 12.0)})
     theta = run.signals["theta"]
     np.testing.assert_allclose(
         run.signals["x"], r * np.cos(theta) + np.sqrt(l**2 - (r * np.sin(theta)) ** 2), atol=1e-6
