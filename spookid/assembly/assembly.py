@@ -16,7 +16,7 @@ from spookid.assembly.late_inputs import late_inputs, with_late_inputs
 from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, layout, observation_data, observation_factors
 from spookid.assembly.preparing import oriented
-from spookid.assembly.priors import normaliser_factor, prior_factor
+from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import Acting, acting
@@ -145,8 +145,8 @@ def assemble(
     seen = layout(problem, [e.samples for e in evidence])
     written = factors(problem, problem.model, settings, seen)
     free = problem.free
-    if any(p.prior for p in free):
-        written.append(prior_factor(free, manifold))
+    if beliefs := priors(problem):
+        written.append(prior_factor(beliefs, manifold))
     if normaliser is not None:
         factor, symbols = normaliser_factor(free, manifold)
         written.append(factor)

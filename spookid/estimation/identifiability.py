@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.priors import priors
 from spookid.estimation.advice import advise
 from spookid.kernels.kernel import Array
 from spookid.results.notices import CONTRADICTED, UNDETERMINED, WEIGHED
@@ -184,7 +185,7 @@ def _known_from_priors(
 
 def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     """Notices of priors that count too much or too little because the sensors' noise is not what was declared."""
-    if assembly.problem.dynamics == "estimated" or not any(p.prior for p in assembly.problem.free):
+    if assembly.problem.dynamics == "estimated" or not priors(assembly.problem):
         return []
     sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.channels]
     wrong = [
