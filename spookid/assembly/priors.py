@@ -70,7 +70,7 @@ def prior_factor(beliefs: Sequence[Belief], manifold: Manifold) -> Factor:
     return Factor(
         NAME,
         Group.PRIOR,
-        ca.vertcat(*(present * (belief.formula - belief.mean) / belief.sigma for belief in beliefs)),
+        ca.vertcat(*(present * belief.row for belief in beliefs)),
         {0: ca.SX.sym("x", manifold.ambient)},
         present,
         tuple(f"prior of {belief.title}" for belief in beliefs),

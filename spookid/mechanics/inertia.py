@@ -9,6 +9,7 @@ Slotine, IEEE Robotics and Automation Letters 3, 2018).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import casadi as ca
@@ -38,6 +39,11 @@ class Belief:
     formula: ca.SX
     mean: float
     sigma: float
+
+    @property
+    def row(self) -> ca.SX:
+        """What it adds to the residuals: its distance from the mean over sigma."""
+        return (self.formula - self.mean) / self.sigma
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +133,7 @@ class FullInertia:
         entries = zip(ENTRIES, ca.vertsplit(six(self.inertia)), strict=True)
         return (("mass", self.mass, "kg"), *((n, e, "m") for n, e in c), *((n, e, "kg m^2") for n, e in entries))
 
-    @property
+    @cached_property
     def beliefs(self) -> tuple[Belief, ...]:
         """What ``within`` says of π."""
         if self.within is None:
@@ -142,7 +148,7 @@ class FullInertia:
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        return [self.mass, self.center_of_mass, self.inertia, *(belief.formula for belief in self.beliefs)]
+        return [self.mass, self.center_of_mass, self.inertia, *(belief.row for belief in self.beliefs)]
 
 
 def inertia_matrix(value: Any, what: str) -> ca.SX:

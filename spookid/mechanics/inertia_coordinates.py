@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import permutations, product
 from typing import Any, ClassVar
 
@@ -127,7 +128,7 @@ class InertiaCoordinates(FullInertia):
             for own, value, unit, note, sigma in rows
         )
 
-    @property
+    @cached_property
     def beliefs(self) -> tuple[Belief, ...]:
         """What ``within`` says of π, and that ``room`` is what is left of the ellipsoid."""
         if self.inside is None or self.room is None:
@@ -163,8 +164,8 @@ class LogCholesky(InertiaCoordinates):
 
         U = e^alpha [[e^d_1, s_12, s_13, t_1], [0, e^d_2, s_23, t_2], [0, 0, e^d_3, t_3], [0, 0, 0, 1]]:
 
-    the mass is e^(2 alpha), t the centre of mass [m], and the rest, lengths and logarithms of lengths in metres, say how
-    mass lies around it. Arguments are those of ``InertiaCoordinates``.
+    the mass is e^(2 alpha), t the centre of mass [m], and the rest, lengths and logarithms of lengths in metres, say
+    how mass lies around it. Arguments are those of ``InertiaCoordinates``.
     """
 
     names = ("alpha", "d_1", "d_2", "d_3", "s_12", "s_23", "s_13", "t_1", "t_2", "t_3")
@@ -194,8 +195,8 @@ class LogCholesky(InertiaCoordinates):
 
 
 class ExponentialEigenvalue(InertiaCoordinates):
-    """Ten free coordinates of every inertia that is not flat (Martinez, Tonneau, Mastalli, Bayesian identification under
-    constraints), ``Body("link", inertia=ExponentialEigenvalue("link", FullInertia(...)))``.
+    """Ten free coordinates of every inertia that is not flat (Martinez, Tonneau, Mastalli: Bayesian identification
+    under constraints), ``Body("link", inertia=ExponentialEigenvalue("link", FullInertia(...)))``.
 
     The mass is e^sigma [kg], h = m c the first moment [kg m]; L = e^(sigma_x, sigma_y, sigma_z) [kg m²] are the second
     moments along the principal axes, of which R = exp([omega]×) turns the body's into these, so that the inertia about

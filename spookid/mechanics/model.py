@@ -285,7 +285,9 @@ class Model:
     @property
     def beliefs(self) -> tuple[Belief, ...]:
         """What is known beforehand of the inertias of its bodies."""
-        known = [(body.name, belief) for body in self.bodies if body.distribution for belief in body.distribution.beliefs]
+        known = [
+            (body.name, belief) for body in self.bodies if body.distribution for belief in body.distribution.beliefs
+        ]
         return tuple(replace(belief, title=f"{name} {belief.title}") for name, belief in known)
 
     def violation(self, q: ca.SX) -> ca.SX:

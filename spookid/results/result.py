@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import casadi as ca
-import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
@@ -51,7 +50,23 @@ class Value:
 
     estimate: float
     std_err: float
-    """Linearized, as of a parameter; NaN if one in it has none."""
+    """Linearized, as of a parameter; NaN if the data do not see the expression, whatever they see of what is in it."""
+    reason: str = ""
+    """Why ``std_err`` is NaN; empty if it is a number."""
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What estimates mean, such as the mass of a body that is declared by other coordinates."""
+
+    name: str
+    estimate: float
+    """In ``unit``."""
+    std_err: float
+    """By the delta method, of which it presumes that parameters at a bound stay there; NaN if the data do not see it."""
+    reason: str
+    """Why ``std_err`` is NaN; empty if it is a number."""
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -243,6 +258,9 @@ class Result(LazyRecord):
     """What a user should know about how the problem was set up and what came out."""
     mechanism: Mechanism | None = lazy(None)
     """None if it was read from a folder that does not hold it."""
+    physical: Mapping[str, Derived] = lazy({})
+    """Mass, centre of mass and inertia about it of bodies with a FullInertia or coordinates of one, by name as in
+    ``"link I_xx"``."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
     noise."""
@@ -307,10 +325,7 @@ class Result(LazyRecord):
         value, gradient = ca.Function("value", [x], [e, ca.densify(ca.jacobian(e, x))])(
             ca.DM([self.parameters[p.name].estimate for p in symbols])
         )
-        # Fixed parameters are certain; those without a standard error make the result unknown.
-        names = self.sensitivities.names
-        moving = [i for i, p in enumerate(symbols) if p.name in names and float(gradient[0, i]) != 0]
-        slope = np.array([float(gradient[0, i]) for i in moving])
-        rows = [names.index(symbols[i].name) for i in moving]
-        variance = slope @ self.sensitivities.covariance[np.ix_(rows, rows)] @ slope if moving else 0.0
-        return Value(float(value), float(np.sqrt(variance)))
+        # Fixed parameters are certain.
+        known = self.sensitivities
+        slopes = {p.name: float(gradient[0, i]) for i, p in enumerate(symbols) if p.name in known.names}
+        return Value(float(value), *known.error_of({name: slope for name, slope in slopes.items() if slope}))
