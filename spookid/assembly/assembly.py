@@ -10,6 +10,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly import initialization, residual_factors
+from spookid.assembly.charts import inertia_charts
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import Guess
 from spookid.assembly.late_inputs import late_inputs, with_late_inputs
@@ -182,6 +183,7 @@ def _transcribed(
         chains,
         problem.parameter_set.choice,
         problem.parameter_set.selection(free),
+        inertia_charts(problem),
     )
 
 

@@ -16,8 +16,8 @@ _Row = tuple[str, str, ca.SX]
 
 
 def physical_quantities(problem: Declaration, result: Result) -> dict[str, Derived]:
-    """Those of the bodies that were declared with a FullInertia or coordinates of one, by name; what is a number, or a
-    Parameter itself, is left out."""
+    """Those of the bodies that were declared with a FullInertia or coordinates of one, by name; numbers that were
+    given are left out."""
     rows = list(_rows(problem))
     if not rows:
         return {}
@@ -37,7 +37,7 @@ def _rows(problem: Declaration) -> Iterator[_Row]:
     for body in problem.model.bodies:
         quantities = () if body.distribution is None else body.distribution.quantities
         for name, formula, unit in quantities:
-            if is_constant(formula) or formula.is_symbolic():
+            if is_constant(formula):
                 continue
             differing: list[Parameter] = [p for p in known.own if ca.depends_on(formula, p)]
             symbols = ca.vertcat(*differing)

@@ -49,7 +49,7 @@ def solve(
     began = time.perf_counter()
     result = _solved(problem, backend, options, callback, warm_start, hold)
     other = time.perf_counter() - began - result.timing.total
-    physical = Lazy(lambda: physical_quantities(problem, result), Clock())
+    physical = Lazy(lambda: physical_quantities(problem, result), next(iter(result.clocks), Clock()))
     return result.changed(times=replace(result.times, other=max(other, 0.0)), physical=physical)
 
 

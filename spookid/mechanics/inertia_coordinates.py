@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +21,7 @@ from spookid.mechanics.inertia import (
     FullInertia,
     at_guess,
     from_second_moment,
+    inertia_matrix,
     second_moment,
 )
 from spookid.parameter import Parameter, is_constant, symbolic
@@ -28,6 +30,9 @@ Physical = tuple[ca.SX, ca.SX, ca.SX]
 """Mass, centre of mass (3,), and inertia about it (3, 3)."""
 _FLAT = 1e-9
 """Least second moment as a share of the largest: coordinates of what is thinner are infinite."""
+_THIN = 1e-3
+"""Extent, as a share of the guess's mean, below which no motion tells a body from a flat one. What data that contradict
+every body ask for is flat, infinitely far away in coordinates: they stop here, at a bound."""
 _HELD = 1e-4
 """Standard deviation with which ``room`` is what it says."""
 
@@ -85,6 +90,10 @@ class InertiaCoordinates(FullInertia):
     """Of the coordinates, after that of the inertia."""
     units: ClassVar[tuple[str, ...]]
     notes: ClassVar[tuple[str, ...]]
+    extents: ClassVar[tuple[str, ...]]
+    """Those that are logarithms of how far mass lies from the centre."""
+    power: ClassVar[int]
+    """1 if these are lengths, 2 if they are second moments."""
     coordinates: tuple[Parameter, ...]
     """Those that stand in it."""
     inside: Ellipsoid | None
@@ -109,7 +118,7 @@ class InertiaCoordinates(FullInertia):
             start = self._start(guess)
         except ValueError as error:
             raise ProblemError(f"{what} has a guess that {error}") from None
-        declared = self._declared(name, start, _sigmas(sigma, len(start), what))
+        declared = self._declared(name, start, self._least(guess), _sigmas(sigma, len(start), what))
         mass, center, inertia = self.physical(ca.vertcat(*declared))
         expected = around or (guess if within is not None else None)
         super().__init__(mass, center, inertia=inertia, within=within, around=expected, place=place)
@@ -121,12 +130,26 @@ class InertiaCoordinates(FullInertia):
         mass, center, inertia = (at_guess(e) for e in (guess.mass, guess.center_of_mass, guess.inertia))
         return self.from_physical(float(mass[0]), center, inertia)
 
-    def _declared(self, name: str, start: Array, sigmas: list[float | None]) -> tuple[Parameter, ...]:
+    def _declared(self, name: str, start: Array, least: float, sigmas: list[float | None]) -> tuple[Parameter, ...]:
         rows = zip(self.names, start.tolist(), self.units, self.notes, sigmas, strict=True)
+        lowest = {own: min(least, value - 1) for own, value in zip(self.names, start.tolist(), strict=True)}
         return tuple(
-            Parameter(f"{name}_{own}", value, unit=unit, note=note, prior=None if sigma is None else (value, sigma))
+            Parameter(
+                f"{name}_{own}",
+                value,
+                lower=lowest[own] if own in self.extents else -math.inf,
+                unit=unit,
+                note=note,
+                prior=None if sigma is None else (value, sigma),
+            )
             for own, value, unit, note, sigma in rows
         )
+
+    def _least(self, guess: FullInertia) -> float:
+        """Lower bound of the extents."""
+        mass, inertia = at_guess(guess.mass).item(), at_guess(guess.inertia)
+        extent = _THIN * float(np.sqrt(np.trace(inertia) / 6 / mass))
+        return math.log(extent) if self.power == 1 else math.log(mass * extent**2)
 
     @cached_property
     def beliefs(self) -> tuple[Belief, ...]:
@@ -135,6 +158,23 @@ class InertiaCoordinates(FullInertia):
             return super().beliefs
         left = self.inside.room(self.mass, self.center_of_mass, self.inertia)
         return (*super().beliefs, Belief("room", left - self.room, 0.0, _HELD))
+
+    def from_pi_values(self, pi: Array, near: Array) -> Array:
+        """Coordinates of a π of numbers (10,), of several the nearest to given ones.
+
+        Raises:
+            ValueError: if there are none.
+        """
+        if not pi[0] > 0:
+            raise ValueError("has a mass that is not positive")
+        c, about = pi[1:4] / pi[0], ca.DM(pi[4:])
+        inertia = ca.DM(inertia_matrix(about, "pi")).full() - pi[0] * (c @ c * np.eye(3) - np.outer(c, c))
+        return self.nearest(self.from_physical(float(pi[0]), c, inertia), near)
+
+    @staticmethod
+    def nearest(found: Array, near: Array) -> Array:
+        """Of all coordinates that mean the same as those found the nearest to given ones."""
+        return found
 
     @staticmethod
     def physical(coordinates: ca.SX) -> Physical:
@@ -168,6 +208,7 @@ class LogCholesky(InertiaCoordinates):
     how mass lies around it. Arguments are those of ``InertiaCoordinates``.
     """
 
+    extents, power = ("d_1", "d_2", "d_3"), 1
     names = ("alpha", "d_1", "d_2", "d_3", "s_12", "s_23", "s_13", "t_1", "t_2", "t_3")
     units = ("", "", "", "", "m", "m", "m", "m", "m", "m")
     notes = (
@@ -206,6 +247,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
     Arguments are those of ``InertiaCoordinates``.
     """
 
+    extents, power = ("sigma_x", "sigma_y", "sigma_z"), 2
     names = ("sigma", *(f"{what}_{axis}" for what in ("h", "sigma", "omega") for axis in "xyz"))
     units = ("", "kg m", "kg m", "kg m", "", "", "", "rad", "rad", "rad")
     notes = (
@@ -227,13 +269,25 @@ class ExponentialEigenvalue(InertiaCoordinates):
     def from_physical(mass: float, center_of_mass: Array, inertia: Array) -> Array:
         """The inverse of ``physical`` with the least turn; see ``InertiaCoordinates``."""
         second, axes = np.linalg.eigh(_thick(mass, inertia))
-        turns = []
+        axes[:, 2] *= np.linalg.det(axes)
+        known = np.log(mass), *mass * np.ravel(center_of_mass)
+        turn = Rotation.from_matrix(axes).as_rotvec()
+        return ExponentialEigenvalue.nearest(np.array([*known, *np.log(second), *turn]), np.zeros(10), turn_only=True)
+
+    @staticmethod
+    def nearest(found: Array, near: Array, turn_only: bool = False) -> Array:
+        """Principal axes may be told in any order and direction, and turns by more than half a turn."""
+        axes, sizes = Rotation.from_rotvec(found[7:]).as_matrix(), found[4:7]
+        first = 7 if turn_only else 4
+        ways = []
         for order, (s, t) in product(permutations(range(3)), product((1, -1), repeat=2)):
             R = axes[:, order] * np.array([s, t, 1.0])
             R[:, 2] *= np.linalg.det(R)
-            turns.append((Rotation.from_matrix(R).as_rotvec(), second[list(order)]))
-        omega, sizes = min(turns, key=lambda turn: float(np.linalg.norm(turn[0])))
-        return np.array([np.log(mass), *mass * np.ravel(center_of_mass), *np.log(sizes), *omega])
+            turn = Rotation.from_matrix(R).as_rotvec()
+            angle = float(np.linalg.norm(turn))
+            wound = turn * (1 - 2 * np.pi / angle) if angle > 0 else turn
+            ways += [np.concatenate([found[:4], sizes[list(order)], one]) for one in (turn, wound)]
+        return np.asarray(min(ways, key=lambda way: float(np.linalg.norm((way - near)[first:]))))
 
 
 def _thick(mass: float, inertia: Array) -> Array:

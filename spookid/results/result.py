@@ -63,7 +63,7 @@ class Derived:
     estimate: float
     """In ``unit``."""
     std_err: float
-    """By the delta method, of which it presumes that parameters at a bound stay there; NaN if the data do not see it."""
+    """By the delta method, if parameters at a bound stay there; NaN if the data do not see it."""
     reason: str
     """Why ``std_err`` is NaN; empty if it is a number."""
     unit: str
@@ -258,7 +258,7 @@ class Result(LazyRecord):
     """What a user should know about how the problem was set up and what came out."""
     mechanism: Mechanism | None = lazy(None)
     """None if it was read from a folder that does not hold it."""
-    physical: Mapping[str, Derived] = lazy({})
+    physical: Mapping[str, Derived] = lazy()
     """Mass, centre of mass and inertia about it of bodies with a FullInertia or coordinates of one, by name as in
     ``"link I_xx"``."""
     normaliser: Array | None = field(default=None, repr=False)
