@@ -12,6 +12,7 @@ import numpy as np
 from spookid.assembly import initialization, residual_factors
 from spookid.assembly.charts import inertia_charts
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.given_inertias import given_inertias
 from spookid.assembly.initialization import Guess
 from spookid.assembly.late_inputs import late_inputs, with_late_inputs
 from spookid.assembly.noise import sizes
@@ -105,6 +106,7 @@ class Assembly:
     def notices(self) -> tuple[str, ...]:
         """What a user should know about how the problem was set up, each once."""
         own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem)]
+        own += given_inertias(self.problem.model)
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
 
 

@@ -96,7 +96,7 @@ class FullInertia:
         if is_constant(mass) and not float(mass) > 0:
             raise ProblemError(f"{self._what} has mass {float(mass):g} kg; a mass must be positive")
         if is_constant(inertia) and (wrong := impossible(ca.DM(inertia).full())):
-            raise ProblemError(f"{self._what} {wrong}; check products, axes, and the point it is about")
+            raise ProblemError(f"{self._what} {wrong}, which no body has; check products, axes, the point it is about")
 
     @classmethod
     def from_pi(cls, pi: Any, **known: Any) -> FullInertia:
@@ -206,10 +206,7 @@ def impossible(inertia: Array) -> str:
     moments = np.linalg.eigvalsh(inertia)
     told = ", ".join(f"{moment:.4g}" for moment in moments)
     if not moments[0] > 0:
-        return f"has principal moments {told} kg m² about the centre of mass; all must be positive"
+        return f"has principal moments {told} kg m² about the centre of mass, not all positive"
     if moments[2] > moments[0] + moments[1] + ROUNDING * moments[2]:
-        return (
-            f"has principal moments {told} kg m² about the centre of mass, the largest above the sum of the others, "
-            "which no body has"
-        )
+        return f"has principal moments {told} kg m² about the centre of mass, the largest above the sum of the others"
     return ""

@@ -129,10 +129,8 @@ class Transcription:
         """The same with other factors; itself if they are the same."""
         if all(a is b for a, b in zip(self.factors, factors, strict=True)):
             return self
-        bounds = self.lower, self.upper, self.magnitudes
-        chains = self.chains, self._choice, self._selection
-        known = self._given, self.names
-        return Transcription(self.manifold, factors, self.shared[0], *known, *bounds, *chains, charts=self.charts)
+        other = self.shared[0], self._given, self.names, self.lower, self.upper, self.magnitudes, self.chains
+        return Transcription(self.manifold, factors, *other, self._choice, self._selection, self.charts)
 
     def with_numbers(self, constants: Array) -> Transcription:
         """The same with other numbers of the constants, in their order; nothing is built anew."""
