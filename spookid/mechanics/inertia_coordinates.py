@@ -21,7 +21,6 @@ from spookid.mechanics.inertia import (
     FullInertia,
     at_guess,
     from_second_moment,
-    inertia_matrix,
     second_moment,
 )
 from spookid.parameter import Parameter, is_constant, symbolic
@@ -167,8 +166,9 @@ class InertiaCoordinates(FullInertia):
         """
         if not pi[0] > 0:
             raise ValueError("has a mass that is not positive")
-        c, about = pi[1:4] / pi[0], ca.DM(pi[4:])
-        inertia = ca.DM(inertia_matrix(about, "pi")).full() - pi[0] * (c @ c * np.eye(3) - np.outer(c, c))
+        c, (xx, yy, zz, xy, xz, yz) = pi[1:4] / pi[0], pi[4:]
+        about = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        inertia = about - pi[0] * (c @ c * np.eye(3) - np.outer(c, c))
         return self.nearest(self.from_physical(float(pi[0]), c, inertia), near)
 
     @staticmethod
