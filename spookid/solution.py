@@ -27,13 +27,14 @@ class Solution(Result, Tabular):
         return summarize(self)
 
     def blocks(self) -> Sequence[Block]:
-        """Conclusion and table of the parameters, and how many notices ``summary`` tells."""
+        """Conclusion and tables of the parameters and of bodies, and how many notices ``summary`` tells."""
         from spookid.report.conclusion import conclusion
-        from spookid.report.summary import parameters
+        from spookid.report.summary import parameters, physical
         from spookid.tables.numbers import counted
 
         more = [f"{counted(len(self.notices), 'notice')}: see summary()."] if self.notices else []
-        return [conclusion(self), *([parameters(self)] if self.parameters else []), *more]
+        bodies = [physical(self)] if self.physical else []
+        return [conclusion(self), *([parameters(self)] if self.parameters else []), *bodies, *more]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""

@@ -15,6 +15,7 @@ from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.freedom import Freedom
 from spookid.mechanics.holding import Holding
+from spookid.mechanics.inertia import Belief
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Input, Motor
@@ -280,6 +281,14 @@ class Model:
         things = (*self.bodies, *self.joints, *self.motors, *self.contacts, *self.loads)
         tied = [e for tie in self.ties for e in tie.expressions(self.original or self)]
         return [self.gravity, *(e for thing in things for e in thing.expressions()), *tied]
+
+    @property
+    def beliefs(self) -> tuple[Belief, ...]:
+        """What is known beforehand of the inertias of its bodies."""
+        known = [
+            (body.name, belief) for body in self.bodies if body.distribution for belief in body.distribution.beliefs
+        ]
+        return tuple(replace(belief, title=f"{name} {belief.title}") for name, belief in known)
 
     def violation(self, q: ca.SX) -> ca.SX:
         """g(q) of the rows on positions, (n_p,), at any expression of the configuration."""

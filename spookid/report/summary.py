@@ -69,6 +69,8 @@ def _parameters(solution: Result) -> list[str]:
         origin = _ERRORS_FROM_LIKELIHOOD if solution.dynamics == "estimated" else _ERRORS_FROM
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
         lines += _wrapped(" ".join([origin, *conditional, *_raised(solution.sensitivities)]))
+    if solution.physical:
+        lines += ["", "Bodies", *physical(solution).text(WIDTH, "  ").splitlines()]
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
 
 
@@ -77,6 +79,15 @@ def parameters(solution: Result) -> Table:
     rows = [_parameter(estimate) for estimate in solution.parameters.values()]
     head = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
     return Table(head, rows, left=(0, 2, 3, 4, 5, 6))
+
+
+def physical(solution: Result) -> Table:
+    """A row for each mass, centre of mass and moment that hangs on parameters."""
+    rows = []
+    for one in solution.physical.values():
+        value, _, error = uncertain(one.estimate, one.std_err).partition(" ± ")
+        rows.append((one.name, value, error and f"± {error}", one.unit, one.reason))
+    return Table(("of a body", "estimate", "standard error", "unit", ""), rows, left=(0, 2, 3, 4))
 
 
 def _raised(known: Sensitivities) -> list[str]:

@@ -16,6 +16,8 @@ from spookid.parameter import parameters_in, symbolic
 from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.motion import misfit, rms
 from spookid.results.sketch import Mechanism
+from spookid.results.values import Derived as Derived
+from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
@@ -60,16 +62,6 @@ class Estimate(LazyRecord, Listed):
     def brief(self) -> str:
         """Value and standard error."""
         return f"{uncertain(self.estimate, self.std_err)} {superscripts(self.unit)}".rstrip()
-
-
-@dataclass(frozen=True)
-class Value(Listed):
-    """An expression of parameters at the solution."""
-
-    estimate: float
-    """Its value."""
-    std_err: float
-    """Linearized, as of a parameter; NaN if one in it has none."""
 
 
 @dataclass(frozen=True)
@@ -318,6 +310,9 @@ class Result(LazyRecord):
     """What a user should know about how the problem was set up and what came out."""
     mechanism: Mechanism | None = lazy(None)
     """None if it was read from a folder that does not hold it."""
+    physical: Mapping[str, Derived] = lazy()
+    """Mass, centre of mass and inertia about it of bodies with a FullInertia or coordinates of one, by name as in
+    ``"link I_xx"``."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
     noise."""
@@ -387,10 +382,7 @@ class Result(LazyRecord):
         value, gradient = ca.Function("value", [x], [e, ca.densify(ca.jacobian(e, x))])(
             ca.DM([self.parameters[p.name].estimate for p in symbols])
         )
-        # Fixed parameters are certain; those without a standard error make the result unknown.
-        names = self.sensitivities.names
-        moving = [i for i, p in enumerate(symbols) if p.name in names and float(gradient[0, i]) != 0]
-        slope = np.array([float(gradient[0, i]) for i in moving])
-        rows = [names.index(symbols[i].name) for i in moving]
-        variance = slope @ self.sensitivities.covariance[np.ix_(rows, rows)] @ slope if moving else 0.0
-        return Value(float(value), float(np.sqrt(variance)))
+        # Fixed parameters are certain.
+        known = self.sensitivities
+        slopes = {p.name: float(gradient[0, i]) for i, p in enumerate(symbols) if p.name in known.names}
+        return Value(float(value), *known.error_of({name: slope for name, slope in slopes.items() if slope}))

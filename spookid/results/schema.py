@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from spookid.kernels.kernel import Array
 from spookid.results.documents import SCHEMA, Tree, plain_tree, with_nan
 from spookid.results.result import Estimate, IterationRecord, MeasuredPoses, Noise, Result, Trajectory
+from spookid.statistics.combinations import Seen
 from spookid.statistics.covariance import Sensitivities, WeakDirection
 from spookid.statistics.influence import Influence
 
@@ -41,6 +42,13 @@ _SENSITIVITIES = {
     "inflation": ("inflation", "*"),
 }
 """Arrays of Sensitivities, and their names in the file."""
+_SEEN = {
+    "covariance": ("seen_covariance", "nn"),
+    "scatter": ("seen_scatter", "nn"),
+    "hidden": ("unseen_directions", "*n"),
+    "magnitudes": ("magnitudes", "n"),
+}
+"""Arrays of what is seen of combinations; folders that are older have none."""
 _INFLUENCE = {
     "state_weight": ("d_state_weight", "n"),
     "step": ("d_step", "n"),
@@ -95,6 +103,7 @@ def document(solution: Result) -> Tree:
         "cost": {"total": s.cost.total, **asdict(s.cost)},
         "history": [_step(step) for step in s.history],
         "parameters": {name: _estimate(p) for name, p in s.parameters.items()},
+        "physical": {name: asdict(one) for name, one in s.physical.items()},
         "identifiability": {
             "singular_values": sensitivities.singular_values,
             "weak_directions": sensitivities.weak,
@@ -133,10 +142,20 @@ def sensitivity_arrays(solution: Result) -> dict[str, Any]:
         "names": np.array(sensitivities.names, dtype=np.str_),
         "correlation": sensitivities.correlation,
         **{key: getattr(sensitivities, name) for name, (key, _) in _SENSITIVITIES.items()},
+        **_seen_arrays(sensitivities.seen),
         "fixed_names": np.array(influence.fixed_names, dtype=np.str_),
         **{key: getattr(influence, name) for name, (key, _) in _INFLUENCE.items()},
         **{f"{key}_{i}": array for key, arrays in along.items() for i, array in enumerate(arrays)},
         **({} if solution.normaliser is None else {"normaliser": solution.normaliser}),
+    }
+
+
+def _seen_arrays(seen: Seen | None) -> dict[str, Any]:
+    if seen is None:
+        return {}
+    return {
+        "raised_from": np.array([seen.raised_from]),
+        **{key: getattr(seen, name) for name, (key, _) in _SEEN.items()},
     }
 
 
@@ -245,6 +264,7 @@ def _regrouped(tree: Tree) -> Tree:
         "noise": list(once.values()),
         "history": [{**node, "cost": node} for node in tree["history"]],
         "parameters": {name: {**node, "name": name} for name, node in tree["parameters"].items()},
+        "physical": tree.get("physical", {}),  # folders that are older have none
         "complementarity_residual": tree["complementarity"]["max_residual"],
         "sticking": tree["complementarity"]["sticking"],
     }
@@ -260,7 +280,14 @@ def _sensitivities(known: _Known, arrays: Arrays) -> Sensitivities:
     names = _names(arrays, "names")
     values = np.array(known.singular_values, dtype=np.float64)
     facts = {**msgspec.structs.asdict(known), **_parts(_SENSITIVITIES, arrays, {"n": len(names)})}
-    return Sensitivities(**{**facts, "names": names, "singular_values": values})
+    return Sensitivities(**{**facts, "names": names, "singular_values": values, "seen": _seen(arrays, len(names))})
+
+
+def _seen(arrays: Arrays, count: int) -> Seen | None:
+    if "seen_covariance" not in arrays:
+        return None
+    raised_from = float(_shaped(arrays, "raised_from", "1", {})[0])
+    return Seen(**_parts(_SEEN, arrays, {"n": count}), raised_from=raised_from)
 
 
 def _influence(signals: list[int], arrays: Arrays) -> Influence:

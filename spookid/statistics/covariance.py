@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
+from spookid.statistics.combinations import UNOBSERVED as UNOBSERVED
+from spookid.statistics.combinations import Seen, error_of
 from spookid.statistics.knowledge import Knowledge
 from spookid.statistics.student import Variances, widened
 from spookid.tables.tabular import Listed
@@ -40,7 +42,6 @@ _LENGTH = 1e-4
 """A parameter is unseen if so much of its squared length lies in unseen directions: then it has no finite error."""
 
 AT_BOUND = "held at its bound"
-UNOBSERVED = "the data do not determine it"
 TIED = "the data see it only together with {}, at a bound"
 NO_DIGITS = "rounding leaves nothing of its variance"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
@@ -119,6 +120,17 @@ class Sensitivities(Knowledge):
     """Standard deviation of the noise in units of what the weights say: of "state" 1/√κ, of a signal its sigma."""
     inflation: Array = field(default_factory=lambda: np.zeros(0))
     """By how much standard errors have been raised to those of the jackknife, (n_p,); empty if none has."""
+    seen: Seen | None = None
+    """Of combinations of parameters that have no standard errors; None if that is not known."""
+
+    def error_of(self, slopes: Mapping[str, float], held: bool = False) -> tuple[float, str]:
+        """Standard error of an expression by its slopes in the parameters, and why it has none.
+
+        Args:
+            held: True to presume that parameters at a bound stay there.
+        """
+        moving = {name: s for name, s in slopes.items() if not (held and self.reasons.get(name) == AT_BOUND)}
+        return error_of(moving, self.names, self.covariance, self.reasons, self.seen)
 
     @property
     def raised(self) -> tuple[str, ...]:
@@ -134,9 +146,10 @@ class Sensitivities(Knowledge):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.sqrt(np.diag(self.covariance_sandwich) / np.diag(self.covariance))
         ratio = np.where(np.isfinite(ratio) & (ratio > ROBUST) & (block >= LEAST_BLOCK), ratio, 1.0)
+        seen = self.seen and replace(self.seen, raised_from=ROBUST if block >= LEAST_BLOCK else math.inf)
         if not np.any(ratio > 1):
-            return self
-        return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio)
+            return replace(self, seen=seen)
+        return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio, seen=seen)
 
     @property
     def standard_errors(self) -> Array:
@@ -215,16 +228,19 @@ def analyse(
     changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
     cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
     unknown = np.union1d(hidden, np.flatnonzero(held))
+    scatter = _jackknife(cut) + inverse @ statistics.prior @ inverse
+    seen_of = Seen(covariance.copy(), scatter.copy(), *spectrum.hidden(magnitudes, free))
     result = Sensitivities(
         tuple(names),
         _blank(covariance, unknown),
-        _blank(_jackknife(cut) + inverse @ statistics.prior @ inverse, unknown),
+        _blank(scatter, unknown),
         _triangular(statistics.information),
         _dispersion(inverse, covariance, unknown),
         at_bound | reasons,
         spectrum.values[order[::-1]],
         (*more, *weak),
         statistics.noise,
+        seen=seen_of,
     )
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
     return Analysis(result, inverse, changes)
@@ -265,6 +281,14 @@ class _Spectrum:
     """(n_f,)."""
     half: Array
     """Its product with its transpose inverts the information in what is seen, (n_p, seen directions)."""
+
+    def hidden(self, magnitudes: Array, free: NDArray[np.intp]) -> tuple[Array, Array]:
+        """``hidden`` and ``magnitudes`` of ``Seen``."""
+        sizes = np.zeros(len(magnitudes))
+        sizes[free] = magnitudes[free]
+        directions = np.zeros((int(np.sum(self.values < UNSEEN)), len(magnitudes)))
+        directions[:, free] = self.vectors[:, self.values < UNSEEN].T * sizes[free]
+        return directions, sizes
 
     @property
     def inverse(self) -> Array:

@@ -307,9 +307,9 @@ class Search:
         """Where a step leads, states by their linearization, and the logarithms there."""
         here, n = self.best, len(self.problem.names)
         logs = {name: float(d) for size, d in zip(self.sizes, step[n:], strict=True) for name in size.keys}
-        parameters = np.clip(here.point.parameters + step[:n], self.problem.lower, self.problem.upper)
-        point = here.states.moved(parameters - here.point.parameters, logs)
-        return replace(point, parameters=parameters), here.logs + step[n:]
+        now, problem = here.point.parameters, self.problem
+        point = here.states.moved(np.clip(now + step[:n], problem.lower, problem.upper) - now, logs)
+        return replace(point, parameters=problem.stepped(now, step[:n])), here.logs + step[n:]
 
     def _accept(self, trial: Trial, damping: float, length: float) -> None:
         self.best = trial

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from spookid.kernels.kernel import Array, Call, Evaluate, Mask, contiguous
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.mechanics.manifold import Manifold
+from spookid.transcription.chart import Chart
 from spookid.transcription.derivatives import Directions, is_linear
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.factor_kernels import FactorKernels
@@ -78,6 +79,7 @@ class Transcription:
         chains: the horizons.
         choice: symbols of the factors whose numbers are those of each chain.
         selection: of the choice, (m, n_p): how what a chain depends on follows the parameters; None: it is these.
+        charts: of parameters that do not move in straight lines.
     """
 
     def __init__(
@@ -93,12 +95,13 @@ class Transcription:
         chains: Sequence[Chain],
         choice: ca.SX | None = None,
         selection: ca.SX | None = None,
+        charts: Sequence[Chart] = (),
     ) -> None:
         self.manifold = manifold
         self.factors = tuple(factors)
         self.names = tuple(names)
         self.lower, self.upper, self.magnitudes = lower, upper, magnitudes
-        self.chains = tuple(chains)
+        self.chains, self.charts = tuple(chains), tuple(charts)
         self.local = tuple(f for f in factors if f.hard and f.reach == 0 and not f.first_only)
         """Hard factors of one step alone: a surface on which each step lies."""
         hidden = {c for f in factors if f.private for c in f.private[1]}
@@ -126,9 +129,8 @@ class Transcription:
         """The same with other factors; itself if they are the same."""
         if all(a is b for a, b in zip(self.factors, factors, strict=True)):
             return self
-        bounds = self.lower, self.upper, self.magnitudes
-        chains = self.chains, self._choice, self._selection
-        return Transcription(self.manifold, factors, self.shared[0], self._given, self.names, *bounds, *chains)
+        other = self.shared[0], self._given, self.names, self.lower, self.upper, self.magnitudes, self.chains
+        return Transcription(self.manifold, factors, *other, self._choice, self._selection, self.charts)
 
     def with_numbers(self, constants: Array) -> Transcription:
         """The same with other numbers of the constants, in their order; nothing is built anew."""
@@ -309,8 +311,14 @@ class Transcription:
     def retract(self, point: Point, steps: Sequence[Array], parameters: Array) -> Point:
         """The point moved by tangent steps (N, tangent) and a step (n_p,) of the parameters, kept in their bounds."""
         states = tuple(self.moved(x, delta) for x, delta in zip(point.states, steps, strict=True))
-        moved = np.clip(point.parameters + parameters, self.lower, self.upper)
-        return Point(states, moved, point.codes)
+        return Point(states, self.stepped(point.parameters, parameters), point.codes)
+
+    def stepped(self, parameters: Array, step: Array) -> Array:
+        """Parameters after a step (n_p,), kept in their bounds."""
+        moved = np.clip(parameters + step, self.lower, self.upper)
+        for chart in self.charts:
+            moved = np.clip(chart.moved(parameters, moved), self.lower, self.upper)
+        return moved
 
     def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, tangent)."""
