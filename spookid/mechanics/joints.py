@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import casadi as ca
 
 from spookid.errors import ProblemError, collected, declared_at, shown
+from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.coefficients import COMPLIANCE, Limits, acts, coefficient, limits_of, refuse_negative
 from spookid.mechanics.consistency import check_joint
@@ -148,6 +149,16 @@ class Joint(ABC):
         """Origin (3,) [m] and unit quaternion (4,) of frame b in frame a, where the joint holds."""
 
     # --- what follows ---
+
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Velocity (3,) of the origin of frame b in frame a, and angular velocity (3,) of b against a in the axes of b;
+        linear in the rates (n,). Kinds of the package have it in closed form."""
+        p = ca.SX.sym("p", self.manifold.ambient)
+        away, turn = self.transform(p)
+        flow = ca.densify(self.manifold.basis(p) @ rates)
+        spin = 2 * rotations.multiply(rotations.conjugate(turn), ca.jtimes(turn, p, flow))[1:]
+        drift, omega = ca.substitute([ca.jtimes(away, p, flow), spin], [p], [ca.densify(position)])
+        return drift, omega
 
     def displacement(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Its coordinates, (n,) [m or rad]: of a rotation its rotation vector."""
@@ -373,6 +384,10 @@ class Hinge(Joint):
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """A turn about x."""
         return ca.SX(3, 1), ca.vertcat(ca.cos(position / 2), ca.sin(position / 2), 0, 0)
+
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """About x."""
+        return ca.SX(3, 1), ca.vertcat(rates, 0, 0)
 
     def carried(
         self, a: MovingFrame, b: MovingFrame, outer: MovingFrame, force: ca.SX, torque: ca.SX
