@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import casadi as ca
 
@@ -16,6 +16,7 @@ from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.coefficients import COMPLIANCE, Limits, acts, coefficient, limits_of, refuse_negative
 from spookid.mechanics.consistency import check_joint
+from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
 from spookid.mechanics.linear import solved
 from spookid.mechanics.loads import Bound, Load, Spring
@@ -28,29 +29,6 @@ _COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness")
 _NOT_NEGATIVE = ("compliance", "damping", *_COEFFICIENTS, "stribeck")
 _BODY = 6
 """Degrees of freedom of a rigid body."""
-
-
-@dataclass(frozen=True)
-class Coordinate:
-    """One degree of freedom that a joint leaves."""
-
-    name: str
-    """Of it within its joint, for labels of joints that have several."""
-    unit: Literal["rad", "m"]
-    period: float | None = None
-    """Of what a sensor shows of it; None if it has none."""
-    counts_turns: bool = False
-    """True if its joint tells one turn from the next."""
-
-    @property
-    def turns_over(self) -> bool:
-        """True if it begins anew after a turn."""
-        return self.period is not None and not self.counts_turns
-
-    @property
-    def effort(self) -> str:
-        """Unit of what acts along it."""
-        return {"rad": "N m", "m": "N"}[self.unit]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +141,11 @@ class Joint(ABC):
     def displacement(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Its coordinates, (n,) [m or rad]: of a rotation its rotation vector."""
         return self.manifold.difference(self.position(a, b), self.manifold.zero)
+
+    def in_range(self, displacement: ca.SX) -> ca.SX:
+        """The same coordinates (n,) with angles that have a period in (−π, π]."""
+        parts = zip(self.coordinates, ca.vertsplit(displacement) if self.coordinates else (), strict=True)
+        return ca.vertcat(ca.SX(0, 1), *(coordinate.in_range(value) for coordinate, value in parts))
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """How fast it moves, in the tangent space of its position, (n,) [m/s or rad/s]; linear in the velocities."""

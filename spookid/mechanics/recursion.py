@@ -112,6 +112,38 @@ class Recursion:
         return ca.vertcat(*found)
 
     @cached_property
+    def positions(self) -> ca.SX:
+        """Coordinates of all joints, in the model's order; those of the tree go on beyond a turn, (n_s,)."""
+        found, start = {}, 0
+        for joint in self.joints.tree:
+            size = joint.manifold.ambient
+            found[joint] = joint.manifold.difference(self.x[start : start + size, 0], joint.manifold.zero)
+            start += size
+        model = self.joints.model
+        found |= {joint: model.joint(joint, self.q).displacement for joint in self.joints.cut}
+        return ca.vertcat(ca.SX(0, 1), *(found[joint] for joint in model.joints))
+
+    @cached_property
+    def rates(self) -> ca.SX:
+        """Of all joints, (n_s,)."""
+        return self._of_joints(self.s, self.v if self.joints.cut else None)
+
+    @cached_property
+    def rate_changes(self) -> ca.SX:
+        """What the accelerations are along the coordinates of all joints where these stand, (n_s,)."""
+        return self._of_joints(self.a, self.accelerations if self.joints.cut else None)
+
+    def _of_joints(self, own: ca.SX, of_bodies: ca.SX | None) -> ca.SX:
+        """Of the joints of the tree what is given; of those that close loops the rates of velocities of bodies."""
+        model, joints = self.joints.model, self.joints
+        found = {
+            joint: own[joints.start(joint) : joints.start(joint) + len(joint.coordinates), 0] for joint in joints.tree
+        }
+        if of_bodies is not None:
+            found |= {joint: model.joint(joint, self.q, of_bodies).rates for joint in joints.cut}
+        return ca.vertcat(ca.SX(0, 1), *(found[joint] for joint in model.joints))
+
+    @cached_property
     def axes(self) -> dict[Body, ca.SX]:
         """Axes of each body in the world, columns of (3, 3)."""
         return {body: rotations.matrix(self.joints.model.pose(body, self.q)[1]) for body in self.joints.model.bodies}
@@ -141,6 +173,19 @@ class Recursion:
             for body, turning in self.bodies.items()
             if body is not GROUND
         }
+
+    def less(self, wrenches: Mapping[Body, Wrench], given: ca.SX) -> dict[Body, Wrench]:
+        """Wrenches less what is given of all bodies, forces in the world and torques in the body, (6 n_b,)."""
+        found = dict(wrenches)
+        for i, body in enumerate(self.joints.model.bodies):
+            force, torque = given[6 * i : 6 * i + 3], given[6 * i + 3 : 6 * i + 6]
+            found[body] = found[body][0] - self.axes[body].T @ force, found[body][1] - torque
+        return found
+
+    def in_world(self, wrenches: Mapping[Body, Wrench]) -> ca.SX:
+        """Forces in the world and torques in the body of all bodies, (6 n_b,)."""
+        parts = ((self.axes[b] @ wrenches[b][0], wrenches[b][1]) for b in self.joints.model.bodies)
+        return ca.vertcat(*(part for pair in parts for part in pair))
 
     def along(self, wrenches: Mapping[Body, Wrench]) -> ca.SX:
         """Virtual work of wrenches on all bodies along unit rates: of each joint of the tree, then force (world) and
