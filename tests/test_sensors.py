@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from mechanisms import Array
-from scipy.integrate import quad, solve_ivp
+from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 

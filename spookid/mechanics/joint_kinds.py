@@ -13,7 +13,8 @@ import casadi as ca
 
 from spookid.errors import ProblemError
 from spookid.mechanics.coefficients import is_absent
-from spookid.mechanics.joints import Coordinate, Joint
+from spookid.mechanics.coordinate import Coordinate
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import symbolic

@@ -31,31 +31,21 @@ class _Crossing:
     joint: Joint
     inner: Frame
     outer: Frame
-    rates: ca.SX
-    """Symbol of the joint's rates, (n,)."""
-    given: tuple[ca.SX, ca.SX]
-    """The rates and accelerations that they have, (n,) each."""
     away: ca.SX
     """Origin of the outer frame in the inner one, (3,)."""
     axes: ca.SX
     """Axes of the outer frame in the inner one, columns of (3, 3)."""
-    drift: ca.SX
-    """Velocity of that origin in the inner frame, (3,), in symbols of the rates."""
-    omega: ca.SX
-    """Angular velocity of the outer frame against the inner one in its own axes, (3,), likewise."""
-    quickening: tuple[ca.SX, ca.SX]
-    """Time derivatives of both."""
-
-    @property
-    def moving(self) -> tuple[ca.SX, ca.SX]:
-        """Drift and ω at the rates that are given."""
-        drift, omega = ca.substitute([self.drift, self.omega], [self.rates], [self.given[0]])
-        return drift, omega
+    moving: ca.SX
+    """Velocity of that origin in the inner frame, and angular velocity of the outer frame against the inner one in its
+    own axes, (6,)."""
+    quickening: ca.SX
+    """Its time derivative, (6,)."""
+    slopes: ca.SX
+    """How it follows the joint's rates, (6, n)."""
 
     def along(self, force: ca.SX, moment: ca.SX) -> ca.SX:
         """Virtual work along unit rates of a force (inner axes) and a moment about the origin (outer axes), (n,)."""
-        slopes = ca.jacobian(self.drift, self.rates), ca.jacobian(self.omega, self.rates)
-        return slopes[0].T @ force + slopes[1].T @ moment
+        return self.slopes.T @ ca.vertcat(force, moment)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,21 +216,21 @@ def _crossing(joint: Joint, _: Body, outer: Body, position: ca.SX, rate: ca.SX, 
         frames = joint.child, joint.parent
         away, drift = -(axes.T @ away), ca.cross(omega, axes.T @ away) - axes.T @ drift
         axes, omega = axes.T, -(axes @ omega)
-    flow = ca.densify(joint.manifold.basis(p) @ s)
-    both = ca.vertcat(drift, omega)
-    quicker = ca.jtimes(both, p, flow) + ca.jtimes(both, s, acceleration) if s.numel() else ca.SX(6, 1)
-    parts = [away, axes, drift, omega, ca.sparsify(quicker)]
-    if p.numel():
-        parts = ca.substitute(parts, [p], [position])
-    quicker = ca.substitute(parts[4], s, rate) if s.numel() else parts[4]
-    return _Crossing(joint, *frames, s, (rate, acceleration), *parts[:4], (quicker[:3], quicker[3:]))
+    moving = ca.vertcat(drift, omega)
+    parts = [away, axes, moving, ca.SX(6, 1), ca.jacobian(moving, s)]
+    if joint.coordinates:
+        flow = ca.densify(joint.manifold.basis(p) @ s)
+        parts[3] = ca.sparsify(ca.jtimes(moving, p, flow) + ca.jtimes(moving, s, acceleration))
+        parts = ca.substitute(parts, [p, s], [position, rate])
+    away, axes, moving, quickening, slopes = parts
+    return _Crossing(joint, *frames, away, axes, moving, quickening, slopes)
 
 
 def _beyond(crossing: _Crossing, before: Turning) -> Turning:
     """The motion of the outer body from that of the inner one."""
     inner, outer = crossing.inner, crossing.outer
-    drift, omega = crossing.moving
-    faster, turning = crossing.quickening
+    drift, omega = ca.vertsplit(crossing.moving, [0, 3, 6])
+    faster, turning = ca.vertsplit(crossing.quickening, [0, 3, 6])
     spin, spinning, pulled = (inner.axes.T @ part for part in (before.omega, before.alpha, before.at(inner.at)))
     carried = crossing.axes.T @ spin
     away = crossing.away
