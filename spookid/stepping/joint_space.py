@@ -25,12 +25,14 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.state import Motion
+from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import central
+from spookid.mechanics.linear import halved
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
 from spookid.mechanics.recursion import Recursion, Wrench
@@ -49,15 +51,28 @@ class JointSpace(Scheme):
     order: ClassVar[int] = 2
     offers_hard: ClassVar[bool] = True
     law: DryFriction = field(default=DryFriction(), repr=False)
+    weighted: bool = False
+    """True for rows with the weight κ, or hard, False for those of a likelihood."""
 
     def fitting(self, model: Model) -> Scheme:
-        """The same step with velocities as unknowns, if constraints hold those."""
-        return Leapfrog(law=self.law) if model.holding.on_velocities else self
+        """The same step with poses and velocities as unknowns, if constraints hold velocities or that is asked for.
+
+        Raises:
+            ProblemError: for joint coordinates with constraints on velocities.
+        """
+        if model.coordinates == "joint" and model.holding.on_velocities:
+            raise ProblemError(
+                f"{model.place}: Model has coordinates 'joint' and a constraint on velocities, which needs those of "
+                "all bodies; leave coordinates out"
+            )
+        if model.coordinates == "maximal" or model.holding.on_velocities:
+            return Leapfrog(law=self.law)
+        return self
 
     def manifold(self, model: Model) -> Manifold:
         """The unknowns of a step: joint coordinates, what cut joints transmit, and those of the friction law."""
         joints = JointCoordinates(model)
-        flat = _private(joints) + self.law.unknowns(model)
+        flat = self._private(joints) + self.law.unknowns(model)
         return Manifold((*joints.manifold.parts, *((("flat", flat),) if flat else ())))
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
@@ -92,7 +107,7 @@ class JointSpace(Scheme):
         roots = [states[:, 7 * i : 7 * i + 7] for i in (model.bodies.index(body) for body in joints.roots)]
         poses = np.hstack([np.zeros((len(states), 0)), *roots])
         tree = np.asarray(convert(displacements.T, poses.T).full()).T
-        return np.hstack([tree, np.zeros((len(states), _private(joints))), friction])
+        return np.hstack([tree, np.zeros((len(states), self._private(joints))), friction])
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b), from poses q: v_k is the mean of both sides, extrapolated at the ends."""
@@ -112,14 +127,12 @@ class JointSpace(Scheme):
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of each inner step, and those that close loops at every step."""
-        step = _step(model, settings, self.law)
+        step = _step(model, settings, self)
         joints = step.joints
         first = joints.manifold.tangent
-        private = (1, range(first, first + _private(joints))) if joints.closing else None
-        impulses, tree = ca.vertcat(step.residual, step.random), len(joints.places)
-        places = [*joints.places, *joints.cut_places]
-        random = random_factor(model, settings, places, impulses, step.variables, step.u, private, known=tree)
-        factors = [random.written_in(step.symbols, step.values)]
+        private = (1, range(first, first + self._private(joints))) if joints.closing else None
+        impulse = _weighted(step, private, hard) if self.weighted else _random(step, private)
+        factors = [impulse.written_in(step.symbols, step.values)]
         if joints.closing:
             closed, none = ca.vertcat(*step.closed), ca.SX.sym("none", 0)
             rows = model.holding.labels(joints.closing)
@@ -127,16 +140,48 @@ class JointSpace(Scheme):
         law = self.law.factors(model, settings, step.slips, step.extra, step.variables)
         return factors + [factor.substituted(step.symbols, step.values) for factor in law]
 
+    def _private(self, joints: JointCoordinates) -> int:
+        """Unknowns of what closes: λ, and in a likelihood the random impulses along coordinates of cut joints."""
+        return joints.closing_rows + (0 if self.weighted else joints.cut_rates)
+
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of the step at t_k, (n_g,), from the impulses that its joints transmit."""
-        step = _step(model, settings, self.law)
+        step = _step(model, settings, self)
         return StepFunction(step.variables, step.u, step.settled(step.multipliers))
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
         """In the step around t_k."""
-        step = _step(model, settings, self.law)
+        step = _step(model, settings, self)
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
         return StepFunction(step.variables, step.u, step.settled(value))
+
+
+def _random(step: _JointStep, private: tuple[int, range] | None) -> Factor:
+    """Random impulses along the coordinates over their standard deviations."""
+    joints = step.joints
+    impulses, places = ca.vertcat(step.residual, step.random), [*joints.places, *joints.cut_places]
+    known = len(joints.places)
+    return random_factor(step.model, step.settings, places, impulses, step.variables, step.u, private, known=known)
+
+
+def _weighted(step: _JointStep, private: tuple[int, range] | None, hard: bool) -> Factor:
+    """√κ L⁻¹ w with L Lᵀ = SᵀS: its square is that of the least p of all bodies with Sᵀp = w, which is what the rows in
+    maximal coordinates cost at their best λ."""
+    rows = step.residual
+    if not hard:
+        S = ca.jacobian(step.motion.v, step.motion.s)
+        rows = ca.sqrt(step.settings.weight) * halved(S.T @ S, rows)
+    return Factor(
+        "impulse",
+        Group.STATE,
+        rows,
+        step.variables,
+        step.u,
+        tuple(f"Δp {name}" for name in step.joints.names),
+        motion=True,
+        kind=Kind.HARD if hard else Kind.SOFT,
+        private=private,
+    )
 
 
 def _motion(joints: JointCoordinates, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
@@ -149,15 +194,10 @@ def _motion(joints: JointCoordinates, x: ca.SX, s: ca.SX, a: ca.SX, order: int) 
     )
 
 
-def _private(joints: JointCoordinates) -> int:
-    """Unknowns of what closes: λ, and the random impulses along coordinates of joints that close loops."""
-    return joints.closing_rows + joints.cut_rates
-
-
 @lru_cache(maxsize=4)
-def _step(model: Model, settings: Settings, law: DryFriction) -> _JointStep:
+def _step(model: Model, settings: Settings, scheme: JointSpace) -> _JointStep:
     """Kept, for a fit needs it several times, and building expressions takes longer than an iteration."""
-    return _JointStep(model, settings, law, JointSpace(law).manifold(model))
+    return _JointStep(model, settings, scheme.law, scheme.manifold(model))
 
 
 class _JointStep:
@@ -174,7 +214,7 @@ class _JointStep:
         self.here = ca.SX.sym("x_here", manifold.ambient)
         self.u = ca.SX.sym("u", len(model.signals))
         n, rows = self.joints.manifold.ambient, self.joints.closing_rows
-        cuts = [0, n, n + rows, n + _private(self.joints), manifold.ambient]
+        cuts = [0, n, n + rows, manifold.ambient - law.unknowns(model), manifold.ambient]
         x, self._loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
         s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
         moved = _sides(self.joints, list(self.variables.values()), settings.step)
@@ -253,9 +293,10 @@ class _JointStep:
         if self.joints.closing:
             given += self.joints.closed_by(self._loads, self._at)[1]
         sizes = [len(joint.coordinates) for joint in self.joints.cut]
-        for joint, random in zip(self.joints.cut, split(self.random, sizes), strict=True):
+        random = self.random if self.random.numel() else ca.SX.zeros(sum(sizes))
+        for joint, disturbed in zip(self.joints.cut, split(random, sizes), strict=True):
             own = model.freedoms_of(joint)
-            given += self._at.slip[own, :].T @ (along[own, 0] + random)
+            given += self._at.slip[own, :].T @ (along[own, 0] + disturbed)
         return motion.less(needed, given) if given.nnz() else needed
 
 
