@@ -72,8 +72,8 @@ class Variational(Stepper):
         return JointSpace(law)
 
     def fitting(self, model: Model) -> Scheme:
-        """The same step in the coordinates of the joints, if those are asked for, or in trees where nothing pushes in one
-        direction only."""
+        """The same step in the coordinates of the joints, if those are asked for, or in trees that have no limits or
+        contacts."""
         tree = not (model.has_loops or model.ties or model.is_unilateral)
         if model.coordinates == "joint" or (model.coordinates is None and tree):
             return JointSpace(self.law, weighted=True).fitting(model)
