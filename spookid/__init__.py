@@ -18,7 +18,7 @@ _HOME = {
     "Bound": "mechanics.loads",
     "Constraint": "mechanics.constraints",
     "Contact": "mechanics.contact",
-    "Coordinate": "mechanics.joints",
+    "Coordinate": "mechanics.coordinate",
     "Cylindrical": "mechanics.joint_kinds",
     "Distance": "mechanics.constraints",
     "Drag": "mechanics.friction_loads",
@@ -173,12 +173,13 @@ if TYPE_CHECKING:
     from spookid.mechanics.body import GROUND, Body
     from spookid.mechanics.constraints import Constraint, Distance, Gear
     from spookid.mechanics.contact import Contact
+    from spookid.mechanics.coordinate import Coordinate
     from spookid.mechanics.friction_loads import Drag, Friction, Viscous
     from spookid.mechanics.gravity import gravity, tilted_gravity
     from spookid.mechanics.inertia import FullInertia
     from spookid.mechanics.inertia_coordinates import Ellipsoid, ExponentialEigenvalue, LogCholesky
     from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Screw, Spherical, Universal
-    from spookid.mechanics.joints import Coordinate, Hinge, Joint
+    from spookid.mechanics.joints import Hinge, Joint
     from spookid.mechanics.loads import Bound, Effort, Load, Spring
     from spookid.mechanics.manifold import Manifold
     from spookid.mechanics.model import Model

@@ -254,9 +254,8 @@ class Declaration:
     def scheme(self) -> Scheme:
         """The stepper with the form of dry friction and of what is random."""
         law = DryFriction(cast(Form, self.friction))
-        if self.dynamics == "estimated":
-            return self.stepper.likelihood(law).fitting(self.model)
-        return self.stepper.with_law(law)
+        scheme = self.stepper.likelihood(law) if self.dynamics == "estimated" else self.stepper.with_law(law)
+        return scheme.fitting(self.model)
 
     def with_(self, **changes: Any) -> Self:
         """A copy with any of the arguments changed; what it says of recordings that it has no longer is forgotten.

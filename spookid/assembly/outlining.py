@@ -14,9 +14,10 @@ from spookid.data.channels import Channel
 from spookid.data.sensors import PointPosition
 from spookid.mechanics.body import Body
 from spookid.mechanics.constraints import Constraint, Distance, Gear
+from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.inertia import FullInertia
 from spookid.mechanics.joint_kinds import Screw
-from spookid.mechanics.joints import Coordinate, Joint
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Load
 from spookid.mechanics.motor import Motor
 from spookid.parameter import is_constant, substitute

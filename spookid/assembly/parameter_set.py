@@ -8,7 +8,7 @@ the choice c is 1 for the recording a factor stands in, and 0 for all others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import casadi as ca
@@ -126,10 +126,7 @@ class ParameterSet:
         if not (self.own and ca.depends_on(factor.residual, symbols)):
             return factor
         sums = ca.vertcat(*(ca.dot(self.choice, ca.vertcat(*self.of(p))) for p in self.own))
-        box = factor.box
-        parts = [factor.residual, *((box.slack, box.value) if box else ())]
-        residual, *law = ca.substitute(parts, [symbols], [sums])
-        return replace(factor, residual=residual, box=box and replace(box, slack=law[0], value=law[1]))
+        return factor.substituted(symbols, sums)
 
 
 @lru_cache(maxsize=8)

@@ -13,7 +13,8 @@ import casadi as ca
 
 from spookid.errors import ProblemError
 from spookid.mechanics.coefficients import is_absent
-from spookid.mechanics.joints import Coordinate, Joint
+from spookid.mechanics.coordinate import Coordinate
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import symbolic
@@ -45,6 +46,10 @@ class Prismatic(Joint):
         """A shift along x."""
         return ca.vertcat(position, 0, 0), ca.SX([1, 0, 0, 0])
 
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Along x."""
+        return ca.vertcat(rates, 0, 0), ca.SX(3, 1)
+
 
 @dataclass(frozen=True, eq=False)
 class Cylindrical(Joint):
@@ -69,6 +74,10 @@ class Cylindrical(Joint):
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """A shift along x and a turn about it."""
         return ca.vertcat(position[0], 0, 0), _turned(position[1])
+
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Along x and about it."""
+        return ca.vertcat(rates[0], 0, 0), ca.vertcat(rates[1], 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +121,10 @@ class Screw(Joint):
         """A turn about x and a shift along it."""
         return ca.vertcat(self.pitch * position, 0, 0), _turned(position)
 
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """About x and along it."""
+        return ca.vertcat(self.pitch * rates, 0, 0), ca.vertcat(rates, 0, 0)
+
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
         return [*super().expressions(), self.pitch]
@@ -140,6 +153,10 @@ class Universal(Joint):
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """One turn after the other."""
         return ca.SX(3, 1), _turned(position[0], position[1])
+
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """About the first x, which the second turn carries along, and about the second y."""
+        return ca.SX(3, 1), ca.vertcat(ca.cos(position[1]) * rates[0], rates[1], ca.sin(position[1]) * rates[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +193,10 @@ class Spherical(Joint):
         """That rotation."""
         return ca.SX(3, 1), position
 
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Its rates are the angular velocity."""
+        return ca.SX(3, 1), rates
+
 
 @dataclass(frozen=True, eq=False)
 class Planar(Joint):
@@ -200,6 +221,10 @@ class Planar(Joint):
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """A shift in the plane and a turn about its normal."""
         return ca.vertcat(0, position[0], position[1]), _turned(position[2])
+
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """In the plane, and about x."""
+        return ca.vertcat(0, rates[0], rates[1]), ca.vertcat(rates[2], 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +251,10 @@ class Fixed(Joint):
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """None."""
         return ca.SX(3, 1), ca.SX([1, 0, 0, 0])
+
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """None."""
+        return ca.SX(3, 1), ca.SX(3, 1)
 
 
 def _apart(a: MovingFrame, b: MovingFrame) -> ca.SX:

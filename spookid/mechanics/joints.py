@@ -7,14 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import casadi as ca
 
 from spookid.errors import ProblemError, collected, declared_at, shown
+from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.coefficients import COMPLIANCE, Limits, acts, coefficient, limits_of, refuse_negative
 from spookid.mechanics.consistency import check_joint
+from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
 from spookid.mechanics.linear import solved
 from spookid.mechanics.loads import Bound, Load, Spring
@@ -27,29 +29,6 @@ _COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness")
 _NOT_NEGATIVE = ("compliance", "damping", *_COEFFICIENTS, "stribeck")
 _BODY = 6
 """Degrees of freedom of a rigid body."""
-
-
-@dataclass(frozen=True)
-class Coordinate:
-    """One degree of freedom that a joint leaves."""
-
-    name: str
-    """Of it within its joint, for labels of joints that have several."""
-    unit: Literal["rad", "m"]
-    period: float | None = None
-    """Of what a sensor shows of it; None if it has none."""
-    counts_turns: bool = False
-    """True if its joint tells one turn from the next."""
-
-    @property
-    def turns_over(self) -> bool:
-        """True if it begins anew after a turn."""
-        return self.period is not None and not self.counts_turns
-
-    @property
-    def effort(self) -> str:
-        """Unit of what acts along it."""
-        return {"rad": "N m", "m": "N"}[self.unit]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +128,24 @@ class Joint(ABC):
 
     # --- what follows ---
 
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Velocity (3,) of the origin of frame b in frame a, and angular velocity (3,) of b against a in the axes of b;
+        linear in the rates (n,). Kinds of the package have it in closed form."""
+        p = ca.SX.sym("p", self.manifold.ambient)
+        away, turn = self.transform(p)
+        flow = ca.densify(self.manifold.basis(p) @ rates)
+        spin = 2 * rotations.multiply(rotations.conjugate(turn), ca.jtimes(turn, p, flow))[1:]
+        drift, omega = ca.substitute([ca.jtimes(away, p, flow), spin], [p], [ca.densify(position)])
+        return drift, omega
+
     def displacement(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Its coordinates, (n,) [m or rad]: of a rotation its rotation vector."""
         return self.manifold.difference(self.position(a, b), self.manifold.zero)
+
+    def in_range(self, displacement: ca.SX) -> ca.SX:
+        """The same coordinates (n,) with angles that have a period in (−π, π]."""
+        parts = zip(self.coordinates, ca.vertsplit(displacement) if self.coordinates else (), strict=True)
+        return ca.vertcat(ca.SX(0, 1), *(coordinate.in_range(value) for coordinate, value in parts))
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """How fast it moves, in the tangent space of its position, (n,) [m/s or rad/s]; linear in the velocities."""
@@ -373,6 +367,10 @@ class Hinge(Joint):
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """A turn about x."""
         return ca.SX(3, 1), ca.vertcat(ca.cos(position / 2), ca.sin(position / 2), 0, 0)
+
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """About x."""
+        return ca.SX(3, 1), ca.vertcat(rates, 0, 0)
 
     def carried(
         self, a: MovingFrame, b: MovingFrame, outer: MovingFrame, force: ca.SX, torque: ca.SX

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import casadi as ca
 
-from spookid.errors import ProblemError, collected, declared_at
+from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contact import Contact
@@ -22,6 +22,8 @@ from spookid.mechanics.motor import Input, Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
 from spookid.parameter import symbolic
+
+Coordinates = Literal["joint", "maximal"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class JointState:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A mechanism of rigid bodies and joints in maximal coordinates.
+    """A mechanism of rigid bodies and joints.
 
     A state is q (n_b, 7) = (r [m], e) and v (n_b, 6) = (ṙ in the world [m/s], ω in the body [rad/s]), body by body.
 
@@ -111,6 +113,9 @@ class Model:
     """In whose bodies and joints the constraints are written, if these are others in the same order."""
     gravity: Any = field(kw_only=True)
     """Acceleration of gravity, (3,) [m/s²]."""
+    coordinates: Coordinates | None = field(kw_only=True, default=None)
+    """What is unknown at each step of a fit: ``"joint"``, the positions of joints in a spanning tree, where joints are
+    rigid; ``"maximal"``, the poses of all bodies; None: the stepper chooses. Results hold poses in any case."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
@@ -122,6 +127,10 @@ class Model:
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
             raise ProblemError(f"{self.place}: Model has no bodies")
+        if self.coordinates not in (None, *get_args(Coordinates)):
+            raise ProblemError(
+                f"{self.place}: Model: coordinates is {shown(self.coordinates)}; use 'joint', 'maximal' or None"
+            )
         self._check_names()
         self._check_membership()
         self.tree()

@@ -28,9 +28,9 @@ def matrix(e: ca.SX) -> ca.SX:
     s, x, y, z = ca.vertsplit(e)
     return ca.blockcat(
         [
-            [s * s + x * x - y * y - z * z, 2 * (x * y - s * z), 2 * (x * z + s * y)],
-            [2 * (x * y + s * z), s * s - x * x + y * y - z * z, 2 * (y * z - s * x)],
-            [2 * (x * z - s * y), 2 * (y * z + s * x), s * s - x * x - y * y + z * z],
+            [1 - 2 * (y * y + z * z), 2 * (x * y - s * z), 2 * (x * z + s * y)],
+            [2 * (x * y + s * z), 1 - 2 * (x * x + z * z), 2 * (y * z - s * x)],
+            [2 * (x * z - s * y), 2 * (y * z + s * x), 1 - 2 * (x * x + y * y)],
         ]
     )
 

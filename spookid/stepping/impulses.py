@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
+from spookid.data.state import Motion
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
 from spookid.transcription.factor import Factor, Group, measured_noise
@@ -69,9 +70,7 @@ class Window:
 
     variables: Mapping[int, ca.SX]
     """Their symbols by offset; over several steps the state is that of the middle one, the earlier of two."""
-    q: ca.SX
-    v: ca.SX
-    a: ca.SX
+    motion: Motion
     """Of v and a what was asked for, else zeros."""
 
 

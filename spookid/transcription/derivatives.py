@@ -56,8 +56,8 @@ class Directions:
 
 def augmented(factor: Factor, manifold: Manifold, parameters: ca.SX) -> ca.SX:
     """[∂r/∂δ of each step, ∂r/∂parameters, r], sparse (rows, columns + 1)."""
-    steps = [jacobian(factor.residual, x, manifold) for x in factor.variables.values()]
-    return ca.horzcat(*steps, ca.jacobian(factor.residual, parameters), factor.residual)
+    steps = [(x, manifold.basis(x)) for x in factor.variables.values()]
+    return _settled(factor, [*_along(factor, steps), ca.jacobian(_written(factor), parameters)])
 
 
 def pulled_back(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: ca.SX) -> ca.SX:
@@ -85,8 +85,8 @@ def some(
 ) -> ca.SX:
     """[∂r/∂(some tangent columns of one step), ∂r/∂parameters if they are given, r], (rows, columns + n_p + 1)."""
     x = factor.variables[offset]
-    border = [] if parameters is None else [ca.jacobian(factor.residual, parameters)]
-    return ca.horzcat(_along(factor, x, manifold.basis(x)[:, list(columns)]), *border, factor.residual)
+    border = [] if parameters is None else [ca.jacobian(_written(factor), parameters)]
+    return _settled(factor, [*_along(factor, [(x, manifold.basis(x)[:, list(columns)])]), *border])
 
 
 def is_linear(factor: Factor, manifold: Manifold, constants: ca.SX, numbers: Sequence[float]) -> bool:
@@ -130,16 +130,29 @@ def projected(
     the unit matrix."""
     spaces = [(x, manifold.basis(x)[:, list(directions.columns)]) for x in factor.variables.values()]
     bases = seeds.bases or [ca.SX.eye(directions.tangent) for _ in spaces]
-    steps = [_along(factor, x, space @ Z) for (x, space), Z in zip(spaces, bases, strict=True)]
-    border = ca.jacobian(factor.residual, parameters)
-    for (x, space), D in zip(spaces, seeds.drags, strict=False):
-        drag = _along(factor, x, space @ D)
+    steps = _along(factor, [(x, space @ Z) for (x, space), Z in zip(spaces, bases, strict=True)])
+    border = ca.jacobian(_written(factor), parameters)
+    for drag in _along(factor, [(x, space @ D) for (x, space), D in zip(spaces, seeds.drags, strict=False)]):
         border += drag if selection is None else drag @ selection
-    whole = ca.horzcat(*steps, border, factor.residual)
+    whole = _settled(factor, [*steps, border])
     return whole if seeds.complement is None else seeds.complement.T @ whole
 
 
-def _along(factor: Factor, x: ca.SX, directions: ca.SX) -> ca.SX:
-    if not directions.shape[1]:
-        return ca.SX(len(factor.rows), 0)
-    return ca.jtimes(factor.residual, x, ca.densify(directions))
+def _written(factor: Factor) -> ca.SX:
+    """The residual as it is differentiated."""
+    return factor.residual if factor.through is None else factor.through.residual
+
+
+def _along(factor: Factor, directions: Sequence[tuple[ca.SX, ca.SX]]) -> list[ca.SX]:
+    """Derivatives of the written residual along directions of each of some variables."""
+    rows, through = len(factor.rows), factor.through
+    if through is None:
+        return [ca.jtimes(factor.residual, x, ca.densify(D)) if D.shape[1] else ca.SX(rows, 0) for x, D in directions]
+    slopes = ca.jacobian(through.residual, through.symbols)
+    return [slopes @ (ca.jacobian(through.values, x) @ D) if D.shape[1] else ca.SX(rows, 0) for x, D in directions]
+
+
+def _settled(factor: Factor, slopes: Sequence[ca.SX]) -> ca.SX:
+    """The slopes side by side with the residual, in the variables."""
+    whole = ca.horzcat(*slopes, _written(factor))
+    return whole if factor.through is None else factor.through.settled(whole)
