@@ -260,6 +260,9 @@ class Joint(ABC):
 
     # --- declaration ---
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} of {self.parent.body.name} and {self.child.body.name}>"
+
     def __post_init__(self, dry: Any) -> None:
         what = f"{self.place}: {self.kind} {self.name!r}"
         self._check_frames(what)
@@ -331,7 +334,7 @@ class Joint(ABC):
             object.__setattr__(self, name, value)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Hinge(Joint):
     """A hinge about the x axes of two frames.
 

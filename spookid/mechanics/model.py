@@ -119,9 +119,8 @@ class Model:
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        kinds: dict[str, type[Any]]
-        kinds = {"bodies": Body, "joints": Joint, "motors": Motor, "contacts": Contact, "loads": PointLoad}
-        kinds["constraints"] = Constraint
+        kinds: dict[str, type[Any]] = {"bodies": Body, "joints": Joint, "motors": Motor, "contacts": Contact}
+        kinds |= {"loads": PointLoad, "constraints": Constraint}
         for name, kind in kinds.items():
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
@@ -142,6 +141,9 @@ class Model:
                 raise ProblemError(
                     f"{body.place}: Body {body.name!r} is held by no joint; join it or declare it free=True"
                 )
+
+    def __repr__(self) -> str:
+        return f"<Model of {', '.join(map(repr, (*self.bodies, *self.joints, *self.motors)))}>"
 
     def _check_names(self) -> None:
         holding: list[Joint | Constraint] = [*self.joints, *self.constraints]

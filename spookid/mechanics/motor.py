@@ -77,6 +77,9 @@ class Motor:
     a line from that to the next (``"linear"``)."""
     place: str = field(default_factory=declared_at, repr=False)
 
+    def __repr__(self) -> str:
+        return f"<Motor at {self.joint.name!r}, input {self.signal!r}>"
+
     def __post_init__(self) -> None:
         what = f"{self.place}: Motor"
         if not isinstance(self.joint, Joint):
