@@ -59,9 +59,9 @@ nitpick_ignore_regex = [
         "py:.*",
         r"Array|Callback|Clock|DataFrame|FloatArray|Group|InitVar|Initial|Mapping\[str|Noises|Parameters|Progress",
     ),
-    ("py:.*", r"Influence|Loss|Mechanism|Sensitivities|ca\..*"),
+    ("py:.*", r"Influence|Loss|Mechanism|Seen|Sensitivities|ca\..*"),
     ("py:.*", r"spookid\.(results\.(lazy|sketch)|stepping\.(dry_friction|impulses)|studies\.(axes|settings))\..*"),
-    ("py:.*", r"spookid\.(mechanics\.model\.Mechanics|transcription\.factor\.Group)"),
+    ("py:.*", r"spookid\.(mechanics\.model\.Mechanics|statistics\.combinations\.Seen|transcription\.factor\.Group)"),
 ]
 
 _PUBLIC = "|".join(set(spookid.__all__) - {"GROUND"})
