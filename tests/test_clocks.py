@@ -264,7 +264,7 @@ def test_a_delay_is_found_where_nothing_disturbs_the_motion() -> None:
     felt = Accelerometer(body.frame(at=(0, 0, -0.1)), ("ax", "ay", "az"), loss="huber", sigma=0.05)
     still = Problem("still", Model([body], [ball], gravity=gravity(G)), [], [seen, felt], step=0.01)
     noise = dict.fromkeys(seen.signals, 1e-3) | dict.fromkeys(felt.signals, 0.05)
-    run = still.simulate({"J": 0.02, "late": 0.004}, 2.0, {"ball x": 0.5, "ball y": 0.3}, noise=noise, seed=1)
+    run = still.simulate({"J": 0.02, "late": 0.004}, 1.0, {"ball x": 0.5, "ball y": 0.3}, noise=noise, seed=1)
     solution = still.with_(recordings=[Recording(run.t, run.signals)]).solve()
     assert solution.status is Status.CONVERGED
     assert abs(solution["late"].estimate - 0.004) < 3 * solution["late"].std_err < 1e-3

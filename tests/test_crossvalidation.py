@@ -127,6 +127,7 @@ def test_the_errors_are_those_of_the_jackknife_where_the_noise_is_not_white(time
     assert found.standard is None or found.standard.parameters[0].std_errs[0] == pytest.approx(0.1 * times)
 
 
+@pytest.mark.study
 @pytest.mark.skipif(not os.environ.get("SPOOKID_DATA"), reason="needs the measured data: set SPOOKID_DATA")
 def test_measured_releases_disagree_on_viscous_friction_and_agree_on_dry() -> None:
     file = Path(__file__).parents[1] / "problems" / "pendulum_free_swing.py"

@@ -93,9 +93,9 @@ def test_pairs_leave_the_errors_that_exact_friction_leaves():
     np.testing.assert_allclose(errors[1], errors[0], rtol=1e-3)
 
 
-@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(
-    ("stepper", "weight"), [(STEPPER, 1e4), (STEPPER, np.inf), (LIFTED, 1e6)], ids=["soft", "hard", "lifted"]
+    ("law", "stepper", "weight"),
+    [("coulomb", STEPPER, np.inf), ("coulomb", LIFTED, 1e6), ("dry", STEPPER, 1e4), ("dry", STEPPER, np.inf)],
 )
 def test_exact_friction_is_found_from_guesses(law, stepper, weight):
     calls: list[int] = []
