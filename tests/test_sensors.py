@@ -295,6 +295,8 @@ def test_a_scale_is_found() -> None:
     angle = HingeAngle(model.joints[0], "angle")
     signals = {"angle": swing()[1] + noise(1e-3), "rate": 1.1 * swing()[2] + 0.2 + noise(0.01, 1)}
     assert_true(fitted(model, [angle, sensor], signals), scale=1.1, drift=0.2)
+    plain = [kind(model.joints[0], "s").unit for kind in (HingeAngle, JointRate)]
+    assert plain == ["rad", "rad/s"]
 
 
 def test_motion_capture_tells_a_pendulum_and_how_its_markers_sit() -> None:
