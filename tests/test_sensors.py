@@ -268,6 +268,13 @@ def test_samples_far_off_move_no_estimate_with_a_robust_loss(loss: Loss, sigma: 
         assert other.std_err < 1.4 * best.std_err
 
 
+def test_a_robust_loss_fits_with_hard_dynamics() -> None:
+    """Its plain fit leaves estimates and no motion to start from, and is not asked for again."""
+    model = mechanism()
+    sensor = HingeAngle(model.joints[0], "angle", 1e-3, loss="cauchy")
+    assert_true(fitted(model, [sensor], {"angle": swing()[1] + noise(1e-3)}, estimator="hard"))
+
+
 def test_a_robust_loss_finds_the_size_of_clean_noise() -> None:
     for loss in ("huber", "cauchy"):
         model = mechanism()

@@ -62,9 +62,9 @@ def _solved(
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
-    problem, warm_start = starting_from(problem, warm_start)
     if warm_start is None and (plain := without_outliers(problem)) is not problem:
         return _with_losses(problem, plain, backend, options, callback)
+    problem, warm_start = starting_from(problem, warm_start)
     start = Start(warm_start, problem.given, hold=hold)
     if continuation.is_staged(problem, backend):
         check_stepper(problem)
