@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from mechanisms import furuta, twin
 
 from spookid import GROUND, Body, Hinge, Model, Parameter, Variational, gravity
