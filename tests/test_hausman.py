@@ -303,7 +303,7 @@ def test_a_measured_closed_loop_is_found() -> None:
 
 
 @needs_data
-@pytest.mark.parametrize(("law", "times"), [("viscous", 3), ("dry", 10)])
+@pytest.mark.parametrize(("law", "times"), [pytest.param("viscous", 3, marks=pytest.mark.study), ("dry", 10)])
 def test_releases_scatter_as_they_say(law: str, times: float) -> None:
     found, errors = [], []
     for number in ("01", "02", "03"):
