@@ -136,7 +136,9 @@ class Recursion:
     @cached_property
     def axes(self) -> dict[Body, ca.SX]:
         """Axes of each body in the world, columns of (3, 3)."""
-        return {body: rotations.unit_matrix(self.joints.model.pose(body, self.q)[1]) for body in self.joints.model.bodies}
+        return {
+            body: rotations.unit_matrix(self.joints.model.pose(body, self.q)[1]) for body in self.joints.model.bodies
+        }
 
     @cached_property
     def bodies(self) -> dict[Body, Turning]:
