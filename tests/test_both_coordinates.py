@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from mechanisms import DOWN, Array, furuta, pendulum
+from mechanisms import Array, furuta, pendulum
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
 from spookid import GROUND, Body, FullInertia, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Status, gravity
