@@ -74,7 +74,7 @@ class Regressor:
         for body in (*self.joints.roots, *(outer for _, _, outer in self.joints.order())):
             if body in self._entries:
                 parts = zip(ca.vertsplit(self._entries[body]), PI, _UNITS, ca.vertsplit(self._pi[body]), strict=True)
-                own = [(one, Quantity(f"{body.name} {name}", *rest, body.name)) for one, name, *rest in parts]
+                own = [(one, Quantity(f"{body.name} {name}", unit, pi, body.name)) for one, name, unit, pi in parts]
                 found += [(one, quantity) for one, quantity in own if not self._is_known(quantity.formula)]
             found += [(p, Quantity(p.name, p.unit, p, body.name)) for p in self._linear if self._home(p) is body]
         return found + [(p, Quantity(p.name, p.unit, p, "")) for p in self._linear if self._home(p) is None]

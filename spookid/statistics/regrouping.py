@@ -68,4 +68,4 @@ def regrouped(matrix: Array) -> Grouping:
     shares = np.linalg.lstsq(unit[:, kept], unit[:, joined], rcond=None)[0]
     shares = np.where(np.abs(shares) > RANK, shares, 0.0) * lengths[list(joined)] / lengths[kept][:, None]
     values = np.linalg.svd(unit[:, kept], compute_uv=False) if kept else np.zeros(0)
-    return Grouping(tuple(kept), joined, still, shares, values)
+    return Grouping(tuple(kept), joined, still, shares, np.asarray(values))

@@ -20,6 +20,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
 from spookid.data.recording import Recording
 from spookid.errors import collected, declared_at
+from spookid.kernels.kernel import Array
 from spookid.mechanics.inertia import PI
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Quantity, Regressor
@@ -46,9 +47,11 @@ class BaseParameter:
 
     @property
     def name(self) -> str:
-        """As a sum."""
-        terms = [_term(factor, name) for name, factor in self.parts.items()]
-        return "".join(terms).removeprefix(" + ")
+        """As a sum, in which those of one coefficient stand together."""
+        together: dict[str, list[str]] = {}
+        for name, factor in self.parts.items():
+            together.setdefault(written(factor), []).append(name)
+        return "".join(_term(*term) for term in together.items()).removeprefix(" + ")
 
     def __repr__(self) -> str:
         return f"<BaseParameter {self.name}>"
@@ -82,6 +85,11 @@ class BaseParameters(Tabular):
     def condition(self) -> float:
         """Condition number of the columns that are independent, each over its length: units do not count."""
         return self.grouping.condition
+
+    @property
+    def null_space(self) -> Array:
+        """Changes of the quantities that leave all forces as they are, rows (n − rank, n)."""
+        return self.grouping.null_space
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -121,22 +129,15 @@ class BaseParameters(Tabular):
         return Table(("of", "seen alone", "in combinations", "not at all"), rows, left=(0, 1, 2, 3))
 
     def headline(self) -> str:
-        """How many combinations there are, and how well the regressor is conditioned."""
-        of = f"the motion of {', '.join(self.motion)}" if self.motion else "any motion"
-        kinds = [f"{len(self.alone)} of them alone"]
-        kinds += [f"{counted(len(self.unseen), 'quantity').replace('quantitys', 'quantities')} not at all"] * bool(
-            self.unseen
-        )
-        condition = f"; condition number {written(self.condition, 3)}" if self.rank else ""
-        return (
-            f"{self.rank} combinations of {len(self.quantities)} unknown quantities are seen by {of}, "
-            f"{', '.join(kinds)}{condition}."
-        )
+        """How many combinations are seen, and how well the regressor is conditioned."""
+        motion = f"the motion of {', '.join(self.motion)}" if self.motion else "any motion"
+        condition = f", condition number {written(self.condition, 3)}" if self.rank else ""
+        return f"{motion} shows {self.rank} combinations of {counted(len(self.names), 'unknown')}{condition}."
 
     def remarks(self) -> list[str]:
         """What the numbers presume."""
         told = []
-        if any(quantity.name != str(quantity.formula) for quantity in self.quantities):
+        if any(" " in name for name in self.names):
             told.append("h is the mass times the place of its centre, I the inertia about the body's origin.")
         if self.held:
             told.append(f"Taken at their guesses: {', '.join(self.held)}.")
@@ -215,10 +216,13 @@ def _unknown(problem: Declaration) -> list[Parameter]:
     return [p for p in known.declared if any(one.name in free for one in known.of(p))]
 
 
-def _term(factor: float, name: str) -> str:
+def _term(factor: str, names: Sequence[str]) -> str:
     """Of a sum, with its sign."""
-    size = "" if written(abs(factor)) == "1" else f"{written(abs(factor))} "
-    return f" {'-' if factor < 0 else '+'} {size}{name}"
+    size, sum_of = factor.removeprefix("-"), " + ".join(names)
+    sign = "-" if factor.startswith("-") else "+"
+    if size == "1":
+        return "".join(f" {sign} {name}" for name in names)
+    return f" {sign} {size} ({sum_of})" if len(names) > 1 else f" {sign} {size} {sum_of}"
 
 
 def _short(names: Sequence[str], home: str) -> str:
