@@ -10,9 +10,10 @@ import numpy as np
 from spookid.assembly.declaration import Declaration
 from spookid.parameter import Parameter, is_constant, own_name
 from spookid.results.result import Derived, Result
+from spookid.statistics.combinations import prior_share
 
-_Row = tuple[str, str, ca.SX]
-"""Name, unit and formula."""
+_Row = tuple[str, str, str, ca.SX]
+"""Body, name, unit and formula."""
 
 
 def physical_quantities(problem: Declaration, result: Result) -> dict[str, Derived]:
@@ -21,14 +22,16 @@ def physical_quantities(problem: Declaration, result: Result) -> dict[str, Deriv
     rows = list(_rows(problem))
     if not rows:
         return {}
-    symbols = [p for p in problem.parameters if any(ca.depends_on(formula, p) for _, _, formula in rows)]
-    x, all_of = ca.vertcat(*symbols), ca.vertcat(*(formula for _, _, formula in rows))
+    symbols = [p for p in problem.parameters if any(ca.depends_on(formula, p) for *_, formula in rows)]
+    x, all_of = ca.vertcat(*symbols), ca.vertcat(*(formula for *_, formula in rows))
     at = ca.Function("physical", [x], [all_of, ca.densify(ca.jacobian(all_of, x))])
     values, slopes = (np.asarray(part.full()) for part in at(ca.DM([result.values[p.name] for p in symbols])))
     known, found = result.sensitivities, {}
-    for i, (name, unit, _) in enumerate(rows):
+    for i, (body, name, unit, _) in enumerate(rows):
         own = {p.name: s for p, s in zip(symbols, slopes[i].tolist(), strict=True) if s and not result[p.name].fixed}
-        found[name] = Derived(name, float(values[i, 0]), *known.error_of(own, held=True), unit)
+        error, reason = known.error_of(own, held=True)
+        share = prior_share(own, error, known.names, known.seen)
+        found[name] = Derived(name, float(values[i, 0]), error, reason, unit, body, share)
     return found
 
 
@@ -43,6 +46,6 @@ def _rows(problem: Declaration) -> Iterator[_Row]:
             symbols = ca.vertcat(*differing)
             for recording in known.recordings if differing else ():
                 own = ca.vertcat(*(p.of(recording) for p in differing))
-                yield own_name(f"{body.name} {name}", recording), unit, ca.substitute(formula, symbols, own)
+                yield body.name, own_name(f"{body.name} {name}", recording), unit, ca.substitute(formula, symbols, own)
             if not differing:
-                yield f"{body.name} {name}", unit, formula
+                yield body.name, f"{body.name} {name}", unit, formula

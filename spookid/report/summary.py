@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Cost, Estimate, Result, Trajectory
-from spookid.results.wording import DYNAMICS, HARD, noise_words, remark, status_words, weight_words
+from spookid.results.wording import DYNAMICS, HARD, noise_words, origin, remark, status_words, weight_words
 from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
 from spookid.tables.numbers import bounds, counted, number, quantity, seconds, uncertain
 from spookid.tables.table import Table, TableRow, wrapped
@@ -26,6 +26,8 @@ _ERRORS_FROM_LIKELIHOOD = (
     "interval of 95 %."
 )
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
+_SOURCES = {"data": "from these data", "prior": "from the prior", "given": "given", "nothing": "not at all"}
+"""Where numbers of bodies come from, as columns."""
 _WEAK_VERDICT = "Until then these estimates mean little."
 _WEAK_IF_WHITE = "How hardly the data see what they see is told for white noise, which a notice below doubts."
 _STATE_COST = {
@@ -71,6 +73,7 @@ def _parameters(solution: Result) -> list[str]:
         lines += _wrapped(" ".join([origin, *conditional, *_raised(solution.sensitivities)]))
     if solution.physical:
         lines += ["", "Bodies", *physical(solution).text(WIDTH, "  ").splitlines()]
+        lines += ["", "Known of bodies", *known(solution).text(WIDTH, "  ").splitlines()]
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
 
 
@@ -86,8 +89,18 @@ def physical(solution: Result) -> Table:
     rows = []
     for one in solution.physical.values():
         value, _, error = uncertain(one.estimate, one.std_err).partition(" ± ")
-        rows.append((one.name, value, error and f"± {error}", one.unit, one.reason))
+        rows.append((one.name, value, error and f"± {error}", one.unit, one.reason or origin(one)))
     return Table(("of a body", "estimate", "standard error", "unit", ""), rows, left=(0, 2, 3, 4))
+
+
+def known(solution: Result) -> Table:
+    """A row for each body: what of its mass, centre of mass and moments is known from where."""
+    every = list(solution.physical.values())
+    rows = []
+    for body in dict.fromkeys(one.body for one in every):
+        kinds = ([one for one in every if (one.body, one.known_from) == (body, source)] for source in _SOURCES)
+        rows.append((body, *(", ".join(one.name.removeprefix(f"{body} ") for one in kind) for kind in kinds)))
+    return Table(("body", *_SOURCES.values()), rows, left=range(len(_SOURCES) + 1))
 
 
 def _raised(known: Sensitivities) -> list[str]:

@@ -17,8 +17,10 @@ from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.motion import misfit, rms
 from spookid.results.sketch import Mechanism
 from spookid.results.values import Derived as Derived
+from spookid.results.values import Source, source
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
+from spookid.statistics.combinations import prior_share
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.tables.numbers import counted, number, quantity, superscripts, uncertain
@@ -49,6 +51,15 @@ class Estimate(LazyRecord, Listed):
     step_error: float = lazy(math.nan)
     """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
     nearer to what a step of length zero would give; NaN if unknown."""
+    from_prior: float = lazy(math.nan)
+    """Share of the squared ``std_err`` that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
+
+    @property
+    def known_from(self) -> Source:
+        """ "data" or "prior", whichever the standard error mostly comes from, "given", "bound" or "nothing"."""
+        if self.fixed or self.at_bound:
+            return "given" if self.fixed else "bound"
+        return source(self.std_err, self.from_prior)
 
     def __repr__(self) -> str:
         return f"<Estimate {self.title}>"
@@ -385,4 +396,5 @@ class Result(LazyRecord):
         # Fixed parameters are certain.
         known = self.sensitivities
         slopes = {p.name: float(gradient[0, i]) for i, p in enumerate(symbols) if p.name in known.names}
-        return Value(float(value), *known.error_of({name: slope for name, slope in slopes.items() if slope}))
+        error, reason = known.error_of({name: slope for name, slope in slopes.items() if slope})
+        return Value(float(value), error, reason, prior_share(slopes, error, known.names, known.seen))

@@ -47,8 +47,9 @@ _SEEN = {
     "scatter": ("seen_scatter", "nn"),
     "hidden": ("unseen_directions", "*n"),
     "magnitudes": ("magnitudes", "n"),
+    "priors": ("seen_priors", "nn"),
 }
-"""Arrays of what is seen of combinations; folders that are older have none."""
+"""Arrays of what is seen of combinations; folders that are older have none, or not all."""
 _INFLUENCE = {
     "state_weight": ("d_state_weight", "n"),
     "step": ("d_step", "n"),
@@ -103,7 +104,7 @@ def document(solution: Result) -> Tree:
         "cost": {"total": s.cost.total, **asdict(s.cost)},
         "history": [_step(step) for step in s.history],
         "parameters": {name: _estimate(p) for name, p in s.parameters.items()},
-        "physical": {name: asdict(one) for name, one in s.physical.items()},
+        "physical": {name: {**asdict(one), "known_from": one.known_from} for name, one in s.physical.items()},
         "identifiability": {
             "singular_values": sensitivities.singular_values,
             "weak_directions": sensitivities.weak,
@@ -177,7 +178,7 @@ def _step(step: IterationRecord) -> Tree:
 def _estimate(estimate: Estimate) -> Tree:
     node = asdict(estimate)
     del node["name"]  # it is the key
-    return node
+    return {**node, "known_from": estimate.known_from}
 
 
 def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -287,7 +288,8 @@ def _seen(arrays: Arrays, count: int) -> Seen | None:
     if "seen_covariance" not in arrays:
         return None
     raised_from = float(_shaped(arrays, "raised_from", "1", {})[0])
-    return Seen(**_parts(_SEEN, arrays, {"n": count}), raised_from=raised_from)
+    whole = {"seen_priors": np.full((count, count), np.nan), **arrays}
+    return Seen(**_parts(_SEEN, whole, {"n": count}), raised_from=raised_from)
 
 
 def _influence(signals: list[int], arrays: Arrays) -> Influence:
