@@ -13,12 +13,12 @@ from spookid.tables.tabular import Block, Tabular
 
 if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.data.recording import Recording
+    from spookid.estimation.grouping import BaseParameters
     from spookid.results.result import Result
     from spookid.solution import Solution
     from spookid.solvers.status import Callback
     from spookid.stepping.simulation import Progress
     from spookid.studies.crossvalidation import CrossValidation
-    from spookid.studies.grouping import BaseParameters
     from spookid.studies.profiling import Profile
     from spookid.studies.simulating import Initial, Noises, Parameters
 
@@ -94,7 +94,7 @@ class Problem(Declaration, Tabular):
         return profile(problem, name, fit, solution)
 
     def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
-        """Combinations of parameters that can be known, before a fit; see ``spookid.studies.grouping``.
+        """Combinations of parameters that can be known, before a fit; see ``spookid.estimation.grouping``.
 
         Args:
             recordings: whose motion is asked what it tells, ``problem.recordings`` for example; None: any motion.
@@ -102,7 +102,7 @@ class Problem(Declaration, Tabular):
         Raises:
             ProblemError: for recordings that are too short or lack a signal, or loops that do not close.
         """
-        from spookid.studies.grouping import base_parameters
+        from spookid.estimation.grouping import base_parameters
 
         return base_parameters(self, recordings)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from spookid.results.motion import misfit, rms
-from spookid.results.result import Cost, Estimate, Result, Trajectory
+from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
 from spookid.results.wording import DYNAMICS, HARD, noise_words, origin, remark, status_words, weight_words
 from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
 from spookid.tables.numbers import bounds, counted, number, quantity, seconds, uncertain
@@ -28,6 +28,8 @@ _ERRORS_FROM_LIKELIHOOD = (
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
 _SOURCES = {"data": "from these data", "prior": "from the prior", "given": "given", "nothing": "not at all"}
 """Where numbers of bodies come from, as columns."""
+_CELLS = ("estimate", "standard error", "unit", "")
+_BASE = "Base parameters (h is mass times centre of mass, I about the body's origin)"
 _WEAK_VERDICT = "Until then these estimates mean little."
 _WEAK_IF_WHITE = "How hardly the data see what they see is told for white noise, which a notice below doubts."
 _STATE_COST = {
@@ -74,6 +76,8 @@ def _parameters(solution: Result) -> list[str]:
     if solution.physical:
         lines += ["", "Bodies", *physical(solution).text(WIDTH, "  ").splitlines()]
         lines += ["", "Known of bodies", *known(solution).text(WIDTH, "  ").splitlines()]
+    if solution.base_parameters:
+        lines += ["", _BASE, *base_parameters(solution).text(WIDTH, "  ").splitlines()]
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
 
 
@@ -86,11 +90,19 @@ def parameters(solution: Result) -> Table:
 
 def physical(solution: Result) -> Table:
     """A row for each mass, centre of mass and moment that hangs on parameters."""
-    rows = []
-    for one in solution.physical.values():
-        value, _, error = uncertain(one.estimate, one.std_err).partition(" ± ")
-        rows.append((one.name, value, error and f"± {error}", one.unit, one.reason or origin(one)))
-    return Table(("of a body", "estimate", "standard error", "unit", ""), rows, left=(0, 2, 3, 4))
+    rows = [(one.name, *_cells(one)) for one in solution.physical.values()]
+    return Table(("of a body", *_CELLS), rows, left=(0, 2, 3, 4))
+
+
+def base_parameters(solution: Result) -> Table:
+    """A row for each combination of unknowns of bodies that forces hang on."""
+    rows = [(*_cells(one), one.name) for one in solution.base_parameters.values()]
+    return Table((*_CELLS, "base parameter"), rows, left=(1, 2, 3, 4))
+
+
+def _cells(one: Derived) -> TableRow:
+    value, _, error = uncertain(one.estimate, one.std_err).partition(" ± ")
+    return value, error and f"± {error}", one.unit, one.reason or origin(one)
 
 
 def known(solution: Result) -> Table:

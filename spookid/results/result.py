@@ -169,8 +169,7 @@ class Times(Listed):
     factorize: float
     """Of the loop: normal equations and their solution."""
     analysis: float = 0.0
-    """What was asked beyond the estimates, up to now: errors, influence, tests of the residuals, motion; what the
-    choice of an estimator needs of it, too."""
+    """What was asked beyond the estimates, up to now, and what the choice of an estimator needs of it."""
     other: float = 0.0
     """All the rest."""
 
@@ -322,8 +321,9 @@ class Result(LazyRecord):
     mechanism: Mechanism | None = lazy(None)
     """None if it was read from a folder that does not hold it."""
     physical: Mapping[str, Derived] = lazy()
-    """Mass, centre of mass and inertia about it of bodies with a FullInertia or coordinates of one, by name as in
-    ``"link I_xx"``."""
+    """Mass, centre of mass, inertia about it of bodies with a FullInertia or coordinates of one: ``"link I_xx"``."""
+    base_parameters: Mapping[str, Derived] = lazy()
+    """Combinations of what is unknown of them that forces at the joints hang on, by name: what motion can tell."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
     noise."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.results.documents import SCHEMA, Tree, plain_tree, with_nan
-from spookid.results.result import Estimate, IterationRecord, MeasuredPoses, Noise, Result, Trajectory
+from spookid.results.result import Derived, Estimate, IterationRecord, MeasuredPoses, Noise, Result, Trajectory
 from spookid.statistics.combinations import Seen
 from spookid.statistics.covariance import Sensitivities, WeakDirection
 from spookid.statistics.influence import Influence
@@ -104,7 +104,8 @@ def document(solution: Result) -> Tree:
         "cost": {"total": s.cost.total, **asdict(s.cost)},
         "history": [_step(step) for step in s.history],
         "parameters": {name: _estimate(p) for name, p in s.parameters.items()},
-        "physical": {name: {**asdict(one), "known_from": one.known_from} for name, one in s.physical.items()},
+        "physical": _derived(s.physical),
+        "base_parameters": _derived(s.base_parameters),
         "identifiability": {
             "singular_values": sensitivities.singular_values,
             "weak_directions": sensitivities.weak,
@@ -168,6 +169,10 @@ def _noise(noise: tuple[Noise, ...]) -> Tree:
         place = tree["disturbance" if node.pop("kind") == "disturbance" else "sensors"]
         place |= dict.fromkeys(size.names, node)
     return tree
+
+
+def _derived(values: Mapping[str, Derived]) -> Tree:
+    return {name: {**asdict(one), "known_from": one.known_from} for name, one in values.items()}
 
 
 def _step(step: IterationRecord) -> Tree:
@@ -265,7 +270,7 @@ def _regrouped(tree: Tree) -> Tree:
         "noise": list(once.values()),
         "history": [{**node, "cost": node} for node in tree["history"]],
         "parameters": {name: {**node, "name": name} for name, node in tree["parameters"].items()},
-        "physical": tree.get("physical", {}),  # folders that are older have none
+        **{name: tree.get(name, {}) for name in ("physical", "base_parameters")},  # folders that are older have none
         "complementarity_residual": tree["complementarity"]["max_residual"],
         "sticking": tree["complementarity"]["sticking"],
     }

@@ -1,5 +1,4 @@
-"""What is asked of a declared problem beyond one fit: simulation, profiles, cross-validation, time-step audits, and,
-before any fit, what can be known.
+"""What is asked of a declared problem beyond one fit: simulation, profiles, cross-validation, time-step audits.
 
 ``sweep`` writes folders, and so stands with the reports: ``spookid.sweep``.
 """
@@ -9,21 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_HOME = {
-    "audit": "auditing",
-    "base_parameters": "grouping",
-    "crossvalidate": "crossvalidation",
-    "profile": "profiling",
-    "simulate": "simulating",
-}
+_HOME = {"audit": "auditing", "crossvalidate": "crossvalidation", "profile": "profiling", "simulate": "simulating"}
 """Public names and the modules they live in, imported on first use as those of ``spookid`` are."""
 
-__all__ = ["audit", "base_parameters", "crossvalidate", "profile", "simulate"]
+__all__ = ["audit", "crossvalidate", "profile", "simulate"]
 
 if TYPE_CHECKING:
     from spookid.studies.auditing import audit
     from spookid.studies.crossvalidation import crossvalidate
-    from spookid.studies.grouping import base_parameters
     from spookid.studies.profiling import profile
     from spookid.studies.simulating import simulate
 

@@ -20,13 +20,13 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
 from spookid.data.recording import Recording
 from spookid.errors import collected, declared_at
+from spookid.estimation.motions import anywhere, forces, measured
 from spookid.kernels.kernel import Array
 from spookid.mechanics.inertia import PI
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Quantity, Regressor
 from spookid.parameter import Parameter, number
 from spookid.statistics.regrouping import Grouping, regrouped
-from spookid.studies.motions import anywhere, forces, measured
 from spookid.tables.numbers import counted, superscripts
 from spookid.tables.numbers import number as written
 from spookid.tables.table import Table
