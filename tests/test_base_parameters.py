@@ -3,6 +3,7 @@ hangs on are such."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -31,8 +32,10 @@ from spookid import (
     Recording,
     Spherical,
     gravity,
+    load,
     tilted_gravity,
 )
+from spookid.cli.main import main
 from spookid.mechanics.inertia import PI
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.recursion import Recursion
@@ -245,7 +248,7 @@ def test_the_table_tells_combinations_bodies_and_what_it_presumes() -> None:
     assert text.startswith(
         "Base parameters of chain: any motion shows 3 combinations of 10 unknowns, condition number "
     )
-    assert re.search(r"^link0 +h_y, h_z, I_xx +mass, h_x, I_yy, I_zz, I_xy, I_xz, I_yz$", text, re.MULTILINE)
+    assert re.search(r"^link0 +h_y, h_z, I_xx +all but h_y, h_z, I_xx$", text, re.MULTILINE)
     assert "I the inertia about the body's origin" in text
     row = found.records()[0]
     assert (row["base_parameter"], row["unit"], row["link0 h_y"], row["link0 mass"]) == ("link0 h_y", "kg m", 1.0, 0.0)
@@ -285,3 +288,59 @@ def test_ur10e_has_the_rank_of_the_reference() -> None:
         assert (found.rank, len(found.names)) == (58, 84)
         assert found.held == tuple(f"K_{i}" for i in range(6))
         assert found.condition < 20
+
+
+def test_a_fit_tells_combinations_from_the_data_and_the_rest_from_the_prior(tmp_path: Path) -> None:
+    """A link on a level axle shows the inertia about it and two first moments; what these are made of is believed."""
+    believed = FullInertia(1.0, (0.1, 0, 0.02), inertia=(0.01, 0.012, 0.008))
+    link = LogCholesky("rod", believed, within=0.3)
+    level = {"x": (0, 1, 0), "y": (1, 0, 0)}
+    rod = Body("rod", inertia=link)
+    hinge = Hinge("hinge", GROUND.frame(**level), rod.frame(**level))
+    model = Model([rod], [hinge], [Motor(hinge, "u")], gravity=gravity(G))
+    problem = Problem("swing", model, [], [HingeAngle(hinge, "q", sigma=1e-4)], step=0.01, state_weight=1e8)
+    t = np.arange(151) * 0.01
+    inputs = Recording(t, {"u": 0.5 * np.sin(7 * t)})
+    run = problem.simulate({"rod_t_1": 0.12}, 1.5, inputs=inputs, noise={"q": 1e-4}, substeps=1)
+    solution = problem.with_(recordings=[Recording(t, {**inputs.signals, "q": run.signals["q"][:151]})]).solve()
+
+    assert list(solution.base_parameters) == ["rod h_x", "rod h_z", "rod I_yy"]
+    assert {one.known_from for one in solution.base_parameters.values()} == {"data"}
+    moment = solution.base_parameters["rod h_x"]
+    assert moment.estimate == pytest.approx(0.12, abs=4 * moment.std_err)
+    assert 0 < moment.std_err < 1e-3
+    mass = solution.physical["rod mass"]
+    assert (mass.known_from, mass.body) == ("prior", "rod")
+    assert mass.std_err == pytest.approx(0.3, rel=0.1)
+    assert re.search(r"^Known of bodies\n +body.* from the prior\n +rod ", solution.summary(), re.MULTILINE)
+    found = problem.base_parameters().combinations[0]
+    assert solution(found.formula).std_err == pytest.approx(moment.std_err)
+
+    solution.save(tmp_path / "r")
+    back = load(tmp_path / "r")
+    assert (back.base_parameters, back.physical) == (solution.base_parameters, solution.physical)
+    written = json.loads((tmp_path / "r" / "solution.json").read_text())
+    assert written["physical"]["rod mass"]["known_from"] == "prior"
+    assert written["base_parameters"]["rod h_x"]["known_from"] == "data"
+
+
+PROBLEM = """
+import numpy as np
+from spookid import GROUND, Body, FullInertia, Hinge, HingeAngle, LogCholesky, Model, Problem, Recording, gravity
+link = LogCholesky("rod", FullInertia(1.0, (0.1, 0, 0.02), inertia=(0.01, 0.012, 0.008)), within=0.3)
+rod = Body("rod", inertia=link)
+hinge = Hinge("hinge", GROUND.frame(x=(0, 1, 0), y=(1, 0, 0)), rod.frame(x=(0, 1, 0), y=(1, 0, 0)))
+t = np.arange(101) * 0.01
+problem = Problem("swing", Model([rod], [hinge], gravity=gravity(9.81)), [Recording(t, {"q": np.sin(5 * t)})],
+                  [HingeAngle(hinge, "q", sigma=1e-3)], step=0.01, state_weight=100.0)
+"""
+
+
+def test_check_tells_what_can_be_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "swing.py"
+    path.write_text(PROBLEM)
+    assert main(["check", str(path)]) == 0
+    _, _, told = capsys.readouterr().out.partition("\n\nBase parameters\n")
+    assert "Any motion shows 3 combinations of 10 unknowns" in told
+    assert "The motion of recording shows 3 combinations" in told.replace("\n ", "")
+    assert re.search(r"^  rod +h_x, h_z, I_yy +all but h_x, h_z, I_yy$", told, re.MULTILINE)

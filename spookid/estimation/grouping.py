@@ -22,10 +22,10 @@ from spookid.data.recording import Recording
 from spookid.errors import collected, declared_at
 from spookid.estimation.motions import anywhere, forces, measured
 from spookid.kernels.kernel import Array
-from spookid.mechanics.inertia import PI
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Quantity, Regressor
 from spookid.parameter import Parameter, number
+from spookid.results.wording import some_of
 from spookid.statistics.regrouping import Grouping, regrouped
 from spookid.tables.numbers import counted, superscripts
 from spookid.tables.numbers import number as written
@@ -118,14 +118,15 @@ class BaseParameters(Tabular):
         return tuple(name for name in self.names if name not in {*self.alone, *self.unseen})
 
     def by_body(self) -> Table:
-        """Of each body, and of what belongs to none, what is seen alone, in combinations and not at all."""
+        """Of each body what is seen alone, in combinations and not at all; of what belongs to none only the latter."""
         homes = dict.fromkeys(quantity.of for quantity in self.quantities)
         kinds = self.alone, self.combined, self.unseen
         rows = []
         for home in sorted(homes, key=lambda home: not home):
-            own = [quantity.name for quantity in self.quantities if quantity.of == home]
-            told = [_short([name for name in own if name in kind], home) for kind in kinds]
-            rows.append((home or "others", *told))
+            names = [quantity.name for quantity in self.quantities if quantity.of == home]
+            own = {name: name.removeprefix(f"{home} ") for name in names}
+            told = [some_of([own[name] for name in names if name in kind], list(own.values())) for kind in kinds]
+            rows += [(home, *told)] if home else [("others", "", *told[1:])] if any(told[1:]) else []
         return Table(("of", "seen alone", "in combinations", "not at all"), rows, left=(0, 1, 2, 3))
 
     def headline(self) -> str:
@@ -147,10 +148,10 @@ class BaseParameters(Tabular):
 
     def blocks(self) -> Sequence[Block]:
         """Headline, the combinations with their values at the guesses, what is seen of each body, and remarks."""
-        rows = [(one.name, written(one.guess), superscripts(one.unit)) for one in self.combinations]
-        table = Table(("base parameter", "at the guess", "unit"), rows, left=(0, 2))
-        found: list[Block] = [f"Base parameters of {self.problem}: {self.headline()}"]
-        return [*found, *([table] if rows else []), *([self.by_body()] if self.quantities else []), *self.remarks()]
+        rows = [(written(one.guess), superscripts(one.unit), one.name) for one in self.combinations]
+        tables = Table(("at the guess", "unit", "base parameter"), rows, left=(1, 2)), self.by_body()
+        title = f"Base parameters of {self.problem}: {self.headline()}"
+        return [title, *(table for table in tables if table.rows), *self.remarks()]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each base parameter: its name, value at the guess, unit, and the coefficient of each quantity."""
@@ -223,9 +224,3 @@ def _term(factor: str, names: Sequence[str]) -> str:
     if size == "1":
         return "".join(f" {sign} {name}" for name in names)
     return f" {sign} {size} ({sum_of})" if len(names) > 1 else f" {sign} {size} {sum_of}"
-
-
-def _short(names: Sequence[str], home: str) -> str:
-    """Without the name of the body that the row has already; all ten entries of a body as one."""
-    own = [name.removeprefix(f"{home} ") for name in names]
-    return "all" if own == list(PI) else ", ".join(own)

@@ -9,7 +9,7 @@ import numpy as np
 
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
-from spookid.results.wording import DYNAMICS, HARD, noise_words, origin, remark, status_words, weight_words
+from spookid.results.wording import DYNAMICS, HARD, noise_words, origin, remark, some_of, status_words, weight_words
 from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
 from spookid.tables.numbers import bounds, counted, number, quantity, seconds, uncertain
 from spookid.tables.table import Table, TableRow, wrapped
@@ -44,6 +44,7 @@ def summarize(solution: Result) -> str:
     sections = [
         _first(solution.notices),
         _parameters(solution),
+        *_bodies(solution),
         _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
         ["Cost", *_table((), cost(solution).rows, right=(1, 2))],
@@ -73,12 +74,13 @@ def _parameters(solution: Result) -> list[str]:
         origin = _ERRORS_FROM_LIKELIHOOD if solution.dynamics == "estimated" else _ERRORS_FROM
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
         lines += _wrapped(" ".join([origin, *conditional, *_raised(solution.sensitivities)]))
-    if solution.physical:
-        lines += ["", "Bodies", *physical(solution).text(WIDTH, "  ").splitlines()]
-        lines += ["", "Known of bodies", *known(solution).text(WIDTH, "  ").splitlines()]
-    if solution.base_parameters:
-        lines += ["", _BASE, *base_parameters(solution).text(WIDTH, "  ").splitlines()]
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
+
+
+def _bodies(solution: Result) -> list[list[str]]:
+    """Of bodies with a whole inertia: quantities, where they are known from, and combinations."""
+    tables = {"Bodies": physical(solution), "Known of bodies": known(solution), _BASE: base_parameters(solution)}
+    return [[title, *table.text(WIDTH, "  ").splitlines()] for title, table in tables.items() if table.rows]
 
 
 def parameters(solution: Result) -> Table:
@@ -107,11 +109,12 @@ def _cells(one: Derived) -> TableRow:
 
 def known(solution: Result) -> Table:
     """A row for each body: what of its mass, centre of mass and moments is known from where."""
-    every = list(solution.physical.values())
     rows = []
-    for body in dict.fromkeys(one.body for one in every):
-        kinds = ([one for one in every if (one.body, one.known_from) == (body, source)] for source in _SOURCES)
-        rows.append((body, *(", ".join(one.name.removeprefix(f"{body} ") for one in kind) for kind in kinds)))
+    for body in dict.fromkeys(one.body for one in solution.physical.values()):
+        own = [one for one in solution.physical.values() if one.body == body]
+        names = {one.name.removeprefix(f"{body} "): one.known_from for one in own}
+        kinds = ([name for name, source in names.items() if source == wanted] for wanted in _SOURCES)
+        rows.append((body, *(some_of(kind, list(names)) for kind in kinds)))
     return Table(("body", *_SOURCES.values()), rows, left=range(len(_SOURCES) + 1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from spookid.results.result import Derived, Estimate, Noise, Result
 from spookid.solvers.status import Status
@@ -51,6 +52,14 @@ def origin(value: Estimate | Derived) -> str:
     if value.known_from != "prior":
         return ""
     return "from the prior" if value.from_prior > _WHOLLY else "mostly from the prior"
+
+
+def some_of(names: Sequence[str], every: Sequence[str]) -> str:
+    """Names among all that there are, in the shorter way: ``all``, ``all but I_zz``, or one by one."""
+    others = [name for name in every if name not in names]
+    if len(names) <= 1 or 2 * len(others) >= len(every):
+        return ", ".join(names)
+    return f"all but {', '.join(others)}" if others else "all"
 
 
 def status_words(solution: Result) -> str:
