@@ -18,6 +18,7 @@ from spookid import (
     GROUND,
     Body,
     Effort,
+    Fixed,
     FullInertia,
     Hinge,
     HingeAngle,
@@ -344,3 +345,37 @@ def test_check_tells_what_can_be_known(tmp_path: Path, capsys: pytest.CaptureFix
     assert "Any motion shows 3 combinations of 10 unknowns" in told
     assert "The motion of recording shows 3 combinations" in told.replace("\n ", "")
     assert re.search(r"^  rod +h_x, h_z, I_yy +all but h_x, h_z, I_yy$", told, re.MULTILINE)
+
+
+def test_entries_that_are_known_stay_so_and_recordings_may_have_their_own() -> None:
+    """A payload m at the end of a link: mass and moments of both hang on the one number."""
+    m = Parameter("m", 0.3, lower=0, unit="kg", per="recording")
+    arm = Body("arm", inertia=FullInertia(0.5 + m, (0.2 * m / (0.5 + m), 0, 0), inertia=(1e-3, 2e-3 + m * 0.01, 2e-3)))
+    level = {"x": (0, 1, 0), "y": (1, 0, 0)}
+    hinge = Hinge("hinge", GROUND.frame(**level), arm.frame(**level))
+    t = np.arange(100) * 0.01
+    runs = [Recording(t, {"q": np.sin(k * t)}, name=name) for k, name in ((5, "empty"), (3, "loaded"))]
+    model = Model([arm], [hinge], gravity=gravity(G))
+    problem = Problem("arm", model, runs, [HingeAngle(hinge, "q", sigma=1e-3)], state_weight=1e4)
+    found = problem.base_parameters(runs)
+    assert found.names == ("arm mass", "arm h_x", "arm I_yy", "arm I_zz")
+    assert (found.alone, found.unseen, found.scaled) == (("arm h_x", "arm I_yy"), ("arm mass", "arm I_zz"), True)
+    solution = problem.solve(max_iterations=1)
+    for name in ("empty", "loaded"):
+        moment = solution.base_parameters[f"arm h_x[{name}]"]
+        assert moment.estimate == pytest.approx(0.2 * solution[f"m[{name}]"].estimate)
+        assert moment.std_err == pytest.approx(0.2 * solution[f"m[{name}]"].std_err)
+
+
+def test_without_a_freedom_or_an_unknown_there_is_nothing_to_know() -> None:
+    held = Body("held", inertia=full("held"))
+    assert (
+        Problem("p", Model([held], [Fixed("f", GROUND.frame(), held.frame())], gravity=gravity(G)))
+        .base_parameters()
+        .rank
+        == 0
+    )
+    rod = Body("rod", mass=1.0, inertia=(1.0, 1.0, 1.0))
+    known = Problem("p", Model([rod], [Hinge("h", GROUND.frame(), rod.frame())], gravity=gravity(G))).base_parameters()
+    assert (known.rank, known.names, known.combinations) == (0, (), ())
+    assert "0 combinations of 0 unknowns" in str(known)

@@ -24,13 +24,16 @@ from spookid.estimation.motions import anywhere, forces, measured
 from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Quantity, Regressor
-from spookid.parameter import Parameter, number
+from spookid.parameter import Parameter, number, substitute
 from spookid.results.wording import some_of
 from spookid.statistics.regrouping import Grouping, regrouped
 from spookid.tables.numbers import counted, superscripts
 from spookid.tables.numbers import number as written
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular
+
+_GROWN = 1e-8
+"""Share of all quantities that may be left where they grow by the same share, rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,15 +203,26 @@ def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recor
         moved = [(anywhere(regressor, values, widths), values)]
     found = [forces(regressor, motion, widths, values) for motion, values in moved]
     known = regressor.is_driven or bool(priors(problem)) or any(np.any(known) for _, known in found)
+    values = moved[0][1]
     return BaseParameters(
         problem=problem.name,
         motion=tuple(recording.name for recording in chosen),
         quantities=regressor.quantities,
         grouping=regrouped(np.vstack([rows for rows, _ in found])),
-        guess=moved[0][1],
+        guess=values,
         held=regressor.held,
-        scaled=known,
+        scaled=known or not _may_grow(regressor, values),
     )
+
+
+def _may_grow(regressor: Regressor, values: Values) -> bool:
+    """True if some change of the free Parameters makes all quantities larger by the same share."""
+    symbols = ca.vertcat(ca.SX(0, 1), *regressor.free)
+    every = ca.vertcat(ca.SX(0, 1), *(quantity.formula for quantity in regressor.quantities))
+    sizes, slopes = (np.atleast_1d(substitute(part, values)) for part in (every, ca.jacobian(every, symbols)))
+    slopes = slopes.reshape(len(sizes), -1)
+    left = sizes - slopes @ np.linalg.lstsq(slopes, sizes, rcond=None)[0]
+    return bool(np.linalg.norm(left) <= _GROWN * np.linalg.norm(sizes))
 
 
 def _unknown(problem: Declaration) -> list[Parameter]:

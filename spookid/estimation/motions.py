@@ -145,7 +145,5 @@ def _least(J: Array, rows: Array) -> Array:
 
 
 def _point(space: Manifold, rng: np.random.Generator) -> Array:
-    parts = (
-        rng.uniform(-np.pi, np.pi, size) if kind == "flat" else rng.normal(size=size) for kind, size in space.parts
-    )
-    return space.normed(np.concatenate([np.zeros(0), *parts]))
+    parts = [rng.uniform(-np.pi, np.pi, n) if kind == "flat" else rng.normal(size=n) for kind, n in space.parts]
+    return space.normed(np.concatenate(parts)) if parts else np.zeros(0)

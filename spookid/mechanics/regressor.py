@@ -72,10 +72,9 @@ class Regressor:
         """Each with its symbol."""
         found: list[tuple[ca.SX, Quantity]] = []
         for body in (*self.joints.roots, *(outer for _, _, outer in self.joints.order())):
-            if body in self._entries:
-                parts = zip(ca.vertsplit(self._entries[body]), PI, _UNITS, ca.vertsplit(self._pi[body]), strict=True)
-                own = [(one, Quantity(f"{body.name} {name}", unit, pi, body.name)) for one, name, unit, pi in parts]
-                found += [(one, quantity) for one, quantity in own if not self._is_known(quantity.formula)]
+            for i, symbol in self._entries.get(body, {}).items():
+                quantity = Quantity(f"{body.name} {PI[i]}", _UNITS[i], self._pi[body][i], body.name)
+                found.append((symbol, quantity))
             found += [(p, Quantity(p.name, p.unit, p, body.name)) for p in self._linear if self._home(p) is body]
         return found + [(p, Quantity(p.name, p.unit, p, "")) for p in self._linear if self._home(p) is None]
 
@@ -104,7 +103,7 @@ class Regressor:
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """Those on whose values the regressor may hang."""
-        return parameters_in([self._forces], "the model", ignore=[*self._motion, self._u, *self._entries.values()])
+        return parameters_in([self._forces], "the model", ignore=[*self._motion, self._u, self._symbols])
 
     def numbers(self, values: Values) -> ca.DM:
         """Values of ``parameters``."""
@@ -136,13 +135,19 @@ class Regressor:
         return own | {body: body.distribution.pi for body in self.model.bodies if body.distribution is not None}
 
     @cached_property
-    def _entries(self) -> dict[Body, ca.SX]:
-        """Symbols for π of the bodies whose π is not linear in free Parameters, (10,)."""
+    def _entries(self) -> dict[Body, dict[int, ca.SX]]:
+        """Of the bodies whose π is not linear in free Parameters, a symbol for each entry that hangs on these."""
         free, found = ca.vertcat(ca.SX(0, 1), *self.free), {}
         for body, pi in self._pi.items():
             if not self._is_known(ca.jacobian(pi, free)):
-                found[body] = ca.SX.sym(f"pi of {body.name}", len(PI))
+                unknown = [i for i in range(len(PI)) if not self._is_known(pi[i])]
+                found[body] = {i: ca.SX.sym(f"{body.name} {PI[i]}") for i in unknown}
         return found
+
+    @property
+    def _symbols(self) -> ca.SX:
+        """All of these."""
+        return ca.vertcat(ca.SX(0, 1), *(symbol for own in self._entries.values() for symbol in own.values()))
 
     @cached_property
     def _inside(self) -> tuple[Parameter, ...]:
@@ -166,7 +171,7 @@ class Regressor:
         while left:
             symbols = ca.vertcat(*left)
             slopes = ca.jacobian(self._forces, symbols)
-            others = ca.vertcat(symbols, self._u, *self._entries.values())
+            others = ca.vertcat(symbols, self._u, self._symbols)
             depends = [_dependence(slopes[:, i], others) for i in range(len(left))]
             counts = np.array(depends).reshape(len(left), -1)
             with_input = counts[:, len(left) : len(left) + self._u.numel()].any(axis=1)
@@ -204,7 +209,8 @@ class Regressor:
 
     def _needed(self, body: Body, turning: Turning) -> Wrench:
         """Force, and torque about the centre of mass, that move a body of its π so."""
-        pi = self._entries.get(body, self._pi[body])
+        unknown = self._entries.get(body, {})
+        pi = ca.vertcat(*(unknown.get(i, entry) for i, entry in enumerate(ca.vertsplit(self._pi[body]))))
         mass, moment, inertia = pi[0], pi[1:4], inertia_matrix(pi[4:], f"{body.place}: Body {body.name!r}")
         center = ca.SX(3, 1) if body.distribution is None else body.distribution.center_of_mass
         omega, pulled = turning.omega, turning.at(-center)
