@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from spookid.tables.tabular import Block, Tabular
 
 if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.data.recording import Recording
+    from spookid.estimation.grouping import BaseParameters
     from spookid.results.result import Result
     from spookid.solution import Solution
     from spookid.solvers.status import Callback
@@ -91,6 +92,19 @@ class Problem(Declaration, Tabular):
             return solve(held, backend, others, None, near)
 
         return profile(problem, name, fit, solution)
+
+    def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
+        """Combinations of parameters that can be known, before a fit; see ``spookid.estimation.grouping``.
+
+        Args:
+            recordings: whose motion is asked what it tells, ``problem.recordings`` for example; None: any motion.
+
+        Raises:
+            ProblemError: for recordings that are too short or lack a signal, or loops that do not close.
+        """
+        from spookid.estimation.grouping import base_parameters
+
+        return base_parameters(self, recordings)
 
     def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
         """Fit each recording by itself and judge the estimates on all others; see ``spookid.studies.crossvalidation``.
