@@ -44,13 +44,10 @@ _USERS = (
     (Compiler, "flags", _SHIPPED),
     (native, "code_library", _CODE_LIBRARY),
     (native, "compiles", native.compiles),
-    (compiled, "FEWEST_STEPS", compiled.FEWEST_STEPS),
 )
 Compiler.flags = _unoptimized  # type: ignore[method-assign]
 native.code_library = _optimized_library
 native.compiles = lambda steps: compiled.compiles(steps + compiled.FEWEST_STEPS)
-# Where a fit is short the virtual machine is done before a compiler; `test_compiled` shows that they say the same.
-compiled.FEWEST_STEPS = 1200
 
 
 @pytest.fixture(scope="module")

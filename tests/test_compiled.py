@@ -15,10 +15,9 @@ from mechanisms import furuta, paper_twin
 
 from spookid.assembly.assembly import assemble
 from spookid.errors import ProblemError
-from spookid.kernels import compiled as shipped_kernels
 from spookid.kernels import compiler, libraries
 from spookid.kernels import kernel as kernels
-from spookid.kernels.compiled import Kernels, Signature, prepare_kernels
+from spookid.kernels.compiled import FEWEST_STEPS, Kernels, Signature, prepare_kernels
 from spookid.kernels.kernel import Array
 from spookid.parameter import Parameter
 from spookid.problem import Problem
@@ -326,10 +325,10 @@ def test_a_compiler_that_does_not_know_its_processor_is_asked_again(tmp_path, mo
 
 def test_short_horizons_are_not_worth_a_compiler(monkeypatch, cache):
     monkeypatch.delenv("SPOOKID_COMPILE")
-    kernels = prepare_kernels([SIGNATURE], b"line", line, shipped_kernels.FEWEST_STEPS - 1)
+    kernels = prepare_kernels([SIGNATURE], b"line", line, FEWEST_STEPS - 1)
     assert (kernels.how, kernels.notice, kernels.seconds) == ("CasADi's virtual machine", "", 0.0)
     assert not cache.exists()
-    assert prepare_kernels([SIGNATURE], b"line", line, shipped_kernels.FEWEST_STEPS).how.startswith("C by ")
+    assert prepare_kernels([SIGNATURE], b"line", line, FEWEST_STEPS).how.startswith("C by ")
 
 
 def test_a_setting_that_is_not_known_is_refused(monkeypatch):

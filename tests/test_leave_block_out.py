@@ -74,7 +74,7 @@ def test_estimates_change_as_in_fits_without_a_block() -> None:
     point = LevenbergMarquardt().solve(assembly.transcription, assembly.start).point
     known = a_posteriori(assembly, point, np.zeros(1, dtype=bool))
     (run,) = problem.recordings
-    for w in (0, 7, 19):
+    for w in (0, 12):
         theta = run.signal("theta").copy()
         theta[slice(*known.edges[0][w : w + 2].astype(int))] = np.nan
         rest = set_up(problem.with_(recordings=[Recording(run.t, {"theta": theta})]))
