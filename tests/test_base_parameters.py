@@ -40,6 +40,7 @@ from spookid.cli.main import main
 from spookid.mechanics.inertia import PI
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.recursion import Recursion
+from spookid.report.summary import known
 
 G = 9.81
 DATA = Path(os.environ.get("SPOOKID_DATA", "/nowhere"))
@@ -135,9 +136,9 @@ def walker(free: bool) -> tuple[Model, dict[str, Parameter]]:
 
 
 def test_a_body_that_is_free_shows_all_of_what_it_carries() -> None:
-    model, known = walker(free=True)
+    model, names = walker(free=True)
     found = Problem("walker", model).base_parameters()
-    assert set(found.names) == set(known)
+    assert set(found.names) == set(names)
     assert found.rank == 10 + 7 + 9 + 4  # on a ball joint the mass alone goes with the other body
     assert not found.scaled
     assert "common factor" in str(found)
@@ -145,13 +146,13 @@ def test_a_body_that_is_free_shows_all_of_what_it_carries() -> None:
 
 def test_directions_of_the_null_space_leave_all_forces_as_they_are() -> None:
     rng = np.random.default_rng(2)
-    model, known = walker(free=False)
+    model, names = walker(free=False)
     found = Problem("walker", model).base_parameters()
     assert found.rank == 3 + 7 + 9 + 4
     # Forces by another way: from masses, centres of mass and inertias about these.
     space = JointCoordinates(model).manifold
     x, s, a = ca.SX.sym("x", space.ambient), *(ca.SX.sym(n, space.tangent) for n in "sa")
-    motion, theta = Recursion(JointCoordinates(model), x, s, a), ca.vertcat(*(known[name] for name in found.names))
+    motion, theta = Recursion(JointCoordinates(model), x, s, a), ca.vertcat(*(names[name] for name in found.names))
     forces = ca.Function("forces", [x, s, a, theta], [motion.along(motion.needed)])
     state = space.normed(rng.normal(size=space.ambient)), *rng.normal(size=(2, space.tangent))
     somewhere = rng.uniform(1, 2, len(found.names))
@@ -312,6 +313,7 @@ def test_a_fit_tells_combinations_from_the_data_and_the_rest_from_the_prior(tmp_
     assert 0 < moment.std_err < 1e-3
     mass = solution.physical["rod mass"]
     assert (mass.known_from, mass.body) == ("prior", "rod")
+    assert mass.estimate == pytest.approx(1.0, abs=0.1)
     assert mass.std_err == pytest.approx(0.3, rel=0.1)
     assert re.search(r"^Known of bodies\n +body.* from the prior\n +rod ", solution.summary(), re.MULTILINE)
     found = problem.base_parameters().combinations[0]
@@ -323,6 +325,27 @@ def test_a_fit_tells_combinations_from_the_data_and_the_rest_from_the_prior(tmp_
     written = json.loads((tmp_path / "r" / "solution.json").read_text())
     assert written["physical"]["rod mass"]["known_from"] == "prior"
     assert written["base_parameters"]["rod h_x"]["known_from"] == "data"
+
+
+def test_a_fit_without_priors_tells_what_the_data_do_not_see() -> None:
+    across, about = (Parameter(name, 0.01, lower=1e-4, unit="kg m^2") for name in ("J_x", "J_y"))
+    level = {"x": (0, 1, 0), "y": (1, 0, 0)}
+    rod = Body("rod", inertia=FullInertia(1.0, (0.1, 0, 0), inertia=(across, about, 0.01, 0, 0, 0)))
+    hinge = Hinge("hinge", GROUND.frame(**level), rod.frame(**level))
+    model = Model([rod], [hinge], gravity=gravity(G))
+    problem = Problem("swing", model, [], [HingeAngle(hinge, "q", sigma=1e-4)], step=0.01, state_weight=1e8)
+    run = problem.simulate({"J_y": 0.012}, 1.0, {"hinge": 0.5}, noise={"q": 1e-4}, substeps=1)
+    solution = problem.with_(recordings=[Recording(run.t, run.signals)]).solve()
+    assert {name: one.known_from for name, one in solution.physical.items()} == {
+        "rod I_xx": "nothing",
+        "rod I_yy": "data",
+    }
+    table = known(solution)
+    assert table.head == ("body", "from these data", "from the prior", "given", "not at all")
+    assert table.rows == [("rod", "I_yy", "", "", "I_xx")]
+    fixed = problem.with_(recordings=[Recording(run.t, run.signals)], fixed=["J_x"]).solve()
+    assert known(fixed).rows == [("rod", "I_yy", "", "I_xx", "")]
+    assert problem.base_parameters().unseen == ("J_x",)
 
 
 PROBLEM = """

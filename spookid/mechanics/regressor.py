@@ -158,16 +158,18 @@ class Regressor:
 
     @cached_property
     def _acting(self) -> tuple[Parameter, ...]:
-        """Free Parameters on which forces depend, those in π that has symbols left out."""
+        """Free Parameters on which forces depend or might, as all of bodies; those in π that has symbols left out."""
         bounds = [joint.bound(*[ca.SX([0.5] * len(joint.coordinates))] * 2).load for joint in self.model.joints]
-        names = {p.name for p in (*self.parameters, *parameters_in(bounds, "the joints"))}
+        named = parameters_in([*bounds, *self._pi.values()], "the model")
+        names = {p.name for p in (*self.parameters, *named)}
         inside = {p.name for p in self._inside}
         return tuple(p for p in self.free if p.name in names - inside)
 
     @cached_property
     def _linear(self) -> tuple[Parameter, ...]:
         """Those in which forces are linear together; of two that are multiplied the one that more depend on goes."""
-        left = [p for p in self._acting if ca.depends_on(self._forces, p)]
+        anything = ca.veccat(self._forces, *self._pi.values())
+        left = [p for p in self._acting if ca.depends_on(anything, p)]
         while left:
             symbols = ca.vertcat(*left)
             slopes = ca.jacobian(self._forces, symbols)
