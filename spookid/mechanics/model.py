@@ -115,7 +115,8 @@ class Model:
     """Acceleration of gravity, (3,) [m/s²]."""
     coordinates: Coordinates | None = field(kw_only=True, default=None)
     """What is unknown at each step of a fit: ``"joint"``, the positions of joints in a spanning tree, where joints are
-    rigid; ``"maximal"``, the poses of all bodies; None: the stepper chooses. Results hold poses in any case."""
+    rigid and loops close by rows; ``"maximal"``, the poses of all bodies; None: the stepper chooses, joints wherever it
+    can. Both steps are of second order, and not the same. Results hold poses in any case."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:

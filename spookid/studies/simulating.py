@@ -78,7 +78,8 @@ def simulate(
         inputs: a recording of the motors' signals to use instead; without any they are zero.
         seed: of the random numbers.
         substeps: equal parts that each step is taken in; by default as above. 1 gives the motion of the problem's own
-            steps, as fits without a correction for the step estimate its parameters.
+            steps in poses: fits without a correction for the step estimate its parameters with
+            ``Model(coordinates="maximal")``.
         progress: wraps the iteration over the steps, as a progress bar does.
 
     Returns:
