@@ -353,11 +353,12 @@ def starting_logs(
     sizes: Sequence[NoiseSize], problem: Transcription, start: Point, signals: Sequence[Sequence[Array]], share: float
 ) -> Array:
     """η to begin with: of a sensor what fourth differences of its samples leave, of a disturbance a small share of the
-    impulses that the initial guess lacks, as the likelihood has no use for far too much noise.
+    impulses that the initial guess lacks, as the likelihood has no use for far too much noise. Of a measured effort it
+    is all that the guess lacks: the motion then begins as its own sensors have it.
 
     Args:
         signals: per sensor its samples in each recording, gaps as NaN.
-        share: of the impulses.
+        share: of the impulses, for disturbances.
     """
     projected = ReducedProblem(problem, start).project(start)
     residuals = problem.residuals(projected)
@@ -375,7 +376,7 @@ def starting_logs(
                 for i, name in enumerate(factor.noise)
                 if name in size.keys
             ]
-            found = share * float(np.sqrt(np.mean(squares)))
+            found = (1.0 if size.kind == "sensor" else share) * float(np.sqrt(np.mean(squares)))
         sensor += size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem)
         logs.append(np.log(max(found, np.finfo(float).tiny)))
     return np.array(logs)
