@@ -108,7 +108,7 @@ def maximize_likelihood(
     return Found(whole, outcome, errors, value, noise, best.marginal.volume, _stiff(search), best.states)
 
 
-def _begun(assembly: Assembly, search: Search, start: Point, threads: int | None) -> tuple[Point, Array]:
+def _begun(assembly: Assembly, search: Search, start: Point, threads: int) -> tuple[Point, Array]:
     """Where a search begins, and the logarithms of sizes there.
 
     Where every effort is measured, squares over their sizes have a minimum in states and parameters together, near

@@ -20,7 +20,7 @@ import numpy as np
 from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, chosen_numbers, gather, numbers
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.data.sampling import finite_samples, grid, low_passed, smoothed
+from spookid.data.sampling import finite_samples, low_passed
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
@@ -137,7 +137,7 @@ class _Motion:
     rates: Array
     """Of all joints, (N, n_s)."""
     inputs: Array
-    """(N, n_u)."""
+    """Their means over the intervals before and behind, (N, n_u)."""
 
 
 def _check(problem: Declaration) -> None:
@@ -187,7 +187,8 @@ def _recorded(problem: Declaration) -> _Motion:
     differences = ca.Function("differences", [*equations.neighbours, settings.step], [ca.densify(equations.moving)])
     moving = np.asarray(differences(x[:-2].T, x[1:-1].T, x[2:].T, steps.step).full()).T
     rates = np.gradient(evidence.guess.displacements, steps.step, axis=0)
-    return _Motion(steps.times()[1:-1], moving, rates[1:-1], evidence.acting.held[1:-1])
+    around = (evidence.acting.mean[:-1] + evidence.acting.mean[1:]) / 2
+    return _Motion(steps.times()[1:-1], moving, rates[1:-1], around)
 
 
 def _told(problem: Declaration, motion: _Motion) -> MotorEfforts:
@@ -231,12 +232,7 @@ def _equations(problem: Declaration, motion: _Motion) -> tuple[ca.Function, list
 
 def _compared(problem: Declaration, motion: _Motion) -> MotorEfforts:
     """Beside what was recorded, both through the same filter, without the ends that it spoils."""
-    told, (recording,), steps = _told(problem, motion), problem.recordings, grid(problem.recordings[0], problem.step)
-    values = problem.guess_on(recording.name)
-    measured = []
-    for motor in problem.model.motors:
-        late = replace(recording, t=recording.t + number(motor.delay, values))
-        measured.append(smoothed(late, motor.signal, steps, period=None, cutoff=problem.cutoff)[1:-1])
+    told, (recording,), motors = _told(problem, motion), problem.recordings, problem.model.motors
     rate, ends = 1 / problem.step, math.ceil(_ENDS / problem.cutoff / problem.step)
     if len(motion.t) <= 2 * ends + 1:
         raise ProblemError(
@@ -244,14 +240,19 @@ def _compared(problem: Declaration, motion: _Motion) -> MotorEfforts:
             f"{problem.cutoff:g} Hz leaves nothing of it; raise the cutoff"
         )
     inner = slice(ends, -ends)
-    efforts, predicted = (
-        np.column_stack([low_passed(one, rate, problem.cutoff) for one in part.T])[inner]
-        for part in (told.efforts, told.predicted)
-    )
-    shown = np.column_stack(measured)[inner]
-    gains = np.array(
-        [number(motor.unit_effort, problem.parameter_set.on(values, recording.name)) for motor in problem.model.motors]
-    )
+
+    def filtered(columns: Array) -> Array:
+        return np.column_stack([low_passed(column, rate, problem.cutoff) for column in columns.T])[inner]
+
+    places = [problem.model.signals.index(motor.signal) for motor in motors]
+    shown = filtered(motion.inputs[:, places])
+    values = problem.guess_on(recording.name)
+    gains = np.array([number(motor.unit_effort, values) for motor in motors])
     return replace(
-        told, t=told.t[inner], efforts=efforts, predicted=predicted, measured=shown, measured_efforts=gains * shown
+        told,
+        t=told.t[inner],
+        efforts=filtered(told.efforts),
+        predicted=filtered(told.predicted),
+        measured=shown,
+        measured_efforts=gains * shown,
     )
