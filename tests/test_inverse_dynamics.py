@@ -99,8 +99,7 @@ def test_signals_along_a_recording_are_those_that_drove_it() -> None:
     run = problem_of(arm()).simulate(inputs=driven(), initial={"shoulder": 0.0, "elbow": 0.3}, duration=4.0, substeps=1)
     problem = problem_of(arm(), [Recording(run.t, run.signals, "run")])
     found = problem.inverse_dynamics(cutoff=20.0)
-    sizes = np.sqrt(np.mean(found.measured_efforts**2, axis=0))
-    np.testing.assert_array_less(found.errors, 0.02 * sizes)
+    np.testing.assert_array_less(found.errors, [0.01, 0.03])  # of some 3 N m that gravity and inertia take
     np.testing.assert_allclose(found.measured_efforts, found.measured * [-2 * TRUTH["K"], 0.25])
     assert found.t[0] == pytest.approx(3 / 20.0, abs=2 * H)
     assert "shoulder" in str(found)
