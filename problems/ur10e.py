@@ -26,8 +26,6 @@ from spookid import (
     gravity,
 )
 
-STEP = 0.04  # of a motion of 1 Hz at most
-
 URDF = folder("SPOOKID_DATA", SHARED) / "ur10e" / "ur10e.urdf"
 LINKS = ("shoulder", "upper_arm", "forearm", "wrist_1", "wrist_2", "wrist_3")
 # Of each joint in the frame of the link before: where it is [m], by how much its frame is turned about y, its axis.
@@ -97,5 +95,4 @@ problem = Problem(
     model=(model := arm()),
     recordings=[measured("ur10e_excitation_12harm_40s")],
     observations=[JointPosition(joint, signal=f"q{i}") for i, joint in enumerate(model.joints, 1)],
-    step=STEP,
 )
