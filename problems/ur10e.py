@@ -2,8 +2,8 @@
 
 The data ("ur10e") are converted by `problems/data/convert.py`. The robot stands here as its manufacturer's kinematics;
 `ur10e.urdf` beside the data has rough masses and inertias, which are known within 30 %, as gains are within 15 %.
-Positions are controlled, and the motors' currents are measured, with noise. `results/ur10e.md` predicts the torques of
-the other trajectory.
+Positions are controlled, and the motors' currents are measured, with noise. `results/ur10e.md` fits one trajectory and
+predicts the torques of the other.
 """
 
 from math import pi
@@ -90,9 +90,17 @@ def arm() -> Model:
     return Model(bodies, joints, motors, gravity=gravity(9.81))
 
 
-problem = Problem(
-    "ur10e",
-    model=(model := arm()),
-    recordings=[measured("ur10e_excitation_12harm_40s")],
-    observations=[JointPosition(joint, signal=f"q{i}") for i, joint in enumerate(model.joints, 1)],
-)
+ARM = arm()
+
+
+def exciting(trajectory: str) -> Problem:
+    """One trajectory without a payload; the step is that of its bandwidth."""
+    return Problem(
+        f"ur10e_{trajectory}",
+        model=ARM,
+        recordings=[measured(f"ur10e_{trajectory}")],
+        observations=[JointPosition(joint, signal=f"q{i}") for i, joint in enumerate(ARM.joints, 1)],
+    )
+
+
+problems = {trajectory: exciting(trajectory) for trajectory in ("excitation_12harm_40s", "excitation_14harm_50s")}

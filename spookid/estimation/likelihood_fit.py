@@ -119,7 +119,8 @@ def _begun(assembly: Assembly, search: Search, start: Point, threads: int) -> tu
     logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
     if any(factor.density for factor in problem.factors):
         return start, logs
-    outcome = replace(_TOGETHER, threads=threads).solve(problem.with_numbers(search.numbers(logs)), start)
+    with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long may lead anywhere
+        outcome = replace(_TOGETHER, threads=threads).solve(problem.with_numbers(search.numbers(logs)), start)
     if outcome.status is Status.DIVERGED:
         return start, logs
     return outcome.point, starting_logs(_rated(assembly), problem, outcome.point, signals, _SHARE)

@@ -298,7 +298,8 @@ class Search:
     def _moved(self, step: Array) -> Trial | None:
         """The trial a step leads to; None if its states are not found."""
         try:
-            trial = self.trial(*self._ahead(step))
+            with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
+                trial = self.trial(*self._ahead(step))
         except (NotPositiveDefiniteError, np.linalg.LinAlgError):
             return None
         return trial if np.isfinite(trial.value) else None
