@@ -116,6 +116,16 @@ def exciting(source: Path) -> Arrays:
     return {"t": t - t[0], **dict(columns)}
 
 
+def panda(source: Path) -> Arrays:
+    """Exciting trajectory of a seven-axis arm: ``q1`` to ``q7`` [rad], torque sensors of its joints ``tau1`` ... [N m].
+
+    Stamps jitter and some samples are missing, as logged; the controller's filtered rates are left out.
+    """
+    with np.load(source) as archive:
+        t, parts = archive["t"], {"q": archive["q"], "tau": archive["tau"]}
+    return {"t": t, **{f"{name}{joint + 1}": part[:, joint] for name, part in parts.items() for joint in range(7)}}
+
+
 SWINGUPS = ("swingup_500hz_1", "swingup_500hz_2", "swingup_500hz_3", "swingup_250hz_1", "swingup_250hz_2")
 GIMBAL = ("release_2024", "pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V")
 SOURCES: dict[str, tuple[str, Callable[[Path], Arrays]]] = {
@@ -127,6 +137,7 @@ SOURCES: dict[str, tuple[str, Callable[[Path], Arrays]]] = {
     },
     **{name: (f"furuta-qube-swingup/{name}.npz", swing_up) for name in SWINGUPS},
     **{name: (f"furuta-odrive/{name}.npz", gimbal_motor) for name in GIMBAL},
+    "franka_panda": ("franka-panda/exciting_trajectory_1.npz", panda),
     **{f"ur10e_{name}": (f"ur10e/{name}.npz", exciting) for name in EXCITING},
 }
 """Recording to its source below SPOOKID_DATA, and how that is converted."""
