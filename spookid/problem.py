@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.solvers.status import Callback
     from spookid.stepping.simulation import Progress
     from spookid.studies.crossvalidation import CrossValidation
+    from spookid.studies.motor_efforts import MotorEfforts, Moving
     from spookid.studies.profiling import Profile
     from spookid.studies.simulating import Initial, Noises, Parameters
 
@@ -157,6 +158,19 @@ class Problem(Declaration, Tabular):
             substeps=substeps,
             progress=progress,
         )
+
+    def inverse_dynamics(
+        self,
+        parameters: Parameters = None,
+        recording: int | Recording = 0,
+        *,
+        motion: Moving | None = None,
+        cutoff: float | None = None,
+    ) -> MotorEfforts:
+        """What the motors have to do along a recording or a given motion; see ``spookid.studies.motor_efforts``."""
+        from spookid.studies.motor_efforts import inverse_dynamics
+
+        return inverse_dynamics(self, parameters, recording, motion=motion, cutoff=cutoff)
 
     def __repr__(self) -> str:
         from spookid.report.description import sizes

@@ -412,7 +412,6 @@ DRIVEN = Model([arm, rod], [shoulder, elbow], [Motor(elbow, "u")], gravity=gravi
         (lambda: JointRate(rod, "r"), "which is no Hinge or other Joint"),
         (lambda: JointRate(elbow, "r", coordinate=1), "coordinate 1 of 'elbow'"),
         (lambda: JointTorque(elbow, "t", loss="huber"), "leave samples far off out"),
-        (lambda: JointTorque(elbow, "t", 0.1, scale=Parameter("k", 1.0)), "give one of both"),
         (lambda: Problem("p", DRIVEN, [], [JointTorque(elbow, "t")]).channels, "what the Motor at"),
         (lambda: Gyroscope(Body("other", 1, (1, 1, 1)).frame(), XYZ).channels(MODEL), "which is not in the model"),
     ],

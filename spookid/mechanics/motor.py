@@ -9,8 +9,9 @@ import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import is_absent, refuse_negative
+from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joints import Joint, check_coordinate
-from spookid.parameter import symbolic
+from spookid.parameter import is_constant, symbolic
 
 Hold = Literal["previous", "linear"]
 _DEPTH = 20
@@ -56,7 +57,8 @@ class Motor:
     """J_shaft [kg m² or kg], felt along the joint's coordinate only."""
     measured: bool = field(default=False, kw_only=True)
     """True if the signal is a measurement of what the motor did, with noise of its own, such as a current or a torque;
-    False if it is known, such as a command, and only what disturbs the mechanism is random."""
+    False if it is known, such as a command, and only what disturbs the mechanism is random. The noise is that of the
+    signal, whatever the gain; results give it as an effort."""
     coordinate: int = field(default=0, kw_only=True)
     """Which of the joint's coordinates it drives."""
     ratio: Any = field(default=1, kw_only=True)
@@ -126,6 +128,14 @@ class Motor:
     def unit_effort(self) -> ca.SX:
         """What a unit of the signal does along the coordinate, n K [N m/unit or N/unit]."""
         return self.ratio * self.gain
+
+    @property
+    def sensitivity(self) -> ca.SX:
+        """The unit effort over what it is at the guesses of its Parameters, by which a measured signal and its noise
+        tell more of an effort or less; 1 if it has none."""
+        if is_constant(self.unit_effort):
+            return ca.SX(1)
+        return self.unit_effort / at_guess(self.unit_effort).item()
 
     def effort(self, u: ca.SX) -> ca.SX:
         """What it does along the coordinate at rest, n K u and the offset [N m or N]."""

@@ -91,7 +91,7 @@ def simulate(
     """
     if initial is None and isinstance(parameters, Result):
         initial = parameters
-    values = problem.parameter_set.updated(problem.initial, _values(problem, parameters))
+    values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
     problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameters])
     evidence, measured = _gathered(problem, recording)
     steps = step_grid(problem, duration, measured.grid if measured else None)
@@ -281,7 +281,8 @@ def forward_stepper(
     return NewtonStepper(problem.stepper.forward(problem.model, settings, random), constants)
 
 
-def _values(problem: Declaration, parameters: Parameters) -> dict[str, float]:
+def values_of(problem: Declaration, parameters: Parameters) -> dict[str, float]:
+    """Numbers of parameters by name; raises ProblemError for what is none of the problem's, or no number."""
     given = parameters.values if isinstance(parameters, Result) else dict(parameters or {})
     known = problem.parameter_set.known
     for name in given:
