@@ -14,7 +14,7 @@ import casadi as ca
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.coefficients import COMPLIANCE, Limits, acts, coefficient, limits_of, refuse_negative
-from spookid.mechanics.consistency import check_joint
+from spookid.mechanics.consistency import check_joint, written
 from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
 from spookid.mechanics.linear import solved
 from spookid.mechanics.loads import Bound, Load, Spring
@@ -88,9 +88,6 @@ class Joint(ABC):
     """Names of its rows that are lengths; they come first."""
     angular: ClassVar[tuple[str, ...]] = ()
     """Names of its rows that are cosines or angles."""
-
-    _is_own: ClassVar[bool] = True
-    """False for kinds of the package, which tests hold."""
 
     name: str
     parent: Frame
@@ -178,6 +175,11 @@ class Joint(ABC):
         return found[: self.rows], found[self.rows :]
 
     @property
+    def is_own(self) -> bool:
+        """True for a kind that users write, one derived from a kind of the package too; tests hold the package's."""
+        return bool(vars(type(self)).get("_is_own", True))
+
+    @property
     def rows(self) -> int:
         """How many constraint rows it has."""
         return len(self.linear) + len(self.angular)
@@ -258,11 +260,12 @@ class Joint(ABC):
         return self.parent.body, self.child.body
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All that may hold a Parameter, what the methods of a kind of your own give too."""
         own = [getattr(self, name) for name in ("damping", *_COEFFICIENTS, "rest", "compliance")]
         pairs = [pair for pair in (self.stribeck, *(pair for _, pair in self.stops)) if pair is not None]
         of_loads = [e for load in self.loads for e in load.expressions(len(self.coordinates))]
-        return own + pairs + of_loads + self.parent.expressions() + self.child.expressions()
+        of_kind = written(self) if self.is_own else []
+        return own + pairs + of_loads + of_kind + self.parent.expressions() + self.child.expressions()
 
     # --- declaration ---
 
@@ -278,7 +281,7 @@ class Joint(ABC):
             raise ProblemError(
                 f"{what} has stribeck, which adds to load_friction or to coulomb; give exactly one of them"
             )
-        if self._is_own:
+        if self.is_own:
             check_joint(self, what)
 
     def _limits(self, what: str) -> Limits | None:
