@@ -4,9 +4,12 @@ Pages are read from the project's root, so that their relative links hold in the
 ``results/`` is part of it as it stands.
 """
 
+import inspect
+import logging
 import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,8 @@ include_patterns = ["docs/**", "results/*.md", "CONTRIBUTING.md", "CHANGELOG.md"
 exclude_patterns = ["docs/_build", ".*"]
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = "spookid"
 html_copy_source = False
 
@@ -41,6 +46,14 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_merge_streams = True
+
+# Kernels are to warn of no local connections, nor to read what a user's own IPython is set to.
+_IPYTHON = tempfile.TemporaryDirectory()
+_PROFILE = Path(_IPYTHON.name) / "profile_default"
+_PROFILE.mkdir()
+(_PROFILE / "ipython_kernel_config.py").write_text("get_config().IPKernelApp.log_level = 'ERROR'\n")
+os.environ["IPYTHONDIR"] = _IPYTHON.name
+logging.getLogger("traitlets").setLevel(logging.WARNING)
 
 # The reference is made of docstrings.
 add_module_names = False
@@ -96,11 +109,20 @@ def prepare_signature(_: Sphinx, what: str, name: str, item: Any, options: Any, 
     if what == "class" and text == _ANY:
         text = ""
         if item.__init__ is not object.__init__:
-            own = signature(item.__init__, bound_method=True)
+            own = _short(item, signature(item.__init__, bound_method=True))
             text = stringify_signature(own, show_return_annotation=False, unqualified_typehints=True)
     for found, plain in _WRITTEN.items():
         text = text and re.sub(found, plain, text)
     return text, back
+
+
+def _short(item: type, own: inspect.Signature) -> inspect.Signature:
+    """A kind of joint has the arguments of all kinds, which stand there: only what is its own is shown."""
+    if item is spookid.Joint or not issubclass(item, spookid.Joint):
+        return own
+    shared = set(signature(spookid.Joint.__init__).parameters) - {"name", "parent", "child"}
+    kept = [one for name, one in own.parameters.items() if name not in shared]
+    return own.replace(parameters=[*kept, inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)])
 
 
 def setup(app: Sphinx) -> None:
