@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from docutils.nodes import Element, SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util.inspect import signature, stringify_signature
@@ -34,6 +36,7 @@ exclude_patterns = ["docs/_build", ".*"]
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_math_renderer = "mathml"  # what browsers draw themselves, without a script from elsewhere
 html_title = "spookid"
 html_copy_source = False
 
@@ -106,7 +109,7 @@ def prepare_docstring(_: Sphinx, what: str, name: str, item: object, options: An
 
 def prepare_signature(_: Sphinx, what: str, name: str, item: Any, options: Any, text: str | None, back: str) -> Any:
     """Arguments of a class are those of its ``__init__``; types and defaults are written as they are declared."""
-    if what == "class" and text == _ANY:
+    if what == "class" and (text == _ANY or issubclass(item, spookid.Joint)):
         text = ""
         if item.__init__ is not object.__init__:
             own = _short(item, signature(item.__init__, bound_method=True))
@@ -125,6 +128,19 @@ def _short(item: type, own: inspect.Signature) -> inspect.Signature:
     return own.replace(parameters=[*kept, inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)])
 
 
+def inline_math(translator: Any, node: Element) -> None:
+    """A formula in a line."""
+    translator.body.append(tex2mathml(node.astext()))
+    raise SkipNode
+
+
+def displayed_math(translator: Any, node: Element) -> None:
+    """A formula of its own lines."""
+    translator.body.append(tex2mathml(node.astext(), as_block=True))
+    raise SkipNode
+
+
 def setup(app: Sphinx) -> None:
+    app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))
     app.connect("autodoc-process-docstring", prepare_docstring)
     app.connect("autodoc-process-signature", prepare_signature)

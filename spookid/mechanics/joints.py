@@ -76,6 +76,27 @@ class Joint(ABC):
     Everything but the frames is a number or an expression of Parameters; coefficients of loads are one number, or one
     for each coordinate.
 
+    Args:
+        name: for results and messages.
+        parent: frame a of the paper, of a body or ``GROUND``.
+        child: frame b of the paper, of the other body.
+        compliance: ε: (linear [m/N], angular [rad/(N m)]), or one number for both.
+        damping: τ, relaxation time of the constraint [s].
+        viscous: b [N m s or N s/m]: −b s of the rate s.
+        load_friction: μ [m, with r = 1 m]: dry friction bounded by μ Σ|λ_i| over the joint's constraint impulses.
+        coulomb: c [N m or N]: dry friction of constant bound h c.
+        stribeck: (δ, ζ): adds δ exp(−ζ s²) to ``load_friction`` or ``coulomb`` (4.1), δ in its unit, ζ [s²], s of the
+            step before.
+        drag: d [N m s² or N s²/m²]: −d s|s|.
+        stiffness: k [N m/rad or N/m]: −k (x − x₀), an angle x of a hinge in (−π, π].
+        rest: x₀ [rad or m].
+        disturbance: size of the random force along its coordinates [N/√Hz, N m/√Hz]; None: it is estimated.
+        limits: (lower, upper) [rad or m] of the one coordinate, or that or None for each of several: it stays between
+            them, angles less than a turn apart; each pushes back only, with the joint's compliance of that kind and its
+            damping. Needs ``friction="exact"``.
+        loads: others that act along its coordinates, such as your own.
+        dry: another name of ``load_friction``.
+
     Raises:
         ProblemError: for a negative fixed coefficient, a joint of a body to itself, a ``stribeck`` without exactly one
             of ``load_friction`` and ``coulomb``, limits that do not fit its coordinates, or rows and coordinates that
@@ -91,39 +112,21 @@ class Joint(ABC):
 
     name: str
     parent: Frame
-    """Frame a of the paper."""
     child: Frame
-    """Frame b of the paper."""
     compliance: Any = COMPLIANCE
-    """ε: (linear [m/N], angular [rad/(N m)]), or one number for both."""
     damping: Any = 0.02
-    """τ, relaxation time of the constraint [s]."""
     viscous: Any = 0
-    """b [N m s or N s/m]: −b s of the rate s."""
     load_friction: Any = 0
-    """μ [m, with r = 1 m]: dry friction bounded by μ Σ|λ_i| over the joint's constraint impulses."""
     coulomb: Any = 0
-    """c [N m or N]: dry friction of constant bound h c."""
     stribeck: Any = None
-    """(δ, ζ): adds δ exp(−ζ s²) to ``load_friction`` or ``coulomb`` (4.1), δ in its unit, ζ [s²], s of the step
-    before."""
     drag: Any = 0
-    """d [N m s² or N s²/m²]: −d s|s|."""
     stiffness: Any = 0
-    """k [N m or N/m]: −k (x − x₀), an angle x of a hinge in (−π, π]."""
     rest: Any = 0
-    """x₀ [rad or m]."""
     disturbance: float | None = None
-    """Size of the random force along its coordinates [N/√Hz, N m/√Hz]; None: it is estimated."""
     limits: Any = None
-    """(lower, upper) [rad or m] of the one coordinate, or that or None for each of several: it stays between them,
-    angles less than a turn apart; each pushes back only, with the joint's compliance of that kind and its damping.
-    Needs ``friction="exact"``."""
     loads: Sequence[Load] = ()
-    """Others that act along its coordinates, such as your own."""
     place: str = field(default_factory=declared_at, repr=False)
     dry: InitVar[Any] = field(default=None, kw_only=True)
-    """Another name of ``load_friction``."""
 
     # --- what a kind of joint is ---
 
@@ -344,8 +347,10 @@ class Joint(ABC):
 class Hinge(Joint):
     """A hinge about the x axes of two frames.
 
-    Its angle is zero where the y axes agree and grows with a right-handed turn of the child about x. Its arguments are
-    those of every ``Joint``; ``rest_angle`` [rad] is another name of ``rest``.
+    Its angle is zero where the y axes agree and grows with a right-handed turn of the child about x.
+
+    Args:
+        rest_angle: θ₀ [rad], another name of ``rest``; all others are those of every ``Joint``.
     """
 
     coordinates = (Coordinate("angle", "rad", 2 * math.pi),)
@@ -354,7 +359,6 @@ class Hinge(Joint):
     _is_own = False
 
     rest_angle: InitVar[Any] = field(default=None, kw_only=True)
-    """θ₀ [rad]; another name of ``rest``."""
 
     def __post_init__(self, dry: Any, rest_angle: Any) -> None:
         if rest_angle is not None:
