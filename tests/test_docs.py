@@ -199,6 +199,19 @@ def test_every_entry_has_words() -> None:
             assert not thing.__doc__.startswith(f"{thing.__name__}("), f"{name} has no words of its own"
 
 
+@pytest.mark.parametrize(
+    "thing", [spookid.Body, spookid.Joint, spookid.Motor, spookid.Recording, spookid.Problem.simulate]
+)
+def test_help_says_what_each_argument_is(thing: Any) -> None:
+    arguments = set(inspect.signature(thing).parameters) - {"self", "place"}
+    assert arguments <= set(re.findall(r"^ +(\w+): ", thing.__doc__, re.MULTILINE) + _in_one_line(thing.__doc__))
+
+
+def _in_one_line(text: str) -> list[str]:
+    """Arguments that share a description."""
+    return [name for names in re.findall(r"^ +((?:\w+, )+\w+): ", text, re.MULTILINE) for name in names.split(", ")]
+
+
 def test_what_studies_and_solutions_hand_out_has_an_entry() -> None:
     """The classes of the package that stand in the types of what is documented as a result."""
     documented = {thing.__name__ for thing, _ in entries().values() if inspect.isclass(thing)}

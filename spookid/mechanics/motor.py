@@ -37,12 +37,12 @@ class Motor:
     impulse h (n K u + offset) − (J_shaft + n² J) (s₊ − s), along that coordinate only. A gear loses nothing: what it
     loses is friction of the joint. ::
 
-        Motor(hinge, "torque")                                                   # of the motor, in N m
-        Motor(hinge, "i", torque_constant=k, ratio=100, rotor_inertia=J)         # a current
-        Motor(hinge, "u", torque_constant=k, resistance=R, ratio=100)            # a voltage: back-EMF, no inductance
+        Motor(hinge, "torque")                                            # of the motor, in N m
+        Motor(hinge, "i", torque_constant=k, ratio=100, rotor_inertia=J)  # a current
+        Motor(hinge, "u", torque_constant=k, resistance=R, ratio=100)     # a voltage
 
     Args:
-        joint: that it drives.
+        joint: the one that it drives.
         signal: name of the input u in the recordings.
         gain: K, torque or force of the motor per unit of the signal [N m/unit or N/unit]; None: 1, or what follows from
             ``torque_constant`` and ``resistance``.
@@ -53,7 +53,8 @@ class Motor:
         ratio: n, by which the motor turns faster than the coordinate [rad/rad or rad/m]; negative if it turns back.
         torque_constant: k of the motor [N m/A, which is V s/rad], in place of ``gain``: the signal is a current [A],
             or a voltage if there is a ``resistance``.
-        resistance: R of the winding [Ω]: the signal is a voltage [V], which the back-EMF k n s lessens.
+        resistance: R of the winding [Ω]: the signal is a voltage [V], which the back-EMF k n s lessens; there is no
+            inductance.
         rotor_inertia: J of the rotor about its own axis [kg m²].
         offset: a constant torque or force along the coordinate [N m or N].
         delay: by how much later than its stamps the signal acts [s], a number or an expression of Parameters.
