@@ -140,9 +140,35 @@ class Problem(Declaration, Tabular):
         progress: Progress | None = None,
         **options: Any,
     ) -> Recording:
-        """Step the mechanism forward; see ``spookid.studies.simulating``. ``options`` are the problem's own settings.
+        """Step the mechanism forward.
 
-        With friction ``"mpcc"`` it steps as with ``"exact"``: the law is one, and only fits state it in two forms.
+        With ``Variational()`` and smooth friction the motion is that of continuous time, each step being divided as
+        often as it takes; ``Spook()``, and friction that sticks, take the steps as they are declared. With friction
+        ``"mpcc"`` it steps as with ``"exact"``: the law is one, and only fits state it in two forms.
+
+        Args:
+            parameters: values by name, in the place of the problem's guesses, or a solution for its estimates.
+            duration: [s]; by default that of the recording.
+            initial: position [rad or m], or (position, rate), of each joint's coordinate by its name: ``{"pin": 0.5}``,
+                of a joint of several ``{"slot along": 0.4, "slot turn": (1.0, 25.0)}``; those not named are at rest,
+                where their springs are. Or arrays (q, v) of shapes (n_b, 7), (n_b, 6), or a solution for its first
+                state. None: the first state of the parameters if these are a solution, else the initial guess from the
+                recording, else all joints at rest.
+            recording: which of the problem's recordings gives the inputs and the default start and duration.
+            inputs: a recording of the motors' signals to use instead; without any they are zero.
+            noise: a solution, for the noise it found; or sizes by name, disturbances of joints [N m/√Hz or N/√Hz] and
+                standard deviations of signals. None: nothing is random.
+            seed: of the random numbers.
+            substeps: equal parts that each step is taken in; by default as above.
+            progress: wraps the iteration over the steps, as a progress bar does.
+            options: the problem's own settings.
+
+        Returns:
+            a Recording at the steps, with the observed signals (angles continuous in time), the inputs, and q and v.
+
+        Raises:
+            ProblemError: for unknown names, a shape that does not fit, or no duration.
+            StepFailedError: if a step has no solution.
         """
         from spookid.studies.simulating import simulate
 

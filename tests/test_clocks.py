@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from casadi import SX
 from numpy.typing import NDArray
 from scipy.integrate import quad, solve_ivp
 
@@ -305,3 +306,12 @@ def test_columns_of_a_file_have_clocks_of_their_own(tmp_path: Any) -> None:
     np.testing.assert_allclose(run.t, [0, 0.05, 0.1, 0.15, 0.2])
     np.testing.assert_array_equal(run.signal("cam"), [math.nan, 5, math.nan, 6, math.nan])
     assert set(run.signals) == {"u", "cam"}
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.015])
+def test_a_cut_keeps_the_command_that_acts_where_it_begins(delay: float) -> None:
+    stamps = np.arange(0.0, 2.0, 0.05)
+    run = Recording(np.arange(0.0, 2.0, 0.01), {"x": np.ones(200), "u": np.sin(7 * stamps)}, times={"u": stamps})
+    inputs, grid = [Input("u", delay=SX(delay))], Grid(1.02, 0.01, 50)
+    whole, cut = (acting(one, inputs, grid, {})[0] for one in (run, run.between(1.02, 1.6)))
+    np.testing.assert_allclose(cut.mean, whole.mean, atol=1e-12)

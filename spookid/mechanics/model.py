@@ -237,16 +237,14 @@ class Model:
     @property
     def signals(self) -> tuple[str, ...]:
         """Names of the inputs, each once: of the motors, of loads of joints, of loads on points, of constraints."""
-        of_joints = (signal for joint in self.joints for signal in joint.signals)
-        on_points = (signal for load in self.loads for signal in load.signals)
-        of_ties = (signal for tie in self.ties for signal in tie.signals)
-        return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *of_joints, *on_points, *of_ties]))
+        others = (signal for thing in (*self.joints, *self.loads, *self.ties) for signal in thing.signals)
+        return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *others]))
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
         """The signals with how they act, (n_u,)."""
-        of_motors = {motor.signal: motor.input for motor in reversed(self.motors)}
-        return tuple(of_motors.get(signal, Input(signal)) for signal in self.signals)
+        driven = {motor.signal: motor.input for motor in reversed(self.motors)}
+        return tuple(driven.get(name, Input(name)) for name in self.signals)
 
     @cached_property
     def freedoms(self) -> tuple[Freedom, ...]:
