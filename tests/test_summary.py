@@ -16,7 +16,8 @@ from spookid.results.result import Cost, Noise, Times
 from spookid.results.wording import noise_words, remark, status_words
 from spookid.solution import Solution
 from spookid.solvers.status import Status
-from spookid.statistics.covariance import NO_FACTOR, NOT_WHITE, WeakDirection
+from spookid.statistics.covariance import NO_FACTOR, NOT_WHITE
+from spookid.statistics.weak_directions import WeakDirection
 from spookid.tables.numbers import bounds, deviation, labelled, number, quantity, seconds, uncertain
 
 NAN, INF = math.nan, math.inf

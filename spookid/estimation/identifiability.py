@@ -23,7 +23,6 @@ from spookid.statistics.covariance import (
     Analysis,
     ResidualStatistics,
     Sensitivities,
-    WeakDirection,
     analyse,
     doubted,
     times,
@@ -32,6 +31,7 @@ from spookid.statistics.covariance import (
 from spookid.statistics.linearized import linearize
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.student import Variances
+from spookid.statistics.weak_directions import WeakDirection
 from spookid.transcription.transcription import Point, Transcription
 
 OBSERVATION = "observation of "
@@ -96,11 +96,13 @@ def a_posteriori(
         statistics, edges = _statistics(condensed, held, assembly.noise)
     else:
         statistics, edges = _known(condensed, assembly.noise, covariance, held)
-    analysis = analyse(transcription.names, statistics, magnitudes, held)
-    result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
+    analysis = analyse(transcription.names, statistics, magnitudes, held, point.parameters)
+    result = analysis.sensitivities
     if not given:
         steps = [chain.steps for chain in transcription.chains]
         result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS)
+        result = replace(result, weak=analysis.weak(result, magnitudes)) if result.raised else result
+    result = replace(result, weak=_advised(assembly, result.weak))
     notices = (*_known_from_priors(assembly, statistics, result, magnitudes), *_too_heavy(assembly, result))
     return Identifiability(replace(analysis, sensitivities=result), condensed, edges, notices, statistics)
 

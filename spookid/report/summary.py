@@ -10,7 +10,8 @@ import numpy as np
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Cost, Estimate, Result, Trajectory
 from spookid.results.wording import DYNAMICS, HARD, noise_words, remark, status_words, weight_words
-from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
+from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, Sensitivities
+from spookid.statistics.weak_directions import UNSEEN, WeakDirection
 from spookid.tables.numbers import bounds, counted, number, quantity, seconds, uncertain
 from spookid.tables.table import Table, TableRow, wrapped
 
@@ -127,8 +128,13 @@ def weak_words(weak: WeakDirection) -> str:
     size = "" if weak.singular_value < UNSEEN else f" ({number(weak.singular_value, 2)} sigma for 100 %)"
     if len(weak.direction) == 1:
         return f"The data {verb} {next(iter(weak.direction))}{size}. {weak.advice}".rstrip()
-    changes = ", ".join(f"{name} {100 * share:+.0f} %" for name, share in weak.direction.items())
+    changes = ", ".join(f"{name} {_share_words(share)}" for name, share in weak.direction.items())
     return f"The data {verb} that these change together: {changes}{size}. {weak.advice}".rstrip()
+
+
+def _share_words(share: float) -> str:
+    percent = 100 * share
+    return f"{percent:+.0f} %" if abs(percent) >= 1 else f"{percent:+.1g} %"
 
 
 def _weak(known: Sensitivities, notices: Sequence[str]) -> list[str]:

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from spookid.kernels.kernel import Array
 from spookid.results.documents import SCHEMA, Tree, plain_tree, with_nan
 from spookid.results.result import Estimate, IterationRecord, MeasuredPoses, Noise, Result, Trajectory
-from spookid.statistics.covariance import Sensitivities, WeakDirection
+from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
+from spookid.statistics.weak_directions import WeakDirection
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
