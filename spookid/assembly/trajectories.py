@@ -10,6 +10,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly, Evidence
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
+from spookid.assembly.sample_errors import sample_errors
 from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
@@ -25,7 +26,7 @@ def trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:
     residuals = assembly.transcription.residuals(point)
     names = [factor.name for factor in assembly.transcription.factors]
     return tuple(
-        _trajectory(assembly, e, unknowns, dict(zip(names, values, strict=True)), assembly.numbers(point, i))
+        _trajectory(assembly, point, i, e, unknowns, dict(zip(names, values, strict=True)))
         for i, (e, unknowns, values) in enumerate(zip(assembly.evidence, point.states, residuals, strict=True))
     )
 
@@ -47,16 +48,13 @@ def sticking(problem: Declaration, motion: Sequence[Trajectory]) -> dict[str, fl
 
 
 def _trajectory(
-    assembly: Assembly,
-    evidence: Evidence,
-    unknowns: Array,
-    residuals: dict[str, Array],
-    constants: tuple[Constant, ...],
+    assembly: Assembly, point: Point, chain: int, evidence: Evidence, unknowns: Array, residuals: dict[str, Array]
 ) -> Trajectory:
-    problem, steps = assembly.problem, evidence.grid.count
+    problem, steps, constants = assembly.problem, evidence.grid.count, assembly.numbers(point, chain)
     bodies = len(problem.model.bodies)
     states = _states(problem, unknowns, constants)
     predicted = predict(problem, states, constants)
+    counts, squares, largest = sample_errors(assembly, point, residuals, chain)
     friction, sticks, _ = dry_friction(assembly, evidence, unknowns, constants)
     return Trajectory(
         name=evidence.recording.name,
@@ -67,12 +65,14 @@ def _trajectory(
         q=states[:, : 7 * bodies].reshape(steps, bodies, 7),
         v=states[:, 7 * bodies :].reshape(steps, bodies, 6),
         observed=evidence.observed,
-        samples=np.column_stack([one.counts() for one in evidence.samples]),
+        samples=counts,
         predicted=beside(predicted, evidence.observed, [o.period for o in problem.channels]),
         impulse_residual=_impulses(assembly, residuals, steps),
         multipliers=_multipliers(assembly, evidence, unknowns, constants),
         friction=friction,
         sticks=sticks,
+        squares=squares,
+        largest=largest,
     )
 
 

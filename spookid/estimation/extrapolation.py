@@ -92,12 +92,15 @@ def _between(coarse: float, fine: Estimate) -> Estimate:
 def _every_second(trajectory: Trajectory, count: int) -> Trajectory:
     values: dict[str, Any] = {f.name: getattr(trajectory, f.name) for f in fields(Trajectory)}
     arrays = {name: a[: 2 * count : 2][:count] for name, a in values.items() if isinstance(a, np.ndarray)}
-    return Trajectory(**{**values, **arrays, "samples": _paired(trajectory.samples, count)})
+    sums = {name: _paired(values[name], count) for name in ("samples", "squares") if values[name] is not None}
+    if trajectory.largest is not None:
+        sums["largest"] = _paired(trajectory.largest, count, np.maximum)
+    return Trajectory(**{**values, **arrays, **sums})
 
 
-def _paired(values: Array, count: int) -> Array:
-    """Sums over each step of h/2 that is one of h and the next, (count, ...)."""
-    return np.asarray(np.add.reduceat(values, np.arange(0, len(values), 2))[:count])
+def _paired(values: Array, count: int, together: np.ufunc = np.add) -> Array:
+    """Each step of h/2 that is one of h together with the next, as sums unless told otherwise, (count, ...)."""
+    return np.asarray(together.reduceat(values, np.arange(0, len(values), 2))[:count])
 
 
 def _seen(influence: Influence, counts: Sequence[int]) -> Influence:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from spookid.results.motion import misfit, rms
+from spookid.results.motion import largest_of_samples, rms_of_samples
 from spookid.results.result import Cost, Estimate, Result, Trajectory
 from spookid.results.wording import DYNAMICS, HARD, noise_words, remark, status_words, weight_words
 from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, Sensitivities
@@ -159,13 +159,12 @@ def _fit(trajectories: Sequence[Trajectory]) -> list[str]:
 
 
 def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
-    error = np.abs(np.concatenate([misfit(t, column) for t in trajectories]))
     unit = trajectories[0].units[column]
-    largest = np.max(error, where=np.isfinite(error), initial=-math.inf)
+    largest = largest_of_samples(trajectories, column)
     return (
         trajectories[0].signals[column],
-        quantity(rms(error), unit),
-        quantity(largest, unit) if largest >= 0 else "",
+        quantity(rms_of_samples(trajectories, column), unit),
+        quantity(largest, unit) if math.isfinite(largest) else "",
         f"{sum(int(t.samples[:, column].sum()) for t in trajectories):,}",
         _worst(trajectories, column),
     )
@@ -173,7 +172,7 @@ def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
 
 def _worst(trajectories: Sequence[Trajectory], column: int) -> str:
     """The recording among several that fits worst, and how badly."""
-    known = [(size, t.name) for t in trajectories if math.isfinite(size := rms(misfit(t, column)))]
+    known = [(size, t.name) for t in trajectories if math.isfinite(size := rms_of_samples([t], column))]
     size, name = max(known, default=(math.nan, ""))
     return f"{name}: {quantity(size, trajectories[0].units[column])}" if len(known) > 1 else ""
 

@@ -14,7 +14,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
 from spookid.results.lazy import Clock, LazyRecord, lazy
-from spookid.results.motion import misfit, rms
+from spookid.results.motion import rms_of_samples
 from spookid.results.sketch import Mechanism
 from spookid.solvers.status import Status, Timing
 from spookid.statistics.covariance import Sensitivities
@@ -225,6 +225,11 @@ class Trajectory(Tabular):
     """(N, n_j): impulse of dry friction about each hinge's axis [N m s] in that step; NaN where a step has none."""
     sticks: Array
     """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
+    squares: Array | None = None
+    """(N, n_o): sum of the squared errors of these samples, each at its own time; None if it was read from a folder
+    that does not hold them."""
+    largest: Array | None = None
+    """(N, n_o): the largest of these errors; None likewise."""
 
     def __repr__(self) -> str:
         return f"<Trajectory of {self.name!r}: {len(self.t):,} steps, {', '.join(self.signals) or 'no signals'}>"
@@ -233,7 +238,7 @@ class Trajectory(Tabular):
         """Title and a row for each signal: how far what was measured is from what was estimated."""
         rows = []
         for i, (signal, unit) in enumerate(zip(self.signals, self.units, strict=True)):
-            size = quantity(rms(misfit(self, i)), superscripts(unit))
+            size = quantity(rms_of_samples([self], i), superscripts(unit))
             rows.append((signal, f"{self.samples[:, i].sum():,.0f}", size))
         title = f"{self.name}: {counted(len(self.t), 'step')} from {number(self.t[0])} to {number(self.t[-1])} s"
         return [title, Table(("signal", "samples", "rms of residuals"), rows)]

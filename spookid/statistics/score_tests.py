@@ -13,10 +13,11 @@ still not white, lasts in a way that no one has a name for (``whiteness``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from spookid.kernels.kernel import Array
@@ -92,6 +93,9 @@ class Experiment:
     """Random impulse of a step of coordinates by their label [N m s or N s]."""
     motors: tuple[tuple[str, str, int, float], ...]
     """Coordinate, signal, the signal's place and gain of each motor."""
+    apart: tuple[Mapping[str, Array], ...] = ()
+    """Per recording, of factors of samples between the steps by their name: how far each row's sample is from the
+    nearest step, in steps, (count, rows)."""
 
 
 def run_score_tests(
@@ -241,21 +245,37 @@ def _lasting(condensed: Condensed) -> tuple[Finding, ...]:
 def _tails(condensed: Condensed, experiment: Experiment, i: int) -> Finding:
     """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
     signal = experiment.sensors[i][0]
-    key, parts = measured_noise(signal), []
-    for term, r in condensed.rows(condensed.residuals):
-        if term.factor.group is Group.OBSERVATION and key in term.factor.noise:
-            own = np.array([name == key for name in term.factor.noise])
-            parts.append(r[:, 0, own][term.alive[:, own] > 0])
-    e = np.concatenate(parts)
+    e, apart = _errors(condensed, experiment, measured_noise(signal))
     if not e.size:  # nothing that is estimated moves what it shows
         return Finding("", 0.0)
     variance = float(np.mean(e**2)) or 1.0
     z = (float(np.mean(e**4)) / variance**2 - 3) / np.sqrt(24 / len(e))
     width = float(np.median(np.abs(e))) / 0.6745 or 1.0
-    count = int(np.sum(np.abs(e) > _FAR * width))
-    return Finding(
-        f"{count} samples of {signal} are more than {_FAR:g} times its noise off: outliers?", z if count else 0.0
-    )
+    far = np.abs(e) > _FAR * width
+    count = int(np.sum(far))
+    where, cause = (" between the steps", "is the step too long?") if _between(apart, far) else ("", "outliers?")
+    words = f"{count} samples of {signal}{where} are more than {_FAR:g} times its noise off: {cause}"
+    return Finding(words, z if count else 0.0)
+
+
+def _errors(condensed: Condensed, experiment: Experiment, key: str) -> tuple[Array, Array]:
+    """What is left of the samples with this noise, and how far each is from the nearest step, in steps, (n,)."""
+    errors, apart = [], []
+    known = experiment.apart or ({},) * len(condensed.linearized.chains)
+    for terms, parts, places in zip(condensed.linearized.chains, condensed.residuals, known, strict=True):
+        for term, r in zip(terms, parts, strict=True):
+            if term.factor.group is Group.OBSERVATION and key in term.factor.noise:
+                here = (term.alive > 0) & np.array([name == key for name in term.factor.noise])
+                errors.append(r[:, 0][here])
+                apart.append(places.get(term.factor.name, np.zeros(here.shape))[here])
+    return np.concatenate(errors), np.concatenate(apart)
+
+
+def _between(apart: Array, far: NDArray[np.bool_]) -> bool:
+    """True if samples that are far off lie farther from the steps than others do: outliers may lie anywhere, what a
+    long step does not predict grows with the distance."""
+    spread = float(np.std(apart)) / np.sqrt(max(int(np.sum(far)), 1))
+    return spread > 0 and float(np.mean(apart[far]) - np.mean(apart)) > _limit(1) * spread if far.any() else False
 
 
 def _amount(size: float, unit: str) -> str:
