@@ -79,7 +79,7 @@ def _trajectory(
 def _states(problem: Declaration, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
     """x = (q, v) at every step, (N, 13 n_b)."""
     symbol = ca.SX.sym("x", unknowns.shape[1])
-    poses = _map([symbol], problem.scheme.configuration(problem.model, symbol), [contiguous(unknowns)], constants)
+    poses = along([symbol], problem.scheme.configuration(problem.model, symbol), [contiguous(unknowns)], constants)
     return problem.scheme.states(problem.model, poses, unknowns, problem.step)
 
 
@@ -150,7 +150,7 @@ def predict(problem: Declaration, states: Array, constants: tuple[Constant, ...]
     state = State(model, x[:n], x[n:], a)
     rows = ca.vertcat(ca.SX(0, 1), *(channel.predicted(state) for channel in problem.channels))
     accelerations = np.gradient(states[:, n:], problem.step, axis=0) if state.order(rows) == 2 else 0 * states[:, n:]
-    return _map([x, a], rows, [contiguous(states), contiguous(accelerations)], constants)
+    return along([x, a], rows, [contiguous(states), contiguous(accelerations)], constants)
 
 
 def _multipliers(assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
@@ -186,13 +186,13 @@ def _along(
     if function.data.numel():
         now = evidence.acting
         inputs = contiguous(problem.scheme.inputs(now.held, now.mean, now.late)[:count])
-    values = _map([*function.variables.values(), function.data], function.value, [*states, inputs], constants)
+    values = along([*function.variables.values(), function.data], function.value, [*states, inputs], constants)
     rows = np.full((len(unknowns), values.shape[1]), np.nan)
     rows[reach // 2 : reach // 2 + count] = values  # a function of three steps belongs to the middle one
     return rows
 
 
-def _map(symbols: list[ca.SX], expression: ca.SX, arrays: list[Array], constants: tuple[Constant, ...]) -> Array:
+def along(symbols: list[ca.SX], expression: ca.SX, arrays: list[Array], constants: tuple[Constant, ...]) -> Array:
     """An expression of stepwise symbols along arrays, (N, rows)."""
     shared = ca.vertcat(*(c.symbol for c in constants))
     kernel = Kernel(ca.Function("along", [*symbols, shared], [ca.densify(expression)]), len(symbols))

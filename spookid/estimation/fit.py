@@ -26,6 +26,7 @@ from spookid.estimation.identifiability import (
     trade_offs,
 )
 from spookid.estimation.likelihood_fit import Found
+from spookid.estimation.unexplained import unexplained_notices
 from spookid.parameter import Parameter
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
@@ -182,6 +183,7 @@ class Fit:
         problem, known, kernels = assembly.problem, identifiability.sensitivities, assembly.transcription.kernels
         remarks = [*papers_weight(problem), *assembly.notices, *_redundant(self.outcome)]
         remarks += filter(None, [kernels.points.notice])
+        remarks += unexplained_notices(assembly, self.point, self.motion)
         if self.outcome.status is not Status.CONVERGED:
             return ranked([*identifiability.notices, *remarks])
         steps = []

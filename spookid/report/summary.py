@@ -8,9 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from spookid.results.motion import largest_of_samples, rms_of_samples
+from spookid.results.notices import DOUBTS
 from spookid.results.result import Cost, Estimate, Result, Trajectory
 from spookid.results.wording import DYNAMICS, HARD, noise_words, remark, status_words, weight_words
-from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, Sensitivities
+from spookid.statistics.covariance import IMPULSES, NOT_WHITE, Sensitivities
 from spookid.statistics.weak_directions import UNSEEN, WeakDirection
 from spookid.tables.numbers import bounds, counted, number, quantity, seconds, uncertain
 from spookid.tables.table import Table, TableRow, wrapped
@@ -46,7 +47,7 @@ def summarize(solution: Result) -> str:
         ["Cost", *_table((), cost(solution).rows, right=(1, 2))],
         _friction(solution),
     ]
-    notices = _notices([notice for notice in solution.notices if not notice.startswith(MISFIT)])
+    notices = _notices([notice for notice in solution.notices if not notice.startswith(DOUBTS)])
     # Both tell how long all took, what is computed for this page included.
     done = [line for label, text in work(solution) for line in _wrapped(text, f"{label:<10}")]
     page = [_headline(solution), *sections, done, notices]
@@ -240,7 +241,7 @@ def dynamics(solution: Result) -> str:
 
 def _first(notices: Sequence[str]) -> list[str]:
     """What makes estimates and errors meaningless stands before them."""
-    return [line for notice in notices if notice.startswith(MISFIT) for line in _wrapped(notice, "")]
+    return [line for notice in notices if notice.startswith(DOUBTS) for line in _wrapped(notice, "")]
 
 
 def _notices(notices: Sequence[str]) -> list[str]:

@@ -13,10 +13,12 @@ STEP = "The time step of"
 EXTRAPOLATED = "Estimates are those of continuous time"
 DIFFER = "Fits with noise estimated and with hard dynamics differ on"
 ROUGH = "The noise is that of a smooth fit that did not converge"
+UNEXPLAINED = "What disturbs the motion exceeds all that acts in the model"
 SMOOTHER = "Smooth friction fits better"
 UNPHYSICAL = "No mass distribution has"
 
 _ORDER = (
+    UNEXPLAINED,
     MISFIT,
     UNDETERMINED,
     DIFFER,
@@ -30,6 +32,9 @@ _ORDER = (
     EXTRAPOLATED,
 )
 """How notices begin; those that begin otherwise are remarks."""
+
+DOUBTS = (UNEXPLAINED, MISFIT)
+"""Beginnings of those that make estimates and errors meaningless."""
 
 
 def ranked(notices: Iterable[str]) -> tuple[str, ...]:
