@@ -28,6 +28,7 @@ from spookid.statistics.covariance import (
     times,
     unseen,
 )
+from spookid.statistics.force_unit import common_scale, without_direction
 from spookid.statistics.linearized import linearize
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.student import Variances
@@ -93,7 +94,7 @@ def a_posteriori(
         return Identifiability(analyse(transcription.names, None, magnitudes, held), None, (), ())
     given = not assembly.noise or noisy
     if given:
-        statistics, edges = _statistics(condensed, held, assembly.noise)
+        statistics, edges = _statistics(condensed, held, assembly.noise, point)
     else:
         statistics, edges = _known(condensed, assembly.noise, covariance, held)
     analysis = analyse(transcription.names, statistics, magnitudes, held, point.parameters)
@@ -115,7 +116,7 @@ def a_priori(assembly: Assembly) -> Identifiability:
 
 
 def _statistics(
-    condensed: Condensed, held: NDArray[np.bool_], sizes: Sequence[NoiseSize]
+    condensed: Condensed, held: NDArray[np.bool_], sizes: Sequence[NoiseSize], point: Point
 ) -> tuple[ResidualStatistics, tuple[Array, ...]]:
     """What the residuals say if the given sizes of noise are to be estimated, and the edges of the blocks."""
     noise = variances.estimate(condensed, held)
@@ -128,7 +129,8 @@ def _statistics(
     names = [name for size in moving for name in size.names]
     information = condensed.information
     if moving and all(size.given is None for size in moving):
-        information = information - variances.common_scale(condensed, names)
+        scale = common_scale(condensed.linearized.problem, point, names)
+        information = information if scale is None else without_direction(information, scale)
     statistics = ResidualStatistics(
         information,
         noise.prior,

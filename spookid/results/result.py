@@ -13,6 +13,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
+from spookid.results.endings import causes
 from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.motion import rms_of_samples
 from spookid.results.sketch import Mechanism
@@ -226,8 +227,7 @@ class Trajectory(Tabular):
     sticks: Array
     """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
     squares: Array | None = None
-    """(N, n_o): sum of the squared errors of these samples, each at its own time; None if it was read from a folder
-    that does not hold them."""
+    """(N, n_o): sum of the squares of their errors, each at its own time; None if the folder read has none."""
     largest: Array | None = None
     """(N, n_o): the largest of these errors; None likewise."""
 
@@ -238,8 +238,8 @@ class Trajectory(Tabular):
         """Title and a row for each signal: how far what was measured is from what was estimated."""
         rows = []
         for i, (signal, unit) in enumerate(zip(self.signals, self.units, strict=True)):
-            size = quantity(rms_of_samples([self], i), superscripts(unit))
-            rows.append((signal, f"{self.samples[:, i].sum():,.0f}", size))
+            size = rms_of_samples([self], i)
+            rows.append((signal, f"{self.samples[:, i].sum():,.0f}", quantity(size, superscripts(unit))))
         title = f"{self.name}: {counted(len(self.t), 'step')} from {number(self.t[0])} to {number(self.t[-1])} s"
         return [title, Table(("signal", "samples", "rms of residuals"), rows)]
 
@@ -343,7 +343,7 @@ class Result(LazyRecord):
     @property
     def message(self) -> str:
         """How the solve ended and what to do about it."""
-        return f"{self.status.advice.removesuffix('.')} ({self.detail})."
+        return f"{'; '.join([self.status.advice.removesuffix('.'), *causes(self)])} ({self.detail})."
 
     @property
     def iterations(self) -> int:

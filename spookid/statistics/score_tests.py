@@ -14,7 +14,7 @@ still not white, lasts in a way that no one has a name for (``whiteness``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +122,8 @@ def findings(tests: ScoreTests, coarser: ScoreTests | None = None) -> tuple[Find
         coarser: of a fit with steps twice as long and the same noise. What the step does, which falls with its square,
             is no finding: both the finer fit and the extrapolation to no step must tell one.
     """
-    known = coarser if coarser is not None and coarser.words == tests.words else tests
+    common = tests if coarser is None else tests.of(coarser.words)  # the coarser fit may hold what no data see
+    tests, known = (common, coarser) if coarser is not None and coarser.words == common.words else (tests, tests)
     strongest = tests.tests.strongest(_Products(tests.gram, tests.pulls), _Products(known.gram, known.pulls))
     alternatives = [
         Finding(words.replace("{}", _amount(size, unit)), z)
@@ -232,6 +233,15 @@ class ScoreTests:
     """Products of their columns with one another, (m, m)."""
     pulls: Array = field(default_factory=lambda: np.zeros(0))
     """Less those with the residuals, (m,)."""
+
+    def of(self, words: Sequence[tuple[str, str]]) -> ScoreTests:
+        """Those whose alternatives are among these; itself if all are."""
+        if words == self.words:
+            return self
+        kept = [i for i, one in enumerate(self.words) if one in words]
+        tests = _Tests(self.tests.sizes[kept], self.tests.limits[kept], self.tests.least[kept])
+        chosen = tuple(self.words[i] for i in kept)
+        return replace(self, words=chosen, tests=tests, gram=self.gram[np.ix_(kept, kept)], pulls=self.pulls[kept])
 
 
 def _lasting(condensed: Condensed) -> tuple[Finding, ...]:

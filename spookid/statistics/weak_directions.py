@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import linalg
 
 from spookid.kernels.kernel import Array
 from spookid.tables.tabular import Listed
@@ -60,6 +61,13 @@ def describe(singular: float, vector: Array, ratios: Array, names: Sequence[str]
     large = np.maximum(np.abs(shares), np.abs(vector) / np.abs(vector).max()) >= SMALL_SHARE
     order = [i for i in np.argsort(-np.abs(shares).round(6), kind="stable").tolist() if large[i]]
     return WeakDirection(singular / float(np.linalg.norm(changes)), {names[i]: float(shares[i]) for i in order})
+
+
+def pivots(directions: Array) -> list[int]:
+    """Of k directions (k, n) the k components that, once known, leave none of them open, the largest first."""
+    _, order = linalg.qr(directions, mode="r", pivoting=True)
+    found: list[int] = order[: len(directions)].tolist()
+    return found
 
 
 def weak_by_errors(
