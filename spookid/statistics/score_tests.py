@@ -41,6 +41,10 @@ _LATE = (0.0, np.inf)
 _FAR = 5.0
 """Times the noise, by the median of the residuals, from which on a sample is an outlier."""
 
+_GROWS = 4.0
+"""Factor by which a step twice as long makes the fourth power of what it does not predict larger at the least; that of
+h² grows by 256."""
+
 
 @dataclass(frozen=True)
 class Alternative:
@@ -64,6 +68,32 @@ class Finding:
     words: str
     z: float
     """Standard errors."""
+
+
+@dataclass(frozen=True)
+class Tails:
+    """Of a sensor's residuals."""
+
+    signal: str
+    count: int
+    """How many samples are far off."""
+    z: float
+    """Standard errors by which their fourth moment is not that of normal noise."""
+    fourth: float
+    """Mean fourth power of the residuals over the noise that was found."""
+    between: bool
+    """True if those that are far off lie farther from the steps than the others."""
+
+    def are_heavy(self, sensors: int) -> bool:
+        """True if samples of this one among so many sensors are farther off than noise would put them."""
+        return self.count > 0 and abs(self.z) > _limit(sensors)
+
+    def finding(self, coarser: Tails | None) -> Finding:
+        """Outliers, or what the step does: a step twice as long leaves outliers what they are, ``coarser`` tells."""
+        by_step = self.between or (coarser is not None and coarser.fourth > _GROWS * self.fourth)
+        cause = "is the step too long?" if by_step else "outliers?"
+        words = f"{self.count} samples of {self.signal} are more than {_FAR:g} times its noise off: {cause}"
+        return Finding(words, self.z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +137,11 @@ def run_score_tests(
         declared: alternatives in what is declared of bodies and joints.
         volumes: ``Alternative.volume`` of the parameters in each recording, (recordings, n_p).
     """
-    tails = [_tails(condensed, experiment, i) for i in range(len(experiment.sensors))]
-    far = tuple(finding for finding in tails if abs(finding.z) > _limit(len(tails)))
+    tails = tuple(_tails(condensed, experiment, i) for i in range(len(experiment.sensors)))
     every = [c for c in (*_usual(condensed, experiment), *declared) if _acts(c)]
     if not every:
-        return ScoreTests(condensed, far, (), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
-    return _tested(condensed, far, every, volumes)
+        return ScoreTests(condensed, tails, (), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
+    return _tested(condensed, tails, every, volumes)
 
 
 def findings(tests: ScoreTests, coarser: ScoreTests | None = None) -> tuple[Finding, ...]:
@@ -130,7 +159,9 @@ def findings(tests: ScoreTests, coarser: ScoreTests | None = None) -> tuple[Find
         for i, size, z in strongest
         for words, unit in tests.words[i : i + 1]
     ]
-    return (*tests.far, *alternatives)[:_MOST] or _lasting(tests.condensed)
+    before = (None,) * len(tests.tails) if coarser is None else coarser.tails
+    far = [own.finding(other) for own, other in zip(tests.tails, before, strict=True) if own.are_heavy(len(before))]
+    return (*far, *alternatives)[:_MOST] or _lasting(tests.condensed)
 
 
 def _acts(alternative: Alternative) -> bool:
@@ -143,7 +174,7 @@ def _limit(tests: int) -> float:
 
 
 def _tested(
-    condensed: Condensed, far: tuple[Finding, ...], alternatives: Sequence[Alternative], volumes: Array
+    condensed: Condensed, tails: tuple[Tails, ...], alternatives: Sequence[Alternative], volumes: Array
 ) -> ScoreTests:
     columns = [_stacked([c.columns[i] for c in alternatives]) for i in range(len(condensed.linearized.chains))]
     states = [condensed.without_states(chain, part) for chain, part in enumerate(columns)]
@@ -164,7 +195,7 @@ def _tested(
     gram = np.block([[own, apart.across], [apart.across.T, apart.gram]])
     pulls = np.append(-condensed.inner(left, condensed.residuals)[:, 0] - known * slopes, apart.pulls)
     words = (*((c.words, c.unit) for c in alternatives), *((f"{name}?", "") for name in apart.names))
-    return ScoreTests(condensed, far, words, tests, gram, pulls)
+    return ScoreTests(condensed, tails, words, tests, gram, pulls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,8 +255,8 @@ class ScoreTests:
     """To all tests of one fit."""
 
     condensed: Condensed
-    far: tuple[Finding, ...]
-    """Sensors with outliers."""
+    tails: tuple[Tails, ...]
+    """Of each sensor."""
     words: tuple[tuple[str, str], ...]
     """Of m alternatives, with {} for the size, and its unit."""
     tests: _Tests
@@ -252,20 +283,17 @@ def _lasting(condensed: Condensed) -> tuple[Finding, ...]:
     return (Finding(worst.words, worst.z),)
 
 
-def _tails(condensed: Condensed, experiment: Experiment, i: int) -> Finding:
+def _tails(condensed: Condensed, experiment: Experiment, i: int) -> Tails:
     """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
     signal = experiment.sensors[i][0]
     e, apart = _errors(condensed, experiment, measured_noise(signal))
     if not e.size:  # nothing that is estimated moves what it shows
-        return Finding("", 0.0)
-    variance = float(np.mean(e**2)) or 1.0
-    z = (float(np.mean(e**4)) / variance**2 - 3) / np.sqrt(24 / len(e))
+        return Tails("", 0, 0.0, 0.0, False)
+    variance, fourth = float(np.mean(e**2)) or 1.0, float(np.mean(e**4))
+    z = (fourth / variance**2 - 3) / np.sqrt(24 / len(e))
     width = float(np.median(np.abs(e))) / 0.6745 or 1.0
     far = np.abs(e) > _FAR * width
-    count = int(np.sum(far))
-    where, cause = (" between the steps", "is the step too long?") if _between(apart, far) else ("", "outliers?")
-    words = f"{count} samples of {signal}{where} are more than {_FAR:g} times its noise off: {cause}"
-    return Finding(words, z if count else 0.0)
+    return Tails(signal, int(np.sum(far)), z, fourth, _between(apart, far))
 
 
 def _errors(condensed: Condensed, experiment: Experiment, key: str) -> tuple[Array, Array]:
