@@ -335,7 +335,11 @@ class Result(LazyRecord):
     @property
     def message(self) -> str:
         """How the solve ended and what to do about it."""
-        return f"{'; '.join([self.status.advice.removesuffix('.'), *causes(self)])} ({self.detail})."
+        found = [self.status.advice.removesuffix(".")]
+        if self.status in (Status.MAX_ITERATIONS, Status.STALLED):
+            weak = self.sensitivities.weak
+            found += causes(self.dynamics, weak, self.status is Status.STALLED and bool(self.sticking))
+        return f"{'; '.join(found)} ({self.detail})."
 
     @property
     def iterations(self) -> int:
