@@ -44,8 +44,8 @@ class _Plan:
     @cached_property
     def lists(self) -> tuple[object, ...]:
         """Addresses of the entries, of what is summed, and of the places in band and border."""
-        summed = [self.entries, self.first, self.left, self.right]
-        return *(address(numbers) for numbers in summed), address(self.band), address(self.border)
+        arrays = self.entries, self.first, self.left, self.right, self.band, self.border
+        return tuple(address(array) for array in arrays)
 
 
 def add_products(
