@@ -92,21 +92,23 @@ def off(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
 # --- the second order ---
 
 
-@pytest.mark.parametrize(("coordinates", "expected"), [("joint", 1.35e-3), ("maximal", 4.6e-3)])
-@pytest.mark.parametrize("weight", [100.0, 1e4, math.inf])
-def test_a_variational_step(weight: float, coordinates: Literal["joint", "maximal"], expected: float) -> None:
+@pytest.mark.parametrize(
+    ("coordinates", "weight", "expected"),
+    [("joint", 100.0, 1.35e-3), ("joint", 1e4, 1.35e-3), ("joint", math.inf, 1.35e-3), ("maximal", 1e4, 4.6e-3)],
+)
+def test_a_variational_step(coordinates: Literal["joint", "maximal"], weight: float, expected: float) -> None:
     problem = swing(stepper=Variational(), state_weight=weight)
     fact, told = off(problem.solve(model=replace(problem.model, coordinates=coordinates)))
     assert fact[0] == pytest.approx(expected, rel=0.1)
     np.testing.assert_allclose(told, fact, rtol=0.02, atol=1e-5)
 
 
-@pytest.mark.parametrize("weight", [100.0, 1e4, math.inf])
+@pytest.mark.parametrize("weight", [1e4, math.inf])
 def test_inputs_that_change_within_a_step(weight: float) -> None:
     """In joint coordinates the step takes their means over it."""
     fact, told = off(whirl(stepper=Variational(), state_weight=weight).solve())
     np.testing.assert_allclose(told, fact, rtol=0.02, atol=3e-4)
-    assert 0 < fact[0] < (0.03 if weight == 100 else 0.015)  # a soft motion follows the data
+    assert 0 < fact[0] < 0.015  # of which the inputs make nothing
 
 
 @pytest.mark.parametrize("weight", [100.0, 1e4, math.inf])
