@@ -34,7 +34,7 @@ STEPS = (0.05, 0.2)  # s, beside the step that is chosen
 INTRO = """# Torques of an arm on a trajectory that no estimate has seen: UR10e
 
 Six links with full inertia, and for each joint the motor's inertia, gain, viscous and Coulomb friction and an offset,
-84 and 6 parameters, by `problems/ur10e.py`: positions and currents of `excitation_12harm_40s` as they were logged, with
+90 parameters, by `problems/ur10e.py`: positions and currents of `excitation_12harm_40s` as they were logged, with
 jittered stamps, nothing filtered and nothing weighted; the noise of all twelve signals is estimated. Known beforehand
 are the published gains (15 %) and the rough inertias of the robot's URDF (30 %, `LogCholesky(..., within=0.3)`). This
 page is made by `python results/ur10e.py`.
@@ -91,7 +91,7 @@ def main() -> None:
         _facts(solution, seconds),
         "## Torques of the unseen trajectory\n\n" + _torques(test, reference, found, rank),
         "## The step\n\n" + _steps(steps),
-        "## What the joints are\n\n" + _joints(solution),
+        "## What the joints are\n\n" + _joints(fitted, solution),
         "## What the links are\n\n" + _links(fitted, solution),
     ]
     (HERE / "ur10e.md").write_text("\n".join(text), encoding="utf-8")
@@ -160,7 +160,7 @@ off by 0.5 % of the torques; with half of it estimates are the same, with twice 
 """
 
 
-def _joints(solution: Solution) -> str:
+def _joints(problem: Problem, solution: Solution) -> str:
     names = ["K", "J_m", "F_v", "F_c", "offset"]
     rows = []
     for i in JOINTS:
@@ -173,9 +173,19 @@ def _joints(solution: Solution) -> str:
 
 Units: N m/A, kg m², N m s, N m. A current tells ratios to the gain alone: all torques, inertias and frictions may be
 scaled together, and only what is known beforehand sets that scale. Gains lie {_pulled(solution)} of their priors' sigma
-from the published ones: masses of the URDF would have it so, and both are in their bands. Friction and motor inertia
-inherit the gain's error, so that they are known to about 10 %, their ratios to the gain to about 1 %.
+from the published ones: rough masses and published gains do not agree on the scale, and this is between them. Friction
+and motor inertia inherit the gain's error: F_v is known to {_shares(problem, solution, False)} %, F_v/K to
+{_shares(problem, solution, True)} %.
 """
+
+
+def _shares(problem: Problem, solution: Solution, by_gain: bool) -> str:
+    """Least and largest relative error of viscous friction, or of it over the gain [%]."""
+    of = {p.name: p for p in problem.parameters}
+    formulas = (of[f"F_v{i}"] / of[f"K_{i}"] if by_gain else of[f"F_v{i}"] for i in JOINTS)
+    found = [solution(formula) for formula in formulas]
+    shares = [100 * one.std_err / one.estimate for one in found]
+    return f"{min(shares):.1f} to {max(shares):.1f}"
 
 
 def _pulled(solution: Solution) -> str:
@@ -202,9 +212,9 @@ def _links(problem: Problem, solution: Solution) -> str:
 Every link has a mass distribution: the least eigenvalue of its pseudo-inertia J is positive, and the principal moments
 keep the triangle inequality, by construction. Some links are thin or flat, at the edge of what a body can be: the
 motion does not tell their single moments, and what rough models lack (elastic gears, friction that knows the load) goes
-there. Of the 60 inertial parameters a motion shows 34 combinations (the rank of the regression is 58 with 24 of motors
-and friction); the others stay what was known beforehand, which the last column shows for the masses: 1 is the prior
-itself. The shoulder turns about one axis alone, so that its mass and centre are those of the URDF.
+there. A motion shows 58 combinations of the 84 parameters of links, motors and friction (the rank above); the others
+stay what was known beforehand, which the last column shows for the masses: 1 is the prior itself. The shoulder turns
+about one axis alone, so that its mass and centre are those of the URDF.
 """
 
 
