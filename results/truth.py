@@ -37,7 +37,8 @@ from spookid import (
 )
 from spookid.assembly.assembly import assemble
 from spookid.estimation.identifiability import a_priori
-from spookid.statistics.covariance import UNSEEN, Sensitivities
+from spookid.statistics.covariance import Sensitivities
+from spookid.statistics.weak_directions import UNSEEN
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE.parent / "problems"

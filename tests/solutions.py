@@ -14,7 +14,7 @@ from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, 
 from spookid.results.result import Cost
 from spookid.solution import Solution
 from spookid.solvers.status import Status
-from spookid.statistics.covariance import WeakDirection
+from spookid.statistics.weak_directions import WeakDirection
 
 STEPS = 100
 

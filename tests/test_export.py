@@ -20,6 +20,7 @@ from spookid.cli.main import main
 from spookid.report import influence_plot, plots
 from spookid.report.export import MARKER, save
 from spookid.results.folders import check_target
+from spookid.results.motion import rms, rms_of_samples
 from spookid.solution import Solution, load
 
 FILES = {
@@ -161,9 +162,10 @@ def test_arrays_have_the_names_and_shapes_of_the_contract(figures: None, tmp_pat
             assert arrays[f"impulse_residual_{i}"].shape == (STEPS, 12)
             assert arrays[f"multipliers_{i}"].shape == (STEPS, 5)
             assert arrays[f"friction_{i}"].shape == arrays[f"sticks_{i}"].shape == (STEPS, 1)
-            assert arrays[f"samples_{i}"].shape == (STEPS, 1)
+            for key in ("samples", "squares", "largest"):
+                assert arrays[f"{key}_{i}"].shape == (STEPS, 1)
             assert arrays[f"measured_{i}"].shape == (*arrays[f"frames_{i}"].shape, 1, 7)
-        assert len(arrays.files) == 36
+        assert len(arrays.files) == 42
     with np.load(tmp_path / "r/sensitivities.npz", allow_pickle=False) as arrays:
         assert arrays["names"].tolist() == ["J", "b", "J_x"]
         for name in ("covariance", "covariance_sandwich", "correlation", "T"):
@@ -342,8 +344,9 @@ def to_schema_1(folder: Path) -> None:
                 del outline[key]
 
     rewrite(folder, change)
+    newer = ("samples", "squares", "largest", "frames", "measured")
     with np.load(folder / "trajectory.npz") as archive:
-        arrays = {key: a for key, a in archive.items() if key.split("_")[0] not in ("samples", "frames", "measured")}
+        arrays = {key: a for key, a in archive.items() if key.split("_")[0] not in newer}
     np.savez(folder / "trajectory.npz", **arrays)
 
 
@@ -354,7 +357,9 @@ def test_folders_of_the_previous_schema_load(copy: Path) -> None:
     assert difference(earlier.parameters, s.parameters) == ""
     assert earlier.measured == ()
     assert np.array_equal(then.samples, np.isfinite(now.observed))
-    assert difference(replace(then, samples=now.samples), now) == ""
+    later = {name: getattr(now, name) for name in ("samples", "squares", "largest")}
+    assert difference(replace(then, **later), now) == ""
+    assert rms_of_samples([then], 0) == pytest.approx(rms(now.observed[:, 0] - now.predicted[:, 0]))
     assert earlier.mechanism == s.mechanism
     assert main(["report", str(copy)]) == 0
 

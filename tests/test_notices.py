@@ -8,9 +8,17 @@ import numpy as np
 from mechanisms import furuta, twin
 
 from spookid import GROUND, Body, Hinge, Model, Parameter, Variational, gravity
-from spookid.results.notices import CONTRADICTED, EXTRAPOLATED, STEP, UNDETERMINED, UNPHYSICAL, ranked
+from spookid.results.notices import (
+    CONTRADICTED,
+    EXTRAPOLATED,
+    MISFIT,
+    NOT_WHITE,
+    STEP,
+    UNDETERMINED,
+    UNPHYSICAL,
+    ranked,
+)
 from spookid.solution import Solution
-from spookid.statistics.covariance import MISFIT, NOT_WHITE
 
 
 def test_what_changes_the_answer_stands_first() -> None:

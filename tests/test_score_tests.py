@@ -9,7 +9,7 @@ import pytest
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Solution, gravity
 from spookid.estimation import variations
-from spookid.statistics.covariance import MISFIT
+from spookid.results.notices import MISFIT
 from spookid.statistics.score_tests import Alternative
 
 STEP, DURATION = 0.01, 10.0

@@ -12,11 +12,13 @@ from solutions import awkward, estimated, solution
 
 from spookid.report.summary import WIDTH, summarize
 from spookid.results.motion import rms
+from spookid.results.notices import NOT_WHITE
 from spookid.results.result import Cost, Noise, Times
 from spookid.results.wording import noise_words, remark, status_words
 from spookid.solution import Solution
 from spookid.solvers.status import Status
-from spookid.statistics.covariance import NO_FACTOR, NOT_WHITE, WeakDirection
+from spookid.statistics.covariance import NO_FACTOR
+from spookid.statistics.weak_directions import WeakDirection
 from spookid.tables.numbers import bounds, deviation, labelled, number, quantity, seconds, uncertain
 
 NAN, INF = math.nan, math.inf
@@ -139,7 +141,8 @@ def test_fit_and_cost_are_those_of_the_solution() -> None:
 
 def test_several_recordings_name_the_worst_even_if_names_repeat() -> None:
     s = solution(3)
-    bad = replace(s.trajectories[1], name="release 0", observed=s.trajectories[1].observed + 0.5)
+    one = s.trajectories[1]
+    bad = replace(one, name="release 0", squares=0.25 * one.samples, largest=0.5 * one.samples)
     text = replace(s, trajectories=(s.trajectories[0], bad, s.trajectories[2])).summary()
     assert "worst of 3 recordings" in text
     assert line(text, "theta").endswith("285      release 0: 0.5 rad")

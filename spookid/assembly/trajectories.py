@@ -10,6 +10,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly, Evidence
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
+from spookid.assembly.sample_errors import sample_errors
 from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
@@ -25,7 +26,7 @@ def trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:
     residuals = assembly.transcription.residuals(point)
     names = [factor.name for factor in assembly.transcription.factors]
     return tuple(
-        _trajectory(assembly, e, unknowns, dict(zip(names, values, strict=True)), assembly.numbers(point, i))
+        _trajectory(assembly, point, i, e, unknowns, dict(zip(names, values, strict=True)))
         for i, (e, unknowns, values) in enumerate(zip(assembly.evidence, point.states, residuals, strict=True))
     )
 
@@ -47,16 +48,13 @@ def sticking(problem: Declaration, motion: Sequence[Trajectory]) -> dict[str, fl
 
 
 def _trajectory(
-    assembly: Assembly,
-    evidence: Evidence,
-    unknowns: Array,
-    residuals: dict[str, Array],
-    constants: tuple[Constant, ...],
+    assembly: Assembly, point: Point, chain: int, evidence: Evidence, unknowns: Array, residuals: dict[str, Array]
 ) -> Trajectory:
-    problem, steps = assembly.problem, evidence.grid.count
+    problem, steps, constants = assembly.problem, evidence.grid.count, assembly.numbers(point, chain)
     bodies = len(problem.model.bodies)
     states = _states(problem, unknowns, constants)
     predicted = predict(problem, states, constants)
+    counts, squares, largest = sample_errors(assembly, point, residuals, chain)
     friction, sticks, _ = dry_friction(assembly, evidence, unknowns, constants)
     return Trajectory(
         name=evidence.recording.name,
@@ -67,19 +65,21 @@ def _trajectory(
         q=states[:, : 7 * bodies].reshape(steps, bodies, 7),
         v=states[:, 7 * bodies :].reshape(steps, bodies, 6),
         observed=evidence.observed,
-        samples=np.column_stack([one.counts() for one in evidence.samples]),
+        samples=counts,
         predicted=beside(predicted, evidence.observed, [o.period for o in problem.channels]),
         impulse_residual=_impulses(assembly, residuals, steps),
         multipliers=_multipliers(assembly, evidence, unknowns, constants),
         friction=friction,
         sticks=sticks,
+        squares=squares,
+        largest=largest,
     )
 
 
 def _states(problem: Declaration, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
     """x = (q, v) at every step, (N, 13 n_b)."""
     symbol = ca.SX.sym("x", unknowns.shape[1])
-    poses = _map([symbol], problem.scheme.configuration(problem.model, symbol), [contiguous(unknowns)], constants)
+    poses = along([symbol], problem.scheme.configuration(problem.model, symbol), [contiguous(unknowns)], constants)
     return problem.scheme.states(problem.model, poses, unknowns, problem.step)
 
 
@@ -150,7 +150,7 @@ def predict(problem: Declaration, states: Array, constants: tuple[Constant, ...]
     state = State(model, x[:n], x[n:], a)
     rows = ca.vertcat(ca.SX(0, 1), *(channel.predicted(state) for channel in problem.channels))
     accelerations = np.gradient(states[:, n:], problem.step, axis=0) if state.order(rows) == 2 else 0 * states[:, n:]
-    return _map([x, a], rows, [contiguous(states), contiguous(accelerations)], constants)
+    return along([x, a], rows, [contiguous(states), contiguous(accelerations)], constants)
 
 
 def _multipliers(assembly: Assembly, evidence: Evidence, unknowns: Array, constants: tuple[Constant, ...]) -> Array:
@@ -186,13 +186,13 @@ def _along(
     if function.data.numel():
         now = evidence.acting
         inputs = contiguous(problem.scheme.inputs(now.held, now.mean, now.late)[:count])
-    values = _map([*function.variables.values(), function.data], function.value, [*states, inputs], constants)
+    values = along([*function.variables.values(), function.data], function.value, [*states, inputs], constants)
     rows = np.full((len(unknowns), values.shape[1]), np.nan)
     rows[reach // 2 : reach // 2 + count] = values  # a function of three steps belongs to the middle one
     return rows
 
 
-def _map(symbols: list[ca.SX], expression: ca.SX, arrays: list[Array], constants: tuple[Constant, ...]) -> Array:
+def along(symbols: list[ca.SX], expression: ca.SX, arrays: list[Array], constants: tuple[Constant, ...]) -> Array:
     """An expression of stepwise symbols along arrays, (N, rows)."""
     shared = ca.vertcat(*(c.symbol for c in constants))
     kernel = Kernel(ca.Function("along", [*symbols, shared], [ca.densify(expression)]), len(symbols))

@@ -16,7 +16,7 @@ from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in
 from spookid.report.summary import weak_words
 from spookid.results.wording import weight_words
-from spookid.statistics.covariance import WEAK
+from spookid.statistics.weak_directions import WEAK
 from spookid.tables.numbers import bounds, number, quantity
 from spookid.tables.table import Table, wrapped
 

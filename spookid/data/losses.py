@@ -12,6 +12,8 @@ from typing import Literal
 import casadi as ca
 import numpy as np
 
+from spookid.data.arrays import FloatArray
+
 Loss = Literal["linear", "huber", "cauchy"]
 LOSSES: tuple[Loss, ...] = ("linear", "huber", "cauchy")
 
@@ -24,6 +26,16 @@ _NODES = 5
 def robust(row: ca.SX, loss: Loss) -> ca.SX:
     """sign(r) √ρ(r²), smooth at r = 0; r is a scalar."""
     return _ROOTS[loss](row)
+
+
+def straight(rows: FloatArray, loss: Loss) -> FloatArray:
+    """The residuals r whose rows sign(r) √ρ(r²) these are."""
+    if loss == "linear":
+        return rows
+    squares = rows**2
+    if loss == "huber":
+        return np.asarray(np.where(squares <= 1, rows, np.sign(rows) * (squares + 1) / 2))
+    return np.asarray(np.sign(rows) * np.sqrt(np.expm1(squares)))
 
 
 def _huber(row: ca.SX) -> ca.SX:

@@ -68,10 +68,6 @@ class Samples:
         """Share of the steps at which there is one."""
         return np.count_nonzero(self._stepped) / self.count
 
-    def counts(self) -> FloatArray:
-        """How many there are from half a step before each step to half a step behind it, (N,)."""
-        return np.bincount(np.rint(self.at).astype(np.intp), minlength=self.count).astype(np.float64)
-
     def stepped(self) -> FloatArray:
         """Those at the steps, (N,), NaN where there is none."""
         values, here = np.full(self.count, np.nan), self._stepped

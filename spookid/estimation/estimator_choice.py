@@ -120,7 +120,7 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
         return "no disturbance is seen, and hard dynamics would say the same"
     steps = [chain.steps for chain in first.assembly.transcription.chains]
     if sum(steps) / len(steps) < LEAST_BLOCK * BLOCKS:
-        return "the recordings are too short for errors from their stretches"
+        return "the recordings have too few steps for hard dynamics, whose errors are all from stretches"
     pairs = list(zip(first.assembly.evidence, first.motion, strict=True))
     level = FALSE_ALARMS / len(pairs)
     for evidence, trajectory in pairs:

@@ -21,9 +21,12 @@ from spookid.kernels.kernel import Array
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
 from spookid.results.result import Estimate, MeasuredPoses, Noise, Result, Trajectory
 from spookid.statistics.influence import Influence
+from spookid.statistics.weak_directions import pivots
 
 _SHARE = 1 / 3
 """Of θ_{h/2} − θ_h that lies beyond θ_{h/2}."""
+_PART = 0.01
+"""Of a direction of length one, of its members."""
 _TOLD = 1.0
 """Standard errors from which on what a step adds is told."""
 
@@ -33,6 +36,23 @@ def finer(problem: Declaration) -> Declaration:
     return problem.with_(step=problem.step / 2, every=problem.every and 2 * problem.every, step_correction=False)
 
 
+def pinned(problem: Declaration, fine: Fit) -> Declaration:
+    """The problem with one parameter held for each direction of several that the data do not see.
+
+    Along it the fits with h and h/2 may stop anywhere; less of it, they tell what the step adds to ratios, which the
+    data may see.
+    """
+    names, analysis = fine.assembly.transcription.names, fine.identifiability.analysis
+    several = np.count_nonzero(np.abs(analysis.hidden) > _PART, axis=1) > 1
+    if not np.any(several):
+        return problem
+    sizes = np.maximum(np.abs(fine.point.parameters), fine.assembly.transcription.magnitudes)
+    seen_alone = np.linalg.norm(fine.identifiability.sensitivities.factor, axis=0)
+    held = [names[i] for i in pivots(analysis.hidden[several] * sizes * seen_alone)]
+    known = {name: fine.values[name] for name in held}
+    return problem.with_(fixed={*problem.fixed, *held}, initial={**problem.initial, **known})
+
+
 def extrapolated(coarse: Fit, fine: Fit) -> Result:
     """The finer fit, at the steps of the coarser one, with estimates of continuous time.
 
@@ -40,10 +60,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
         coarse: with the noise of the finer fit.
     """
     step, found = coarse.assembly.problem.step, fine.told(lambda: coarse.score_tests)
-    undetermined = fine.clock.time(lambda: fine.identifiability.sensitivities.reasons)
-    parameters = {
-        name: e if name in undetermined else _between(coarse.values[name], e) for name, e in found.parameters.items()
-    }
+    parameters = fine.clock.time(lambda: {n: _beyond(coarse.values[n], e) for n, e in found.parameters.items()})
 
     def motion() -> tuple[Trajectory, ...]:
         pairs = zip(fine.motion, coarse.assembly.evidence, strict=True)
@@ -57,7 +74,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
 
     return found.changed(
         step=step,
-        size=coarse.result.size,
+        size=replace(coarse.result.size, parameters=found.size.parameters),
         noise=tuple(_over(noise, step) for noise in found.noise),
         normaliser=None,  # it is that of steps of h/2
         parameters=parameters,
@@ -81,23 +98,27 @@ def missed(step: float) -> str:
     )
 
 
-def _between(coarse: float, fine: Estimate) -> Estimate:
-    """As it is where either fit holds it at a bound, or where the line through both leaves its bounds."""
+def _beyond(coarse: float, fine: Estimate) -> Estimate:
+    """As it is where either fit holds it at a bound, or where the line through both leaves its bounds; what a step adds
+    is not known of what is not determined."""
     value = fine.estimate + _SHARE * (fine.estimate - coarse)
     if fine.fixed or fine.at_bound or not (fine.lower < coarse < fine.upper and fine.lower < value < fine.upper):
         return fine
-    return fine.changed(estimate=value, step_error=coarse - value)
+    return fine.changed(estimate=value, step_error=math.nan if fine.reason else coarse - value)
 
 
 def _every_second(trajectory: Trajectory, count: int) -> Trajectory:
     values: dict[str, Any] = {f.name: getattr(trajectory, f.name) for f in fields(Trajectory)}
     arrays = {name: a[: 2 * count : 2][:count] for name, a in values.items() if isinstance(a, np.ndarray)}
-    return Trajectory(**{**values, **arrays, "samples": _paired(trajectory.samples, count)})
+    sums = {name: _paired(values[name], count) for name in ("samples", "squares") if values[name] is not None}
+    if trajectory.largest is not None:
+        sums["largest"] = _paired(trajectory.largest, count, np.maximum)
+    return Trajectory(**{**values, **arrays, **sums})
 
 
-def _paired(values: Array, count: int) -> Array:
-    """Sums over each step of h/2 that is one of h and the next, (count, ...)."""
-    return np.asarray(np.add.reduceat(values, np.arange(0, len(values), 2))[:count])
+def _paired(values: Array, count: int, together: np.ufunc = np.add) -> Array:
+    """Each step of h/2 that is one of h together with the next, as sums unless told otherwise, (count, ...)."""
+    return np.asarray(together.reduceat(values, np.arange(0, len(values), 2))[:count])
 
 
 def _seen(influence: Influence, counts: Sequence[int]) -> Influence:

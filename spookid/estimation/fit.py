@@ -26,12 +26,14 @@ from spookid.estimation.identifiability import (
     trade_offs,
 )
 from spookid.estimation.likelihood_fit import Found
+from spookid.estimation.unexplained import unexplained_notices
 from spookid.parameter import Parameter
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
 from spookid.results.result import Cost, Estimate, IterationRecord, Result, Size, Times, Trajectory
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics.combinations import prior_share
+from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.statistics.score_tests import ScoreTests
@@ -83,10 +85,24 @@ class Fit:
         """How the estimates hang on data and settings."""
         return influence_functions.influence(self.assembly, self.point, self.identifiability, self.motion)
 
+    @property
+    def _determined(self) -> Condensed | None:
+        """The linearized problem without the directions of the parameters that the data do not see; None if the states
+        are not determined.
+
+        Along a common scale of all forces lie the residuals themselves, and would be projected out of them.
+        """
+        condensed, hidden = self.identifiability.condensed, self.identifiability.analysis.hidden
+        if condensed is None or not len(hidden):
+            return condensed
+        problem = self.assembly.transcription
+        sizes = np.maximum(np.abs(self.point.parameters), problem.magnitudes)
+        return Condensed(condensed.linearized, at_bounds(problem, self.point), open=(hidden * sizes).T)
+
     @cached_property
     def score_tests(self) -> ScoreTests | None:
         """What its residuals say of usual misfits; None if it is none whose residuals should be white."""
-        condensed = self.identifiability.condensed
+        condensed = self._determined
         white = self.result.status is Status.CONVERGED and self.assembly.problem.estimator != "hard"
         if self.found is None or condensed is None or not white:
             return None
@@ -190,6 +206,7 @@ class Fit:
         problem, known, kernels = assembly.problem, identifiability.sensitivities, assembly.transcription.kernels
         remarks = [*papers_weight(problem), *assembly.notices, *_redundant(self.outcome)]
         remarks += filter(None, [kernels.points.notice])
+        remarks += unexplained_notices(assembly, self.point, self.motion)
         if self.outcome.status is not Status.CONVERGED:
             return ranked([*identifiability.notices, *remarks])
         steps = []

@@ -14,26 +14,26 @@ from spookid.assembly.priors import priors
 from spookid.estimation.advice import advise
 from spookid.kernels.kernel import Array
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
-from spookid.results.notices import CONTRADICTED, UNDETERMINED, WEIGHED
+from spookid.results.notices import CONTRADICTED, NOT_WHITE, UNDETERMINED, WEIGHED
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import block_jackknife, variances
 from spookid.statistics.condensing import Condensed, pseudo_inverse
 from spookid.statistics.covariance import (
     AT_BOUND,
-    NOT_WHITE,
     Analysis,
     ResidualStatistics,
     Sensitivities,
-    WeakDirection,
     analyse,
     doubted,
     times,
     unseen,
 )
+from spookid.statistics.force_unit import common_scale, without_direction
 from spookid.statistics.linearized import linearize
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.student import Variances
+from spookid.statistics.weak_directions import WeakDirection
 from spookid.transcription.transcription import Point, Transcription
 
 OBSERVATION = "observation of "
@@ -95,14 +95,16 @@ def a_posteriori(
         return Identifiability(analyse(transcription.names, None, magnitudes, held), None, (), ())
     given = not assembly.noise or noisy
     if given:
-        statistics, edges = _statistics(condensed, held, assembly.noise)
+        statistics, edges = _statistics(condensed, held, assembly.noise, point)
     else:
         statistics, edges = _known(condensed, assembly.noise, covariance, held)
-    analysis = analyse(transcription.names, statistics, magnitudes, held)
-    result = replace(analysis.sensitivities, weak=_advised(assembly, analysis.sensitivities.weak))
+    analysis = analyse(transcription.names, statistics, magnitudes, held, point.parameters)
+    result = analysis.sensitivities
     if not given:
         steps = [chain.steps for chain in transcription.chains]
         result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS)
+        result = replace(result, weak=analysis.weak(result, magnitudes)) if result.raised else result
+    result = replace(result, weak=_advised(assembly, result.weak))
     notices = (*_known_from_priors(assembly, statistics, result, magnitudes), *_too_heavy(assembly, result))
     return Identifiability(replace(analysis, sensitivities=result), condensed, edges, notices, statistics)
 
@@ -115,7 +117,7 @@ def a_priori(assembly: Assembly) -> Identifiability:
 
 
 def _statistics(
-    condensed: Condensed, held: NDArray[np.bool_], sizes: Sequence[NoiseSize]
+    condensed: Condensed, held: NDArray[np.bool_], sizes: Sequence[NoiseSize], point: Point
 ) -> tuple[ResidualStatistics, tuple[Array, ...]]:
     """What the residuals say if the given sizes of noise are to be estimated, and the edges of the blocks."""
     noise = variances.estimate(condensed, held)
@@ -128,7 +130,8 @@ def _statistics(
     names = [name for size in moving for name in size.names]
     information = condensed.information
     if moving and all(size.given is None for size in moving):
-        information = information - variances.common_scale(condensed, names)
+        scale = common_scale(condensed.linearized.problem, point, names)
+        information = information if scale is None else without_direction(information, scale)
     statistics = ResidualStatistics(
         information,
         noise.prior,

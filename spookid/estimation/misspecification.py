@@ -6,6 +6,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.sample_errors import sample_places
 from spookid.estimation import variations
 from spookid.estimation.likelihood_fit import Found
 from spookid.estimation.variations import Speed
@@ -13,9 +14,9 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.parameter import substitute
+from spookid.results.notices import MISFIT
 from spookid.results.result import Trajectory
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.covariance import MISFIT
 from spookid.statistics.score_tests import Experiment, Finding, ScoreTests, Signals, findings, run_score_tests
 
 
@@ -98,7 +99,14 @@ def _experiment(assembly: Assembly, trajectories: tuple[Trajectory, ...], values
         dict(zip(signals, assembly.sigmas.tolist(), strict=True)),
         impulses,
         _motors(problem, values),
+        tuple(_apart(assembly, chain) for chain in range(len(trajectories))),
     )
+
+
+def _apart(assembly: Assembly, chain: int) -> dict[str, Array]:
+    """How far samples between the steps are from the nearest one, in steps, by the name of their factor."""
+    places = {one.name: sample_places(assembly, one, chain) for one in assembly.observed if one.reach}
+    return {name: np.abs(at - np.rint(at)) for name, at in places.items()}
 
 
 def _continuous(trajectory: Trajectory) -> Array:

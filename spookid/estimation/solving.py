@@ -130,7 +130,7 @@ def _corrected(
     counted = counting_from(callback, found.iterations)
     try:
         fine = fit(extrapolation.finer(problem), solver, counted, Start(found, hold=hold))
-        coarse = fit(problem, solver, None, Start(fine.result, hold=True))
+        coarse = fit(extrapolation.pinned(problem, fine), solver, None, Start(fine.result, hold=True))
         interrupted = Status.INTERRUPTED in (fine.result.status, coarse.result.status)
     except KeyboardInterrupt:
         interrupted = True

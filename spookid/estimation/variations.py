@@ -236,7 +236,7 @@ class _Varied:
             "drag": joint.drag + amounts("drag", " s^2"),
         }
         if self._forces:
-            changes["stiffness"] = joint.stiffness + amounts("stiffness", "", ": a spring, a cable")
+            changes["stiffness"] = joint.stiffness + amounts("stiffness", "/rad", ": a spring, a cable")
         if all(map(is_absent, ca.vertsplit(joint.load_friction))):  # else the law of low rates is that of the load
             dry = [s if rubs or not self._sticks else None for s, rubs in zip(typical, joint.rubbing, strict=True)]
             changes["coulomb"] = joint.coulomb + amounts("dry friction", "", ": Coulomb friction", dry)

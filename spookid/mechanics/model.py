@@ -237,7 +237,8 @@ class Model:
     @property
     def signals(self) -> tuple[str, ...]:
         """Names of the inputs, each once: of the motors, of loads of joints, of loads on points, of constraints."""
-        others = (signal for thing in (*self.joints, *self.loads, *self.ties) for signal in thing.signals)
+        things: tuple[Joint | PointLoad | Constraint, ...] = (*self.joints, *self.loads, *self.ties)
+        others = (signal for thing in things for signal in thing.signals)
         return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *others]))
 
     @cached_property

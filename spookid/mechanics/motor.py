@@ -49,8 +49,8 @@ class Motor:
             ``torque_constant`` and ``resistance``.
         shaft_inertia: J_shaft [kg m² or kg], felt along the joint's coordinate only.
         measured: True if the signal is a measurement of what the motor did, with noise of its own, such as a current or
-            a torque; False if it is known, such as a command, and only what disturbs the mechanism is random. The noise is
-            that of the signal, whatever the gain; results give it as an effort.
+            a torque; False if it is known, such as a command, and only what disturbs the mechanism is random. The
+            noise is that of the signal, whatever the gain; results give it as an effort.
         coordinate: which of the joint's coordinates it drives, from 0 on.
         ratio: n, by which the motor turns faster than the coordinate [rad/rad or rad/m]; negative if it turns back.
         torque_constant: k of the motor [N m/A, which is V s/rad], in place of ``gain``: the signal is a current [A],

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from spookid.report import summary
+from spookid.results.notices import DOUBTS
 from spookid.results.result import Estimate, Result
 from spookid.results.wording import FRICTION, NO_FRICTION, noise_words, status_words
 from spookid.solvers.status import Status
-from spookid.statistics.covariance import MISFIT
 from spookid.tables.numbers import HALF_WIDTH, counted, number
 
 
@@ -18,7 +18,7 @@ def conclusion(solution: Result) -> str:
     begin = f"{solution.problem}: {status_words(solution)}"
     if solution.status is not Status.CONVERGED:
         return f"{begin}; the estimates are where it stopped, and no answer."
-    misfit = any(notice.startswith(MISFIT) for notice in solution.notices)
+    misfit = any(notice.startswith(DOUBTS) for notice in solution.notices)
     doubt = ["the model misses the data, so that estimates and errors mean little: see the notices"] if misfit else []
     return f"{'; '.join([begin, *doubt, *_known(solution)])}."
 

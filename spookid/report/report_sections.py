@@ -14,7 +14,7 @@ from spookid.results.motion import misfit, rms
 from spookid.results.result import Estimate, Noise, Result, Trajectory
 from spookid.results.sketch import Quantity, SensorOutline
 from spookid.results.wording import is_seen, remark
-from spookid.statistics.covariance import WEAK
+from spookid.statistics.weak_directions import WEAK
 from spookid.tables.numbers import HALF_WIDTH, bounds, deviation, number, quantity, superscripts, uncertain
 from spookid.tables.table import Table
 

@@ -7,10 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from spookid.results.motion import misfit, rms
+from spookid.results.motion import largest_of_samples, rms_of_samples
+from spookid.results.notices import DOUBTS, NOT_WHITE
 from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
 from spookid.results.wording import DYNAMICS, HARD, noise_words, origin, remark, some_of, status_words, weight_words
-from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
+from spookid.statistics.covariance import IMPULSES, Sensitivities
+from spookid.statistics.weak_directions import UNSEEN, WeakDirection
 from spookid.tables.numbers import bounds, counted, number, quantity, seconds, uncertain
 from spookid.tables.table import Table, TableRow, wrapped
 
@@ -50,7 +52,7 @@ def summarize(solution: Result) -> str:
         ["Cost", *_table((), cost(solution).rows, right=(1, 2))],
         _friction(solution),
     ]
-    notices = _notices([notice for notice in solution.notices if not notice.startswith(MISFIT)])
+    notices = _notices([notice for notice in solution.notices if not notice.startswith(DOUBTS)])
     # Both tell how long all took, what is computed for this page included.
     done = [line for label, text in work(solution) for line in _wrapped(text, f"{label:<10}")]
     page = [_headline(solution), *sections, done, notices]
@@ -166,8 +168,13 @@ def weak_words(weak: WeakDirection) -> str:
     size = "" if weak.singular_value < UNSEEN else f" ({number(weak.singular_value, 2)} sigma for 100 %)"
     if len(weak.direction) == 1:
         return f"The data {verb} {next(iter(weak.direction))}{size}. {weak.advice}".rstrip()
-    changes = ", ".join(f"{name} {100 * share:+.0f} %" for name, share in weak.direction.items())
+    changes = ", ".join(f"{name} {_share_words(share)}" for name, share in weak.direction.items())
     return f"The data {verb} that these change together: {changes}{size}. {weak.advice}".rstrip()
+
+
+def _share_words(share: float) -> str:
+    percent = 100 * share
+    return f"{percent:+.0f} %" if abs(percent) >= 1 else f"{percent:+.1g} %"
 
 
 def _weak(known: Sensitivities, notices: Sequence[str]) -> list[str]:
@@ -192,13 +199,12 @@ def _fit(trajectories: Sequence[Trajectory]) -> list[str]:
 
 
 def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
-    error = np.abs(np.concatenate([misfit(t, column) for t in trajectories]))
     unit = trajectories[0].units[column]
-    largest = np.max(error, where=np.isfinite(error), initial=-math.inf)
+    largest = largest_of_samples(trajectories, column)
     return (
         trajectories[0].signals[column],
-        quantity(rms(error), unit),
-        quantity(largest, unit) if largest >= 0 else "",
+        quantity(rms_of_samples(trajectories, column), unit),
+        quantity(largest, unit) if math.isfinite(largest) else "",
         f"{sum(int(t.samples[:, column].sum()) for t in trajectories):,}",
         _worst(trajectories, column),
     )
@@ -206,7 +212,7 @@ def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
 
 def _worst(trajectories: Sequence[Trajectory], column: int) -> str:
     """The recording among several that fits worst, and how badly."""
-    known = [(size, t.name) for t in trajectories if math.isfinite(size := rms(misfit(t, column)))]
+    known = [(size, t.name) for t in trajectories if math.isfinite(size := rms_of_samples([t], column))]
     size, name = max(known, default=(math.nan, ""))
     return f"{name}: {quantity(size, trajectories[0].units[column])}" if len(known) > 1 else ""
 
@@ -274,7 +280,7 @@ def dynamics(solution: Result) -> str:
 
 def _first(notices: Sequence[str]) -> list[str]:
     """What makes estimates and errors meaningless stands before them."""
-    return [line for notice in notices if notice.startswith(MISFIT) for line in _wrapped(notice, "")]
+    return [line for notice in notices if notice.startswith(DOUBTS) for line in _wrapped(notice, "")]
 
 
 def _notices(notices: Sequence[str]) -> list[str]:

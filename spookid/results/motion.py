@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -37,6 +38,44 @@ class Motion(Protocol):
 def misfit(motion: Motion, column: int) -> Array:
     """Measured less modelled values of one signal, (N,), NaN where a sample is missing."""
     return motion.observed[:, column] - motion.predicted[:, column]
+
+
+class Sampled(Motion, Protocol):
+    """What a Trajectory knows of samples between the steps, too."""
+
+    @property
+    def samples(self) -> Array: ...
+    @property
+    def squares(self) -> Array | None: ...
+    @property
+    def largest(self) -> Array | None: ...
+
+
+def rms_of_samples(motions: Sequence[Sampled], column: int) -> float:
+    """Root mean square of the errors of all samples of a signal; of those at the steps where no others are known."""
+    total, count = 0.0, 0.0
+    for motion in motions:
+        if motion.squares is None:
+            errors = misfit(motion, column)
+            finite = errors[np.isfinite(errors)]
+            total, count = total + float(np.sum(finite**2)), count + finite.size
+        else:
+            total += float(motion.squares[:, column].sum())
+            count += float(motion.samples[:, column].sum())
+    return math.sqrt(total / count) if count else math.nan
+
+
+def largest_of_samples(motions: Sequence[Sampled], column: int) -> float:
+    """Largest error of all samples of a signal, likewise; NaN if there are none."""
+    found = []
+    for motion in motions:
+        if motion.largest is None:
+            errors = np.abs(misfit(motion, column))
+            found.append(errors[np.isfinite(errors)])
+        else:
+            found.append(motion.largest[motion.samples[:, column] > 0, column])
+    sizes = np.concatenate(found) if found else np.zeros(0)
+    return float(sizes.max()) if sizes.size else math.nan
 
 
 def rms(values: Array) -> float:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import casadi as ca
-import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
+from spookid.results.endings import causes
 from spookid.results.lazy import Clock, LazyRecord, lazy
-from spookid.results.motion import misfit, rms
+from spookid.results.measured import MeasuredPoses as MeasuredPoses
+from spookid.results.motion import rms_of_samples
 from spookid.results.sketch import Mechanism
 from spookid.results.values import Derived as Derived
 from spookid.results.values import Source, source
@@ -227,6 +228,10 @@ class Trajectory(Tabular):
     """(N, n_j): impulse of dry friction about each hinge's axis [N m s] in that step; NaN where a step has none."""
     sticks: Array
     """(N, n_j): 1 where dry friction holds a hinge, 0 where it slips or has none; NaN where a step has none."""
+    squares: Array | None = None
+    """(N, n_o): sum of the squares of their errors, each at its own time; None if the folder read has none."""
+    largest: Array | None = None
+    """(N, n_o): the largest of these errors; None likewise."""
 
     def __repr__(self) -> str:
         return f"<Trajectory of {self.name!r}: {len(self.t):,} steps, {', '.join(self.signals) or 'no signals'}>"
@@ -235,8 +240,8 @@ class Trajectory(Tabular):
         """Title and a row for each signal: how far what was measured is from what was estimated."""
         rows = []
         for i, (signal, unit) in enumerate(zip(self.signals, self.units, strict=True)):
-            size = quantity(rms(misfit(self, i)), superscripts(unit))
-            rows.append((signal, f"{self.samples[:, i].sum():,.0f}", size))
+            size = rms_of_samples([self], i)
+            rows.append((signal, f"{self.samples[:, i].sum():,.0f}", quantity(size, superscripts(unit))))
         title = f"{self.name}: {counted(len(self.t), 'step')} from {number(self.t[0])} to {number(self.t[-1])} s"
         return [title, Table(("signal", "samples", "rms of residuals"), rows)]
 
@@ -246,20 +251,6 @@ class Trajectory(Tabular):
         for i, signal in enumerate(self.signals):
             columns |= {f"{signal} observed": self.observed[:, i], f"{signal} predicted": self.predicted[:, i]}
         return [dict(zip(columns, row, strict=True)) for row in zip(*map(list, columns.values()), strict=True)]
-
-
-@dataclass(frozen=True, eq=False)
-class MeasuredPoses:
-    """Where the signals of one recording and the joints alone put the bodies, at the steps that an animation shows."""
-
-    frames: Array
-    """(F,): numbers of the steps; none of a recording that is not animated."""
-    poses: Array
-    """(F, n_b, 7): NaN where the signals do not determine them."""
-
-    def __repr__(self) -> str:
-        known = np.isfinite(self.poses).all(axis=(1, 2)).sum()
-        return f"<MeasuredPoses: {known} of {len(self.frames)} determined>"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -344,7 +335,11 @@ class Result(LazyRecord):
     @property
     def message(self) -> str:
         """How the solve ended and what to do about it."""
-        return f"{self.status.advice.removesuffix('.')} ({self.detail})."
+        found = [self.status.advice.removesuffix(".")]
+        if self.status in (Status.MAX_ITERATIONS, Status.STALLED):
+            weak = self.sensitivities.weak
+            found += causes(self.dynamics, weak, self.status is Status.STALLED and bool(self.sticking))
+        return f"{'; '.join(found)} ({self.detail})."
 
     @property
     def iterations(self) -> int:

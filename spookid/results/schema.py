@@ -21,8 +21,9 @@ from spookid.kernels.kernel import Array
 from spookid.results.documents import SCHEMA, Tree, plain_tree, with_nan
 from spookid.results.result import Derived, Estimate, IterationRecord, MeasuredPoses, Noise, Result, Trajectory
 from spookid.statistics.combinations import Seen
-from spookid.statistics.covariance import Sensitivities, WeakDirection
+from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
+from spookid.statistics.weak_directions import WeakDirection
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -32,6 +33,8 @@ _ALONG = {"t": "N", "q": "N*7", "v": "N*6", "observed": "No", "samples": "No", "
     ("impulse_residual", "multipliers", "friction", "sticks"), "N*"
 )
 """Arrays of a Trajectory; the file has ``t_0`` for the first."""
+_BETWEEN = {"squares": "No", "largest": "No"}
+"""Those that older folders do not have."""
 _MEASURED = {"frames": ("frames", "F"), "poses": ("measured", "F*7")}
 """Those of MeasuredPoses."""
 _SENSITIVITIES = {
@@ -77,7 +80,7 @@ def _fields(kind: type, names: Mapping[str, str] | None, without: tuple[str, ...
 _Answer = _fields(
     Result, {"times": "timing_s"}, ("sensitivities", "influence", "trajectories", "measured", "normaliser", "clocks")
 )
-_Heading = _fields(Trajectory, None, tuple(_ALONG))
+_Heading = _fields(Trajectory, None, (*_ALONG, *_BETWEEN))
 
 
 class _Known(msgspec.Struct):
@@ -127,7 +130,9 @@ def document(solution: Result) -> Tree:
 
 def trajectory_arrays(solution: Result) -> dict[str, Any]:
     """Content of ``trajectory.npz``."""
-    along = {f"{name}_{i}": getattr(t, name) for i, t in enumerate(solution.trajectories) for name in _ALONG}
+    every = (*_ALONG, *_BETWEEN)
+    along = {f"{name}_{i}": getattr(t, name) for i, t in enumerate(solution.trajectories) for name in every}
+    along = {key: array for key, array in along.items() if array is not None}
     return along | {
         f"{key}_{i}": getattr(m, name) for i, m in enumerate(solution.measured) for name, (key, _) in _MEASURED.items()
     }
@@ -278,7 +283,8 @@ def _regrouped(tree: Tree) -> Tree:
 
 def _trajectory(heading: Any, place: int, arrays: Arrays) -> Trajectory:
     sizes = {"N": len(arrays[f"t_{place}"]), "o": len(heading.signals)}
-    parts: dict[str, Any] = {name: _shaped(arrays, f"{name}_{place}", shape, sizes) for name, shape in _ALONG.items()}
+    shapes = {**_ALONG, **{name: shape for name, shape in _BETWEEN.items() if f"{name}_{place}" in arrays}}
+    parts: dict[str, Any] = {name: _shaped(arrays, f"{name}_{place}", shape, sizes) for name, shape in shapes.items()}
     return Trajectory(**msgspec.structs.asdict(heading), **parts)
 
 

@@ -193,7 +193,7 @@ class _Run:
     def _stage(self, held: list[Mask] | None = None, t: float = 0.0) -> End:
         """One solve by IPOPT from the last iterate, with those members of pairs held, or pairs relaxed."""
         left = self.settings.max_iterations - (len(self.history) - 1)
-        limit = Status.MAX_ITERATIONS, f"after {self.settings.max_iterations} iterations"
+        limit = Status.MAX_ITERATIONS, f"max_iterations = {self.settings.max_iterations}"
         if left <= 0:
             return limit
         self.end, self.calls, first = None, 0, len(self.history)

@@ -148,7 +148,7 @@ class _Run:
             if (end := self._stationary(here)) is not None:
                 return end
             if len(self.history) > self.settings.max_iterations:
-                return Status.MAX_ITERATIONS, f"after {self.settings.max_iterations} iterations"
+                return Status.MAX_ITERATIONS, f"max_iterations = {self.settings.max_iterations}"
             damping, end = self._descend(here, damping)
             if end is not None:
                 return end

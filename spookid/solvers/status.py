@@ -29,12 +29,11 @@ class Status(Enum):
 _ADVICE = {
     Status.CONVERGED: "A local minimum was found.",
     Status.MAX_ITERATIONS: (
-        "The iteration limit came before the minimum: raise max_iterations, or start nearer with other guesses; a fit "
-        "that creeps often has joints too stiff for its state weight."
+        "The iteration limit came before the minimum: raise max_iterations, or start nearer with other guesses."
     ),
     Status.STALLED: (
-        "No step lowers the cost any more although the gradient is not zero: the joints may be too stiff for this "
-        "formulation (raise the compliance), the state weight too large, or the friction width too small."
+        "No step lowers the cost any more although the gradient is not zero: start from other guesses, or look at what "
+        "makes the problem stiff."
     ),
     Status.DIVERGED: (
         "The residuals are not finite at the initial guess: check the guesses, the units of the signals and the step."

@@ -32,12 +32,15 @@ class Condensed:
         here: the problem.
         held: True for parameters that do not move, (n_p,).
         refined: project twice, so that T is exact to round-off.
+        open: directions of the parameters along which nothing is estimated, (n_p, k); None: there are none.
 
     Raises:
         NotPositiveDefiniteError: if the states are not determined.
     """
 
-    def __init__(self, here: LinearizedProblem, held: NDArray[np.bool_], refined: bool = True) -> None:
+    def __init__(
+        self, here: LinearizedProblem, held: NDArray[np.bool_], refined: bool = True, open: Array | None = None
+    ) -> None:
         self.linearized, n = here, here.parameters
         self._states, self._eliminations = 0, dict[int, Elimination]()
         projected = [self._projected(c, refined) for c in range(len(here.chains))]
@@ -45,7 +48,7 @@ class Condensed:
         """Per chain and factor, transposed: (count, n_p, rows)."""
         self.information = self.inner(self.T, self.T)
         """TᵀT, the Schur complement of the states, (n_p, n_p)."""
-        self.inverse, self._moving = pseudo_inverse(self.information, held)
+        self.inverse, self._moving = pseudo_inverse(self.information, held, open)
         """Its inverse for the parameters that are not held, 0 elsewhere, (n_p, n_p)."""
         self.residuals = self._without_parameters([[part[:, n:] for part in parts] for parts in projected])
         """r̂ = (I − H) r, what the best changes of states and parameters leave, (count, 1, rows)."""
@@ -157,8 +160,18 @@ def _eliminated(terms: Sequence[LinearizedFactor]) -> tuple[Elimination, int]:
     raise NotPositiveDefiniteError("the states are not determined")
 
 
-def pseudo_inverse(information: Array, held: NDArray[np.bool_]) -> tuple[Array, int]:
-    """Pseudo-inverse, each parameter scaled by its own information, of those that are not held; and its rank."""
+def pseudo_inverse(information: Array, held: NDArray[np.bool_], open: Array | None = None) -> tuple[Array, int]:
+    """Pseudo-inverse, each parameter scaled by its own information, of those that are not held; and its rank.
+
+    Args:
+        open: directions along which it is zero, (n_p, k), and with which the others have nothing in common: what lies
+            across them in the measure of the information is inverted.
+    """
+    if open is not None:
+        across = information @ open
+        rest = np.eye(len(information)) - open @ np.linalg.pinv(open.T @ across, hermitian=True) @ across.T
+        inverse, rank = pseudo_inverse(rest.T @ information @ rest, held)
+        return rest @ inverse @ rest.T, rank
     scale = np.sqrt(np.diag(information))
     scale = np.where((scale > 0) & ~held, scale, np.inf)
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))

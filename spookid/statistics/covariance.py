@@ -14,13 +14,17 @@ from spookid.statistics.combinations import UNOBSERVED as UNOBSERVED
 from spookid.statistics.combinations import Seen, error_of
 from spookid.statistics.knowledge import Knowledge
 from spookid.statistics.student import Variances, widened
-from spookid.tables.tabular import Listed
+from spookid.statistics.systems import triangular
+from spookid.statistics.weak_directions import (
+    SMALL_SHARE,
+    UNSEEN,
+    WEAK,
+    WeakDirection,
+    describe,
+    references,
+    weak_by_errors,
+)
 
-WEAK = 1.0
-"""A direction is weak if changing the parameters by all of their magnitude along it moves the residuals by less than
-this many standard deviations: a relative standard error of more than 100 %."""
-UNSEEN = 0.01
-"""Below this many the data do not see it at all: a relative standard error of more than 10 000 %."""
 RANK = 1e-6
 """Nor do they see what moves the residuals by less than this share of what the best seen direction does: models and
 rounding are not as exact as that, however small the residuals are."""
@@ -28,16 +32,12 @@ rounding are not as exact as that, however small the residuals are."""
 DOUBTED = 3.0
 """Standard errors are doubted if they are not those of the jackknife within this factor: with the right model and
 weights from 10^5 on it is 2.8 at most in 36 fits of a pendulum watched for 200 steps and more."""
-NOT_WHITE = "Standard errors presume white noise, which the residuals are not"
-"""How the notice begins that says so."""
 
 ROBUST = 1.5
 """Errors of the block jackknife replace plain ones that they exceed by this factor."""
 
 LEAST_BLOCK = 10
 """Steps of a block from which on its jackknife says something."""
-_SMALL_SHARE = 0.1
-"""Components of a direction below this share of the largest are left out of its description."""
 _LENGTH = 1e-4
 """A parameter is unseen if so much of its squared length lies in unseen directions: then it has no finite error."""
 
@@ -47,22 +47,8 @@ NO_DIGITS = "rounding leaves nothing of its variance"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
 NO_FACTOR = "the normal equations are singular at the solution"
 
-MISFIT = "The residuals are not noise"
-"""How the notice begins that says what a model lacks; it stands before the estimates."""
 IMPULSES = "state"
 """Name of the impulses among the noise."""
-
-
-@dataclass(frozen=True)
-class WeakDirection(Listed):
-    """A combination of parameters that the data hardly see."""
-
-    singular_value: float
-    """Standard deviations by which a change of the parameters' own magnitude along it would be seen."""
-    direction: Mapping[str, float]
-    """Relative changes of the parameters, the largest 1."""
-    advice: str = ""
-    """What would help."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,13 +180,26 @@ class Analysis:
     sensitivities: Sensitivities
     gain: Array
     """(TᵀT)⁻¹: 0 in the rows of parameters that are held, NaN in those of unseen ones, (n_p, n_p)."""
+    hidden: Array
+    """Directions that the data do not see, of length one in parameters over their magnitudes, (k, n_p)."""
+    references: Array
+    """What changes of the parameters are told in shares of, (n_p,)."""
     blocks: Array
     """Changes of the estimates without the observations of each block, (W, n_p), 0 and NaN likewise; NaN if all hangs
     on it."""
 
+    def weak(self, known: Sensitivities, magnitudes: Array) -> tuple[WeakDirection, ...]:
+        """Weak directions of sensitivities whose errors have been raised: what is seen is judged by these errors."""
+        unseen = (w for w in known.weak if any(name in known.reasons for name in w.direction))
+        return *unseen, *weak_by_errors(known.names, known.covariance, magnitudes, self.references)
+
 
 def analyse(
-    names: Sequence[str], statistics: ResidualStatistics | None, magnitudes: Array, held: NDArray[np.bool_]
+    names: Sequence[str],
+    statistics: ResidualStatistics | None,
+    magnitudes: Array,
+    held: NDArray[np.bool_],
+    estimates: Array | None = None,
 ) -> Analysis:
     """Uncertainty from what the residuals say.
 
@@ -209,6 +208,7 @@ def analyse(
         statistics: None if the states are not determined.
         magnitudes: scale of each parameter for the spectrum, (n_p,), positive.
         held: True for parameters at a bound; the errors of the others are conditional on them, (n_p,).
+        estimates: of which weak directions are told in shares, (n_p,); None: the magnitudes.
     """
     if statistics is None or not np.all(np.isfinite(statistics.scatter)):
         return _unknown(tuple(names), held, statistics)
@@ -216,8 +216,15 @@ def analyse(
     free = np.flatnonzero(~held)
     spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, free)
     seen, order = [names[i] for i in free.tolist()], np.argsort(spectrum.values)
-    weak = [_describe(spectrum.values[i], spectrum.vectors[:, i], seen) for i in order if spectrum.values[i] < WEAK]
-    tied, more = _tied(names, statistics, magnitudes, held)
+    estimates = magnitudes if estimates is None else estimates
+    units = references(estimates, magnitudes, statistics.information, statistics.scatter)
+    ratios = magnitudes / units
+    weak = [
+        describe(float(spectrum.values[i]), spectrum.vectors[:, i], ratios[free], seen)
+        for i in order
+        if spectrum.values[i] < WEAK
+    ]
+    tied, more = _tied(names, statistics, magnitudes, held, ratios)
     reasons = {name: UNOBSERVED for name, is_hidden in zip(seen, spectrum.unseen, strict=True) if is_hidden}
     at_bound = {name: AT_BOUND for name, is_held in zip(names, held, strict=True) if is_held}
     reasons |= {name: reason for name, reason in tied.items() if name not in reasons | at_bound}
@@ -235,7 +242,7 @@ def analyse(
         tuple(names),
         _blank(covariance, unknown),
         _blank(scatter, unknown),
-        _triangular(statistics.information),
+        triangular(statistics.information),
         _dispersion(inverse, covariance, unknown),
         at_bound | reasons,
         spectrum.values[order[::-1]],
@@ -244,11 +251,17 @@ def analyse(
         seen=seen_of,
     )
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
-    return Analysis(result, inverse, changes)
+    null = np.zeros((int(np.sum(spectrum.values < UNSEEN)), len(names)))
+    null[:, free] = spectrum.vectors[:, spectrum.values < UNSEEN].T
+    return Analysis(result, inverse, null, units, changes)
 
 
 def _tied(
-    names: Sequence[str], statistics: ResidualStatistics, magnitudes: Array, held: NDArray[np.bool_]
+    names: Sequence[str],
+    statistics: ResidualStatistics,
+    magnitudes: Array,
+    held: NDArray[np.bool_],
+    ratios: Array,
 ) -> tuple[dict[str, str], list[WeakDirection]]:
     """Why parameters are not determined that the data see only together with some at a bound, and these directions."""
     if not np.any(held):
@@ -258,11 +271,11 @@ def _tied(
     weak = []
     for i in np.flatnonzero(spectrum.values < UNSEEN):
         vector = spectrum.vectors[:, i]
-        part = np.abs(vector) >= _SMALL_SHARE * np.abs(vector).max()
+        part = np.abs(vector) >= SMALL_SHARE * np.abs(vector).max()
         if np.any(part & held) and np.any(part & ~held):
             ends = ", ".join(name for name, at in zip(names, part & held, strict=True) if at)
             reasons |= {n: TIED.format(ends) for n, with_it in zip(names, part & ~held, strict=True) if with_it}
-            weak.append(_describe(spectrum.values[i], vector, names))
+            weak.append(describe(float(spectrum.values[i]), vector, ratios, names))
     return reasons, weak
 
 
@@ -384,17 +397,4 @@ def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], statistics: Residu
     one, two, three, four = (np.full((n, n), np.nan) for _ in range(4))
     dispersion, spectrum = np.full(n, np.nan), np.full(free, np.nan)
     result = Sensitivities(names, one, two, three, dispersion, reasons, spectrum, ())
-    return Analysis(result, four, np.full((blocks, n), np.nan))
-
-
-def _triangular(information: Array) -> Array:
-    """R factor of T by an eigendecomposition, so that a singular Schur complement has one too."""
-    values, vectors = np.linalg.eigh(information)
-    return np.asarray(np.linalg.qr(np.sqrt(np.clip(values, 0.0, None))[:, None] * vectors.T, mode="r"))
-
-
-def _describe(singular: float, vector: Array, names: Sequence[str]) -> WeakDirection:
-    largest = vector[np.argmax(np.abs(vector))]
-    shares = vector / largest
-    order = np.argsort(-np.abs(shares))
-    return WeakDirection(float(singular), {names[i]: float(shares[i]) for i in order if abs(shares[i]) >= _SMALL_SHARE})
+    return Analysis(result, four, np.zeros((0, n)), np.ones(n), np.full((blocks, n), np.nan))

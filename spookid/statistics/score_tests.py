@@ -13,10 +13,11 @@ still not white, lasts in a way that no one has a name for (``whiteness``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from spookid.kernels.kernel import Array
@@ -39,6 +40,10 @@ _LATE = (0.0, np.inf)
 """Delays that there are: of two sensors either lags."""
 _FAR = 5.0
 """Times the noise, by the median of the residuals, from which on a sample is an outlier."""
+
+_GROWS = 4.0
+"""Factor by which a step twice as long makes the fourth power of what it does not predict larger at the least; that of
+h² grows by 256."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,32 @@ class Finding:
     words: str
     z: float
     """Standard errors."""
+
+
+@dataclass(frozen=True)
+class Tails:
+    """Of a sensor's residuals."""
+
+    signal: str
+    count: int
+    """How many samples are far off."""
+    z: float
+    """Standard errors by which their fourth moment is not that of normal noise."""
+    fourth: float
+    """Mean fourth power of the residuals over the noise that was found."""
+    between: bool
+    """True if those that are far off lie farther from the steps than the others."""
+
+    def are_heavy(self, sensors: int) -> bool:
+        """True if samples of this one among so many sensors are farther off than noise would put them."""
+        return self.count > 0 and abs(self.z) > _limit(sensors)
+
+    def finding(self, coarser: Tails | None) -> Finding:
+        """Outliers, or what the step does: a step twice as long leaves outliers what they are, ``coarser`` tells."""
+        by_step = self.between or (coarser is not None and coarser.fourth > _GROWS * self.fourth)
+        cause = "is the step too long?" if by_step else "outliers?"
+        words = f"{self.count} samples of {self.signal} are more than {_FAR:g} times its noise off: {cause}"
+        return Finding(words, self.z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +123,9 @@ class Experiment:
     """Random impulse of a step of coordinates by their label [N m s or N s]."""
     motors: tuple[tuple[str, str, int, float], ...]
     """Coordinate, signal, the signal's place and gain of each motor."""
+    apart: tuple[Mapping[str, Array], ...] = ()
+    """Per recording, of factors of samples between the steps by their name: how far each row's sample is from the
+    nearest step, in steps, (count, rows)."""
 
 
 def run_score_tests(
@@ -103,12 +137,11 @@ def run_score_tests(
         declared: alternatives in what is declared of bodies and joints.
         volumes: ``Alternative.volume`` of the parameters in each recording, (recordings, n_p).
     """
-    tails = [_tails(condensed, experiment, i) for i in range(len(experiment.sensors))]
-    far = tuple(finding for finding in tails if abs(finding.z) > _limit(len(tails)))
+    tails = tuple(_tails(condensed, experiment, i) for i in range(len(experiment.sensors)))
     every = [c for c in (*_usual(condensed, experiment), *declared) if _acts(c)]
     if not every:
-        return ScoreTests(condensed, far, (), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
-    return _tested(condensed, far, every, volumes)
+        return ScoreTests(condensed, tails, (), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
+    return _tested(condensed, tails, every, volumes)
 
 
 def findings(tests: ScoreTests, coarser: ScoreTests | None = None) -> tuple[Finding, ...]:
@@ -118,14 +151,17 @@ def findings(tests: ScoreTests, coarser: ScoreTests | None = None) -> tuple[Find
         coarser: of a fit with steps twice as long and the same noise. What the step does, which falls with its square,
             is no finding: both the finer fit and the extrapolation to no step must tell one.
     """
-    known = coarser if coarser is not None and coarser.words == tests.words else tests
+    common = tests if coarser is None else tests.of(coarser.words)  # the coarser fit may hold what no data see
+    tests, known = (common, coarser) if coarser is not None and coarser.words == common.words else (tests, tests)
     strongest = tests.tests.strongest(_Products(tests.gram, tests.pulls), _Products(known.gram, known.pulls))
     alternatives = [
         Finding(words.replace("{}", _amount(size, unit)), z)
         for i, size, z in strongest
         for words, unit in tests.words[i : i + 1]
     ]
-    return (*tests.far, *alternatives)[:_MOST] or _lasting(tests.condensed)
+    before = (None,) * len(tests.tails) if coarser is None else coarser.tails
+    far = [own.finding(other) for own, other in zip(tests.tails, before, strict=True) if own.are_heavy(len(before))]
+    return (*far, *alternatives)[:_MOST] or _lasting(tests.condensed)
 
 
 def _acts(alternative: Alternative) -> bool:
@@ -138,7 +174,7 @@ def _limit(tests: int) -> float:
 
 
 def _tested(
-    condensed: Condensed, far: tuple[Finding, ...], alternatives: Sequence[Alternative], volumes: Array
+    condensed: Condensed, tails: tuple[Tails, ...], alternatives: Sequence[Alternative], volumes: Array
 ) -> ScoreTests:
     columns = [_stacked([c.columns[i] for c in alternatives]) for i in range(len(condensed.linearized.chains))]
     states = [condensed.without_states(chain, part) for chain, part in enumerate(columns)]
@@ -159,7 +195,7 @@ def _tested(
     gram = np.block([[own, apart.across], [apart.across.T, apart.gram]])
     pulls = np.append(-condensed.inner(left, condensed.residuals)[:, 0] - known * slopes, apart.pulls)
     words = (*((c.words, c.unit) for c in alternatives), *((f"{name}?", "") for name in apart.names))
-    return ScoreTests(condensed, far, words, tests, gram, pulls)
+    return ScoreTests(condensed, tails, words, tests, gram, pulls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,8 +255,8 @@ class ScoreTests:
     """To all tests of one fit."""
 
     condensed: Condensed
-    far: tuple[Finding, ...]
-    """Sensors with outliers."""
+    tails: tuple[Tails, ...]
+    """Of each sensor."""
     words: tuple[tuple[str, str], ...]
     """Of m alternatives, with {} for the size, and its unit."""
     tests: _Tests
@@ -228,6 +264,15 @@ class ScoreTests:
     """Products of their columns with one another, (m, m)."""
     pulls: Array = field(default_factory=lambda: np.zeros(0))
     """Less those with the residuals, (m,)."""
+
+    def of(self, words: Sequence[tuple[str, str]]) -> ScoreTests:
+        """Those whose alternatives are among these; itself if all are."""
+        if words == self.words:
+            return self
+        kept = [i for i, one in enumerate(self.words) if one in words]
+        tests = _Tests(self.tests.sizes[kept], self.tests.limits[kept], self.tests.least[kept])
+        chosen = tuple(self.words[i] for i in kept)
+        return replace(self, words=chosen, tests=tests, gram=self.gram[np.ix_(kept, kept)], pulls=self.pulls[kept])
 
 
 def _lasting(condensed: Condensed) -> tuple[Finding, ...]:
@@ -238,24 +283,37 @@ def _lasting(condensed: Condensed) -> tuple[Finding, ...]:
     return (Finding(worst.words, worst.z),)
 
 
-def _tails(condensed: Condensed, experiment: Experiment, i: int) -> Finding:
+def _tails(condensed: Condensed, experiment: Experiment, i: int) -> Tails:
     """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
     signal = experiment.sensors[i][0]
-    key, parts = measured_noise(signal), []
-    for term, r in condensed.rows(condensed.residuals):
-        if term.factor.group is Group.OBSERVATION and key in term.factor.noise:
-            own = np.array([name == key for name in term.factor.noise])
-            parts.append(r[:, 0, own][term.alive[:, own] > 0])
-    e = np.concatenate(parts)
+    e, apart = _errors(condensed, experiment, measured_noise(signal))
     if not e.size:  # nothing that is estimated moves what it shows
-        return Finding("", 0.0)
-    variance = float(np.mean(e**2)) or 1.0
-    z = (float(np.mean(e**4)) / variance**2 - 3) / np.sqrt(24 / len(e))
+        return Tails("", 0, 0.0, 0.0, False)
+    variance, fourth = float(np.mean(e**2)) or 1.0, float(np.mean(e**4))
+    z = (fourth / variance**2 - 3) / np.sqrt(24 / len(e))
     width = float(np.median(np.abs(e))) / 0.6745 or 1.0
-    count = int(np.sum(np.abs(e) > _FAR * width))
-    return Finding(
-        f"{count} samples of {signal} are more than {_FAR:g} times its noise off: outliers?", z if count else 0.0
-    )
+    far = np.abs(e) > _FAR * width
+    return Tails(signal, int(np.sum(far)), z, fourth, _between(apart, far))
+
+
+def _errors(condensed: Condensed, experiment: Experiment, key: str) -> tuple[Array, Array]:
+    """What is left of the samples with this noise, and how far each is from the nearest step, in steps, (n,)."""
+    errors, apart = [], []
+    known = experiment.apart or ({},) * len(condensed.linearized.chains)
+    for terms, parts, places in zip(condensed.linearized.chains, condensed.residuals, known, strict=True):
+        for term, r in zip(terms, parts, strict=True):
+            if term.factor.group is Group.OBSERVATION and key in term.factor.noise:
+                here = (term.alive > 0) & np.array([name == key for name in term.factor.noise])
+                errors.append(r[:, 0][here])
+                apart.append(places.get(term.factor.name, np.zeros(here.shape))[here])
+    return np.concatenate(errors), np.concatenate(apart)
+
+
+def _between(apart: Array, far: NDArray[np.bool_]) -> bool:
+    """True if samples that are far off lie farther from the steps than others do: outliers may lie anywhere, what a
+    long step does not predict grows with the distance."""
+    spread = float(np.std(apart)) / np.sqrt(max(int(np.sum(far)), 1))
+    return spread > 0 and float(np.mean(apart[far]) - np.mean(apart)) > _limit(1) * spread if far.any() else False
 
 
 def _amount(size: float, unit: str) -> str:

@@ -232,7 +232,7 @@ class Search:
                 return Status.STALLED, "no step raises the likelihood"
             near = promised < _NEAR
             correction = _learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
-        return Status.MAX_ITERATIONS, f"after {self.max_iterations} iterations"
+        return Status.MAX_ITERATIONS, f"max_iterations = {self.max_iterations}"
 
     def _step(self, matrix: Array, damping: float, settled: float) -> tuple[Array | None, float, float]:
         """Raise the damping until a step raises the likelihood; the step, what it promised, and the next damping."""

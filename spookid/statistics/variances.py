@@ -44,8 +44,6 @@ _SHRINK, _FOR_ZERO = 100.0, 2
 from round to round, this many times at least."""
 _LEAST = 1e-3
 """Standard deviation of a group relative to the largest that weights assume at least."""
-_EXACTLY = 1e-6
-"""Share of a square below which a difference is rounding."""
 _APART = 1e-2
 """Eigenvalue of M with a diagonal of ones below which random signs do not resolve it."""
 _TINY = float(np.finfo(float).tiny)
@@ -127,27 +125,6 @@ def confounded(c: Condensed, groups: Sequence[Sequence[str]]) -> Array:
     values, vectors = np.linalg.eigh(R / np.outer(scale, scale))
     half = C / scale @ vectors / np.sqrt(np.maximum(values, _APART))
     return np.asarray(half @ half.T)
-
-
-def common_scale(c: Condensed, names: Sequence[str]) -> Array:
-    """The part of the information, (n_p, n_p), that lies in the one direction of the parameters which scales the
-    residuals of these rows alike and changes no others, as all masses, inertias and torques together do; zero if there
-    is none.
-
-    That holds to rounding, or not at all: noise and wrong parameters are in the residuals, too.
-
-    Args:
-        names: of the noise of the rows, whose size is estimated.
-    """
-    columns = [_rows_of(c, terms, [names]) for terms in c.linearized.chains]
-    left = [c.without_states(chain, part) for chain, part in enumerate(columns)]
-    C, square = c.inner(c.T, left)[:, 0], c.inner(left, left).item()
-    scale = np.sqrt(np.maximum(np.diag(c.information), _TINY))
-    scaled = C / scale
-    inverse = np.linalg.pinv(c.information / np.outer(scale, scale), hermitian=True)
-    if square <= 0 or abs(scaled @ inverse @ scaled - square) > _EXACTLY * square:
-        return np.zeros_like(c.information)
-    return np.asarray(np.outer(C, C) / square)
 
 
 def _rows_of(c: Condensed, terms: Sequence[LinearizedFactor], groups: Sequence[Sequence[str]]) -> Columns:

@@ -1,0 +1,89 @@
+"""Combinations of parameters that the data hardly see, as relative changes of the estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from spookid.kernels.kernel import Array
+from spookid.tables.tabular import Listed
+
+WEAK = 1.0
+"""A direction is weak if changing the parameters by all of their magnitude along it moves the residuals by less than
+this many standard deviations: a relative standard error of more than 100 %."""
+UNSEEN = 0.01
+"""Below this many the data do not see it at all: a relative standard error of more than 10 000 %."""
+SMALL_SHARE = 0.1
+"""Components of a direction below this share of the largest are left out of its description."""
+
+
+@dataclass(frozen=True)
+class WeakDirection(Listed):
+    """A combination of parameters that the data hardly see."""
+
+    singular_value: float
+    """Standard deviations by which relative changes of that direction and of length one would be seen."""
+    direction: Mapping[str, float]
+    """Changes of the parameters in units of their estimates, the largest 1; of estimates that are zero within what
+    their own errors were if all others were known, in units of the guess, or of 1 if that is zero, too."""
+    advice: str = ""
+    """What would help."""
+
+
+def references(estimates: Array, magnitudes: Array, information: Array, scatter: Array) -> Array:
+    """What relative changes are relative to, with its sign, (n_p,).
+
+    Args:
+        magnitudes: of the parameters, positive, (n_p,).
+        information: TᵀT, (n_p, n_p).
+        scatter: Tᵀ Cov(r) T, (n_p, n_p).
+    """
+    strengths, scattered = np.diag(information), np.diag(scatter)
+    alone = np.full(len(estimates), np.inf)  # errors if all others were known
+    np.divide(np.sqrt(np.maximum(scattered, 0.0)), strengths, out=alone, where=strengths > 0)
+    return np.asarray(np.where(np.abs(estimates) > alone, estimates, np.copysign(magnitudes, estimates)))
+
+
+def describe(singular: float, vector: Array, ratios: Array, names: Sequence[str]) -> WeakDirection:
+    """A direction in words' reach.
+
+    Args:
+        singular: standard deviations by which it is seen.
+        vector: it, of length one, in parameters over their magnitudes, (n,).
+        ratios: magnitudes over references, (n,).
+    """
+    changes = vector * ratios
+    shares = changes / changes[np.argmax(np.abs(changes))]
+    # What is large in either measure belongs to it: references may be far from the magnitudes.
+    large = np.maximum(np.abs(shares), np.abs(vector) / np.abs(vector).max()) >= SMALL_SHARE
+    order = [i for i in np.argsort(-np.abs(shares).round(6), kind="stable").tolist() if large[i]]
+    return WeakDirection(singular / float(np.linalg.norm(changes)), {names[i]: float(shares[i]) for i in order})
+
+
+def pivots(directions: Array) -> list[int]:
+    """Of k directions (k, n) the k components that, once known, leave none of them open, the largest first."""
+    _, order = linalg.qr(directions, mode="r", pivoting=True)
+    found: list[int] = order[: len(directions)].tolist()
+    return found
+
+
+def weak_by_errors(
+    names: Sequence[str], covariance: Array, magnitudes: Array, references: Array
+) -> tuple[WeakDirection, ...]:
+    """Directions that are weak by the errors of the parameters that have any, the worst first.
+
+    Args:
+        covariance: NaN in the rows of parameters without an error, (n_p, n_p).
+    """
+    known = np.flatnonzero(np.isfinite(np.diag(covariance)))
+    scaled = covariance[np.ix_(known, known)] / np.outer(magnitudes[known], magnitudes[known])
+    variances, vectors = np.linalg.eigh(scaled)
+    seen, ratios = [names[i] for i in known.tolist()], (magnitudes / references)[known]
+    return tuple(
+        describe(float(1 / np.sqrt(variances[i])), vectors[:, i], ratios, seen)
+        for i in np.argsort(-variances).tolist()
+        if variances[i] > WEAK**-2
+    )

@@ -1,0 +1,108 @@
+"""What the data do not see: told in shares of the estimates, before a fit as after it, and in nobody's way."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+from spookid import GROUND, Body, JointPosition, Model, Motor, Parameter, Prismatic, Problem, Recording, gravity
+from spookid.assembly.assembly import assemble
+from spookid.estimation.identifiability import a_priori
+from spookid.statistics.covariance import ResidualStatistics, analyse
+from spookid.statistics.student import Variances
+
+TRUTH = {"M": 95.0, "b": 200.0, "c": 20.0, "G": 35.0}
+
+
+def slider(gain: object = None) -> Problem:
+    """A driven carriage, far from its guesses."""
+    M, b = Parameter("M", 50, lower=1, unit="kg"), Parameter("b", 100, lower=0, unit="N s/m")
+    c = Parameter("c", 10, lower=0, unit="N")
+    carriage = Body("carriage", mass=M, inertia=(1, 1, 1))
+    slide = Prismatic("slide", GROUND.frame(), carriage.frame(), viscous=b, coulomb=c)
+    motor = Motor(slide, signal="u", gain=Parameter("G", 30, lower=1, unit="N/V") if gain is None else gain)
+    model = Model([carriage], [slide], [motor], gravity=gravity(9.81))
+    return Problem("slider", model, observations=[JointPosition(slide, signal="q")], step=0.02)
+
+
+@cache
+def driven(one_way: bool = False, step: float = 0.02) -> Recording:
+    """It moves to and fro, or one way only."""
+    t = np.arange(0.0, 3.0 + 2 * step, step)
+    u = 2 + np.sin(3 * t) if one_way else 3 * np.sin(4 * t) + 2 * np.sin(9 * t)
+    inputs = Recording(t, {"u": u})
+    start = {"slide": (0.0, 0.2 if one_way else 0.0)}
+    twin = slider().with_(step=step)
+    run = twin.simulate(TRUTH, 3.0, start, inputs=inputs, noise={"slide": 0.05, "q": 1e-6}, seed=0)
+    return Recording(run.t, run.signals)
+
+
+def statistics_of(information: np.ndarray) -> ResidualStatistics:
+    n = len(information)
+    nothing = 2 * (np.zeros((0, n)), np.zeros((0, n, n)))
+    known = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
+    return ResidualStatistics(information, np.zeros((n, n)), information[None], known, *nothing)
+
+
+def test_directions_are_told_in_shares_of_the_estimates_with_their_signs() -> None:
+    # Guesses of 500, 1 and 0 (its magnitude 1), and only ratios of what is estimated are seen.
+    estimates, magnitudes = np.array([95.0, 200.0, -3.2]), np.array([500.0, 200.0, 3.2])
+    across = np.eye(3) - np.outer(estimates, estimates) / (estimates @ estimates)
+    information = 1e4 * across @ np.diag([1.0, 1.0, 100.0]) @ across
+    weak = analyse(["M", "b", "f"], statistics_of(information), magnitudes, np.zeros(3, bool), estimates)
+    (direction,) = [w.direction for w in weak.sensitivities.weak]
+    assert direction == pytest.approx({"M": 1.0, "b": 1.0, "f": 1.0}, rel=1e-6)
+
+
+def test_an_estimate_that_is_zero_within_its_error_does_not_hide_what_else_is_unseen() -> None:
+    estimates, magnitudes = np.array([2.0, 1e-9]), np.array([2.0, 1.0])
+    information = np.array([[1.0, 2.0], [2.0, 4.0]]) * 100  # a change of 2 in the first is one of −1 in the second
+    weak = analyse(["a", "f"], statistics_of(information), magnitudes, np.zeros(2, bool), estimates)
+    (direction,) = [w.direction for w in weak.sensitivities.weak]
+    assert direction == pytest.approx({"a": 1.0, "f": -1.0})
+
+
+def test_weak_directions_are_judged_by_the_errors_that_are_shown() -> None:
+    analysis = analyse(["a", "b"], statistics_of(np.diag([100.0, 400.0])), np.ones(2), np.zeros(2, bool), np.ones(2))
+    known = analysis.sensitivities
+    assert known.weak == ()
+    object.__setattr__(known, "covariance_sandwich", np.diag([4.0, 1e-3]))
+    raised = known.robust(block=100)
+    (weak,) = analysis.weak(raised, np.ones(2))
+    assert raised.standard_errors[0] == pytest.approx(2.0)
+    assert (weak.direction, weak.singular_value) == ({"a": 1.0}, pytest.approx(0.5))
+
+
+def test_a_poor_guess_does_not_hide_what_the_data_see() -> None:
+    """Dry friction and a constant force are one, moving one way; mass and friction are seen from any guess."""
+    f = Parameter("f", 0.0, unit="N")
+    twin = slider(35.0)
+    motor = Motor(twin.model.joints[0], signal="u", gain=35.0, offset=f)
+    model = Model(twin.model.bodies, twin.model.joints, [motor], gravity=gravity(9.81))
+    problem = twin.with_(model=model, recordings=[driven(one_way=True)])
+    for initial in ({}, {"M": 80, "b": 150, "c": 15}, TRUTH):
+        guesses = {name: value for name, value in initial.items() if name != "G"}
+        weak = a_priori(assemble(problem.with_(initial=guesses))).sensitivities.weak
+        assert all(set(w.direction) <= {"c", "f"} for w in weak)
+
+
+def test_ratios_of_what_is_not_determined_are_those_with_one_of_it_known() -> None:
+    # Steps that are long for the sensor: with h the noise that is found is another than with h/2.
+    recording = driven(step=0.005)
+    free = slider().with_(recordings=[recording], step=0.04).solve()
+    assert all(np.isnan(free[name].std_err) for name in TRUTH)
+    assert pytest.approx(dict(free.sensitivities.weak[0].direction), abs=1e-3) == {
+        "M": 1.0,
+        "b": 1.0,
+        "c": 1.0,
+        "G": 1.0,
+    }
+    known = slider(30.0).with_(recordings=[recording], step=0.04).solve()
+    for name in ("M", "b", "c"):
+        share = 0.02 * known[name].std_err / 30
+        assert free[name].estimate / free["G"].estimate == pytest.approx(known[name].estimate / 30, abs=share)
+    told = [re.findall(r"\d+ standard errors", " ".join(one.notices)) for one in (free, known)]
+    assert told[0] == told[1]
