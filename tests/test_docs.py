@@ -200,7 +200,9 @@ def test_every_entry_has_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "thing", [spookid.Body, spookid.Joint, spookid.Motor, spookid.Recording, spookid.Problem.simulate]
+    "thing",
+    [spookid.Body, spookid.Coordinate, spookid.Joint, spookid.Motor, spookid.Recording, spookid.Problem.simulate],
+    ids=lambda thing: thing.__name__,
 )
 def test_help_says_what_each_argument_is(thing: Any) -> None:
     arguments = set(inspect.signature(thing).parameters) - {"self", "place"}

@@ -11,15 +11,19 @@ import casadi as ca
 
 @dataclass(frozen=True)
 class Coordinate:
-    """One degree of freedom that a joint leaves."""
+    """One degree of freedom that a joint leaves.
+
+    Args:
+        name: of it within its joint, for labels of joints that have several.
+        unit: "rad" or "m".
+        period: of what a sensor shows of it, 2π of an angle that may turn over; None if it has none.
+        counts_turns: True if its joint tells one turn from the next.
+    """
 
     name: str
-    """Of it within its joint, for labels of joints that have several."""
     unit: Literal["rad", "m"]
     period: float | None = None
-    """Of what a sensor shows of it; None if it has none."""
     counts_turns: bool = False
-    """True if its joint tells one turn from the next."""
 
     @property
     def turns_over(self) -> bool:
