@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import casadi as ca
 import numpy as np
 import pytest
-from mechanisms import furuta, paper_twin, pendulum
+from mechanisms import furuta, maximal, paper_twin, pendulum
 from test_loops import noisy, problem, unknown
 
 from spookid.assembly.assembly import assemble
@@ -49,16 +48,16 @@ def shaken(declared: Problem, distance: float = 1e-4) -> Case:
 def rigid(**friction: float) -> Case:
     """A Furuta pendulum of 15 steps, which eight does not divide."""
     J, values = Parameter("J", 0.003, lower=0), {name: Parameter(name, v, lower=0) for name, v in friction.items()}
-    model = replace(furuta(inertias=(J, 0.004, 0.004), shoulder=values, elbow={"dry": 0.0}), coordinates="maximal")
+    model = furuta(inertias=(J, 0.004, 0.004), shoulder=values, elbow={"dry": 0.0})
     start = {"shoulder": (0.3, 2.0), "elbow": (2.0, -3.0)}
     settings = {"step": 0.01, "stepper": Variational(), "friction_width": 0.5}
-    return shaken(paper_twin(model, {"J": 0.003, **friction}, initial=start, duration=0.14, noise=1e-3, **settings))
+    return shaken(paper_twin(maximal(model), {"J": 0.003, **friction}, initial=start, duration=0.14, noise=1e-3, **settings))
 
 
 def hard_motion() -> Case:
     """Equations of motion that must hold, so that the rows with private unknowns are hard."""
     J = Parameter("J", 0.005, lower=0)
-    fitted = paper_twin(replace(pendulum(inertia=J), coordinates="maximal"), {"J": 0.004}, initial={"hinge": 1.0}, duration=0.12, step=0.01)
+    fitted = paper_twin(maximal(pendulum(inertia=J)), {"J": 0.004}, initial={"hinge": 1.0}, duration=0.12, step=0.01)
     return shaken(fitted.with_(stepper=Variational(), state_weight=np.inf))
 
 
