@@ -51,7 +51,9 @@ def rigid(**friction: float) -> Case:
     model = furuta(inertias=(J, 0.004, 0.004), shoulder=values, elbow={"dry": 0.0})
     start = {"shoulder": (0.3, 2.0), "elbow": (2.0, -3.0)}
     settings = {"step": 0.01, "stepper": Variational(), "friction_width": 0.5}
-    return shaken(paper_twin(maximal(model), {"J": 0.003, **friction}, initial=start, duration=0.14, noise=1e-3, **settings))
+    return shaken(
+        paper_twin(maximal(model), {"J": 0.003, **friction}, initial=start, duration=0.14, noise=1e-3, **settings)
+    )
 
 
 def hard_motion() -> Case:

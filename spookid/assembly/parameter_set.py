@@ -7,7 +7,7 @@ the choice c is 1 for the recording a factor stands in, and 0 for all others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 

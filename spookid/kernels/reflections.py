@@ -8,9 +8,12 @@ columns are independent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Integers, Mask
 from spookid.kernels.native import Lists, integers
@@ -30,9 +33,9 @@ class _Step:
     """One reflection."""
 
     column: int
-    rows: list[int]
+    rows: Integers
     """It turns these; the first becomes a row of R."""
-    changed: list[int]
+    changed: Integers
     """Columns to come that it changes."""
 
 
@@ -47,9 +50,9 @@ def reflections(numbers: Integers, residual: Integers) -> Reflections:
     steps, filled = _eliminated(numbers >= 0)
     entry = np.where(filled, np.cumsum(filled).reshape(m, k) - 1, -1)
     rows, columns = np.nonzero(numbers >= 0)
-    pivots = [step.rows[0] for step in steps]
-    over = [[i for i in range(j) if filled[pivots[i], step.column]] for j, step in enumerate(steps)]
-    free = sorted(set(range(m)) - set(pivots))
+    pivots = integers([step.rows[0] for step in steps])
+    over = [np.flatnonzero(filled[pivots[:j], step.column]) for j, step in enumerate(steps)]
+    free = integers(sorted(set(range(m)) - set(pivots)))
     blocks = [entry[np.ix_(step.rows, step.changed)].T.ravel() for step in steps]
     lists = Lists(
         numbers[rows, columns],
@@ -63,7 +66,7 @@ def reflections(numbers: Integers, residual: Integers) -> Reflections:
         _joined(blocks),
         _starts([len(before) for before in over]),
         _joined(over),
-        _joined([entry[[pivots[i] for i in before], s.column] for before, s in zip(over, steps, strict=True)]),
+        _joined([entry[pivots[before], step.column] for before, step in zip(over, steps, strict=True)]),
         free,
         *_reach(steps, free, m),
         _starts([len(block) for block in blocks])[:-1],
@@ -80,12 +83,12 @@ def _eliminated(pattern: Mask) -> tuple[list[_Step], Mask]:
         ones = rest[:, left].astype(float)
         shared = ones.T @ ones > 0
         next_one = int(np.argmin(ones.sum(axis=0) * shared.sum(axis=0)))
-        changed = [left[i] for i in np.flatnonzero(shared[next_one]) if i != next_one]
+        changed = integers([left[i] for i in np.flatnonzero(shared[next_one]) if i != next_one])
         column = left.pop(next_one)
         rows = np.flatnonzero(rest[:, column])
         # The row of R is one that few others see, so that what is left stays sparse.
         first = rows[int(np.argmin(rest[rows].sum(axis=1)))]
-        ordered = [int(first), *(int(row) for row in rows if row != first)]
+        ordered = integers([first, *rows[rows != first]])
         rest[np.ix_(rows, changed)] = True
         filled |= rest
         rest[first], rest[:, column] = False, False
@@ -93,20 +96,19 @@ def _eliminated(pattern: Mask) -> tuple[list[_Step], Mask]:
     return steps, filled
 
 
-def _reach(steps: list[_Step], free: list[int], m: int) -> tuple[list[int], list[int]]:
+def _reach(steps: Sequence[_Step], free: Integers, m: int) -> tuple[Integers, Integers]:
     """Between which columns of the null space each reflection finds entries, when the last one comes first."""
     low, high = np.full(m, len(free)), np.zeros(m, dtype=np.int64)
     low[free], high[free] = np.arange(len(free)), np.arange(1, len(free) + 1)
-    found = []
-    for step in reversed(steps):
-        low[step.rows], high[step.rows] = low[step.rows].min(), high[step.rows].max()
-        found.append((int(low[step.rows[0]]), int(high[step.rows[0]])))
-    return [a for a, _ in reversed(found)], [b for _, b in reversed(found)]
+    found = np.zeros((2, len(steps)), dtype=np.int64)
+    for j, step in reversed(list(enumerate(steps))):
+        low[step.rows], high[step.rows] = found[:, j] = low[step.rows].min(), high[step.rows].max()
+    return found[0], found[1]
 
 
-def _starts(counts: list[int]) -> Integers:
-    return np.cumsum([0, *counts])
+def _starts(counts: Iterable[int]) -> Integers:
+    return integers(np.cumsum([0, *counts]))
 
 
-def _joined(lists: list) -> Integers:  # type: ignore[type-arg]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *(np.asarray(part, dtype=np.int64) for part in lists)])
+def _joined(lists: Sequence[NDArray[Any]]) -> Integers:
+    return integers(np.concatenate([integers([]), *lists]))

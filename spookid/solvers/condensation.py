@@ -1,7 +1,7 @@
 """Sparse Jacobians of a factor condensed to the unknowns and rows that are left of each step.
 
 Of a factor's Jacobian, [J_o of each step it sees, ∂r/∂θ, r], is left Cᵀ [J_o Z_o, Σ J_o D_o + ∂r/∂θ, r]: Z spans the
-surface on which a step lies, D is how the parameters θ drag it along, and the private unknowns do not reach the rows Cᵀ.
+surface on which a step lies, D is how the parameters θ drag it along, and private unknowns do not reach the rows Cᵀ.
 Kernels give the entries that can differ from zero, which a chain of bodies has in proportion to their number; products
 with what is dense are numbers, not expressions.
 """
@@ -63,9 +63,7 @@ class _Plan:
     lists: Lists
 
 
-def condensed(
-    call: Call, layout: Layout, basis: Array | None, drag: Array | None, complement: Array | None
-) -> Array:
+def condensed(call: Call, layout: Layout, basis: Array | None, drag: Array | None, complement: Array | None) -> Array:
     """Transposed Jacobians in what is left, unknowns of the steps in order of offset and parameters last, then the
     residual, (count, columns + 1, rows that are left).
 

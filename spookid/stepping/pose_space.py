@@ -1,6 +1,6 @@
 """The rows of ``joint_space`` in the poses of all bodies: joints hold by rows of each step, none of them identically.
 
-The unknowns of a step are the poses q_k; all of g(q_k) = 0 is hard and holds one step alone, so that a solver eliminates
+The unknowns of a step are the poses q_k; all of g(q_k) = 0 is hard and holds one step alone, so that solvers eliminate
 it there, joint by joint. The random rows are the same virtual work w = Sᵀp of the residual
 
     p = M (v₊ − v) − h (f + f_g),    v = (q_k ⊟ q_{k−1})/h,    v₊ = (q_{k+1} ⊟ q_k)/h,
@@ -135,9 +135,7 @@ class _PoseStep:
         middle, before, after, change = (self.model.rates(self.q, v) for v in velocities)
         states = (self.model.joint(joint, self.q) for joint in self.model.joints)
         position = ca.vertcat(ca.SX(0, 1), *(state.displacement for state in states))
-        return Slips(
-            now=middle, end=after, before=middle, change=change, rubbing=(before, after), position=position
-        )
+        return Slips(now=middle, end=after, before=middle, change=change, rubbing=(before, after), position=position)
 
     @cached_property
     def _at(self) -> Mechanics:
