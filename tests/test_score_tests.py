@@ -233,7 +233,7 @@ def test_nothing_is_told_of_a_measured_torque_that_the_model_fits(seed: int) -> 
     assert not problem.corrects
     t = STEP * np.arange(601)
     drive = Recording(t=t, signals={"u": np.sin(2 * t) + np.sin(5.3 * t)})
-    options = {"inputs": drive, "noise": {"theta": 1e-3}, "seed": seed, "substeps": 1}
+    options = {"inputs": drive, "noise": {"theta": 1e-3}, "seed": seed}
     run = problem.simulate({"J": 2e-3, "b": 2e-3}, 5.9, {"pin": 1.5}, **options)
     u = run.signals["u"] + 0.05 * np.random.default_rng(seed).standard_normal(len(run.t))
     solution = problem.with_(recordings=[Recording(run.t, {"theta": run.signals["theta"], "u": u})]).solve()

@@ -82,10 +82,10 @@ def missed(step: float) -> str:
 
 
 def _between(coarse: float, fine: Estimate) -> Estimate:
-    """As it is where either fit holds it at a bound."""
-    if fine.fixed or fine.at_bound or not fine.lower < coarse < fine.upper:
+    """As it is where either fit holds it at a bound, or where the line through both leaves its bounds."""
+    value = fine.estimate + _SHARE * (fine.estimate - coarse)
+    if fine.fixed or fine.at_bound or not (fine.lower < coarse < fine.upper and fine.lower < value < fine.upper):
         return fine
-    value = float(np.clip(fine.estimate + _SHARE * (fine.estimate - coarse), fine.lower, fine.upper))
     return fine.changed(estimate=value, step_error=coarse - value)
 
 

@@ -136,7 +136,9 @@ class Recursion:
     @cached_property
     def axes(self) -> dict[Body, ca.SX]:
         """Axes of each body in the world, columns of (3, 3)."""
-        return {body: rotations.matrix(self.joints.model.pose(body, self.q)[1]) for body in self.joints.model.bodies}
+        return {
+            body: rotations.unit_matrix(self.joints.model.pose(body, self.q)[1]) for body in self.joints.model.bodies
+        }
 
     @cached_property
     def bodies(self) -> dict[Body, Turning]:
@@ -210,7 +212,7 @@ class Recursion:
 def _crossing(joint: Joint, _: Body, outer: Body, position: ca.SX, rate: ca.SX, acceleration: ca.SX) -> _Crossing:
     p, s = ca.SX.sym("p", joint.manifold.ambient), ca.SX.sym("s", len(joint.coordinates))
     (away, turn), (drift, omega) = joint.transform(p), joint.motion(p, s)
-    axes = rotations.matrix(turn)
+    axes = rotations.unit_matrix(turn)
     frames = joint.parent, joint.child
     if outer is not joint.child.body:
         frames = joint.child, joint.parent

@@ -28,11 +28,20 @@ def matrix(e: ca.SX) -> ca.SX:
     s, x, y, z = ca.vertsplit(e)
     return ca.blockcat(
         [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - s * z), 2 * (x * z + s * y)],
-            [2 * (x * y + s * z), 1 - 2 * (x * x + z * z), 2 * (y * z - s * x)],
-            [2 * (x * z - s * y), 2 * (y * z + s * x), 1 - 2 * (x * x + y * y)],
+            [s * s + x * x - y * y - z * z, 2 * (x * y - s * z), 2 * (x * z + s * y)],
+            [2 * (x * y + s * z), s * s - x * x + y * y - z * z, 2 * (y * z - s * x)],
+            [2 * (x * z - s * y), 2 * (y * z + s * x), s * s - x * x - y * y + z * z],
         ]
     )
+
+
+def unit_matrix(e: ca.SX) -> ca.SX:
+    """The same where e is written so that its length is one: a turn about an axis leaves ones and zeros."""
+    whole, square = matrix(e), e * e
+    whole[0, 0] = 1 - 2 * (square[2] + square[3])
+    whole[1, 1] = 1 - 2 * (square[1] + square[3])
+    whole[2, 2] = 1 - 2 * (square[1] + square[2])
+    return whole
 
 
 def from_matrix(R: ca.SX) -> ca.SX:

@@ -12,7 +12,7 @@ See docs/explanation/solver.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -38,9 +38,11 @@ _FEW_ROWS, _SMALL = 0.25, 16
 unknowns a step: worth it for few rows, or steps that are small."""
 _SAMPLES, _INDEPENDENT = 32, 1e-6
 """Steps that are looked at for rows that others imply, and the least share of the largest singular value."""
-_STIFF, _STIFFEST = 10.0, 1e18
-"""ρ is raised so much for rows that take the place of multipliers. Where the equations of motion themselves are hard,
-slow errors in them cost next to nothing until they are this stiff; other rows lose to rounding much earlier."""
+_STIFF = 10.0
+"""ρ is raised so much for rows that take the place of multipliers."""
+_STIFFEST = 1e14
+"""Where the equations of motion themselves are hard, slow errors in them cost next to nothing until they are so much
+stiffer than the observations in the unknowns that are left; a hundred times as much, and rounding takes over."""
 _RANDOM = 1e11
 """Where sizes of random rows are estimated, and may be anything, hard rows of the dynamics are so much stiffer than the
 observations: the information in the parameters is then right to four digits or more, and none are lost to rounding."""
@@ -212,8 +214,10 @@ class ReducedProblem:
         dynamics = any(f.box is None and not f.first_only for f in self.coupled)
         if dynamics and any(f.noise for f in soft):
             self.penalty = _RANDOM * self._balance(self._start, Group.OBSERVATION)
+        elif soft or not self.coupled:
+            self.penalty *= _STIFF * PENALTY / self._stiffness
         else:
-            self.penalty *= (_STIFF if soft else _STIFFEST) * PENALTY / self._stiffness
+            self.penalty *= _STIFFEST * self._balance_left(self._start)
         self.saddle = False
 
     def forces(self, chain: int) -> list[Array]:
@@ -287,14 +291,24 @@ class ReducedProblem:
 
     def _balance(self, point: Point, *groups: Group) -> float:
         """ρ that makes the coupled rows as stiff as the soft ones of some groups in the unknowns they share."""
-        width = self.problem.manifold.tangent
+        blocks = (b for c in self._chains for b in self._samples(point, c))
+        shared = (b for b in blocks if b.factor in self.coupled or b.factor.group in groups)
+        rows = ((b.factor, b.matrix) for b in shared if b.factor not in self.local)
+        return self._ratio(rows, self.problem.manifold.tangent)
+
+    def _balance_left(self, point: Point) -> float:
+        """By how much ρ is to grow to make them as stiff as all soft rows in the unknowns that are left of each step,
+        whatever those are."""
+        reduced = (zip(self.kept, self.reduce(point, c)[0], strict=True) for c in self._chains)
+        return self._ratio(((factor, rows.matrix) for pairs in reduced for factor, rows in pairs), self.tangent)
+
+    def _ratio(self, rows: Iterable[tuple[Factor, Array]], width: int) -> float:
+        """Squares of soft rows over those of coupled ones, in unknowns of which a step has so many."""
         soft, hard = np.zeros(width), np.zeros(width)
-        for c in self._chains:
-            for block in self._samples(point, c):
-                squares = np.einsum("kcr,kcr->c", block.matrix, block.matrix)[: len(block.factor.variables) * width]
-                if block.factor in self.coupled or (block.factor not in self.local and block.factor.group in groups):
-                    target = hard if block.factor in self.coupled else soft
-                    target += squares.reshape(-1, width).sum(axis=0)
+        for factor, matrix in rows:
+            squares = np.einsum("kcr,kcr->c", matrix, matrix)[: len(factor.variables) * width]
+            target = hard if factor in self.coupled else soft
+            target += squares.reshape(-1, width).sum(axis=0)
         return float(soft @ hard / (hard @ hard))
 
     def _samples(self, point: Point, chain: int) -> Iterator[Block]:

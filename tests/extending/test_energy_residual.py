@@ -35,7 +35,7 @@ J = Parameter("J", 0.01, lower=1e-6, unit="kg m^2")
 b = Parameter("b", 1e-3, lower=0, unit="N m s")
 rod = Body("rod", mass=MASS, inertia=(1e-4, J, J))
 tip = rod.frame(at=(-LENGTH, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
-hinge = Hinge("hinge", GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), tip, viscous=b)
+hinge = Hinge("hinge", GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), tip, viscous=b, disturbance=1e-4)
 model = Model(bodies=[rod], joints=[hinge], gravity=gravity(G))
 
 
