@@ -81,8 +81,8 @@ class Lists:
     """Lists of indices as C code takes them: the address of their addresses."""
 
     def __init__(self, *lists: object) -> None:
-        self._held = [np.ascontiguousarray(values, dtype=np.int32) for values in lists]
-        self._pointers = (ctypes.c_void_p * len(lists))(*(held.ctypes.data for held in self._held))
+        self.held = [np.ascontiguousarray(values, dtype=np.int32) for values in lists]
+        self._pointers = (ctypes.c_void_p * len(lists))(*(held.ctypes.data for held in self.held))
 
     @property
     def address(self) -> ctypes.Array[ctypes.c_void_p]:
