@@ -17,7 +17,7 @@ from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
 from spookid.kernels.native import Routines, address, strides
 from spookid.solvers.rows import Rows, Stream
 
-_MOST = 40_000
+_MOST = 400_000
 """Products of a step; where there are more, dense products of a tuned library are as fast."""
 _LONGEST = 65536
 """Steps of one call, so that an interruption is not held up for long."""
