@@ -1,8 +1,8 @@
 """Small linear algebra along a horizon in compiled C, where there is any; NumPy does the same elsewhere.
 
-The C code (``native.c``, ``condense.c``) works on eight steps at once, and is used when a horizon is long enough to gain
-by it. What a wheel brings is taken first: it is as fast as what a compiler makes for this very processor. Else it is
-compiled, and kept with the compiled kernels.
+The C code (``native.c``, ``condense.c``) works on eight steps at once, and is used when a horizon is long enough to
+gain by it. What a wheel brings is taken first: it is as fast as what a compiler makes for this very processor. Else it
+is compiled, and kept with the compiled kernels.
 """
 
 from __future__ import annotations

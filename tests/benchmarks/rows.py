@@ -198,7 +198,7 @@ def scaling(bench: Bench, largest: int) -> Iterator[Row]:
 def chains(bench: Bench, longest: int = 16) -> Iterator[Row]:
     """Set-up and iteration of chains of hinges in the poses of all bodies, and how they grow with the chain."""
     for words, settings in {"known noise": {}, "given weight": {"state_weight": 1e4}}.items():
-        before: tuple[float, float] | None = None
+        before = 0.0, 0.0
         for hinges in (n for n in (4, 8, 16) if n <= longest):
             label, goals = f"chain of {hinges} hinges, maximal, {words}", ("≤ 20 s", "≤ 150 ms")
             with fresh_cache():
@@ -212,7 +212,7 @@ def chains(bench: Bench, longest: int = 16) -> Iterator[Row]:
                 bench.clock,
             )
             each = spent / max(counts[-1], 1)
-            grown = ["" if before is None else f"{a / b:.2f} times" for a, b in zip((cold, each), before or (1, 1))]
+            grown = [f"{now / then:.2f} times" if then else "" for now, then in zip((cold, each), before, strict=True)]
             setup, iteration = goals if hinges == 16 else ("", "")
             yield Row(f"{label}: set-up, cold", cold, "s", target=setup, note=grown[0])
             yield Row(f"{label}: an iteration", 1e3 * each, "ms", target=iteration, note=grown[1])
