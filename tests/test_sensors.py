@@ -240,7 +240,7 @@ def clean(sigma: float | None = None) -> Solution:
     )
 
 
-@pytest.mark.parametrize(("loss", "sigma"), [("cauchy", None), ("huber", None), ("huber", 1e-3), ("cauchy", 1e-3)])
+@pytest.mark.parametrize(("loss", "sigma"), [("cauchy", None), ("huber", None), ("huber", 1e-3)])
 def test_samples_far_off_move_no_estimate_with_a_robust_loss(loss: Loss, sigma: float | None) -> None:
     rng, angle = np.random.default_rng(5), swing()[1] + noise(1e-3)
     wrong = rng.choice(len(angle), len(angle) // 100, replace=False)
@@ -268,7 +268,7 @@ def test_a_robust_loss_finds_the_size_of_the_noise_that_is_not_wrong() -> None:
         model, angle = mechanism(), swing()[1] + noise(1e-3)
         angle[::100] += 1.0
         sensor = HingeAngle(model.joints[0], "angle", loss=loss)
-        solution = fitted(model, [sensor], {"angle": angle})
+        solution = fitted(model, [sensor], {"angle": angle}, step_correction=False)
         (found,) = [n.std for n in solution.noise if n.kind == "sensor"]
         assert found == pytest.approx(1e-3, rel=0.08)
 
@@ -291,6 +291,8 @@ def test_a_scale_is_found() -> None:
     angle = HingeAngle(model.joints[0], "angle")
     signals = {"angle": swing()[1] + noise(1e-3), "rate": 1.1 * swing()[2] + 0.2 + noise(0.01, 1)}
     assert_true(fitted(model, [angle, sensor], signals), scale=1.1, drift=0.2)
+    plain = [kind(model.joints[0], "s").unit for kind in (HingeAngle, JointRate)]
+    assert plain == ["rad", "rad/s"]
 
 
 def test_motion_capture_tells_a_pendulum_and_how_its_markers_sit() -> None:
@@ -410,7 +412,6 @@ DRIVEN = Model([arm, rod], [shoulder, elbow], [Motor(elbow, "u")], gravity=gravi
         (lambda: JointRate(rod, "r"), "which is no Hinge or other Joint"),
         (lambda: JointRate(elbow, "r", coordinate=1), "coordinate 1 of 'elbow'"),
         (lambda: JointTorque(elbow, "t", loss="huber"), "leave samples far off out"),
-        (lambda: JointTorque(elbow, "t", 0.1, scale=Parameter("k", 1.0)), "give one of both"),
         (lambda: Problem("p", DRIVEN, [], [JointTorque(elbow, "t")]).channels, "what the Motor at"),
         (lambda: Gyroscope(Body("other", 1, (1, 1, 1)).frame(), XYZ).channels(MODEL), "which is not in the model"),
     ],

@@ -148,8 +148,10 @@ def held(every: float | str) -> Problem:
     return fine.with_(recordings=[Recording(both, {"hinge": theta, "u": last})], step=STEP, state_weight=1e4)
 
 
-@pytest.mark.parametrize("every", [0.0033, 0.015, "jitter"])
-@pytest.mark.parametrize(("stepper", "close"), [(Variational(), 0.05), (Spook(), 0.4)])
+@pytest.mark.parametrize(
+    ("stepper", "close", "every"),
+    [(Variational(), 0.05, 0.015), (Variational(), 0.05, "jitter"), (Spook(), 0.4, 0.015)],
+)
 def test_inputs_that_change_at_any_time(stepper: Spook | Variational, close: float, every: float | str) -> None:
     solution = held(every).solve(stepper=stepper)
     for name, value in MOTOR.items():

@@ -20,6 +20,7 @@ from spookid.assembly.observations import Observed, layout, observation_data, ob
 from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
+from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import Acting, acting
 from spookid.data.recording import Recording
@@ -105,9 +106,19 @@ class Assembly:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a user should know about how the problem was set up, each once."""
-        own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem)]
+        own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem), *_chosen(self.problem)]
         own += given_inertias(self.problem.model)
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
+
+
+def _chosen(problem: Declaration) -> list[str]:
+    """That the step is the motion's."""
+    if problem.step != problem.bandwidth_step:
+        return []
+    return [
+        f"The step of {problem.step:g} s is that of the motion's bandwidth: with it second-order errors are "
+        f"{100 * SHARE:g} % of the efforts; step= sets another."
+    ]
 
 
 def _uncorrected(problem: Declaration) -> list[str]:

@@ -158,7 +158,10 @@ def _chosen(first: Fit, second: Fit) -> Choice:
     one, other = _answer(first), _answer(second)
     if second.result.status is not Status.CONVERGED or one is None or other is None:
         return Choice("noise", "the fit with hard dynamics did not converge")
-    return choice_by(first.identifiability.sensitivities.names, hausman_test(one, other))
+    verdict = hausman_test(one, other)
+    if np.any(verdict.differ):  # so may what the step adds to each
+        verdict = hausman_test(_without_step(one, first), _without_step(other, second))
+    return choice_by(first.identifiability.sensitivities.names, verdict)
 
 
 def choice_by(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
@@ -180,6 +183,11 @@ def _answer(fit: Fit) -> EstimatorOutput | None:
     magnitudes = np.maximum(np.abs(point), fit.assembly.transcription.magnitudes)
     changes = without_blocks(statistics, magnitudes)
     return EstimatorOutput(point, fit.identifiability.sensitivities.standard_errors, changes)
+
+
+def _without_step(answer: EstimatorOutput, fit: Fit) -> EstimatorOutput:
+    """In continuous time, as far as that is known."""
+    return replace(answer, estimates=answer.estimates - np.nan_to_num(fit.influence.step_error))
 
 
 def _lacking(choice: Choice) -> list[str]:

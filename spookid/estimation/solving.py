@@ -18,7 +18,7 @@ from spookid.estimation.delays import asked_from, free_delays, settled
 from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
-from spookid.estimation.physical import physical_quantities
+from spookid.estimation.physical import base_quantities, physical_quantities
 from spookid.estimation.robust_start import without_outliers
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
@@ -49,8 +49,12 @@ def solve(
     began = time.perf_counter()
     result = _solved(problem, backend, options, callback, warm_start, hold)
     other = time.perf_counter() - began - result.timing.total
-    physical = Lazy(lambda: physical_quantities(problem, result), next(iter(result.clocks), Clock()))
-    return result.changed(times=replace(result.times, other=max(other, 0.0)), physical=physical)
+    clock = next(iter(result.clocks), Clock())
+    bodies = {
+        "physical": Lazy(lambda: physical_quantities(problem, result), clock),
+        "base_parameters": Lazy(lambda: base_quantities(problem, result), clock),
+    }
+    return result.changed(times=replace(result.times, other=max(other, 0.0)), **bodies)
 
 
 def _solved(

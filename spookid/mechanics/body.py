@@ -27,6 +27,9 @@ class Frame:
     axes: ca.SX
     """Columns x, y, z in the body's frame, (3, 3)."""
 
+    def __repr__(self) -> str:
+        return f"<Frame of {self.body.name}>"
+
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
         return [self.at, self.axes]
@@ -82,6 +85,9 @@ class Body:
             raise ProblemError(f"{what} has an inertia that is not positive definite")
         object.__setattr__(self, "mass", mass)
         object.__setattr__(self, "inertia", inertia)
+
+    def __repr__(self) -> str:
+        return f"<Body {self.name!r}>"
 
     def frame(self, *, at: Any = (0, 0, 0), x: Any = (1, 0, 0), y: Any = (0, 1, 0)) -> Frame:
         """A frame on this body, given by its origin and the directions of its x and y axes.

@@ -22,7 +22,7 @@ from spookid.parameter import symbolic
 _TURN = 2 * math.pi
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prismatic(Joint):
     """A slider along the x axes of two frames, which do not turn against each other.
 
@@ -51,7 +51,7 @@ class Prismatic(Joint):
         return ca.vertcat(rates, 0, 0), ca.SX(3, 1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Cylindrical(Joint):
     """A rod in a sleeve: it slides along the x axes of two frames and turns about them.
 
@@ -80,7 +80,7 @@ class Cylindrical(Joint):
         return ca.vertcat(rates[0], 0, 0), ca.vertcat(rates[1], 0, 0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Screw(Joint):
     """A spindle and its nut: about the x axes of two frames, with ``pitch`` metres along x for each radian.
 
@@ -130,7 +130,7 @@ class Screw(Joint):
         return [*super().expressions(), self.pitch]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Universal(Joint):
     """A cross with two pins: a turn about x of the first frame, then one about y of the second.
 
@@ -159,7 +159,7 @@ class Universal(Joint):
         return ca.SX(3, 1), ca.vertcat(ca.cos(position[1]) * rates[0], rates[1], ca.sin(position[1]) * rates[0])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Spherical(Joint):
     """A ball in a socket: it turns about every axis.
 
@@ -198,7 +198,7 @@ class Spherical(Joint):
         return ca.SX(3, 1), rates
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Planar(Joint):
     """A puck on a table: the child's origin stays in the y-z plane of the parent, and turns about its x axis.
 
@@ -227,7 +227,7 @@ class Planar(Joint):
         return ca.vertcat(0, rates[0], rates[1]), ca.vertcat(rates[2], 0, 0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fixed(Joint):
     """Two bodies that are one, such as a body in parts: it leaves no coordinate, and gives way with its compliance."""
 

@@ -115,13 +115,13 @@ class Model:
     """Acceleration of gravity, (3,) [m/s²]."""
     coordinates: Coordinates | None = field(kw_only=True, default=None)
     """What is unknown at each step of a fit: ``"joint"``, the positions of joints in a spanning tree, where joints are
-    rigid; ``"maximal"``, the poses of all bodies; None: the stepper chooses. Results hold poses in any case."""
+    rigid and loops close by rows; ``"maximal"``, the poses of all bodies; None: the stepper chooses, joints wherever it
+    can. Both steps are of second order, and not the same. Results hold poses in any case."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        kinds: dict[str, type[Any]]
-        kinds = {"bodies": Body, "joints": Joint, "motors": Motor, "contacts": Contact, "loads": PointLoad}
-        kinds["constraints"] = Constraint
+        kinds: dict[str, type[Any]] = {"bodies": Body, "joints": Joint, "motors": Motor, "contacts": Contact}
+        kinds |= {"loads": PointLoad, "constraints": Constraint}
         for name, kind in kinds.items():
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
@@ -142,6 +142,9 @@ class Model:
                 raise ProblemError(
                     f"{body.place}: Body {body.name!r} is held by no joint; join it or declare it free=True"
                 )
+
+    def __repr__(self) -> str:
+        return f"<Model of {', '.join(map(repr, (*self.bodies, *self.joints, *self.motors)))}>"
 
     def _check_names(self) -> None:
         holding: list[Joint | Constraint] = [*self.joints, *self.constraints]
@@ -234,16 +237,14 @@ class Model:
     @property
     def signals(self) -> tuple[str, ...]:
         """Names of the inputs, each once: of the motors, of loads of joints, of loads on points, of constraints."""
-        of_joints = (signal for joint in self.joints for signal in joint.signals)
-        on_points = (signal for load in self.loads for signal in load.signals)
-        of_ties = (signal for tie in self.ties for signal in tie.signals)
-        return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *of_joints, *on_points, *of_ties]))
+        others = (signal for thing in (*self.joints, *self.loads, *self.ties) for signal in thing.signals)
+        return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *others]))
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
         """The signals with how they act, (n_u,)."""
-        of_motors = {motor.signal: motor.input for motor in reversed(self.motors)}
-        return tuple(of_motors.get(signal, Input(signal)) for signal in self.signals)
+        driven = {motor.signal: motor.input for motor in reversed(self.motors)}
+        return tuple(driven.get(name, Input(name)) for name in self.signals)
 
     @cached_property
     def freedoms(self) -> tuple[Freedom, ...]:

@@ -164,6 +164,8 @@ def _result(key: str, place: int, solution: Result, date: str, films: Films) -> 
         "notices": solution.notices,
         "parameters": [report_sections.parameter(estimate) for estimate in solution.parameters.values()],
         "physical": summary.physical(solution),
+        "known": summary.known(solution),
+        "base_parameters": summary.base_parameters(solution),
         **{section.__name__: section(solution) for section in report_sections.SECTIONS},
         **report_sections.fits(solution),
         "films": films,

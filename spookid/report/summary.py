@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from spookid.results.motion import misfit, rms
-from spookid.results.result import Cost, Estimate, Result, Trajectory
-from spookid.results.wording import DYNAMICS, HARD, noise_words, remark, status_words, weight_words
+from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
+from spookid.results.wording import DYNAMICS, HARD, noise_words, origin, remark, some_of, status_words, weight_words
 from spookid.statistics.covariance import IMPULSES, MISFIT, NOT_WHITE, UNSEEN, Sensitivities, WeakDirection
 from spookid.tables.numbers import bounds, counted, number, quantity, seconds, uncertain
 from spookid.tables.table import Table, TableRow, wrapped
@@ -26,6 +26,10 @@ _ERRORS_FROM_LIKELIHOOD = (
     "interval of 95 %."
 )
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
+_SOURCES = {"data": "from these data", "prior": "from the prior", "given": "given", "nothing": "not at all"}
+"""Where numbers of bodies come from, as columns."""
+_CELLS = ("estimate", "standard error", "unit", "")
+_BASE = "Base parameters (h is mass times centre of mass, I about the body's origin)"
 _WEAK_VERDICT = "Until then these estimates mean little."
 _WEAK_IF_WHITE = "How hardly the data see what they see is told for white noise, which a notice below doubts."
 _STATE_COST = {
@@ -40,6 +44,7 @@ def summarize(solution: Result) -> str:
     sections = [
         _first(solution.notices),
         _parameters(solution),
+        *_bodies(solution),
         _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
         ["Cost", *_table((), cost(solution).rows, right=(1, 2))],
@@ -69,9 +74,13 @@ def _parameters(solution: Result) -> list[str]:
         origin = _ERRORS_FROM_LIKELIHOOD if solution.dynamics == "estimated" else _ERRORS_FROM
         conditional = [_ERRORS_WITHIN] if any(estimate.at_bound for estimate in estimates) else []
         lines += _wrapped(" ".join([origin, *conditional, *_raised(solution.sensitivities)]))
-    if solution.physical:
-        lines += ["", "Bodies", *physical(solution).text(WIDTH, "  ").splitlines()]
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
+
+
+def _bodies(solution: Result) -> list[list[str]]:
+    """Of bodies with a whole inertia: quantities, where they are known from, and combinations."""
+    tables = {"Bodies": physical(solution), "Known of bodies": known(solution), _BASE: base_parameters(solution)}
+    return [[title, *table.text(WIDTH, "  ").splitlines()] for title, table in tables.items() if table.rows]
 
 
 def parameters(solution: Result) -> Table:
@@ -83,11 +92,30 @@ def parameters(solution: Result) -> Table:
 
 def physical(solution: Result) -> Table:
     """A row for each mass, centre of mass and moment that hangs on parameters."""
+    rows = [(one.name, *_cells(one)) for one in solution.physical.values()]
+    return Table(("of a body", *_CELLS), rows, left=(0, 2, 3, 4))
+
+
+def base_parameters(solution: Result) -> Table:
+    """A row for each combination of unknowns of bodies that forces hang on."""
+    rows = [(*_cells(one), one.name) for one in solution.base_parameters.values()]
+    return Table((*_CELLS, "base parameter"), rows, left=(1, 2, 3, 4))
+
+
+def _cells(one: Derived) -> TableRow:
+    value, _, error = uncertain(one.estimate, one.std_err).partition(" ± ")
+    return value, error and f"± {error}", one.unit, one.reason or origin(one)
+
+
+def known(solution: Result) -> Table:
+    """A row for each body: what of its mass, centre of mass and moments is known from where."""
     rows = []
-    for one in solution.physical.values():
-        value, _, error = uncertain(one.estimate, one.std_err).partition(" ± ")
-        rows.append((one.name, value, error and f"± {error}", one.unit, one.reason))
-    return Table(("of a body", "estimate", "standard error", "unit", ""), rows, left=(0, 2, 3, 4))
+    for body in dict.fromkeys(one.body for one in solution.physical.values()):
+        own = [one for one in solution.physical.values() if one.body == body]
+        names = {one.name.removeprefix(f"{body} "): one.known_from for one in own}
+        kinds = ([name for name, source in names.items() if source == wanted] for wanted in _SOURCES)
+        rows.append((body, *(some_of(kind, list(names)) for kind in kinds)))
+    return Table(("body", *_SOURCES.values()), rows, left=range(len(_SOURCES) + 1))
 
 
 def _raised(known: Sensitivities) -> list[str]:

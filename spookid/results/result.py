@@ -17,8 +17,10 @@ from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.motion import misfit, rms
 from spookid.results.sketch import Mechanism
 from spookid.results.values import Derived as Derived
+from spookid.results.values import Source, source
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
+from spookid.statistics.combinations import prior_share
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.tables.numbers import counted, number, quantity, superscripts, uncertain
@@ -49,6 +51,15 @@ class Estimate(LazyRecord, Listed):
     step_error: float = lazy(math.nan)
     """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
     nearer to what a step of length zero would give; NaN if unknown."""
+    from_prior: float = lazy(math.nan)
+    """Share of the squared ``std_err`` that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
+
+    @property
+    def known_from(self) -> Source:
+        """ "data" or "prior", whichever the standard error mostly comes from, "given", "bound" or "nothing"."""
+        if self.fixed or self.at_bound:
+            return "given" if self.fixed else "bound"
+        return source(self.std_err, self.from_prior)
 
     def __repr__(self) -> str:
         return f"<Estimate {self.title}>"
@@ -158,8 +169,7 @@ class Times(Listed):
     factorize: float
     """Of the loop: normal equations and their solution."""
     analysis: float = 0.0
-    """What was asked beyond the estimates, up to now: errors, influence, tests of the residuals, motion; what the
-    choice of an estimator needs of it, too."""
+    """What was asked beyond the estimates, up to now, and what the choice of an estimator needs of it."""
     other: float = 0.0
     """All the rest."""
 
@@ -311,8 +321,9 @@ class Result(LazyRecord):
     mechanism: Mechanism | None = lazy(None)
     """None if it was read from a folder that does not hold it."""
     physical: Mapping[str, Derived] = lazy()
-    """Mass, centre of mass and inertia about it of bodies with a FullInertia or coordinates of one, by name as in
-    ``"link I_xx"``."""
+    """Mass, centre of mass, inertia about it of bodies with a FullInertia or coordinates of one: ``"link I_xx"``."""
+    base_parameters: Mapping[str, Derived] = lazy()
+    """Combinations of what is unknown of them that forces at the joints hang on, by name: what motion can tell."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
     noise."""
@@ -385,4 +396,5 @@ class Result(LazyRecord):
         # Fixed parameters are certain.
         known = self.sensitivities
         slopes = {p.name: float(gradient[0, i]) for i, p in enumerate(symbols) if p.name in known.names}
-        return Value(float(value), *known.error_of({name: slope for name, slope in slopes.items() if slope}))
+        error, reason = known.error_of({name: slope for name, slope in slopes.items() if slope})
+        return Value(float(value), error, reason, prior_share(slopes, error, known.names, known.seen))

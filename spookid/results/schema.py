@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.results.documents import SCHEMA, Tree, plain_tree, with_nan
-from spookid.results.result import Estimate, IterationRecord, MeasuredPoses, Noise, Result, Trajectory
+from spookid.results.result import Derived, Estimate, IterationRecord, MeasuredPoses, Noise, Result, Trajectory
 from spookid.statistics.combinations import Seen
 from spookid.statistics.covariance import Sensitivities, WeakDirection
 from spookid.statistics.influence import Influence
@@ -47,8 +47,9 @@ _SEEN = {
     "scatter": ("seen_scatter", "nn"),
     "hidden": ("unseen_directions", "*n"),
     "magnitudes": ("magnitudes", "n"),
+    "priors": ("seen_priors", "nn"),
 }
-"""Arrays of what is seen of combinations; folders that are older have none."""
+"""Arrays of what is seen of combinations; folders that are older have none, or not all."""
 _INFLUENCE = {
     "state_weight": ("d_state_weight", "n"),
     "step": ("d_step", "n"),
@@ -103,7 +104,8 @@ def document(solution: Result) -> Tree:
         "cost": {"total": s.cost.total, **asdict(s.cost)},
         "history": [_step(step) for step in s.history],
         "parameters": {name: _estimate(p) for name, p in s.parameters.items()},
-        "physical": {name: asdict(one) for name, one in s.physical.items()},
+        "physical": _derived(s.physical),
+        "base_parameters": _derived(s.base_parameters),
         "identifiability": {
             "singular_values": sensitivities.singular_values,
             "weak_directions": sensitivities.weak,
@@ -169,6 +171,10 @@ def _noise(noise: tuple[Noise, ...]) -> Tree:
     return tree
 
 
+def _derived(values: Mapping[str, Derived]) -> Tree:
+    return {name: {**asdict(one), "known_from": one.known_from} for name, one in values.items()}
+
+
 def _step(step: IterationRecord) -> Tree:
     node = asdict(step)
     return {"total": step.cost.total, **node.pop("cost"), **node}
@@ -177,7 +183,7 @@ def _step(step: IterationRecord) -> Tree:
 def _estimate(estimate: Estimate) -> Tree:
     node = asdict(estimate)
     del node["name"]  # it is the key
-    return node
+    return {**node, "known_from": estimate.known_from}
 
 
 def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -264,7 +270,7 @@ def _regrouped(tree: Tree) -> Tree:
         "noise": list(once.values()),
         "history": [{**node, "cost": node} for node in tree["history"]],
         "parameters": {name: {**node, "name": name} for name, node in tree["parameters"].items()},
-        "physical": tree.get("physical", {}),  # folders that are older have none
+        **{name: tree.get(name, {}) for name in ("physical", "base_parameters")},  # folders that are older have none
         "complementarity_residual": tree["complementarity"]["max_residual"],
         "sticking": tree["complementarity"]["sticking"],
     }
@@ -287,7 +293,8 @@ def _seen(arrays: Arrays, count: int) -> Seen | None:
     if "seen_covariance" not in arrays:
         return None
     raised_from = float(_shaped(arrays, "raised_from", "1", {})[0])
-    return Seen(**_parts(_SEEN, arrays, {"n": count}), raised_from=raised_from)
+    whole = {"seen_priors": np.full((count, count), np.nan), **arrays}
+    return Seen(**_parts(_SEEN, whole, {"n": count}), raised_from=raised_from)
 
 
 def _influence(signals: list[int], arrays: Arrays) -> Influence:

@@ -7,7 +7,7 @@ not kept are evaluated on the way, eight steps at a time, and never leave the pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from spookid.kernels.native import Routines, address, strides
 from spookid.solvers.rows import Rows, Stream
 
 _MOST = 400_000
-"""Products of a step; where there are more, dense products of a tuned library are as fast."""
+"""Products of a step; with half as many, of 16 hinges and ten parameters each, a tuned library takes twice as long."""
 _LONGEST = 65536
 """Steps of one call, so that an interruption is not held up for long."""
 
@@ -41,6 +41,12 @@ class _Plan:
     seen: tuple[int, ...]
     """Places of the states' columns that are not zero, from the first unknown of a step on."""
 
+    @cached_property
+    def lists(self) -> tuple[object, ...]:
+        """Addresses of the entries, of what is summed, and of the places in band and border."""
+        arrays = self.entries, self.first, self.left, self.right, self.band, self.border
+        return tuple(address(array) for array in arrays)
+
 
 def add_products(
     by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array, fresh: bool = False
@@ -62,12 +68,12 @@ def add_products(
             break
         part, kernel, matrix = _given(block, done)
         sums = np.zeros(len(plan.corner))
+        entries, first, left, right, band_at, border_at = plan.lists
         by.products(
             *(part.stop - done, *kernel, address(matrix), seen.size, address(seen)),
-            *(len(plan.entries), address(plan.entries)),
-            *(address(plan.first), address(plan.left), address(plan.right)),
-            *(len(plan.band), address(plan.band), address(band[part]), tangent * width),
-            *(len(plan.border), address(plan.border), address(border[part]), tangent),
+            *(len(plan.entries), entries, first, left, right),
+            *(len(plan.band), band_at, address(band[part]), tangent * width),
+            *(len(plan.border), border_at, address(border[part]), tangent),
             *(len(plan.corner), address(sums), address(reached), max(block.offsets) if fresh else -1),
         )
         _add(sums, plan.corner, corner)

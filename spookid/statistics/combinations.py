@@ -26,6 +26,8 @@ class Seen:
     """Unseen directions, of parameters over their magnitudes, times these magnitudes, (k, n_p)."""
     magnitudes: Array
     """Of the parameters, 0 of those that are held, (n_p,)."""
+    priors: Array
+    """What the uncertainty of priors adds to the covariance, (n_p, n_p)."""
     raised_from: float = np.inf
     """Ratio of the jackknife's standard error from which on it is taken."""
 
@@ -37,6 +39,23 @@ class Seen:
         variance, scattered = (float(slope @ matrix @ slope) for matrix in (self.covariance, self.scatter))
         is_raised = scattered > self.raised_from**2 * variance
         return float(np.sqrt(max(scattered if is_raised else variance, 0.0)))
+
+
+def prior_share(slopes: Mapping[str, float], error: float, names: Sequence[str], seen: Seen | None) -> float:
+    """Share of an expression's squared standard error that is the uncertainty of priors, from 0 to 1: 1 if the data add
+    nothing to them. NaN if it is not known.
+
+    With P the covariance, and the information that of data and priors, P = P I_data P + P I_prior P.
+
+    Args:
+        slopes: in the parameters on which it depends.
+        error: the standard error.
+        names: of the parameters that were estimated.
+    """
+    if seen is None or not np.isfinite(error):
+        return float("nan")
+    slope = np.array([slopes.get(name, 0.0) for name in names])
+    return float(min(slope @ seen.priors @ slope / error**2, 1.0)) if error > 0 else 0.0
 
 
 def error_of(

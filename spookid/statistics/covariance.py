@@ -228,8 +228,9 @@ def analyse(
     changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
     cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
     unknown = np.union1d(hidden, np.flatnonzero(held))
-    scatter = _jackknife(cut) + inverse @ statistics.prior @ inverse
-    seen_of = Seen(covariance.copy(), scatter.copy(), *spectrum.hidden(magnitudes, free))
+    of_priors = inverse @ statistics.prior @ inverse
+    scatter = _jackknife(cut) + of_priors
+    seen_of = Seen(covariance.copy(), scatter.copy(), *spectrum.hidden(magnitudes, free), of_priors)
     result = Sensitivities(
         tuple(names),
         _blank(covariance, unknown),

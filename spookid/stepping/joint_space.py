@@ -158,6 +158,31 @@ class JointSpace(Scheme):
         return StepFunction(step.variables, step.u, step.settled(value))
 
 
+@dataclass(frozen=True, eq=False)
+class Instant:
+    """Equations of motion at an instant of a tree, in its joint coordinates, with smooth dry friction."""
+
+    neighbours: tuple[ca.SX, ca.SX, ca.SX]
+    """Positions x (ambient,) at three times, a step apart."""
+    moving: ca.SX
+    """x, rates and accelerations at the middle one, one below the other."""
+    symbols: ca.SX
+    """For these."""
+    u: ca.SX
+    """Inputs."""
+    lacking: ca.SX
+    """w = Sᵀp, what the motion takes in a step of h less what acts, (n,) [N m s or N s]."""
+
+
+def instant(model: Model, settings: Settings) -> Instant:
+    """The equations of motion of a model without closed loops and constraints; those are an instant's if h is small."""
+    scheme = JointSpace()
+    step = _step(model, settings, scheme)
+    before, here, after = (ca.SX.sym(name, scheme.manifold(model).ambient) for name in ("before", "here", "after"))
+    moved = _middle(*_sides(step.joints, (before, here, after), settings.step), settings.step)
+    return Instant((before, here, after), ca.vertcat(here, *moved), step.symbols, step.u, step.residual)
+
+
 def _random(step: _JointStep, private: tuple[int, range] | None) -> Factor:
     """Random impulses along the coordinates over their standard deviations."""
     joints = step.joints
