@@ -195,7 +195,6 @@ def _transcribed(
         np.array([magnitude(p, problem.guess[p.name]) for p in free]),
         chains,
         problem.parameter_set.choice,
-        problem.parameter_set.selection(free),
         inertia_charts(problem),
     )
 

@@ -7,7 +7,7 @@ the choice c is 1 for the recording a factor stands in, and 0 for all others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -105,20 +105,6 @@ class ParameterSet:
     def chosen(self, recording: int) -> Array:
         """Numbers of the choice for a recording, (n_c,)."""
         return np.eye(len(self.recordings))[recording] if self.own else np.zeros(0)
-
-    def selection(self, free: Sequence[Parameter]) -> ca.SX | None:
-        """How declared parameters follow the free ones, (m, n_p): 1, the choice, or nothing; None if they are these."""
-        if not self.own:
-            return None
-        places, recordings = {p.name: i for i, p in enumerate(free)}, ca.vertsplit(self.choice)
-        rows = []
-        for p in self.declared:
-            row, ones = ca.SX(1, len(free)), recordings if self._differs(p) else [ca.SX(1)]
-            for one, share in zip(self.of(p), ones, strict=True):
-                if one.name in places:
-                    row[places[one.name]] = share
-            rows += [row] if row.nnz() else []
-        return ca.vertcat(ca.SX(0, len(free)), *rows)
 
     def written(self, factor: Factor) -> Factor:
         """A factor of declared parameters in those of the recordings; itself if it holds none that they stand for."""

@@ -23,9 +23,9 @@ from spookid.kernels.kernel import Array, contiguous
 from spookid.kernels.native import routines
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.kernels.workspace import Workspace
+from spookid.solvers.condensation import Layout, condensed
 from spookid.solvers.null_space import NullSpace, TangentSpace
 from spookid.solvers.rows import Rows, Stream
-from spookid.transcription.derivatives import Directions
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Block, Point, Transcription
 
@@ -126,10 +126,8 @@ class ReducedProblem:
 
     def needed(self) -> list[Callable[[], object]]:
         """Each makes something ready that linearizing takes; what a compiler is longest at comes first."""
-        kernels, directions = self.problem.kernels, self.directions
-        if directions is not None:
-            return [lambda: kernels.directional(directions), *_found_with(self.problem)]
-        return [lambda: kernels.jacobians, lambda: kernels.adjoints, *_found_with(self.problem)]
+        kernels, found = self.problem.kernels, _found_with(self.problem)
+        return [lambda: kernels.jacobians, *([lambda: kernels.adjoints] if self.whole else []), *found]
 
     @property
     def _chains(self) -> range:
@@ -171,7 +169,7 @@ class ReducedProblem:
         found out, and others that linearizing gives at hardly more than their own price, for most points are
         linearized at."""
         place = self._here
-        if self.directions is None or place is None or place.point is not point:
+        if self.whole or place is None or place.point is not point:
             return []
         cheap = [f for f in self.kept if not (f.name in self.private or f in self.coupled or f.first_only)]
 
@@ -267,7 +265,7 @@ class ReducedProblem:
         space = self.spaces(point)[chain]
         rows: list[Rows | Stream] = []
         for factor in self.kept:
-            whole = self.directions is None and factor not in self.coupled
+            whole = self.whole and factor not in self.coupled
             rows.append(self._stream(factor, point, chain) if whole else self._taken(factor, point, chain, space))
         return rows, space.basis
 
@@ -287,14 +285,9 @@ class ReducedProblem:
         return self._here.spaces
 
     @cached_property
-    def directions(self) -> Directions | None:
-        """Of the linearizations; None if nothing is left out of a step."""
-        problem, ranks = self.problem, self._null_space.ranks
-        if not self.local and not ranks and len(self.columns) == problem.manifold.tangent:
-            return None
-        kept = tuple((f.name, len(f.rows) - ranks[f.name]) for f in self.kept if f.name in ranks)
-        based = bool(self.local)
-        return Directions(problem.visible, self.tangent, based, based and problem.drags, kept)
+    def whole(self) -> bool:
+        """True if nothing is left out of a step: its tangent columns are the unknowns, and all rows are there."""
+        return not self.local and not self._null_space.ranks and len(self.columns) == self.problem.manifold.tangent
 
     def _balance(self, point: Point, *groups: Group) -> float:
         """ρ that makes the coupled rows as stiff as the soft ones of some groups in the unknowns they share."""
@@ -335,11 +328,12 @@ class ReducedProblem:
 
     def _rows(self, factor: Factor, point: Point, chain: int, space: TangentSpace) -> Rows:
         offsets, complement = tuple(factor.variables), space.complements.get(factor.name)
-        if self.directions is None:
-            matrix = self.problem.linearize_factor(factor, point, chain).matrix
+        call = self.problem.jacobian(factor, point, chain)
+        if self.whole:
+            matrix = call(slice(None))
         else:
-            along = self.directions, space.basis, space.drag, complement
-            matrix = self.problem.linearize_along(factor, point, chain, *along)
+            layout = Layout(offsets, self.problem.manifold.tangent, self.problem.visible, len(self.problem.names))
+            matrix = condensed(call, layout, space.basis, space.drag, complement)
         rows = Rows(offsets, matrix, complement)
         if factor in self.coupled:
             held = self._held(chain, factor)

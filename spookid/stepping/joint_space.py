@@ -40,6 +40,7 @@ from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor
 from spookid.stepping.leapfrog import Leapfrog
+from spookid.stepping.pose_space import PoseSpace
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -55,7 +56,8 @@ class JointSpace(Scheme):
     """True for rows with the weight κ, or hard, False for those of a likelihood."""
 
     def fitting(self, model: Model) -> Scheme:
-        """The same step with poses and velocities as unknowns, if constraints hold velocities or that is asked for.
+        """The same step with poses and velocities as unknowns if constraints hold velocities, or with poses alone if
+        those are asked for.
 
         Raises:
             ProblemError: for joint coordinates with constraints on velocities.
@@ -65,9 +67,9 @@ class JointSpace(Scheme):
                 f"{model.place}: Model has coordinates 'joint' and a constraint on velocities, which needs those of "
                 "all bodies; leave coordinates out"
             )
-        if model.coordinates == "maximal" or model.holding.on_velocities:
+        if model.holding.on_velocities:
             return Leapfrog(law=self.law)
-        return self
+        return PoseSpace(self.law) if model.coordinates == "maximal" else self
 
     def manifold(self, model: Model) -> Manifold:
         """The unknowns of a step: joint coordinates, what cut joints transmit, and those of the friction law."""
