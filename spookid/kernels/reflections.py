@@ -1,9 +1,9 @@
 """Householder's reflections of sparse matrices that have one pattern: which entries each of them touches.
 
 The columns of T (m, k), m ≥ k, are eliminated in an order that keeps what fills in small: next is the column whose
-reflection costs least, which for the joints of a tree goes along the tree, so that the cost is linear in the number of
-its bodies, with the joints that close loops last. Reflections need no pivots: any order is stable as long as the
-columns are independent.
+reflection costs least. For the rows of joints that goes along their tree, with those that close loops last; a
+reflection turns the rows of two bodies and one more for each freedom behind them. Reflections need no pivots: any order
+is stable as long as the columns are independent.
 """
 
 from __future__ import annotations
