@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
 from spookid.solvers.status import Status
+from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.weak_directions import UNSEEN
 
-if TYPE_CHECKING:
-    from spookid.results.result import Result
+
+class Ended(Protocol):
+    """What a Result knows of its end."""
+
+    @property
+    def status(self) -> Status: ...
+    @property
+    def dynamics(self) -> str: ...
+    @property
+    def sensitivities(self) -> Sensitivities: ...
+    @property
+    def sticking(self) -> Mapping[str, float]: ...
 
 
-def causes(solution: Result) -> list[str]:
+def causes(solution: Ended) -> list[str]:
     """In words, the likeliest first; none unless the fit stopped before its minimum."""
     if solution.status not in (Status.MAX_ITERATIONS, Status.STALLED):
         return []
