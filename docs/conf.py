@@ -4,12 +4,17 @@ Pages are read from the project's root, so that their relative links hold in the
 ``results/`` is part of it as it stands.
 """
 
+import inspect
+import logging
 import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from docutils.nodes import Element, SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util.inspect import signature, stringify_signature
@@ -29,6 +34,9 @@ include_patterns = ["docs/**", "results/*.md", "CONTRIBUTING.md", "CHANGELOG.md"
 exclude_patterns = ["docs/_build", ".*"]
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"  # what browsers draw themselves, without a script from elsewhere
 html_title = "spookid"
 html_copy_source = False
 
@@ -41,6 +49,14 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_merge_streams = True
+
+# Kernels are to warn of no local connections, nor to read what a user's own IPython is set to.
+_IPYTHON = tempfile.TemporaryDirectory()
+_PROFILE = Path(_IPYTHON.name) / "profile_default"
+_PROFILE.mkdir()
+(_PROFILE / "ipython_kernel_config.py").write_text("get_config().IPKernelApp.log_level = 'ERROR'\n")
+os.environ["IPYTHONDIR"] = _IPYTHON.name
+logging.getLogger("traitlets").setLevel(logging.WARNING)
 
 # The reference is made of docstrings.
 add_module_names = False
@@ -59,9 +75,9 @@ nitpick_ignore_regex = [
         "py:.*",
         r"Array|Callback|Clock|DataFrame|FloatArray|Group|InitVar|Initial|Mapping\[str|Noises|Parameters|Progress",
     ),
-    ("py:.*", r"Influence|Loss|Mechanism|Sensitivities|ca\..*"),
+    ("py:.*", r"Influence|Loss|Mechanism|Seen|Sensitivities|ca\..*"),
     ("py:.*", r"spookid\.(results\.(lazy|sketch)|stepping\.(dry_friction|impulses)|studies\.(axes|settings))\..*"),
-    ("py:.*", r"spookid\.(mechanics\.model\.Mechanics|transcription\.factor\.Group)"),
+    ("py:.*", r"spookid\.(mechanics\.model\.Mechanics|statistics\.combinations\.Seen|transcription\.factor\.Group)"),
 ]
 
 _PUBLIC = "|".join(set(spookid.__all__) - {"GROUND"})
@@ -93,16 +109,38 @@ def prepare_docstring(_: Sphinx, what: str, name: str, item: object, options: An
 
 def prepare_signature(_: Sphinx, what: str, name: str, item: Any, options: Any, text: str | None, back: str) -> Any:
     """Arguments of a class are those of its ``__init__``; types and defaults are written as they are declared."""
-    if what == "class" and text == _ANY:
+    if what == "class" and (text == _ANY or issubclass(item, spookid.Joint)):
         text = ""
         if item.__init__ is not object.__init__:
-            own = signature(item.__init__, bound_method=True)
+            own = _short(item, signature(item.__init__, bound_method=True))
             text = stringify_signature(own, show_return_annotation=False, unqualified_typehints=True)
     for found, plain in _WRITTEN.items():
         text = text and re.sub(found, plain, text)
     return text, back
 
 
+def _short(item: type, own: inspect.Signature) -> inspect.Signature:
+    """A kind of joint has the arguments of all kinds, which stand there: only what is its own is shown."""
+    if item is spookid.Joint or not issubclass(item, spookid.Joint):
+        return own
+    shared = set(signature(spookid.Joint.__init__).parameters) - {"name", "parent", "child"}
+    kept = [one for name, one in own.parameters.items() if name not in shared]
+    return own.replace(parameters=[*kept, inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)])
+
+
+def inline_math(translator: Any, node: Element) -> None:
+    """A formula in a line."""
+    translator.body.append(tex2mathml(node.astext()))
+    raise SkipNode
+
+
+def displayed_math(translator: Any, node: Element) -> None:
+    """A formula of its own lines."""
+    translator.body.append(tex2mathml(node.astext(), as_block=True))
+    raise SkipNode
+
+
 def setup(app: Sphinx) -> None:
+    app.add_html_math_renderer("mathml", (inline_math, None), (displayed_math, None))
     app.connect("autodoc-process-docstring", prepare_docstring)
     app.connect("autodoc-process-signature", prepare_signature)

@@ -108,7 +108,8 @@ def fit(law: str, **settings: object) -> Solution:
 def table(law: str) -> Iterator[str]:
     """One friction law."""
     names = NAMES[law]
-    yield f"| | {' | '.join(names)} | disturbance [N] |"
+    units = {parameter.name: parameter.unit for parameter in load_problem(f"{FILE}::{law}").parameters}
+    yield f"| | {' | '.join(f'{name} [{units[name]}]' for name in names)} | disturbance [N] |"
     yield "|---" * (len(names) + 2) + "|"
     yield row("published, least squares", PUBLISHED[law])
     fits: dict[str, dict[str, object]] = {
@@ -120,7 +121,10 @@ def table(law: str) -> Iterator[str]:
     }
     for title, settings in fits.items():
         found = fit(law, **settings)
-        cells = " | ".join(f"{found[name].estimate:.5g} ± {found[name].std_err:.2g}" for name in names)
+        cells = " | ".join(
+            f"{found[name].estimate:.5g}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{found[name].std_err:.2g}"
+            for name in names
+        )
         yield f"| {title} | {cells} | {found.noise[0].std:.2f} |"
     by_hand = "likelihood of the steps by hand"
     regressions: dict[str, Callable[[], tuple[Array, float]]] = {

@@ -18,15 +18,18 @@ _HOME = {
     "Bound": "mechanics.loads",
     "Constraint": "mechanics.constraints",
     "Contact": "mechanics.contact",
-    "Coordinate": "mechanics.joints",
+    "Coordinate": "mechanics.coordinate",
     "Cylindrical": "mechanics.joint_kinds",
     "Distance": "mechanics.constraints",
     "Drag": "mechanics.friction_loads",
     "Effort": "mechanics.loads",
+    "Ellipsoid": "mechanics.inertia_coordinates",
     "Equations": "stepping.one_step",
+    "ExponentialEigenvalue": "mechanics.inertia_coordinates",
     "Fixed": "mechanics.joint_kinds",
     "Fourier": "mechanics.varying",
     "Friction": "mechanics.friction_loads",
+    "FullInertia": "mechanics.inertia",
     "Gear": "mechanics.constraints",
     "gravity": "mechanics.gravity",
     "GROUND": "mechanics.body",
@@ -42,6 +45,7 @@ _HOME = {
     "load": "solution",
     "Load": "mechanics.loads",
     "load_problem": "problem",
+    "LogCholesky": "mechanics.inertia_coordinates",
     "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
     "Motor": "mechanics.motor",
@@ -55,6 +59,7 @@ _HOME = {
     "PointDrag": "mechanics.point_forces",
     "PointForce": "mechanics.point_forces",
     "PointLoad": "mechanics.point_loads",
+    "PointMasses": "mechanics.point_masses",
     "PointPosition": "data.sensors",
     "PointTorque": "mechanics.point_forces",
     "Prismatic": "mechanics.joint_kinds",
@@ -94,10 +99,13 @@ __all__ = [
     "Distance",
     "Drag",
     "Effort",
+    "Ellipsoid",
     "Equations",
+    "ExponentialEigenvalue",
     "Fixed",
     "Fourier",
     "Friction",
+    "FullInertia",
     "Gear",
     "Gyroscope",
     "Hinge",
@@ -109,6 +117,7 @@ __all__ = [
     "JointRate",
     "JointTorque",
     "Load",
+    "LogCholesky",
     "Manifold",
     "Model",
     "Motor",
@@ -122,6 +131,7 @@ __all__ = [
     "PointDrag",
     "PointForce",
     "PointLoad",
+    "PointMasses",
     "PointPosition",
     "PointTorque",
     "Prismatic",
@@ -163,16 +173,20 @@ if TYPE_CHECKING:
     from spookid.mechanics.body import GROUND, Body
     from spookid.mechanics.constraints import Constraint, Distance, Gear
     from spookid.mechanics.contact import Contact
+    from spookid.mechanics.coordinate import Coordinate
     from spookid.mechanics.friction_loads import Drag, Friction, Viscous
     from spookid.mechanics.gravity import gravity, tilted_gravity
+    from spookid.mechanics.inertia import FullInertia
+    from spookid.mechanics.inertia_coordinates import Ellipsoid, ExponentialEigenvalue, LogCholesky
     from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Screw, Spherical, Universal
-    from spookid.mechanics.joints import Coordinate, Hinge, Joint
+    from spookid.mechanics.joints import Hinge, Joint
     from spookid.mechanics.loads import Bound, Effort, Load, Spring
     from spookid.mechanics.manifold import Manifold
     from spookid.mechanics.model import Model
     from spookid.mechanics.motor import Motor
     from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, SpringDamper
     from spookid.mechanics.point_loads import PointLoad
+    from spookid.mechanics.point_masses import PointMasses
     from spookid.mechanics.varying import Asymmetric, Fourier
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem

@@ -1,4 +1,4 @@
-"""What goes wrong at the door: one exception for wrong input, and where in the user's file a thing was declared."""
+"""Wrong input: one exception for it, and where in the user's file a thing was declared."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,13 @@ from spookid.tables.tabular import Block, Tabular
 
 if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.data.recording import Recording
+    from spookid.estimation.grouping import BaseParameters
     from spookid.results.result import Result
     from spookid.solution import Solution
     from spookid.solvers.status import Callback
     from spookid.stepping.simulation import Progress
     from spookid.studies.crossvalidation import CrossValidation
+    from spookid.studies.motor_efforts import MotorEfforts, Moving
     from spookid.studies.profiling import Profile
     from spookid.studies.simulating import Initial, Noises, Parameters
 
@@ -92,6 +94,19 @@ class Problem(Declaration, Tabular):
 
         return profile(problem, name, fit, solution)
 
+    def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
+        """Combinations of parameters that can be known, before a fit; see ``spookid.estimation.grouping``.
+
+        Args:
+            recordings: whose motion is asked what it tells, ``problem.recordings`` for example; None: any motion.
+
+        Raises:
+            ProblemError: for recordings that are too short or lack a signal, or loops that do not close.
+        """
+        from spookid.estimation.grouping import base_parameters
+
+        return base_parameters(self, recordings)
+
     def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
         """Fit each recording by itself and judge the estimates on all others; see ``spookid.studies.crossvalidation``.
 
@@ -125,9 +140,35 @@ class Problem(Declaration, Tabular):
         progress: Progress | None = None,
         **options: Any,
     ) -> Recording:
-        """Step the mechanism forward; see ``spookid.studies.simulating``. ``options`` are the problem's own settings.
+        """Step the mechanism forward.
 
-        With friction ``"mpcc"`` it steps as with ``"exact"``: the law is one, and only fits state it in two forms.
+        With ``Variational()`` and smooth friction the motion is that of continuous time, each step being divided as
+        often as it takes; ``Spook()``, and friction that sticks, take the steps as they are declared. With friction
+        ``"mpcc"`` it steps as with ``"exact"``: the law is one, and only fits state it in two forms.
+
+        Args:
+            parameters: values by name, in the place of the problem's guesses, or a solution for its estimates.
+            duration: [s]; by default that of the recording.
+            initial: position [rad or m], or (position, rate), of each joint's coordinate by its name: ``{"pin": 0.5}``,
+                of a joint of several ``{"slot along": 0.4, "slot turn": (1.0, 25.0)}``; those not named are at rest,
+                where their springs are. Or arrays (q, v) of shapes (n_b, 7), (n_b, 6), or a solution for its first
+                state. None: the first state of the parameters if these are a solution, else the initial guess from the
+                recording, else all joints at rest.
+            recording: which of the problem's recordings gives the inputs and the default start and duration.
+            inputs: a recording of the motors' signals to use instead; without any they are zero.
+            noise: a solution, for the noise it found; or sizes by name, disturbances of joints [N m/√Hz or N/√Hz] and
+                standard deviations of signals. None: nothing is random.
+            seed: of the random numbers.
+            substeps: equal parts that each step is taken in; by default as above.
+            progress: wraps the iteration over the steps, as a progress bar does.
+            options: the problem's own settings.
+
+        Returns:
+            a Recording at the steps, with the observed signals (angles continuous in time), the inputs, and q and v.
+
+        Raises:
+            ProblemError: for unknown names, a shape that does not fit, or no duration.
+            StepFailedError: if a step has no solution.
         """
         from spookid.studies.simulating import simulate
 
@@ -143,6 +184,19 @@ class Problem(Declaration, Tabular):
             substeps=substeps,
             progress=progress,
         )
+
+    def inverse_dynamics(
+        self,
+        parameters: Parameters = None,
+        recording: int | Recording = 0,
+        *,
+        motion: Moving | None = None,
+        cutoff: float | None = None,
+    ) -> MotorEfforts:
+        """What the motors have to do along a recording or a given motion; see ``spookid.studies.motor_efforts``."""
+        from spookid.studies.motor_efforts import inverse_dynamics
+
+        return inverse_dynamics(self, parameters, recording, motion=motion, cutoff=cutoff)
 
     def __repr__(self) -> str:
         from spookid.report.description import sizes

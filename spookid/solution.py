@@ -27,17 +27,20 @@ class Solution(Result, Tabular):
         return summarize(self)
 
     def blocks(self) -> Sequence[Block]:
-        """Conclusion and table of the parameters, and how many notices ``summary`` tells."""
+        """Conclusion, tables of the parameters, of bodies and of where these are known from, and how many notices
+        ``summary`` tells."""
         from spookid.report.conclusion import conclusion
-        from spookid.report.summary import parameters
+        from spookid.report.summary import known, parameters, physical
         from spookid.tables.numbers import counted
 
         more = [f"{counted(len(self.notices), 'notice')}: see summary()."] if self.notices else []
-        return [conclusion(self), *([parameters(self)] if self.parameters else []), *more]
+        bodies = [physical(self), known(self)] if self.physical else []
+        return [conclusion(self), *([parameters(self)] if self.parameters else []), *bodies, *more]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
-        names = ("estimate", "std_err", "unit", "initial", "lower", "upper", "at_bound", "fixed", "reason")
+        values = ("estimate", "std_err", "unit", "initial", "lower", "upper", "at_bound", "fixed", "reason")
+        names = (*values, "known_from", "from_prior")
         return [{"parameter": p.name, **{n: getattr(p, n) for n in names}} for p in self.parameters.values()]
 
     def save(self, directory: str | PathLike[str], *, animate: bool = False) -> None:

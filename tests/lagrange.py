@@ -31,8 +31,8 @@ class Solid:
     """A rigid body in the coordinates."""
 
     mass: float
-    inertia: Sequence[float]
-    """Principal moments about its centre of mass, in its own axes."""
+    inertia: Any
+    """Principal moments about its centre of mass, in its own axes, or (3, 3)."""
     r: ca.SX
     R: ca.SX
 
@@ -65,7 +65,9 @@ class Motion:
             speed = ca.jacobian(solid.r, q) @ v
             spin = solid.R.T @ ca.reshape(ca.jacobian(ca.vec(solid.R), q) @ v, 3, 3)
             omega = ca.vertcat(spin[2, 1], spin[0, 2], spin[1, 0])
-            T += 0.5 * solid.mass * ca.dot(speed, speed) + 0.5 * ca.dot(ca.SX(ca.DM(solid.inertia)) * omega, omega)
+            tensor = np.asarray(solid.inertia)
+            tensor = ca.DM(tensor if tensor.ndim == 2 else np.diag(tensor))
+            T += 0.5 * solid.mass * ca.dot(speed, speed) + 0.5 * ca.dot(tensor @ omega, omega)
             twists.append(ca.vertcat(speed, omega))
             V -= solid.mass * ca.dot(ca.DM(gravity), solid.r)
         p = ca.gradient(T, v)

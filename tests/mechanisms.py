@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +37,11 @@ DOWN: dict[str, Any] = {"x": (0, 1, 0), "y": (0, 0, -1)}
 
 
 # --- mechanisms ---
+
+
+def maximal(model: Model) -> Model:
+    """The same, fitted in the poses of all bodies: by the very steps that a simulation takes with ``substeps=1``."""
+    return replace(model, coordinates="maximal")
 
 
 def pendulum(*, inertia: Any = 0.005, mass: Any = 0.5, length: float = 0.2, **hinge: Any) -> Model:

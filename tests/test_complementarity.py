@@ -153,7 +153,7 @@ def enumerated(M: Array, q: Array) -> list[Array]:
 def test_small_problems_have_a_solution_that_enumeration_finds():
     rng = np.random.default_rng(3)
     failures = 0
-    for i in range(600):
+    for i in range(300):
         M, q = draw(rng, KINDS[i % len(KINDS)], 10).reduced()
         found = linear.solve(M, q)
         if found is None:
@@ -161,7 +161,7 @@ def test_small_problems_have_a_solution_that_enumeration_finds():
             continue
         size = np.max(np.abs(found), initial=1e-12)
         assert any(np.allclose(found, z, rtol=1e-6, atol=1e-7 * size) for z in enumerated(M, q)), i
-    assert failures <= 1
+    assert failures == 0
 
 
 # --- one problem at a time ---

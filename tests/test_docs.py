@@ -54,6 +54,13 @@ def test_the_ten_lines_solve_the_recording_that_ships(ran: Callable[[Path], dict
     assert 0 < solution["c"].std_err < 0.1 * solution["c"].estimate
 
 
+@named(PAGES)
+def test_code_of_a_page_fits_the_site(path: Path) -> None:
+    for language in ("python", "{code-cell} ipython3"):
+        for line in (line for block in fenced(read(path), language) for line in block.splitlines()):
+            assert len(line) <= 100, line
+
+
 def test_the_tour_finds_the_truth(ran: Callable[[Path], dict[str, Any]]) -> None:
     tour = ran(GUIDE)
     solution, truth = tour["solution"], tour["truth"]
@@ -76,6 +83,13 @@ def test_the_tour_saves_and_replays(ran: Callable[[Path], dict[str, Any]]) -> No
     assert load(tour["folder"] / "results" / "swing").values == tour["solution"].values
     assert len(replay.t) == len(swing.t)
     assert abs(replay.signal("theta") - swing.signal("theta")).max() < 0.1
+
+
+def test_the_driven_slider_finds_the_truth(ran: Callable[[Path], dict[str, Any]]) -> None:
+    driven, true = ran(GUIDE)["driven"], ran(GUIDE)["true"]
+    for name, value in true.items():
+        assert abs(driven[name].estimate - value) < 3 * driven[name].std_err
+        assert driven[name].std_err < 0.02 * abs(value)
 
 
 def test_the_tour_is_as_long_as_it_says() -> None:
@@ -183,6 +197,21 @@ def test_every_entry_has_words() -> None:
         if inspect.isclass(thing) or inspect.isfunction(thing):
             assert thing.__doc__, name
             assert not thing.__doc__.startswith(f"{thing.__name__}("), f"{name} has no words of its own"
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [spookid.Body, spookid.Coordinate, spookid.Joint, spookid.Motor, spookid.Recording, spookid.Problem.simulate],
+    ids=lambda thing: thing.__name__,
+)
+def test_help_says_what_each_argument_is(thing: Any) -> None:
+    arguments = set(inspect.signature(thing).parameters) - {"self", "place"}
+    assert arguments <= set(re.findall(r"^ +(\w+): ", thing.__doc__, re.MULTILINE) + _in_one_line(thing.__doc__))
+
+
+def _in_one_line(text: str) -> list[str]:
+    """Arguments that share a description."""
+    return [name for names in re.findall(r"^ +((?:\w+, )+\w+): ", text, re.MULTILINE) for name in names.split(", ")]
 
 
 def test_what_studies_and_solutions_hand_out_has_an_entry() -> None:

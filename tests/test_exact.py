@@ -158,9 +158,9 @@ def errors(stepper: Spook | Variational, c: float, start: float, steps: tuple[fl
 
 
 @per_stepper
-@pytest.mark.parametrize(("c", "start"), [(0.05, 1.0), (0.1, 1.0), (0.2, 1.3)])
+@pytest.mark.parametrize(("c", "start"), [(0.05, 1.0), (0.2, 1.3)])
 def test_it_stops_when_and_where_the_events_say(stepper, c, start):
-    steps = (8e-3, 5e-3, 4e-3, 3e-3, 2e-3)
+    steps = (8e-3, 5e-3, 3e-3)
     late, off = errors(stepper, c, start, steps).T
     assert np.abs(late).max() <= 1
     assert np.all(np.abs(off) <= 0.5 * np.array(steps))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mechanisms import paper_twin, pendulum
+from mechanisms import maximal, paper_twin, pendulum
 
 from spookid.parameter import Parameter
 from spookid.problem import Problem
@@ -109,14 +109,19 @@ def test_two_recordings_have_their_own_stretches():
     assert [o.shape for o in influence.observations] == [(61, 1, 2), (10, 1, 2)]
 
 
-def test_geometry_of_rigid_joints_is_not_known():
+def test_geometry_of_rigid_joints():
+    """Is known in the coordinates of the joints, and not where joints hold by rows."""
     J, l = Parameter("J", 0.01, lower=1e-6), Parameter("l", 0.2)
     model = pendulum(inertia=J, length=l)
     truth: Mapping[str, float] = {"J": 0.005, "l": 0.2}
     settings = {"initial": {"hinge": 1.0}, "duration": 0.4, "fixed": ["l"], "noise": 1e-3}
-    rigid = paper_twin(model, truth, stepper=Variational(), **settings).solve().influence
+    problem = paper_twin(model, truth, stepper=Variational(), **settings)
+    solution = problem.solve(**TIGHT)
+    longer = problem.with_(initial={"l": 0.2002}).solve(**TIGHT)
+    change = (longer["J"].estimate - solution["J"].estimate) / (0.0002)
+    assert solution.influence.fixed[0, 0] == pytest.approx(change, rel=0.02)
+    assert np.isnan(problem.solve(model=maximal(model)).influence.fixed).all()
     soft = paper_twin(model, truth, **settings).solve().influence
-    assert np.isnan(rigid.fixed).all()
     assert np.isfinite(soft.fixed).all()
 
 

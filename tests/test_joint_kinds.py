@@ -43,6 +43,9 @@ from spookid import (
     gravity,
 )
 from spookid.mechanics.consistency import check_joint
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.model import Mechanics
+from spookid.mechanics.recursion import Recursion
 from spookid.report.joint_symbols import draw
 
 KINDS = [Prismatic, Cylindrical, Screw, Universal, Spherical, Planar, Fixed]
@@ -93,6 +96,46 @@ def test_rows_and_rates_are_derivatives(kind):
         np.testing.assert_allclose(constraint @ velocity, change[0], atol=1e-8)
         if kind is not Spherical:  # whose rates are no derivatives of its rotation vector
             np.testing.assert_allclose(rates.ravel(), change[3], atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", [Hinge, *KINDS])
+def test_motion_in_closed_form_is_the_derivative_of_the_transform(kind):
+    made, rng = joint(kind, GROUND.frame(), Body("body", mass=1, inertia=(1, 1, 1)).frame()), np.random.default_rng(1)
+    p, s = ca.SX.sym("p", made.manifold.ambient), ca.SX.sym("s", len(made.coordinates))
+    closed = made.motion(p, s)
+    if not made.coordinates:
+        assert not ca.vertcat(*closed).nnz()
+        return
+    both = ca.Function("motion", [p, s], [*closed, *Joint.motion(made, p, s)])
+    where = made.manifold.normed(rng.normal(size=p.numel()))
+    drift, omega, expected_drift, expected_omega = (part.full() for part in both(where, rng.normal(size=s.numel())))
+    np.testing.assert_allclose(drift, expected_drift, atol=1e-14)
+    np.testing.assert_allclose(omega, expected_omega, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [Hinge, *KINDS[:-1]])
+def test_the_recursion_knows_every_kind_of_joint(kind):
+    """Velocities and accelerations of all bodies are derivatives of their poses along a smooth motion, and virtual work
+    is that of these."""
+    model, rng, eps = two_bodies(kind), np.random.default_rng(2), 1e-4
+    joints = JointCoordinates(model)
+    space, q = joints.manifold, model.configuration
+    x, s, a, t = ca.SX.sym("x", space.ambient), *(ca.SX.sym(n, space.tangent) for n in "sa"), ca.SX.sym("t")
+    motion = Recursion(joints, x, s, a)
+    poses = ca.Function("poses", [x, s, a, t], [joints.configuration(space.retract(x, t * s + t**2 / 2 * a))])
+    sides = ca.SX.sym("b", q.ambient), ca.SX.sym("a", q.ambient)
+    apart = ca.Function("apart", list(sides), [q.difference(*sides)])
+    numbers = space.normed(rng.normal(size=x.numel())), *rng.normal(size=(2, s.numel()))
+    before, here, after = (poses(*numbers, time) for time in (-eps, 0, eps))
+    left, right = apart(here, before) / eps, apart(after, here) / eps
+    mass = model.inertia()
+    needed = mass @ motion.accelerations - model.weight() - Mechanics.gyroscopic_of(mass, motion.v)
+    work = ca.jacobian(motion.v, s).T @ needed
+    found = ca.Function("found", [x, s, a], [motion.v, motion.accelerations, motion.along(motion.needed), work])
+    v, acceleration, along, expected = (part.full() for part in found(*numbers))
+    np.testing.assert_allclose(v, (left + right).full() / 2, atol=1e-6)
+    np.testing.assert_allclose(acceleration, (right - left).full() / eps, atol=1e-5)
+    np.testing.assert_allclose(along, expected, atol=1e-12)
 
 
 def test_a_screw_counts_its_turns():

@@ -10,6 +10,8 @@ import pytest
 from benchmarks.problems import pendulum
 from benchmarks.rows import STEPPERS, set_up
 
+from spookid.data.recording import Recording
+from spookid.estimation.identifiability import a_posteriori
 from spookid.kernels.kernel import Array
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.leave_block_out import schur_complements
@@ -64,3 +66,18 @@ def test_nothing_is_known_without_all_observations(stepper, monkeypatch):
     _, whole, without = schur(stepper, 6, [0, 6])
     assert np.all(np.isfinite(whole))
     assert np.all(np.isnan(without))
+
+
+def test_estimates_change_as_in_fits_without_a_block() -> None:
+    problem = pendulum(STEPPERS["rigid Variational"], 200).with_(fixed=["b"])  # which would be at its bound
+    assembly = set_up(problem)
+    point = LevenbergMarquardt().solve(assembly.transcription, assembly.start).point
+    known = a_posteriori(assembly, point, np.zeros(1, dtype=bool))
+    (run,) = problem.recordings
+    for w in (0, 12):
+        theta = run.signal("theta").copy()
+        theta[slice(*known.edges[0][w : w + 2].astype(int))] = np.nan
+        rest = set_up(problem.with_(recordings=[Recording(run.t, {"theta": theta})]))
+        without = LevenbergMarquardt().solve(rest.transcription, point).point
+        moved = without.parameters - point.parameters
+        np.testing.assert_allclose(known.analysis.blocks[w], moved, rtol=0.1)

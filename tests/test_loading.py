@@ -250,7 +250,7 @@ def test_exception_below_a_library_names_the_users_line(tmp_path):
 
 
 def test_exception_below_the_package_names_the_users_line(tmp_path):
-    path = written(tmp_path, "from spookid import Body\n\nBody('rod')\n")
+    path = written(tmp_path, "from spookid import Body\n\nBody()\n")
     assert refusal(path).startswith(f"{path} line 3: TypeError: ")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from mechanisms import pendulum, twin
@@ -11,6 +13,7 @@ from spookid.errors import ProblemError
 from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.results.notices import CONTRADICTED
+from spookid.solution import load
 from spookid.statistics.covariance import UNOBSERVED
 
 
@@ -31,6 +34,27 @@ def test_a_prior_settles_what_the_data_cannot():
     assert solution["two"].std_err == pytest.approx(np.hypot(2e-4, solution_of_sum(solution)), rel=1e-3)
     assert solution["one"].estimate + solution["two"].estimate == pytest.approx(4e-3, rel=0.1)
     assert any("do not determine one, two" in notice for notice in solution.notices)
+
+
+def test_estimates_say_whether_data_or_priors_tell_them(tmp_path):
+    solution, without = two_frictions((1.5e-3, 2e-4)).solve(), two_frictions(None).solve(fixed="one")
+    one, two = solution["one"], solution["two"]
+    assert (one.known_from, two.known_from) == ("prior", "data")
+    assert one.from_prior == pytest.approx(1, abs=1e-3)
+    # The error of `two` is that of the prior of `one` and that of the sum.
+    assert two.from_prior == pytest.approx(one.std_err**2 / two.std_err**2, rel=1e-3)
+    assert solution(Parameter("one", 1.0) + Parameter("two", 1.0)).from_prior == pytest.approx(0, abs=1e-6)
+    assert (without["one"].known_from, without["two"].known_from, without["two"].from_prior) == ("given", "data", 0)
+    assert {e.known_from for e in two_frictions(None).solve().parameters.values()} == {"nothing"}
+    (row,) = (line for line in solution.summary().splitlines() if line.endswith("from the prior"))
+    assert row.split()[0] == "one"
+    assert "one known from priors" in str(solution)
+    solution.save(tmp_path / "r")
+    back = load(tmp_path / "r")
+    assert back["one"] == one
+    assert back(Parameter("two", 1.0)).from_prior == two.from_prior
+    written = json.loads((tmp_path / "r" / "solution.json").read_text())["parameters"]
+    assert (written["one"]["known_from"], written["two"]["known_from"]) == ("prior", "data")
 
 
 def solution_of_sum(solution) -> float:

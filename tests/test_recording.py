@@ -160,12 +160,50 @@ def test_between_needs_two_samples():
         recording().between(0.2, 0.3)
 
 
+def test_between_keeps_what_was_commanded_before():
+    run = Recording(T, {"a": [1.0, 2.0, np.nan, 4.0]}, times=None)
+    assert run.before == {}
+    part = run.between(0.25, 1)
+    assert part.before == {"a": (0.1, 2.0)}
+    assert part.between(0.25, 0.5).before == part.before
+    assert part.with_signals(a=[3.0, 4.0]).before == {}
+
+
 def test_unknown_signal_lists_those_there_are():
     with pytest.raises(ProblemError, match="'run' has no signal 'c'; it has 'a', 'b'"):
         recording(a=T, b=T).signal("c")
 
 
 # --- CSV ---
+
+
+def test_files_say_that_a_controller_made_the_inputs(tmp_path):
+    np.savez(tmp_path / "run.npz", t=T, a=T)
+    recording(a=T).to_csv(tmp_path / "run.csv")
+    for read in (Recording.from_csv, Recording.from_npz):
+        path = tmp_path / f"run.{read.__name__[-3:]}"
+        assert read(path).closed_loop is None
+        assert read(path, closed_loop=True).closed_loop is True
+        with pytest.raises(ProblemError, match="closed_loop is 'yes'; give True, False or None"):
+            read(path, closed_loop="yes")
+
+
+@pytest.mark.parametrize("longer", ["table", "clock"])
+def test_csv_columns_of_two_clocks_may_be_of_different_lengths(tmp_path, longer):
+    rows = {"table": "0,1,0.05,7\n0.1,2,,\n0.2,3,,\n", "clock": "0,1,0.05,7\n0.1,2,0.15,8\n,,0.25,9\n"}[longer]
+    path = written(tmp_path, "t,a,t_b,b\n" + rows)
+    run = Recording.from_csv(path, times={"b": "t_b"})
+    found = {name: values[np.isfinite(values)].tolist() for name, values in run.signals.items()}
+    assert found == {"table": {"a": [1, 2, 3], "b": [7]}, "clock": {"a": [1, 2], "b": [7, 8, 9]}}[longer]
+    assert run.t.tolist() == {"table": [0, 0.05, 0.1, 0.2], "clock": [0, 0.05, 0.1, 0.15, 0.25]}[longer]
+
+
+def test_csv_value_without_a_time_of_its_clock_is_refused(tmp_path):
+    path = written(tmp_path, "t,a,t_b,b\n0,1,0.05,7\n0.1,2,0.15,8\n,3,0.25,9\n")
+    with pytest.raises(ProblemError, match=r"run\.csv line 4 has a value of 'a' and no time; .* with times="):
+        Recording.from_csv(path, times={"b": "t_b"})
+    with pytest.raises(ProblemError, match=r"run\.csv line 4 has no time; remove the line"):
+        Recording.from_csv(path)
 
 
 def test_csv_columns_are_signals(tmp_path):

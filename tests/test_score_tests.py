@@ -9,7 +9,7 @@ import pytest
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Solution, gravity
 from spookid.estimation import variations
-from spookid.statistics.covariance import MISFIT
+from spookid.results.notices import MISFIT
 from spookid.statistics.score_tests import Alternative
 
 STEP, DURATION = 0.01, 10.0
@@ -106,7 +106,7 @@ def late(theta: np.ndarray, _: np.random.Generator) -> np.ndarray:
     return np.interp(t - STEP / 2, t, theta)
 
 
-@pytest.mark.parametrize("disturbance", [0.0, 1e-4, 1e-3])
+@pytest.mark.parametrize("disturbance", [0.0, 1e-3])
 @pytest.mark.parametrize("seed", [*SEEDS, pytest.param(2, marks=pytest.mark.study)])
 def test_nothing_is_told_of_data_that_the_model_fits(seed: int, disturbance: float) -> None:
     assert not told(fitted(seed, disturbance=disturbance))
@@ -141,7 +141,6 @@ def test_friction_that_is_higher_at_low_rates_is_told(seed: int) -> None:
 def test_a_length_that_is_wrong_is_told_with_its_size() -> None:
     truth = {"J_A": 3e-3, "J_B": 4e-3, "b_1": 1e-3, "b_2": 1e-3, "K": 0.1}
     run = draw(arm(), truth, {"elbow": 2.0}, seed=0)
-    assert not told(arm().with_(recordings=[run]).solve())
     notice = told(arm(longer=1.02).with_(recordings=[run]).solve())
     assert any(f"the length of arm is off by about -{x} %?" in notice for x in ("1.8", "1.9", "2", "2.1"))
 
@@ -233,7 +232,7 @@ def test_nothing_is_told_of_a_measured_torque_that_the_model_fits(seed: int) -> 
     assert not problem.corrects
     t = STEP * np.arange(601)
     drive = Recording(t=t, signals={"u": np.sin(2 * t) + np.sin(5.3 * t)})
-    options = {"inputs": drive, "noise": {"theta": 1e-3}, "seed": seed, "substeps": 1}
+    options = {"inputs": drive, "noise": {"theta": 1e-3}, "seed": seed}
     run = problem.simulate({"J": 2e-3, "b": 2e-3}, 5.9, {"pin": 1.5}, **options)
     u = run.signals["u"] + 0.05 * np.random.default_rng(seed).standard_normal(len(run.t))
     solution = problem.with_(recordings=[Recording(run.t, {"theta": run.signals["theta"], "u": u})]).solve()

@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from mechanisms import Array
-from scipy.integrate import quad, solve_ivp
+from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
@@ -44,7 +44,7 @@ from spookid import (
     gravity,
     tilted_gravity,
 )
-from spookid.data.losses import LOSSES, Loss, consistency, robust
+from spookid.data.losses import LOSSES, Loss, robust
 from spookid.mechanics.kinematics import displacements, place
 
 G, STEP, MASS, LENGTH = 9.82, 0.01, 0.5, 0.2
@@ -166,7 +166,7 @@ def rho(loss: Loss, z: Array) -> Array:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_rows_have_the_squares_of_scipy_and_derivatives_everywhere(loss: Loss) -> None:
     r = ca.SX.sym("r")
-    row = robust(r, loss, scaled=False)
+    row = robust(r, loss)
     first, second = ca.jacobian(row, r), ca.hessian(row, r)[0]
     function = ca.Function("row", [r], [row, first, second])
     for at in [*REACH, *(-x for x in REACH)]:
@@ -179,25 +179,12 @@ def test_rows_have_the_squares_of_scipy_and_derivatives_everywhere(loss: Loss) -
     assert float(function(0)[1]) == pytest.approx(1, abs=1e-15)
 
 
-@pytest.mark.parametrize("loss", ["huber", "cauchy"])
-def test_the_factor_makes_rows_of_clean_noise_have_unit_variance(loss: Loss) -> None:
-    def density(z: float) -> float:
-        return float(rho(loss, np.array(z**2))) * math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-
-    expected = 2 * (quad(density, 0, 1)[0] + quad(density, 1, 12)[0])
-    assert consistency(loss) ** -2 == pytest.approx(expected, rel=1e-9)
-    if loss == "huber":  # E z² below one, and 2 E |z| − 1 above
-        inside = math.erf(math.sqrt(0.5))
-        peak = math.exp(-0.5) / math.sqrt(2 * math.pi)
-        assert expected == pytest.approx(inside - 2 * peak + 4 * peak - (1 - inside), rel=1e-9)
-
-
 def test_a_location_is_that_of_scipy() -> None:
     """The same minimum as ``scipy.optimize.least_squares`` with the loss and ``f_scale=1``."""
     y = np.append(np.random.default_rng(0).standard_normal(30), [40.0, 55.0])
     m, samples = ca.SX.sym("m"), ca.SX(ca.DM(y))
     for loss in LOSSES:
-        cost = ca.sumsqr(ca.vertcat(*(robust(m - samples[i], loss, scaled=False) for i in range(len(y)))))
+        cost = ca.sumsqr(ca.vertcat(*(robust(m - samples[i], loss) for i in range(len(y)))))
         slope = ca.Function("slope", [m], [ca.gradient(cost, m)])
         best = least_squares(lambda x: x[0] - y, [0.0], loss=loss, xtol=1e-15, ftol=1e-15, gtol=1e-15).x[0]
         assert abs(float(slope(best))) < 1e-4
@@ -253,7 +240,7 @@ def clean(sigma: float | None = None) -> Solution:
     )
 
 
-@pytest.mark.parametrize(("loss", "sigma"), [("cauchy", None), ("huber", 1e-3), ("cauchy", 1e-3)])
+@pytest.mark.parametrize(("loss", "sigma"), [("cauchy", None), ("huber", None), ("huber", 1e-3)])
 def test_samples_far_off_move_no_estimate_with_a_robust_loss(loss: Loss, sigma: float | None) -> None:
     rng, angle = np.random.default_rng(5), swing()[1] + noise(1e-3)
     wrong = rng.choice(len(angle), len(angle) // 100, replace=False)
@@ -264,8 +251,9 @@ def test_samples_far_off_move_no_estimate_with_a_robust_loss(loss: Loss, sigma: 
     assert_true(solution)
     for name in TRUTH:
         best, other = clean(sigma)[name], solution[name]
-        assert abs(other.estimate - best.estimate) < 0.5 * best.std_err
-        assert other.std_err < 1.4 * best.std_err
+        # The variance of the difference from an efficient estimate is that of their variances (Hausman).
+        assert abs(other.estimate - best.estimate) < 3 * math.sqrt(max(other.std_err**2 - best.std_err**2, 0))
+        assert best.std_err < other.std_err < 1.5 * best.std_err
 
 
 def test_a_robust_loss_fits_with_hard_dynamics() -> None:
@@ -275,11 +263,12 @@ def test_a_robust_loss_fits_with_hard_dynamics() -> None:
     assert_true(fitted(model, [sensor], {"angle": swing()[1] + noise(1e-3)}, estimator="hard"))
 
 
-def test_a_robust_loss_finds_the_size_of_clean_noise() -> None:
+def test_a_robust_loss_finds_the_size_of_the_noise_that_is_not_wrong() -> None:
     for loss in ("huber", "cauchy"):
-        model = mechanism()
+        model, angle = mechanism(), swing()[1] + noise(1e-3)
+        angle[::100] += 1.0
         sensor = HingeAngle(model.joints[0], "angle", loss=loss)
-        solution = fitted(model, [sensor], {"angle": swing()[1] + noise(1e-3)})
+        solution = fitted(model, [sensor], {"angle": angle}, step_correction=False)
         (found,) = [n.std for n in solution.noise if n.kind == "sensor"]
         assert found == pytest.approx(1e-3, rel=0.08)
 
@@ -302,6 +291,8 @@ def test_a_scale_is_found() -> None:
     angle = HingeAngle(model.joints[0], "angle")
     signals = {"angle": swing()[1] + noise(1e-3), "rate": 1.1 * swing()[2] + 0.2 + noise(0.01, 1)}
     assert_true(fitted(model, [angle, sensor], signals), scale=1.1, drift=0.2)
+    plain = [kind(model.joints[0], "s").unit for kind in (HingeAngle, JointRate)]
+    assert plain == ["rad", "rad/s"]
 
 
 def test_motion_capture_tells_a_pendulum_and_how_its_markers_sit() -> None:
@@ -421,7 +412,6 @@ DRIVEN = Model([arm, rod], [shoulder, elbow], [Motor(elbow, "u")], gravity=gravi
         (lambda: JointRate(rod, "r"), "which is no Hinge or other Joint"),
         (lambda: JointRate(elbow, "r", coordinate=1), "coordinate 1 of 'elbow'"),
         (lambda: JointTorque(elbow, "t", loss="huber"), "leave samples far off out"),
-        (lambda: JointTorque(elbow, "t", 0.1, scale=Parameter("k", 1.0)), "give one of both"),
         (lambda: Problem("p", DRIVEN, [], [JointTorque(elbow, "t")]).channels, "what the Motor at"),
         (lambda: Gyroscope(Body("other", 1, (1, 1, 1)).frame(), XYZ).channels(MODEL), "which is not in the model"),
     ],

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from solutions import estimated, pendulum_problem, recording, solution
 
-from spookid import ProblemError, Status, Variational, sweep
+from spookid import GROUND, Body, Hinge, Model, Motor, ProblemError, Status, Variational, sweep
 from spookid.cli.main import main
 from spookid.report import audit as audits
 from spookid.report import crossvalidation as crossvalidations
@@ -335,3 +335,12 @@ def test_a_marker_that_cannot_be_read_is_refused(
     (tmp_path / "sweep.json").write_text(content, encoding="utf-8")
     assert main(["report", str(tmp_path)]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_parts_of_a_mechanism_are_one_short_line() -> None:
+    rod = Body("rod", mass=1.0, inertia=(1, 1, 1))
+    hinge = Hinge("hip", GROUND.frame(), rod.frame(at=(0, 0, 1)))
+    model = Model([rod], [hinge], motors=[Motor(hinge, signal="u")], gravity=(0, 0, -9.81))
+    assert repr(rod.frame()) == "<Frame of rod>"
+    assert repr(hinge) == "<Hinge 'hip' of GROUND and rod>"
+    assert repr(model) == f"<Model of <Body 'rod'>, {hinge!r}, <Motor at 'hip', input 'u'>>"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mechanisms import Array, G, furuta, hub, mechanics, pendulum, twin
+from mechanisms import Array, G, furuta, hub, maximal, mechanics, pendulum, twin
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
@@ -218,7 +218,7 @@ def test_rounding_of_hard_rows_is_no_obstacle(monkeypatch):
 def own_twin(state_weight: float, noise: float = 0.0) -> Solution:
     """Fit of three parameters to motion that the stepper made itself."""
     j_a, j_b = inertias()
-    model = furuta(inertias=(j_a, j_b, j_b), shoulder={"viscous": Parameter("b", 1e-4, lower=0)})
+    model = maximal(furuta(inertias=(j_a, j_b, j_b), shoulder={"viscous": Parameter("b", 1e-4, lower=0)}))
     settings = {"stepper": Variational(), "state_weight": state_weight, "noise": noise}
     return twin(model, TRUTH, initial={"elbow": 2.0}, duration=1.0, **settings).solve()
 

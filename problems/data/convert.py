@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from spookid import ProblemError, Recording
 
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+"""Where the data sets are if SPOOKID_DATA does not tell."""
 Arrays = dict[str, NDArray[np.float64]]
 
 # The recorder divides by 11 counts per degree, 4000 // 360; the encoder has 4000 / 360.
@@ -32,6 +34,9 @@ MARGIN = 0.05  # [s] that are left out before
 TORQUE_CONSTANT = 0.103375  # N m per volt of the pulses, which were commanded as torques in voltage mode
 # First commands [s, in the record's unit] that the recorder missed; it subscribed after they were sent.
 MISSED = {"pulses_torque_units": (4.898, 0.1), "step_5V": (0.43, 5.0)}
+
+# First and last sample of the motion.
+EXCITING = {"excitation_12harm_40s": (500, 4460), "excitation_14harm_50s": (195, 4966)}
 
 
 def free_swing(source: Path) -> Arrays:
@@ -97,6 +102,30 @@ def gimbal_motor(source: Path) -> Arrays:
     return {**signals, "u": np.concatenate([[0.0], values])[np.searchsorted(times, t, side="right")]}
 
 
+def exciting(source: Path) -> Arrays:
+    """Exciting trajectory of a six-axis arm: ``q1`` to ``q6`` [rad], currents of the motors ``i1`` to ``i6`` [A].
+
+    Rest before and after the motion is left out, as the data set says. Stamps jitter by some milliseconds, as logged;
+    rates, filtered by the controller, and what that had asked for are left out.
+    """
+    first, last = EXCITING[source.stem]
+    with np.load(source) as archive:
+        parts = {"q": archive["q"], "i": archive["current"]}
+        t = archive["t"][first:last]
+    columns = ((f"{name}{joint + 1}", part[first:last, joint]) for name, part in parts.items() for joint in range(6))
+    return {"t": t - t[0], **dict(columns)}
+
+
+def panda(source: Path) -> Arrays:
+    """Exciting trajectory of a seven-axis arm: ``q1`` to ``q7`` [rad], torque sensors of its joints ``tau1`` ... [N m].
+
+    Stamps jitter and some samples are missing, as logged; the controller's filtered rates are left out.
+    """
+    with np.load(source) as archive:
+        t, parts = archive["t"], {"q": archive["q"], "tau": archive["tau"]}
+    return {"t": t, **{f"{name}{joint + 1}": part[:, joint] for name, part in parts.items() for joint in range(7)}}
+
+
 SWINGUPS = ("swingup_500hz_1", "swingup_500hz_2", "swingup_500hz_3", "swingup_250hz_1", "swingup_250hz_2")
 GIMBAL = ("release_2024", "pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V")
 SOURCES: dict[str, tuple[str, Callable[[Path], Arrays]]] = {
@@ -108,6 +137,8 @@ SOURCES: dict[str, tuple[str, Callable[[Path], Arrays]]] = {
     },
     **{name: (f"furuta-qube-swingup/{name}.npz", swing_up) for name in SWINGUPS},
     **{name: (f"furuta-odrive/{name}.npz", gimbal_motor) for name in GIMBAL},
+    "franka_panda": ("franka-panda/exciting_trajectory_1.npz", panda),
+    **{f"ur10e_{name}": (f"ur10e/{name}.npz", exciting) for name in EXCITING},
 }
 """Recording to its source below SPOOKID_DATA, and how that is converted."""
 
@@ -131,8 +162,7 @@ def convert(name: str) -> Path:
         ProblemError: if the source is missing or is not what its data set says, or if the file cannot be written.
     """
     relative, read = SOURCES[name]
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    source, place = folder("SPOOKID_DATA", beside) / relative, converted(name)
+    source, place = folder("SPOOKID_DATA", SHARED) / relative, converted(name)
     if not source.is_file():
         raise ProblemError(f"{source} does not exist; set SPOOKID_DATA to the folder that holds {relative}")
     try:

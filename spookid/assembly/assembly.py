@@ -10,14 +10,17 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly import initialization, residual_factors
+from spookid.assembly.charts import inertia_charts
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.given_inertias import given_inertias
 from spookid.assembly.initialization import Guess
 from spookid.assembly.late_inputs import late_inputs, with_late_inputs
 from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, layout, observation_data, observation_factors
 from spookid.assembly.preparing import oriented
-from spookid.assembly.priors import normaliser_factor, prior_factor
+from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
+from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import Acting, acting
 from spookid.data.recording import Recording
@@ -103,8 +106,19 @@ class Assembly:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a user should know about how the problem was set up, each once."""
-        own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem)]
+        own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem), *_chosen(self.problem)]
+        own += given_inertias(self.problem.model)
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
+
+
+def _chosen(problem: Declaration) -> list[str]:
+    """That the step is the motion's."""
+    if problem.step != problem.bandwidth_step:
+        return []
+    return [
+        f"The step of {problem.step:g} s is that of the motion's bandwidth: with it second-order errors are "
+        f"{100 * SHARE:g} % of the efforts; step= sets another."
+    ]
 
 
 def _uncorrected(problem: Declaration) -> list[str]:
@@ -145,8 +159,8 @@ def assemble(
     seen = layout(problem, [e.samples for e in evidence])
     written = factors(problem, problem.model, settings, seen)
     free = problem.free
-    if any(p.prior for p in free):
-        written.append(prior_factor(free, manifold))
+    if beliefs := priors(problem):
+        written.append(prior_factor(beliefs, manifold))
     if normaliser is not None:
         factor, symbols = normaliser_factor(free, manifold)
         written.append(factor)
@@ -181,7 +195,7 @@ def _transcribed(
         np.array([magnitude(p, problem.guess[p.name]) for p in free]),
         chains,
         problem.parameter_set.choice,
-        problem.parameter_set.selection(free),
+        inertia_charts(problem),
     )
 
 

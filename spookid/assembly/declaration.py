@@ -14,6 +14,7 @@ import numpy as np
 
 from spookid.assembly.guesses import check_delays, check_scales
 from spookid.assembly.parameter_set import ParameterSet
+from spookid.assembly.steps import fitting_step
 from spookid.data.channels import Channel, Sensor
 from spookid.data.effort_sensors import with_torques
 from spookid.data.inputs import acting
@@ -33,6 +34,8 @@ FRICTIONS = ("smooth", "exact", "mpcc")
 ESTIMATORS = ("auto", "noise", "hard")
 AUTO: Literal["auto"] = "auto"
 """The same as no state weight: the noise is estimated."""
+STEP = 0.01
+"""h where nothing else is asked for [s]."""
 Dynamics = Literal["estimated", "hard", "weight"]
 """Where the weight of the equations of motion comes from: noise that the data tell, none at all, or a given number."""
 
@@ -58,8 +61,9 @@ class Declaration:
     """What the signals of the recordings show."""
     residuals: Sequence[Residual] = field(kw_only=True, default=())
     """What else is known of the motion: see ``Residual``."""
-    step: float = 0.01
-    """h [s]."""
+    step: float = cast(float, None)
+    """h [s]; None: 0.01 s, or where the efforts of motors are measured what the motion's bandwidth asks for, so that
+    the step is off by 0.5 % of them (``spookid.data.bandwidth``)."""
     state_weight: float | Literal["auto"] | None = None
     """None (or "auto"): the sizes of what disturbs the motion and of the sensors' noise are estimated together with the
     parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
@@ -106,6 +110,8 @@ class Declaration:
         object.__setattr__(self, "fixed", frozenset(collected(fixed, str, f"{self._what}: fixed")))
         if isinstance(self.model, Model):
             object.__setattr__(self, "model", with_torques(self.model, self.observations))
+        if self.step is None:
+            object.__setattr__(self, "step", self.bandwidth_step or STEP)
         self._check_settings()
         self._check_names()
         self._check_signals()
@@ -195,6 +201,13 @@ class Declaration:
         rolls = self.model.holding.on_velocities > 0  # a fit with half the step, begun with its noise, is far too slow
         return self.step_correction and can and not (sticks or measured or rolls)
 
+    @cached_property
+    def bandwidth_step(self) -> float | None:
+        """The longest step that the motion allows [s]; None where no effort is measured or no joint's position is."""
+        if not (isinstance(self.model, Model) and any(motor.measured for motor in self.model.motors)):
+            return None
+        return fitting_step(self.recordings, self.observations, self.cutoff)
+
     @property
     def weight(self) -> float:
         """κ as a number: 1 where residuals are whitened by the noise that is estimated."""
@@ -254,9 +267,8 @@ class Declaration:
     def scheme(self) -> Scheme:
         """The stepper with the form of dry friction and of what is random."""
         law = DryFriction(cast(Form, self.friction))
-        if self.dynamics == "estimated":
-            return self.stepper.likelihood(law).fitting(self.model)
-        return self.stepper.with_law(law)
+        scheme = self.stepper.likelihood(law) if self.dynamics == "estimated" else self.stepper.with_law(law)
+        return scheme.fitting(self.model)
 
     def with_(self, **changes: Any) -> Self:
         """A copy with any of the arguments changed; what it says of recordings that it has no longer is forgotten.

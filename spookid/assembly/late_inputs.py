@@ -53,5 +53,4 @@ def _late(model: Model, factor: Factor, places: Sequence[int]) -> Factor:
     acting = [data[i] for i in range(n)]
     for j, i in enumerate(places):
         acting[i] += data[n + j] * model.inputs[i].delay
-    residual = ca.substitute(factor.residual, factor.data, ca.vertcat(*acting))
-    return replace(factor, residual=residual, data=data)
+    return replace(factor.substituted(factor.data, ca.vertcat(*acting)), data=data)

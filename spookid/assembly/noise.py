@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
@@ -11,6 +12,8 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.effort_sensors import TorqueMotor
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_units
+from spookid.parameter import is_constant, substitute
+from spookid.results.result import Noise
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant
@@ -52,6 +55,23 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
         where = (place(settings.sensors[i]),)
         found.append(NoiseSize("sensor", (sensor.signal,), sensor.unit, where, sensor.sigma, floor / np.sqrt(12)))
     return tuple(found)
+
+
+def at_gains(
+    problem: Declaration, noise: Sequence[Noise], values: Mapping[str, float], back: bool = False
+) -> list[Noise]:
+    """Noise of measured efforts as an effort at these gains, from that at their guesses; ``back``: the other way."""
+    values, ratios = problem.parameter_set.on(values), {}
+    for motor in problem.model.motors:
+        if motor.measured and not is_constant(motor.sensitivity):
+            ratio = abs(substitute(motor.sensitivity, values).item())
+            ratios[motor.signal] = 1 / ratio if back else ratio
+
+    def scaled(one: Noise) -> Noise:
+        ratio = ratios.get(one.names[0], 1.0) if one.kind == "sensor" else 1.0
+        return one if ratio == 1.0 else replace(one, std=one.std * ratio)
+
+    return [scaled(one) for one in noise]
 
 
 def _resolution(values: Array) -> float:

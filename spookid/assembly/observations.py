@@ -23,7 +23,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.assembly.residual_factors import windows
 from spookid.data.channels import Channel, apart, order, whitened
 from spookid.data.samples import Reach, Samples, told_apart
-from spookid.data.state import State
+from spookid.data.state import Motion, State
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
@@ -110,7 +110,7 @@ def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) 
 def _at_steps(problem: Declaration, settings: Settings, model: Model, one: Observed) -> Factor:
     """Predicted less measured at one step. Its data are the measured values, and 1 for each that there is, else 0."""
     window = problem.scheme.window(model, settings, one.order)
-    state, data = State(problem.model, window.q, window.v, window.a), ca.SX.sym("y", 2 * len(one.rows))
+    state, data = State.of(problem.model, window.motion), ca.SX.sym("y", 2 * len(one.rows))
     shown = [problem.channels[i].predicted(state) for i in one.rows]
     return _factor(problem, settings, one, shown, dict(window.variables), data)
 
@@ -139,7 +139,7 @@ def _factor(
     """(predicted − measured)/σ (Δy, equation 3.6), 0 where there is no sample."""
     n, sensors = len(one.rows), [problem.channels[i] for i in one.rows]
     rows = [
-        data[n + j] * whitened(sensor, shown[j], data[j], settings.sensors[i], problem.dynamics == "estimated")
+        data[n + j] * whitened(sensor, shown[j], data[j], settings.sensors[i])
         for j, (i, sensor) in enumerate(zip(one.rows, sensors, strict=True))
     ]
     labels = tuple(f"observation of {sensor.signal}" for sensor in sensors)
@@ -160,7 +160,7 @@ class _Line:
     """What a channel shows between states at neighbouring steps.
 
     Args:
-        motions: (q, v, a) of two states, or of three.
+        motions: of two states, or of three.
         slopes: True to use the rates of what two states show.
     """
 
@@ -168,15 +168,17 @@ class _Line:
         self,
         channel: Channel,
         model: Model,
-        motions: Sequence[tuple[ca.SX, ca.SX, ca.SX]],
+        motions: Sequence[Motion],
         slopes: bool,
         step: ca.SX,
     ) -> None:
-        state = State.symbols(model)
+        state = State.symbols(model, joints=motions[0].joints is not None)
         value = channel.predicted(state)
         rate = ca.jtimes(value, state.q, ca.densify(model.configuration.basis(state.q) @ state.v))
-        symbols = [state.q, state.v, state.a]
-        there = [ca.substitute([value, rate], symbols, [ca.densify(part) for part in motion]) for motion in motions]
+        if state.joints is not None:
+            rate += ca.jtimes(value, *state.joints)
+        symbols = state.motion.parts
+        there = [ca.substitute([value, rate], symbols, [ca.densify(e) for e in motion.parts]) for motion in motions]
         self._centre = there[len(there) // 2 if len(there) == 3 else 0][0]
         steps = [apart(channel, after[0], before[0]) for before, after in pairwise(there)]
         if len(steps) == 2:

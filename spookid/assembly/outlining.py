@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
@@ -13,8 +14,10 @@ from spookid.data.channels import Channel
 from spookid.data.sensors import PointPosition
 from spookid.mechanics.body import Body
 from spookid.mechanics.constraints import Constraint, Distance, Gear
+from spookid.mechanics.coordinate import Coordinate
+from spookid.mechanics.inertia import FullInertia
 from spookid.mechanics.joint_kinds import Screw
-from spookid.mechanics.joints import Coordinate, Joint
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Load
 from spookid.mechanics.motor import Motor
 from spookid.parameter import is_constant, substitute
@@ -57,6 +60,9 @@ def mechanism(problem: Declaration, values: Mapping[str, float]) -> Mechanism:
 
 
 def _body(body: Body, values: Mapping[str, float]) -> BodyOutline:
+    if body.distribution is not None:
+        own = tuple(_of_inertia(body.distribution, *quantity, values) for quantity in body.distribution.quantities)
+        return BodyOutline(body.name, body.free, own)
     quantities = [_quantity("mass", body.mass, "kg", values)]
     for i in range(3):
         for j in range(i, 3):
@@ -64,6 +70,13 @@ def _body(body: Body, values: Mapping[str, float]) -> BodyOutline:
             if i == j or not _is_zero(entry):
                 quantities.append(_quantity(f"J_{_AXES[i]}{_AXES[j]}", entry, "kg m^2", values))
     return BodyOutline(body.name, body.free, tuple(quantities))
+
+
+def _of_inertia(inertia: FullInertia, name: str, entry: ca.SX, unit: str, values: Mapping[str, float]) -> Quantity:
+    """One of mass, centre of mass and inertia; of coordinates it only says which they are."""
+    told = _quantity(name, entry, unit, values)
+    of_many = type(inertia) is not FullInertia and told.formula
+    return replace(told, formula=type(inertia).__name__) if of_many else told
 
 
 def _joint(joint: Joint, values: Mapping[str, float]) -> JointOutline:

@@ -7,8 +7,8 @@ the choice c is 1 for the recording a factor stands in, and 0 for all others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import casadi as ca
@@ -106,30 +106,13 @@ class ParameterSet:
         """Numbers of the choice for a recording, (n_c,)."""
         return np.eye(len(self.recordings))[recording] if self.own else np.zeros(0)
 
-    def selection(self, free: Sequence[Parameter]) -> ca.SX | None:
-        """How declared parameters follow the free ones, (m, n_p): 1, the choice, or nothing; None if they are these."""
-        if not self.own:
-            return None
-        places, recordings = {p.name: i for i, p in enumerate(free)}, ca.vertsplit(self.choice)
-        rows = []
-        for p in self.declared:
-            row, ones = ca.SX(1, len(free)), recordings if self._differs(p) else [ca.SX(1)]
-            for one, share in zip(self.of(p), ones, strict=True):
-                if one.name in places:
-                    row[places[one.name]] = share
-            rows += [row] if row.nnz() else []
-        return ca.vertcat(ca.SX(0, len(free)), *rows)
-
     def written(self, factor: Factor) -> Factor:
         """A factor of declared parameters in those of the recordings; itself if it holds none that they stand for."""
         symbols = ca.vertcat(ca.SX(0, 1), *self.own)
         if not (self.own and ca.depends_on(factor.residual, symbols)):
             return factor
         sums = ca.vertcat(*(ca.dot(self.choice, ca.vertcat(*self.of(p))) for p in self.own))
-        box = factor.box
-        parts = [factor.residual, *((box.slack, box.value) if box else ())]
-        residual, *law = ca.substitute(parts, [symbols], [sums])
-        return replace(factor, residual=residual, box=box and replace(box, slack=law[0], value=law[1]))
+        return factor.substituted(symbols, sums)
 
 
 @lru_cache(maxsize=8)

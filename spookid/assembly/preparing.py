@@ -31,7 +31,7 @@ def medians(values: Array, period: float | None) -> Array:
 
     result, finite = values.copy(), np.isfinite(values)
     known = values[finite] if period is None else np.unwrap(values[finite], period=period)
-    result[finite] = ndimage.median_filter(known, size=5, mode="nearest")
+    result[finite] = ndimage.median_filter(known, size=5, mode="mirror")  # "nearest" would have three of the first
     return result
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import casadi as ca
 
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.parameter_set import ParameterSet
+from spookid.mechanics.inertia import Belief
 from spookid.mechanics.manifold import Manifold
-from spookid.parameter import Parameter
+from spookid.parameter import Parameter, own_name
 from spookid.transcription.factor import Factor, Group
 
 NAME = "prior"
@@ -31,21 +35,44 @@ def normaliser_factor(parameters: Sequence[Parameter], manifold: Manifold) -> tu
     return factor, numbers
 
 
-def prior_factor(parameters: Sequence[Parameter], manifold: Manifold) -> Factor:
-    """(value − mean)/sigma of those parameters that have a prior.
+def priors(problem: Declaration) -> tuple[Belief, ...]:
+    """What is known beforehand of the free parameters, and of inertias that hang on them; those of which each recording
+    has its own for each."""
+    own = [Belief(p.name, p, *p.prior) for p in problem.free if p.prior is not None]
+    known, free = problem.parameter_set, ca.vertcat(ca.SX(0, 1), *problem.free)
+    of_bodies = [belief for belief in problem.model.beliefs for belief in _of_recordings(belief, known)]
+    return (*own, *(belief for belief in of_bodies if ca.depends_on(belief.formula, free)))
+
+
+def _of_recordings(belief: Belief, known: ParameterSet) -> list[Belief]:
+    """One for each recording if it is another in each."""
+    declared = [p for p in known.own if ca.depends_on(belief.formula, p)]
+    if not declared:
+        return [belief]
+    symbols = ca.vertcat(*declared)
+    return [
+        replace(
+            belief,
+            title=own_name(belief.title, name),
+            formula=ca.substitute(belief.formula, symbols, ca.vertcat(*(p.of(name) for p in declared))),
+        )
+        for name in known.recordings
+    ]
+
+
+def prior_factor(beliefs: Sequence[Belief], manifold: Manifold) -> Factor:
+    """(value − mean)/sigma of what is known beforehand.
 
     It stands at the first step of each recording, without its unknowns in it. Its one datum is 1 in the recording that
     carries it and 0 in the others, where its rows are missing.
     """
     present = ca.SX.sym("present")
-    believed = [(p, *p.prior) for p in parameters if p.prior is not None]
-    rows = [present * (p - mean) / sigma for p, mean, sigma in believed]
     return Factor(
         NAME,
         Group.PRIOR,
-        ca.vertcat(*rows),
+        ca.vertcat(*(present * belief.row for belief in beliefs)),
         {0: ca.SX.sym("x", manifold.ambient)},
         present,
-        tuple(f"prior of {p.name}" for p, _, _ in believed),
+        tuple(f"prior of {belief.title}" for belief in beliefs),
         first_only=True,
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.residual import Residual
-from spookid.data.state import State
+from spookid.data.state import Motion, State
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.model import Model
@@ -26,7 +26,7 @@ def _residual(problem: Declaration, settings: Settings, residual: Residual, mode
     inputs = [dict(zip(signals, ca.vertsplit(u), strict=True)) if signals else {} for u in data]
     variables, motions = _motions(problem, settings, model, residual)
     pairs = zip(motions, inputs, strict=True)
-    rows = residual.rows(*(State(problem.model, q, v, a, u, settings.step) for (q, v, a), u in pairs))
+    rows = residual.rows(*(State.of(problem.model, at, inputs=u, step=settings.step) for at, u in pairs))
     labels = tuple(f"{residual.name}.{i}" for i in range(rows.numel())) if rows.numel() > 1 else (residual.name,)
     whitened = residual.whitening(rows.numel()) @ rows
     kind = Kind(residual.kind)
@@ -37,7 +37,7 @@ def _residual(problem: Declaration, settings: Settings, residual: Residual, mode
 
 def _motions(
     problem: Declaration, settings: Settings, model: Model, residual: Residual
-) -> tuple[dict[int, ca.SX], list[tuple[ca.SX, ca.SX, ca.SX]]]:
+) -> tuple[dict[int, ca.SX], list[Motion]]:
     """As of ``windows``, for the states that a residual sees."""
     order = residual.order(problem.model)
     if residual.at is None:
@@ -48,7 +48,7 @@ def _motions(
             f"{residual.place}: Residual {residual.name!r} sees accelerations, which are not known at the start; leave "
             "at out, or ask for angles and rates"
         )
-    return dict(window.variables), [(window.q, window.v, window.a)]
+    return dict(window.variables), [window.motion]
 
 
 def residual_data(residual: Residual, factor: Factor, inputs: Array) -> Array:
@@ -60,14 +60,14 @@ def residual_data(residual: Residual, factor: Factor, inputs: Array) -> Array:
 
 def windows(
     problem: Declaration, settings: Settings, model: Model, count: int, order: int
-) -> tuple[dict[int, ca.SX], list[tuple[ca.SX, ca.SX, ca.SX]]]:
-    """The unknowns, by offset, that states at neighbouring steps are made of, and (q, v, a) of each."""
+) -> tuple[dict[int, ca.SX], list[Motion]]:
+    """The unknowns, by offset, that states at neighbouring steps are made of, and how each moves."""
     variables: dict[int, ca.SX] = {}
     motions = []
     for i in range(count):
         window = problem.scheme.window(model, settings, order)
-        q, v, a = window.q, window.v, window.a
+        motion = window.motion
         for offset, symbol in window.variables.items():
-            q, v, a = ca.substitute([q, v, a], [symbol], [variables.setdefault(offset + i, symbol)])
-        motions.append((q, v, a))
+            motion = motion.inserted(symbol, variables.setdefault(offset + i, symbol))
+        motions.append(motion)
     return dict(sorted(variables.items())), motions

@@ -8,8 +8,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.observations import Observed
-from spookid.data.channels import Channel
-from spookid.data.losses import consistency, straight
+from spookid.data.losses import straight
 from spookid.kernels.kernel import Array
 from spookid.parameter import number
 from spookid.transcription.transcription import Point
@@ -35,7 +34,7 @@ def sample_errors(
             channel = problem.channels[i]
             here = ~missing[:, column]
             k = np.clip(np.rint(places[here, column]), 0, N - 1).astype(np.intp)
-            errors = np.abs(_unweighted(assembly, channel, rows[here, column])) * sigmas[i]
+            errors = np.abs(straight(rows[here, column], channel.loss)) * sigmas[i]
             np.add.at(counts[:, i], k, 1.0)
             np.add.at(squares[:, i], k, errors**2)
             np.maximum.at(largest[:, i], k, errors)
@@ -54,11 +53,3 @@ def sample_places(assembly: Assembly, one: Observed, chain: int) -> Array:
     values = problem.guess_on(evidence.recording.name)
     late = np.array([number(problem.channels[i].delay, values) for i in one.rows]) / problem.step
     return np.asarray(states + assembly.transcription.chains[chain].data[one.name][:, 2 * rows :] - late)
-
-
-def _unweighted(assembly: Assembly, channel: Channel, rows: Array) -> Array:
-    """Errors over their standard deviation, from rows that a robust loss has bent."""
-    if channel.loss == "linear":
-        return rows
-    scaled = assembly.problem.dynamics == "estimated" and channel.sigma is None
-    return straight(rows / consistency(channel.loss) if scaled else rows, channel.loss)

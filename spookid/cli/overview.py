@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import WIDTH_SHARE, Assembly, Evidence, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
+from spookid.estimation.grouping import base_parameters
 from spookid.estimation.identifiability import a_priori, papers_weight
 from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in
@@ -19,6 +21,7 @@ from spookid.tables.numbers import bounds, number, quantity
 from spookid.tables.table import Table, wrapped
 
 Row = tuple[str, ...]
+_MORE = "In Python problem.base_parameters() lists the combinations."
 
 
 def describe(assembly: Assembly, title: str, description: str, width: int) -> str:
@@ -37,6 +40,7 @@ def describe(assembly: Assembly, title: str, description: str, width: int) -> st
         _settings(assembly, width),
         _size(assembly, width),
         _identifiability(assembly, width),
+        _base_parameters(assembly.problem, width),
         _notices(assembly, width),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
@@ -144,6 +148,19 @@ def _identifiability(assembly: Assembly, width: int) -> list[str]:
     if not identifiability.weak:
         lines += wrapped(f"None is weak (below {number(WEAK)} sigma).", width, "  ")
     return [head, *lines]
+
+
+def _base_parameters(problem: Declaration, width: int) -> list[str]:
+    """What forces at the joints tell of bodies whose whole inertia is unknown, if there are such."""
+    free = ca.vertcat(ca.SX(0, 1), *problem.parameter_set.declared)
+    inertias = (body.distribution for body in problem.model.bodies)
+    if not any(one is not None and ca.depends_on(one.pi, free) for one in inertias):
+        return []
+    here, anywhere = base_parameters(problem, problem.recordings), base_parameters(problem)
+    text = " ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in (anywhere.headline(), here.headline()))
+    rows = here.by_body().text(width, "  ").splitlines()
+    told = (line for words in (*here.remarks(), _MORE) for line in wrapped(words, width, "  "))
+    return ["Base parameters", *wrapped(text, width, "  "), *rows, *told]
 
 
 def _notices(assembly: Assembly, width: int) -> list[str]:

@@ -275,14 +275,9 @@ def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca
     return result
 
 
-def whitened(channel: Channel, predicted: ca.SX, measured: ca.SX, sigma: ca.SX, estimated: bool) -> ca.SX:
-    """The row of a sample, whose square is its share of the cost.
-
-    Args:
-        sigma: standard deviation of its noise.
-        estimated: True if that is estimated.
-    """
-    return robust(apart(channel, predicted, measured) / sigma, channel.loss, estimated and channel.sigma is None)
+def whitened(channel: Channel, predicted: ca.SX, measured: ca.SX, sigma: ca.SX) -> ca.SX:
+    """The row of a sample, whose square is its share of the cost; sigma is the standard deviation of its noise."""
+    return robust(apart(channel, predicted, measured) / sigma, channel.loss)
 
 
 def order(channel: Channel, model: Model) -> int:

@@ -12,10 +12,10 @@ from spookid.data.channels import Channel, DeclaredSensor, Sensor, check_signals
 from spookid.data.sensors import OfCoordinate, check_joint, check_joint_in
 from spookid.data.state import State
 from spookid.errors import ProblemError
+from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
-from spookid.parameter import is_constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +37,6 @@ class JointTorque(OfCoordinate):
         if self.loss != "linear":
             raise ProblemError(
                 f"{self._what} has loss {self.loss!r}; its noise drives the motion, so leave samples far off out (NaN)"
-            )
-        if self.sigma is not None and not is_constant(self.each("scale")[0]):
-            raise ProblemError(
-                f"{self._what} has sigma {self.sigma!r} and a scale that is to be estimated; give one of both"
             )
 
     @property
@@ -85,7 +81,7 @@ class JointTorque(OfCoordinate):
             place=self.place,
             offset=-offset / scale,
             delay=self.each("delay")[0],
-            sigma=None if self.sigma is None else self.sigma / abs(float(scale)),
+            sigma=None if self.sigma is None else self.sigma / abs(at_guess(scale).item()),
         )
 
 
@@ -94,7 +90,7 @@ class TorqueMotor(Motor):
     """What a ``JointTorque`` is to the mechanism: a motor that does what was measured."""
 
     sigma: float | None = field(kw_only=True, default=None)
-    """Standard deviation of the measurement [N m or N]; None: it is estimated."""
+    """Standard deviation of the measurement [N m or N], at the guess of its scale; None: it is estimated."""
 
 
 def with_torques(model: Model, observations: Sequence[Sensor]) -> Model:

@@ -7,7 +7,7 @@ import math
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,7 +30,10 @@ def listing(names: Iterable[object]) -> str:
     return ", ".join(repr(name) for name in names) or "none"
 
 
-def read_csv(path: Path, time: str, chosen: list[str] | None) -> tuple[FloatArray, dict[str, FloatArray]]:
+def read_csv(
+    path: Path, time: str, chosen: list[str] | None, others: Collection[str] = ()
+) -> tuple[FloatArray, dict[str, FloatArray]]:
+    """Time stamps and the chosen columns; ``others`` are not of the clock of ``time``, whose rows may end earlier."""
     rows = _csv_rows(path)
     if not rows or not any(rows[0][1]):
         raise ProblemError(f"{path} has no header; write the column names into line 1")
@@ -43,13 +46,27 @@ def read_csv(path: Path, time: str, chosen: list[str] | None) -> tuple[FloatArra
                 f"{path} line {line} has {len(fields)} fields and the header {len(header)}; leave missing values empty"
             )
     at = header.index(time)
-    t = [_number(fields[at], path, line, time) for line, fields in samples]
-    _check_csv_times(path, t, [line for line, _ in samples])
+    t = np.array([_number(fields[at], path, line, time) for line, fields in samples])
+    lines = np.array([line for line, _ in samples], dtype=np.intp)
+    stamped = np.isfinite(t) if others else np.full(len(t), True)
+    _check_csv_times(path, t[stamped].tolist(), lines[stamped].tolist())
     columns = {}
     for name in wanted:
         at = header.index(name)
-        columns[name] = np.array([_number(fields[at], path, line, name) for line, fields in samples])
-    return np.array(t), columns
+        values = np.array([_number(fields[at], path, line, name) for line, fields in samples])
+        columns[name] = values if name in others else _of_clock(path, name, values, stamped, lines)
+    return t[stamped], columns
+
+
+def _of_clock(path: Path, name: str, values: FloatArray, stamped: NDArray[np.bool_], lines: NDArray[np.intp]) -> Any:
+    """The samples that have a time."""
+    timeless = np.flatnonzero(~stamped & np.isfinite(values))
+    if timeless.size:
+        raise ProblemError(
+            f"{path} line {lines[timeless[0]]} has a value of {name!r} and no time; remove it, give it a time, or name "
+            "the time column of its own with times="
+        )
+    return values[stamped]
 
 
 def _csv_rows(path: Path) -> list[tuple[int, list[str]]]:

@@ -58,6 +58,15 @@ def at_values(inputs: Sequence[Input], values: Mapping[str, float]) -> tuple[Inp
     return tuple(replace(one, delay=ca.SX(number(one.delay, values))) for one in inputs)
 
 
+def _kept(recording: Recording, signal: str) -> tuple[FloatArray, FloatArray]:
+    """Its finite samples with their times, from the one on that acts when the recording begins."""
+    t, known = finite_samples(recording, signal)
+    if signal not in recording.before:
+        return t, known
+    stamp, value = recording.before[signal]
+    return np.append(stamp, t), np.append(value, known)
+
+
 class _Held:
     """One input between its samples, pieces of straight lines.
 
@@ -66,7 +75,7 @@ class _Held:
     """
 
     def __init__(self, recording: Recording, one: Input, grid: Grid, delay: float) -> None:
-        t, known = finite_samples(recording, one.signal)
+        t, known = _kept(recording, one.signal)
         near, times = slack(recording, grid.step), grid.times()
         self._grid, self._times, self._linear = grid, times, one.hold == "linear"
         self._moves = delay != 0 or not is_constant(one.delay) or self._linear

@@ -1,14 +1,12 @@
 """Robust losses: residuals of sensors whose samples are wrong now and then, as rows of a plain sum of squares.
 
-With r a residual over its standard deviation, a row c sign(r) √ρ(r²) has the square c² ρ(r²), ρ as in
+With r a residual over its standard deviation, a row sign(r) √ρ(r²) has the square ρ(r²), ρ as in
 ``scipy.optimize.least_squares`` with ``f_scale=1``. So solvers and statistics see least squares as ever.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Literal
 
 import casadi as ca
@@ -25,17 +23,9 @@ _NODES = 5
 """Of Gauss's rule for it: its error is below 1e-16 there."""
 
 
-def robust(row: ca.SX, loss: Loss, scaled: bool) -> ca.SX:
-    """sign(r) √ρ(r²), smooth at r = 0.
-
-    Args:
-        row: r, a scalar.
-        scaled: True to multiply by the c with which clean normal noise has rows of variance one, as an estimate of its
-            size needs.
-    """
-    if loss == "linear":
-        return row
-    return (consistency(loss) if scaled else 1.0) * _ROOTS[loss](row)
+def robust(row: ca.SX, loss: Loss) -> ca.SX:
+    """sign(r) √ρ(r²), smooth at r = 0; r is a scalar."""
+    return _ROOTS[loss](row)
 
 
 def straight(rows: FloatArray, loss: Loss) -> FloatArray:
@@ -46,22 +36,6 @@ def straight(rows: FloatArray, loss: Loss) -> FloatArray:
     if loss == "huber":
         return np.asarray(np.where(squares <= 1, rows, np.sign(rows) * (squares + 1) / 2))
     return np.asarray(np.sign(rows) * np.sqrt(np.expm1(squares)))
-
-
-@lru_cache
-def consistency(loss: Loss) -> float:
-    """c = 1/√E ρ(z²) of a standard normal z."""
-    from scipy import integrate  # slow to load, and few ask for it
-
-    z = ca.SX.sym("z")
-    root = ca.Function("root", [z], [_ROOTS[loss](z)])
-
-    def density(at: float) -> float:
-        return float(root(at)) ** 2 * math.exp(-(at**2) / 2) / math.sqrt(2 * math.pi)
-
-    # Beyond ten standard deviations nothing is left; at one Huber's law has its corner.
-    halves = [integrate.quad(density, *ends, epsabs=1e-13, epsrel=1e-12)[0] for ends in ((0, 1), (1, 10))]
-    return 1 / math.sqrt(2 * sum(halves))
 
 
 def _huber(row: ca.SX) -> ca.SX:

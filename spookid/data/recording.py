@@ -26,27 +26,36 @@ class Recording(Tabular):
     """One measurement run: time stamps and the signals sampled there.
 
     Any sequence of numbers is accepted and copied to a read-only float64 array; a masked or ``None`` entry of a
-    signal becomes NaN. Raises `ProblemError` for fewer than two samples, a time that is not finite or does not
-    increase, no signals, a signal of another length, with an infinite value or without one finite value.
+    signal becomes NaN.
+
+    Args:
+        t: time stamps [s], shape (N,), finite and strictly increasing; they may be irregular.
+        signals: signal name to its samples, each shape (N,), in the signal's own unit; NaN is a missing sample.
+        name: what messages and results call this run.
+        q: positions and quaternions of the bodies, shape (N, bodies, 7), of a simulated recording; None if measured.
+        v: linear and angular velocities of the bodies, shape (N, bodies, 6), likewise.
+        closed_loop: True if inputs answer to the measured motion, as a controller's do, False if they do not; None:
+            found out.
+        several_clocks: True if NaN is no sample that is missing but the time of another clock; ``times`` sets it.
+        before: time [s] and value of the last sample of each signal before the first stamp, which an input keeps until
+            it has another; ``between`` sets it.
+        times: time stamps [s] of signals that have a clock of their own, by their names, in any order; their samples
+            are as many. ``t`` is then of all clocks together, with NaN where one has no sample.
+
+    Raises:
+        ProblemError: for fewer than two samples, a time that is not finite or does not increase, no signals, a signal
+            of another length, with an infinite value or without one finite value.
     """
 
     t: FloatArray
-    """Time stamps [s], shape (N,), finite and strictly increasing; they may be irregular."""
     signals: Mapping[str, FloatArray]
-    """Signal name to its samples, each shape (N,), in the signal's own unit; NaN is a missing sample."""
     name: str = "recording"
-    """What messages and results call this run."""
     q: FloatArray | None = None
-    """Positions and quaternions of the bodies, shape (N, bodies, 7), of a simulated recording; None if measured."""
     v: FloatArray | None = None
-    """Linear and angular velocities of the bodies, shape (N, bodies, 6), of a simulated recording; None if measured."""
     closed_loop: bool | None = None
-    """True if inputs answer to the measured motion, as a controller's do, False if they do not; None: found out."""
     several_clocks: bool = field(default=False, kw_only=True)
-    """True if NaN is no sample that is missing but the time of another clock; ``times`` sets it."""
+    before: Mapping[str, tuple[float, float]] = field(default_factory=dict, kw_only=True, repr=False)
     times: InitVar[Mapping[str, Any] | None] = field(default=None, kw_only=True)
-    """Time stamps [s] of signals that have a clock of their own, by their names, in any order; their samples are as
-    many. ``t`` is then of all clocks together, with NaN where one has no sample."""
 
     def __post_init__(self, times: Mapping[str, Any] | None) -> None:
         name = self.name or "recording"
@@ -62,6 +71,7 @@ class Recording(Tabular):
             signals=MappingProxyType(checked_signals(signals, len(t), place)),
             q=checked_states(self.q, "q", (len(t), None, 7), place),
             v=checked_states(self.v, "v", (len(t), None, 6), place),
+            before=MappingProxyType(dict(self.before)),
         )
         if not (self.closed_loop is None or isinstance(self.closed_loop, bool)):
             raise ProblemError(f"{place}: closed_loop is {self.closed_loop!r}; give True, False or None")
@@ -99,18 +109,20 @@ class Recording(Tabular):
         signals: Iterable[str] | None = None,
         name: str | None = None,
         times: Mapping[str, str] | None = None,
+        closed_loop: bool | None = None,
     ) -> Recording:
         """Read comma-separated text with a header row; an empty field or ``nan`` is a missing sample.
 
         Every column other than `time` [s] is a signal, unless `signals` chooses some; columns not chosen are not
-        parsed. `times` names the time columns [s] of signals that have a clock of their own. `name` defaults to the
-        file's stem. Raises `ProblemError` naming the file and the line (from 1).
+        parsed. `times` names the time columns [s] of signals that have a clock of their own; columns may then be of
+        different lengths, with empty fields below the shorter ones. `name` defaults to the file's stem, `closed_loop`
+        is that of a Recording. Raises `ProblemError` naming the file and the line (from 1).
         """
         own, wanted = _named(times, path), names(signals)
         chosen = None if wanted is None else [*wanted, *own.values()]
-        t, columns = read_csv(Path(path), time, chosen)
+        t, columns = read_csv(Path(path), time, chosen, {*own, *own.values()})
         stamps = _stamps(columns, own, path)
-        return cls(t, columns, name or Path(path).stem, times=stamps)
+        return cls(t, columns, name or Path(path).stem, closed_loop=closed_loop, times=stamps)
 
     @classmethod
     def from_npz(
@@ -121,18 +133,20 @@ class Recording(Tabular):
         signals: Iterable[str] | None = None,
         name: str | None = None,
         times: Mapping[str, str] | None = None,
+        closed_loop: bool | None = None,
     ) -> Recording:
         """Read a NumPy archive: array `time` [s], shape (N,), and the signals.
 
         Every other numeric array of shape (N,) is a signal, unless `signals` chooses some, and each that has an array
-        of its own time stamps by `times`. `name` defaults to the file's stem. Raises `ProblemError` naming the file and
-        the array; arrays of Python objects are refused, because reading them would run code from the file.
+        of its own time stamps by `times`. `name` defaults to the file's stem, `closed_loop` is that of a Recording.
+        Raises `ProblemError` naming the file and the array; arrays of Python objects are refused, because reading them
+        would run code from the file.
         """
         own, wanted = _named(times, path), names(signals)
         chosen = None if wanted is None else [*wanted, *own, *own.values()]
         t, arrays = read_npz(Path(path), time, chosen, [*own, *own.values()])
         stamps = _stamps(arrays, own, path)
-        return cls(t, arrays, name or Path(path).stem, times=stamps)
+        return cls(t, arrays, name or Path(path).stem, closed_loop=closed_loop, times=stamps)
 
     def to_csv(self, path: FilePath, decimals: int | None = None, *, time: str = "t") -> None:
         """Write times (column `time`) and all signals, NaN as an empty field; the file appears whole or not at all.
@@ -154,10 +168,14 @@ class Recording(Tabular):
 
     def with_signals(self, **arrays: Any) -> Recording:
         """Copy with the given signals, each shape (N,), replaced or added."""
-        return replace(self, signals={**self.signals, **arrays})
+        before = {name: sample for name, sample in self.before.items() if name not in arrays}
+        return replace(self, signals={**self.signals, **arrays}, before=before)
 
     def between(self, start: float, stop: float) -> Recording:
-        """Copy of the samples with start <= t < stop [s]; raises `ProblemError` if fewer than two remain."""
+        """Copy of the samples with start <= t < stop [s]; raises `ProblemError` if fewer than two remain.
+
+        The last sample before them is kept in `before`: a command that was given earlier still acts.
+        """
         keep = (self.t >= start) & (self.t < stop)
         count = np.count_nonzero(keep)
         if count < 2:
@@ -171,7 +189,17 @@ class Recording(Tabular):
             signals={name: values[keep] for name, values in self.signals.items()},
             q=None if self.q is None else self.q[keep],
             v=None if self.v is None else self.v[keep],
+            before={**self.before, **self._last_before(start)},
         )
+
+    def _last_before(self, start: float) -> dict[str, tuple[float, float]]:
+        """Time and value of the last sample of each signal that has one before ``start``."""
+        places = {name: np.flatnonzero(np.isfinite(values) & (self.t < start)) for name, values in self.signals.items()}
+        return {
+            name: (float(self.t[known[-1]]), float(self.signals[name][known[-1]]))
+            for name, known in places.items()
+            if known.size
+        }
 
 
 def _named(times: object, path: FilePath) -> dict[str, str]:

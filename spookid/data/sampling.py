@@ -115,7 +115,7 @@ def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | N
     # Beyond the last step up to the last sample: the filter's end effect lies there rather than in the result.
     points = max((grid.count - 1) * per_step, math.floor((recording.t[-1] - grid.start) / interval)) + 1
     uniform = np.interp(grid.start + interval * np.arange(points), known_t, known)
-    return _low_passed(uniform, 1 / interval, cutoff)[: (grid.count - 1) * per_step + 1 : per_step]
+    return low_passed(uniform, 1 / interval, cutoff)[: (grid.count - 1) * per_step + 1 : per_step]
 
 
 def wrap(x: ArrayLike, period: float) -> FloatArray:
@@ -158,8 +158,10 @@ def _points_per_step(known_t: FloatArray, grid: Grid) -> int:
     return max(2, min(wanted, _MOST_POINTS // grid.count))
 
 
-def _low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
-    """Zero-phase low-pass of equidistant values; `rate` and `cutoff` in Hz."""
+def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
+    """Zero-phase low-pass of equidistant values, shape (N,), by a second-order Butterworth filter forward and back; at
+    the ends a straight line passes unchanged. `rate` and `cutoff` in Hz; a cutoff at or above the Nyquist frequency
+    filters nothing."""
     if cutoff >= rate / 2:
         return values
     from scipy import signal as scipy_signal  # half a second to load, and only who makes an initial guess needs it

@@ -11,7 +11,8 @@ from spookid.data.channels import DeclaredSensor, OneSignal, Sensor, check_signa
 from spookid.data.state import State
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.body import GROUND, Frame
-from spookid.mechanics.joints import Coordinate, Hinge, Joint, check_coordinate
+from spookid.mechanics.coordinate import Coordinate
+from spookid.mechanics.joints import Hinge, Joint, check_coordinate
 from spookid.mechanics.model import Model
 
 _AXES = "xyz"

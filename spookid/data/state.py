@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import casadi as ca
 
@@ -12,6 +13,31 @@ from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Mechanics, Model
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """How a mechanism moves at one time, expressions of the unknowns of a fit."""
+
+    q: ca.SX
+    """Poses (r, e) of all bodies, (7 n_b,)."""
+    v: ca.SX
+    """Velocities (ṙ in the world, ω in the body) of all bodies, (6 n_b,)."""
+    a: ca.SX
+    """Accelerations (r̈ in the world, ω̇ in the body) of all bodies, (6 n_b,)."""
+    joints: tuple[ca.SX, ca.SX] | None = None
+    """Coordinates of all joints, angles that go on beyond a turn, and their rates, (n_s,) each, where these are nearer
+    to the unknowns than poses are."""
+
+    @property
+    def parts(self) -> list[ca.SX]:
+        """All expressions."""
+        return [self.q, self.v, self.a, *(self.joints or ())]
+
+    def inserted(self, old: ca.SX, new: ca.SX) -> Motion:
+        """With other expressions in the place of symbols."""
+        q, v, a, *joints = ca.substitute(self.parts, [old], [new])
+        return Motion(q, v, a, (joints[0], joints[1]) if joints else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,21 +55,39 @@ class State:
     """The model's input signals, held from this state on; residuals of one's own may use them."""
     step: ca.SX = field(default_factory=lambda: ca.SX.sym("h"))
     """h [s]."""
+    joints: tuple[ca.SX, ca.SX] | None = field(default=None, repr=False)
+    """Coordinates and rates of all joints, (n_s,) each, if they are known beside the poses."""
 
     @classmethod
-    def symbols(cls, model: Model) -> State:
-        """A state of fresh symbols."""
+    def of(cls, model: Model, motion: Motion, **known: Any) -> State:
+        """A state that moves so; ``known`` are inputs and step."""
+        return cls(model, motion.q, motion.v, motion.a, joints=motion.joints, **known)
+
+    @classmethod
+    def symbols(cls, model: Model, joints: bool = False) -> State:
+        """A state of fresh symbols, those of the joints among them if they are asked for."""
         q = ca.SX.sym("q", model.configuration.ambient)
         v, a = (ca.SX.sym(name, model.configuration.tangent) for name in ("v", "a"))
-        return cls(model, q, v, a, {signal: ca.SX.sym(signal) for signal in model.signals})
+        n, inputs = len(model.freedoms), {signal: ca.SX.sym(signal) for signal in model.signals}
+        own = (ca.SX.sym("angles", n), ca.SX.sym("rates", n)) if joints else None
+        return cls(model, q, v, a, inputs, joints=own)
+
+    @property
+    def motion(self) -> Motion:
+        """Poses, velocities, accelerations, and those of the joints if they are known."""
+        return Motion(self.q, self.v, self.a, self.joints)
 
     def angle(self, joint: Joint) -> ca.SX:
         """Coordinates of a joint, (n,) [rad or m]; the angle of a hinge in (−π, π]."""
-        return self.model.joint(joint, self.q, self.v).displacement
+        if self.joints is None:
+            return self.model.joint(joint, self.q, self.v).displacement
+        return joint.in_range(self.joints[0][self.model.freedoms_of(joint), 0])
 
     def rate(self, joint: Joint) -> ca.SX:
         """Rates of a joint's coordinates, (n,) [rad/s or m/s]."""
-        return self.model.joint(joint, self.q, self.v).rates
+        if self.joints is None:
+            return self.model.joint(joint, self.q, self.v).rates
+        return self.joints[1][self.model.freedoms_of(joint), 0]
 
     def position(self, frame: Frame) -> ca.SX:
         """Origin of a frame in the world, (3,) [m]."""

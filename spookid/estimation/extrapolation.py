@@ -99,10 +99,11 @@ def missed(step: float) -> str:
 
 
 def _beyond(coarse: float, fine: Estimate) -> Estimate:
-    """As it is where either fit holds it at a bound; what a step adds is not known of what is not determined."""
-    if fine.fixed or fine.at_bound or not fine.lower < coarse < fine.upper:
+    """As it is where either fit holds it at a bound, or where the line through both leaves its bounds; what a step adds
+    is not known of what is not determined."""
+    value = fine.estimate + _SHARE * (fine.estimate - coarse)
+    if fine.fixed or fine.at_bound or not (fine.lower < coarse < fine.upper and fine.lower < value < fine.upper):
         return fine
-    value = float(np.clip(fine.estimate + _SHARE * (fine.estimate - coarse), fine.lower, fine.upper))
     return fine.changed(estimate=value, step_error=math.nan if fine.reason else coarse - value)
 
 

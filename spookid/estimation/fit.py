@@ -32,6 +32,7 @@ from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
 from spookid.results.result import Cost, Estimate, IterationRecord, Result, Size, Times, Trajectory
 from spookid.solvers.status import Iteration, Outcome, Status
+from spookid.statistics.combinations import prior_share
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
@@ -145,6 +146,8 @@ class Fit:
             cost=_cost(self.outcome.history[-1].costs),
             history=tuple(_step(iteration, transcription.names) for iteration in self.outcome.history),
             parameters={p.name: self._estimate(p) for p in problem.parameters},
+            physical={},
+            base_parameters={},
             sensitivities=self.later(lambda: self.identifiability.sensitivities),
             influence=self.later(lambda: self.influence),
             complementarity_residual=self.later(lambda: complementarity(self.assembly, self.point)),
@@ -186,10 +189,15 @@ class Fit:
         def step_error() -> float:
             return math.nan if name in sensitivities().reasons else float(self.influence.step_error[i])
 
+        def from_prior() -> float:
+            s = sensitivities()
+            return prior_share({name: 1.0}, float(s.standard_errors[i]), s.names, s.seen)
+
         return known.changed(
             std_err=self.later(lambda: float(sensitivities().standard_errors[i])),
             reason=self.later(lambda: sensitivities().reasons.get(name, "")),
             step_error=self.later(step_error),
+            from_prior=self.later(from_prior),
         )
 
     def _notices(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly, assemble, unknowns
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.noise import at_gains
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit
 from spookid.estimation.likelihood_fit import fit_at_known_noise, maximize_likelihood
@@ -63,13 +64,21 @@ def fit(
         return Fit(assembly, _if_met(assembly, outcome), solver.name, times, None)
     began = time.perf_counter()
     if start.noise is not None:
-        found = fit_at_known_noise(assembly, point, start.noise.noise, solver, callback)
+        kept = at_gains(problem, start.noise.noise, start.noise.values, back=True)
+        found = fit_at_known_noise(assembly, point, kept, solver, callback)
     else:
         assert isinstance(solver, LevenbergMarquardt)
-        found = maximize_likelihood(assembly, point, known.noise if known else (), solver, callback, start.hold)
+        before = at_gains(problem, known.noise, known.values, back=True) if known else ()
+        found = maximize_likelihood(assembly, point, before, solver, callback, start.hold)
+    found = replace(found, noise=tuple(at_gains(problem, found.noise, _values(problem, found.outcome))))
     times = Times.of(found.outcome.timing, build, compiling)
     times = replace(times, analysis=time.perf_counter() - began - times.solve)
     return Fit(found.assembly, _if_met(found.assembly, found.outcome), solver.name, times, found)
+
+
+def _values(problem: Declaration, outcome: Outcome) -> dict[str, float]:
+    """Of all parameters, by name."""
+    return problem.guess | dict(zip((p.name for p in problem.free), outcome.point.parameters.tolist(), strict=True))
 
 
 def _if_met(assembly: Assembly, outcome: Outcome) -> Outcome:

@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.priors import priors
 from spookid.estimation.advice import advise
 from spookid.kernels.kernel import Array
-from spookid.results.notices import CONTRADICTED, UNDETERMINED, WEIGHED
+from spookid.mechanics.inertia_coordinates import InertiaCoordinates
+from spookid.results.notices import CONTRADICTED, NOT_WHITE, UNDETERMINED, WEIGHED
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import block_jackknife, variances
 from spookid.statistics.condensing import Condensed, pseudo_inverse
 from spookid.statistics.covariance import (
     AT_BOUND,
-    NOT_WHITE,
     Analysis,
     ResidualStatistics,
     Sensitivities,
@@ -181,14 +182,20 @@ def _known_from_priors(
     free = [i for i, name in enumerate(result.names) if result.reasons.get(name) != AT_BOUND]
     corner = np.ix_(free, free)
     alone = (statistics.information - statistics.prior)[corner], (statistics.scatter - statistics.prior)[corner]
-    names = [result.names[i] for i in free]
-    hidden = [name for name in unseen(names, *alone, magnitudes[free]) if name not in result.reasons]
+    names, told = [result.names[i] for i in free], {*result.reasons, *_rooms(assembly.problem)}
+    hidden = [name for name in unseen(names, *alone, magnitudes[free]) if name not in told]
     return [f"{UNDETERMINED} {', '.join(hidden)}: what is known comes from the prior."] if hidden else []
+
+
+def _rooms(problem: Declaration) -> list[str]:
+    """Names of what is left of ellipsoids, which no data see and nobody asks for."""
+    inertias = (body.distribution for body in problem.model.bodies)
+    return [one.room.name for one in inertias if isinstance(one, InertiaCoordinates) and one.room is not None]
 
 
 def _too_heavy(assembly: Assembly, result: Sensitivities) -> list[str]:
     """Notices of priors that count too much or too little because the sensors' noise is not what was declared."""
-    if assembly.problem.dynamics == "estimated" or not any(p.prior for p in assembly.problem.free):
+    if assembly.problem.dynamics == "estimated" or not priors(assembly.problem):
         return []
     sigmas = [(o, 1.0 if o.sigma is None else o.sigma) for o in assembly.problem.channels]
     wrong = [

@@ -32,6 +32,8 @@ _SEEN = 1.0
 """Information in the logarithm of a size from which on it is seen: a standard error below one."""
 _STATES = LevenbergMarquardt(gradient_tolerance=1e-6, step_tolerance=1e-6, decrease_tolerance=1e-7, newton=False)
 """How well states are fitted for a likelihood."""
+_TOGETHER = replace(_STATES, max_iterations=30, decrease_tolerance=1e-4)
+"""How well states and parameters are, for a likelihood to begin with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +87,8 @@ def maximize_likelihood(
         alike = tuple(replace(size, given=math.inf) for size in alike)
     search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
     logs = _logs(search.sizes, known, assembly.problem.step)
-    signals = [[e.samples[i].values for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
     if logs is None:
-        logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
+        start, logs = _begun(assembly, search, start, solver.threads)
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, None, math.nan, ())
@@ -105,6 +106,24 @@ def maximize_likelihood(
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = _with(assembly, numbered, sizes), search.best
     return Found(whole, outcome, errors, value, noise, best.marginal.volume, _stiff(search), best.states)
+
+
+def _begun(assembly: Assembly, search: Search, start: Point, threads: int) -> tuple[Point, Array]:
+    """Where a search begins, and the logarithms of sizes there.
+
+    Where every effort is measured, squares over their sizes have a minimum in states and parameters together, near
+    which the likelihood's is: no density of states drives the scale of forces. It takes a few iterations.
+    """
+    problem = assembly.transcription
+    signals = [[e.samples[i].values for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
+    logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
+    if any(factor.density for factor in problem.factors):
+        return start, logs
+    with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long may lead anywhere
+        outcome = replace(_TOGETHER, threads=threads).solve(problem.with_numbers(search.numbers(logs)), start)
+    if outcome.status is Status.DIVERGED:
+        return start, logs
+    return outcome.point, starting_logs(_rated(assembly), problem, outcome.point, signals, _SHARE)
 
 
 def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...]) -> tuple[Outcome, Search]:

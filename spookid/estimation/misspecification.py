@@ -14,9 +14,9 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.parameter import substitute
+from spookid.results.notices import MISFIT
 from spookid.results.result import Trajectory
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.covariance import MISFIT
 from spookid.statistics.score_tests import Experiment, ScoreTests, Signals, findings, run_score_tests
 from spookid.statistics.tails import Finding
 

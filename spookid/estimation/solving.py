@@ -18,7 +18,9 @@ from spookid.estimation.delays import asked_from, free_delays, settled
 from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
+from spookid.estimation.physical import base_quantities, physical_quantities
 from spookid.estimation.robust_start import without_outliers
+from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
@@ -47,7 +49,12 @@ def solve(
     began = time.perf_counter()
     result = _solved(problem, backend, options, callback, warm_start, hold)
     other = time.perf_counter() - began - result.timing.total
-    return result.changed(times=replace(result.times, other=max(other, 0.0)))
+    clock = next(iter(result.clocks), Clock())
+    bodies = {
+        "physical": Lazy(lambda: physical_quantities(problem, result), clock),
+        "base_parameters": Lazy(lambda: base_quantities(problem, result), clock),
+    }
+    return result.changed(times=replace(result.times, other=max(other, 0.0)), **bodies)
 
 
 def _solved(
@@ -62,8 +69,11 @@ def _solved(
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
     solver = _solver(problem, backend, options)
     _check_law(problem, backend)
-    if warm_start is None and (plain := without_outliers(problem)) is not problem:
-        return _with_losses(problem, plain, backend, options, callback)
+    plain = without_outliers(problem)
+    if plain is not problem:
+        if warm_start is None and not hold:
+            return _with_losses(problem, plain, backend, options, callback)
+        hold = True
     problem, warm_start = starting_from(problem, warm_start)
     start = Start(warm_start, problem.given, hold=hold)
     if continuation.is_staged(problem, backend):
@@ -71,7 +81,7 @@ def _solved(
         return _staged(problem, solver, callback, start)
     first = settled(problem, solver, callback, start)
     decision = choose_estimator(first.assembly.problem, first, partial(_again, first.result, solver, callback))
-    answer = decision.told(_corrected(decision.problem, solver, callback, decision.fit))
+    answer = decision.told(_corrected(decision.problem, solver, callback, decision.fit, hold))
     return asked_from(problem, answer) if free_delays(problem) else answer
 
 
@@ -91,15 +101,17 @@ def _staged(
 def _with_losses(
     problem: Declaration, plain: Declaration, backend: str, options: Mapping[str, Any], callback: Callback | None
 ) -> Result:
-    """From the plain fit on."""
+    """From the plain fit on, with the noise that it has found: a scale first, then estimates by it, as MM-estimators do
+    (Yohai, Annals of Statistics 15, 1987). Together they have several maxima, for the Laplace approximation does not
+    compare samples that follow the noise with those that leave it alone."""
     before = _solved(plain, backend, options, callback, None, False)
     if before.status is Status.INTERRUPTED:
         return before
     # The guesses of the user have had their turn.
     own = {name: value for name, value in problem.initial.items() if name in problem.fixed}
     counted = counting_from(callback, before.iterations)
-    later = _solved(problem.with_(initial=own), backend, options, counted, before, False)
-    return asked_from(problem, later.changed(**joined(before, later)))
+    later = _solved(problem.with_(initial=own), backend, options, counted, before, True)
+    return asked_from(problem, later.changed(noise=before.noise, **joined(before, later)))
 
 
 def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Declaration) -> Fit:
@@ -109,15 +121,15 @@ def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback
 
 
 def _corrected(
-    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, first: Fit
+    problem: Declaration, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, first: Fit, hold: bool
 ) -> Result:
-    """With estimates of continuous time, where they are asked for and can be had."""
+    """With estimates of continuous time, where they are asked for and can be had; ``hold`` as of ``solve``."""
     found = first.result
     if not problem.corrects or isinstance(solver, Ipopt) or found.status is not Status.CONVERGED:
         return first.told()
     counted = counting_from(callback, found.iterations)
     try:
-        fine = fit(extrapolation.finer(problem), solver, counted, Start(found))
+        fine = fit(extrapolation.finer(problem), solver, counted, Start(found, hold=hold))
         coarse = fit(extrapolation.pinned(problem, fine), solver, None, Start(fine.result, hold=True))
         interrupted = Status.INTERRUPTED in (fine.result.status, coarse.result.status)
     except KeyboardInterrupt:

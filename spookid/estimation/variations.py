@@ -194,6 +194,7 @@ class _Varied:
             gravity=model.gravity,
             loads=[load.on(_stretched(frame, bodies) for frame in load.frames) for load in model.loads],
             constraints=model.constraints,
+            coordinates=model.coordinates,
             original=model.original or model,
         )
 

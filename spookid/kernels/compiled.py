@@ -7,7 +7,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import casadi as ca
@@ -16,7 +16,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels import compiler
 from spookid.kernels.compiler import CompilationError, Compiler
-from spookid.kernels.kernel import Array, Evaluate, Kernel
+from spookid.kernels.kernel import Array, Evaluate, Integers, Kernel
 from spookid.kernels.libraries import library
 from spookid.kernels.turns import let_others
 
@@ -24,7 +24,7 @@ FEWEST_STEPS = 500
 """On shorter horizons CasADi's virtual machine is done before a compiler would be."""
 _CHUNK = 65536
 """Steps of one call, so that an interruption is not held up for long."""
-_LAYOUT = "2"
+_LAYOUT = "3"
 """Of the generated code below; part of the key."""
 
 _LOOP = """
@@ -45,6 +45,24 @@ int {name}_along(casadi_int n, const casadi_real** first, const casadi_int* stri
 }}
 """
 
+_SPREAD = """
+__attribute__((visibility("default")))
+int spread_along(int (*along)(casadi_int, const casadi_real**, const casadi_int*, casadi_real*, casadi_int),
+                 casadi_int n, casadi_int arguments, const casadi_real** first, const casadi_int* stride,
+                 casadi_int count, const casadi_int* place, casadi_real* out, casadi_int size) {
+  const casadi_real* here[arguments];
+  casadi_real numbers[count];
+  casadi_int k, i;
+  for (i = 0; i < n * size; ++i) out[i] = 0;
+  for (k = 0; k < n; ++k) {
+    for (i = 0; i < arguments; ++i) here[i] = first[i] + k * stride[i];
+    if (along(1, here, stride, numbers, count)) return 1;
+    for (i = 0; i < count; ++i) out[k * size + place[i]] = numbers[i];
+  }
+  return 0;
+}
+"""
+"""Evaluates a function whose numbers are those of a sparse matrix, into a dense one."""
 
 Arguments = tuple[int, "ctypes.Array[ctypes.c_void_p]", "ctypes.Array[ctypes.c_longlong]"]
 """How many a compiled function has, where each is at the first step, and how much further on at the next."""
@@ -59,6 +77,8 @@ class Signature:
     """Length of each argument."""
     repeated: int
     """How many of the arguments change from step to step."""
+    places: Integers | None = field(default=None, compare=False)
+    """Where its numbers stand in a step's result, ascending, all others being zero; None: everywhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +101,8 @@ class CompiledKernel:
 
     def __init__(self, loaded: ctypes.CDLL, signature: Signature) -> None:
         self._signature = signature
+        self.places = signature.places
+        self._spread = loaded.spread_along if self.places is not None else None
         self._along = getattr(loaded, f"{signature.name}_along")
         self._along.argtypes = [
             ctypes.c_longlong,
@@ -99,6 +121,19 @@ class CompiledKernel:
         """Its address, for other compiled code."""
         return ctypes.cast(self._along, ctypes.c_void_p)
 
+    @property
+    def count(self) -> int:
+        """How many numbers it gives a step."""
+        assert self.places is not None
+        return len(self.places)
+
+    def numbers(self, shape: tuple[int, int]) -> Integers:
+        """Which of its numbers stand where in a step's result of this shape, −1 where there is none."""
+        assert self.places is not None
+        which = np.full(shape, -1, dtype=np.int64)
+        which.ravel()[self.places] = np.arange(len(self.places))
+        return which
+
     def arguments(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> Arguments:
         """The function's first arguments, for other compiled code."""
         self._check(stepwise, shared)
@@ -114,9 +149,21 @@ class CompiledKernel:
             arguments = [*(a[start:stop] for a in stepwise), *shared]
             pointers = self._pointers(*(a.ctypes.data for a in arguments))
             part = out[start:stop]
-            if self._along(stop - start, pointers, self._strides, part.ctypes.data, part[0].size):
+            if self._run(stop - start, pointers, part):
                 raise FloatingPointError(f"evaluating {self._signature.name} failed")
         return out
+
+    def _run(self, n: int, pointers: ctypes.Array[ctypes.c_void_p], out: Array) -> int:
+        """0 if some steps have been evaluated."""
+        if self._spread is None or self.places is None:
+            return int(self._along(n, pointers, self._strides, out.ctypes.data, out[0].size))
+        sizes = [ctypes.c_longlong(size) for size in (n, len(pointers), len(self.places), out[0].size)]
+        return int(
+            self._spread(
+                *(self.function, *sizes[:2], pointers, self._strides, sizes[2]),
+                *(ctypes.c_void_p(self.places.ctypes.data), ctypes.c_void_p(out.ctypes.data), sizes[3]),
+            )
+        )
 
     def _check(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> None:
         """Compiled code believes everything it is told. A result may stand behind the stepwise arguments."""
@@ -149,7 +196,7 @@ def prepare_kernels(
         except (CompilationError, OSError) as error:
             notice = f"Not compiled, so several times slower: {error}. CasADi's virtual machine evaluates the model."
     seconds = time.perf_counter() - began if notice else 0.0
-    functions = {s.name: Kernel(f, s.repeated) for s, f in zip(signatures, define(), strict=True)}
+    functions = {s.name: Kernel(f, s.repeated, s.places) for s, f in zip(signatures, define(), strict=True)}
     return Kernels(functions, "CasADi's virtual machine", seconds, time.perf_counter(), notice)
 
 
@@ -215,4 +262,4 @@ def source(functions: Sequence[ca.Function]) -> str:
         generator.add(f)
         buffer = {name: max(1, getattr(f, name)()) for name in ("sz_arg", "sz_res", "sz_iw", "sz_w")}
         loops.append(_LOOP.format(name=f.name(), n_in=f.n_in(), **buffer))
-    return "".join([generator.dump(), *loops])
+    return "".join([generator.dump(), *loops, _SPREAD])

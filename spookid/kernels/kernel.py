@@ -28,11 +28,13 @@ class Kernel:
     Args:
         function: CasADi function of ``repeated`` per-step vectors followed by shared vectors, with one dense result.
         repeated: how many of its arguments change from step to step.
+        places: where its numbers stand in a step's result, ascending, all others being zero; None: everywhere.
     """
 
-    def __init__(self, function: ca.Function, repeated: int) -> None:
+    def __init__(self, function: ca.Function, repeated: int, places: Integers | None = None) -> None:
         self._function = function
         self._repeated = repeated
+        self.places = places
         self._mapped = lru_cache(maxsize=8)(self._map)
         self._lock = Lock()
 
@@ -50,8 +52,14 @@ class Kernel:
         while start < n:
             # The last chunk overlaps the one before, so that every call has the same size.
             first = min(start, n - size)
-            rows = [a[first : first + size] for a in stepwise]
-            self._evaluate(size, [*rows, *shared], out[first : first + size])
+            rows, part = [a[first : first + size] for a in stepwise], out[first : first + size]
+            if self.places is None:
+                self._evaluate(size, [*rows, *shared], part)
+            else:
+                numbers = np.empty((size, len(self.places)))
+                self._evaluate(size, [*rows, *shared], numbers)
+                part[:] = 0.0
+                part.reshape(size, -1)[:, self.places] = numbers
             start += size
         return out
 

@@ -1,8 +1,8 @@
-"""Small dense linear algebra along a horizon in compiled C, where there is any; NumPy does the same elsewhere.
+"""Small linear algebra along a horizon in compiled C, where there is any; NumPy does the same elsewhere.
 
-The C code (``native.c``) works on eight steps at once, and is used when a horizon is long enough to gain by it. What a
-wheel brings is taken first: it is as fast as what a compiler makes for this very processor. Else it is compiled, and
-kept with the compiled kernels.
+The C code (``native.c``, ``condense.c``) works on eight steps at once, and is used when a horizon is long enough to
+gain by it. What a wheel brings is taken first: it is as fast as what a compiler makes for this very processor. Else it
+is compiled, and kept with the compiled kernels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from spookid.kernels.prebuilt import prebuilt_library, source
 
 Routine = Callable[..., None]
 
-_NAMES = ("settle_along", "fit_along", "products_along", "forward_along", "selected_inverse_along")
+_NAMES = (
+    "settle_along",
+    "fit_along",
+    "condense_along",
+    "products_along",
+    "forward_along",
+    "selected_inverse_along",
+)
 
 
 class Routines:
@@ -31,7 +38,7 @@ class Routines:
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
         found = (_routine(loaded, name) for name in _NAMES)
-        self.settle, self.fit, self.products, self.forward, self.selected_inverse = found
+        self.settle, self.fit, self.condense, self.products, self.forward, self.selected_inverse = found
 
 
 def routines(steps: int) -> Routines | None:
@@ -68,6 +75,19 @@ def _routine(loaded: ctypes.CDLL, name: str) -> Routine:
             raise MemoryError(name)
 
     return call
+
+
+class Lists:
+    """Lists of indices as C code takes them: the address of their addresses."""
+
+    def __init__(self, *lists: object) -> None:
+        self.held = [np.ascontiguousarray(values, dtype=np.int32) for values in lists]
+        self._pointers = (ctypes.c_void_p * len(lists))(*(held.ctypes.data for held in self.held))
+
+    @property
+    def address(self) -> ctypes.Array[ctypes.c_void_p]:
+        """Of the first list's address."""
+        return self._pointers
 
 
 def strides(array: Array) -> tuple[int, ...]:

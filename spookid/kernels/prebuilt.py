@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 SOURCES = {
-    "native": ("platform.h", "native.c"),
+    "native": ("platform.h", "native.c", "condense.c"),
     "blocks": ("platform.h", "vectors.h", "blocks.c"),
     "saddle": ("platform.h", "vectors.h", "saddle.c"),
     "processor": ("platform.h", "processor.c"),

@@ -1,8 +1,10 @@
-"""What a user writes of a joint must fit together: its transform leads to where its rows and its position say it is."""
+"""What a user writes of a joint must fit together: its transform leads to where its rows and its position say it is,
+and rows and coordinates together see every motion of its frames."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
 
 import casadi as ca
 import numpy as np
@@ -11,7 +13,7 @@ from spookid.errors import ProblemError, evaluating
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.moving import MovingFrame
+from spookid.mechanics.moving import MovingFrame, anywhere, inserted
 from spookid.parameter import parameters_in, substitute
 
 _THERE = Body("there", mass=1, inertia=(1, 1, 1))
@@ -20,8 +22,33 @@ _APART = 1e-8
 """Largest violation, and difference of positions, that is rounding."""
 
 
+class Named(Protocol):
+    """A coordinate."""
+
+    @property
+    def name(self) -> str:
+        """Of it within its joint."""
+
+
 class Written(Protocol):
     """What a kind of joint is; see ``Joint``."""
+
+    linear: ClassVar[tuple[str, ...]]
+    """Names of its first rows."""
+    angular: ClassVar[tuple[str, ...]]
+    """Names of its other rows."""
+
+    @property
+    def parent(self) -> Frame:
+        """Frame a."""
+
+    @property
+    def child(self) -> Frame:
+        """Frame b."""
+
+    @property
+    def coordinates(self) -> Sequence[Named]:
+        """Those that it leaves."""
 
     @property
     def manifold(self) -> Manifold:
@@ -37,6 +64,9 @@ class Written(Protocol):
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """On its manifold."""
 
+    def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Of its coordinates."""
+
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Of frame b in frame a."""
 
@@ -47,10 +77,15 @@ def check_joint(joint: Written, what: str) -> None:
     Raises:
         ProblemError: with ``what`` at the beginning.
     """
-    size = joint.manifold.ambient
+    there = _there(joint)
+    moved = _moved(joint, there, what)
+    a, b = MovingFrame.grounded(Frame(GROUND, ca.SX(3, 1), ca.SX.eye(3))), _on(moved)
     with evaluating(what):
-        violation, position, there = _evaluated(joint)
-    for name, found, wanted in (("violation", violation, joint.rows), ("position", position, size)):
+        violation, position = (_number(part) for part in (joint.violation(a, b), joint.position(a, b)))
+    for name, found, wanted in (
+        ("violation", violation, joint.rows),
+        ("position", position, joint.manifold.ambient),
+    ):
         if found.size != wanted:
             raise ProblemError(f"{what}: {name} has {found.size} values; it needs {wanted}")
     if np.max(np.abs(violation), initial=0.0) > _APART:
@@ -59,25 +94,87 @@ def check_joint(joint: Written, what: str) -> None:
         )
     if min(np.max(np.abs(position - sign * there), initial=0.0) for sign in _signs(joint)) > _APART:
         raise ProblemError(f"{what}: its transform of the position {there} leads to the position {position}")
+    with evaluating(what):
+        seen = _seen(joint, a, b)
+    _check_rank(joint, seen, what)
 
 
-def _evaluated(joint: Written) -> tuple[Array, Array, Array]:
-    """Violation and position where the transform of some position leads, and that position."""
-    there = np.concatenate([_some(kind, size) for kind, size in joint.manifold.parts] or [np.zeros(0)])
-    translation, quaternion = joint.transform(ca.SX(ca.DM(there)))
-    axes, origin, still = ca.SX.eye(3), ca.SX(3, 1), ca.SX(3, 1)
-    a = MovingFrame.grounded(Frame(GROUND, origin, axes))
-    b = MovingFrame(Frame(_THERE, origin, axes), ca.SX(translation), ca.SX(quaternion), still, still)
-    found = [ca.densify(ca.vec(ca.SX(part))) for part in (joint.violation(a, b), joint.position(a, b))]
-    guesses = {p.name: p.guess for p in parameters_in(found, "the joint")}
-    violation, position = (np.atleast_1d(substitute(part, guesses)) if part.numel() else np.zeros(0) for part in found)
-    return violation, position, there
+def written(joint: Written) -> list[ca.SX]:
+    """What a joint's methods give in a state of numbers: all of them that may hold a Parameter."""
+    a, b = anywhere(joint.parent, 0), anywhere(joint.child, 1)
+    found = (joint.violation(a, b), joint.position(a, b), joint.rates(a, b), *joint.transform(_point(_there(joint))))
+    return [ca.SX(part) for part in found]
+
+
+def _there(joint: Written) -> Array:
+    """A position that is no special one."""
+    return np.concatenate([_some(kind, size) for kind, size in joint.manifold.parts] or [np.zeros(0)])
 
 
 def _some(kind: str, size: int) -> Array:
     """A point that is no special one."""
     point = np.linspace(0.4, 0.2, size)
     return point if kind == "flat" else point / np.linalg.norm(point)
+
+
+def _point(there: Array) -> ca.SX:
+    return ca.SX(ca.DM(there))
+
+
+def _moved(joint: Written, there: Array, what: str) -> tuple[Array, Array]:
+    """Where the transform of a position leads.
+
+    Raises:
+        ProblemError: if it gives no origin and unit quaternion.
+    """
+    with evaluating(f"{what}: transform"):
+        found: Any = joint.transform(_point(there))
+        parts = [_number(part) for part in found] if isinstance(found, (tuple, list)) else []
+    if [part.size for part in parts] != [3, 4]:
+        raise ProblemError(f"{what}: transform must return a pair, an origin (3,) and a unit quaternion (4,)")
+    length = float(np.linalg.norm(parts[1]))
+    if abs(length - 1) > _APART:
+        raise ProblemError(f"{what}: transform returns a quaternion of length {length:.3g}; its length must be 1")
+    return parts[0], parts[1]
+
+
+def _on(moved: tuple[Array, Array]) -> MovingFrame:
+    """Frame b there, at rest."""
+    origin, turn = (ca.SX(ca.DM(part)) for part in moved)
+    return MovingFrame(Frame(_THERE, ca.SX(3, 1), ca.SX.eye(3)), origin, turn, ca.SX(3, 1), ca.SX(3, 1))
+
+
+def _number(part: Any) -> Array:
+    """Values at the guesses of the Parameters in them, (n,)."""
+    formula = ca.densify(ca.vec(ca.SX(part)))
+    guesses = {p.name: p.guess for p in parameters_in([formula], "the joint")}
+    return np.atleast_1d(substitute(formula, guesses)) if formula.numel() else np.zeros(0)
+
+
+def _seen(joint: Written, a: MovingFrame, b: MovingFrame) -> Array:
+    """What rows and coordinates change with the velocity of frame b, (6, 6), each row of length 1, or 0 of none."""
+    moving = b.in_symbols()
+    held = ca.jacobian(ca.SX(joint.violation(a, moving)), moving.pose) @ moving.basis
+    slip = ca.jacobian(ca.SX(joint.rates(a, moving)), moving.twist)
+    found = ca.densify(inserted(ca.vertcat(held, slip), [moving], [b]))
+    rows = _number(found).reshape(found.shape, order="F")
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > _APART))
+
+
+def _check_rank(joint: Written, seen: Array, what: str) -> None:
+    """Raise ProblemError if some of the rows and coordinates change with the same motions."""
+    left, sizes, _ = np.linalg.svd(seen)
+    if sizes[-1] > _APART:
+        return
+    rows = (f"row {name!r}" for name in (*joint.linear, *joint.angular))
+    names = [*rows, *(f"coordinate {coordinate.name!r}" for coordinate in joint.coordinates)]
+    weights = np.abs(left[:, sizes <= _APART][:, 0])
+    same = [name for name, weight in zip(names, weights, strict=True) if weight > np.sqrt(_APART)]
+    changed = "changes with no motion" if len(same) == 1 else "change with the same motions"
+    raise ProblemError(
+        f"{what}: {' and '.join(same)} {changed}; rows and coordinates must be of six motions that differ"
+    )
 
 
 def _signs(joint: Written) -> tuple[float, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spookid.mechanics.joints import Coordinate, Joint
+from spookid.mechanics.coordinate import Coordinate
+from spookid.mechanics.joints import Joint
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class JointCoordinates:
         for i, body in enumerate(self.roots):
             poses[body] = (x[start + 7 * i : start + 7 * i + 3], x[start + 7 * i + 3 : start + 7 * i + 7])
         at = 0
-        for joint, inner, outer in self._order():
+        for joint, inner, outer in self.order():
             size = joint.manifold.ambient
             moved = joint.transform(x[at : at + size, 0])
             if outer is joint.child.body:
@@ -122,7 +122,7 @@ class JointCoordinates:
         torque = {b: axes[b] @ impulse[6 * i + 3 : 6 * i + 6] for i, b in enumerate(self.model.bodies)}
         along: dict[Joint, ca.SX] = {}
         loads: dict[Joint | Constraint, ca.SX] = {}
-        for joint, inner, outer in reversed(self._order()):
+        for joint, inner, outer in reversed(self.order()):
             sides = [self.model.moving(frame, q) for frame in (joint.parent, joint.child)]
             beyond = sides[1] if outer is joint.child.body else sides[0]
             loads[joint], along[joint] = joint.carried(sides[0], sides[1], beyond, force[outer], torque[outer])
@@ -140,7 +140,7 @@ class JointCoordinates:
         rest, model = impulse, self.model
         along: dict[Joint, ca.SX] = {}
         loads: dict[Joint | Constraint, ca.SX] = {}
-        for joint, _, outer in reversed(self._order()):
+        for joint, _, outer in reversed(self.order()):
             start = 6 * model.bodies.index(outer)
             held, slip = at.constraint[model.rows_of(joint), :].T, at.slip[model.freedoms_of(joint), :].T
             own = ca.horzcat(held, slip)[start : start + 6, :]
@@ -173,7 +173,7 @@ class JointCoordinates:
         """How many coordinates the joints have that close loops."""
         return sum(len(joint.coordinates) for joint in self.cut)
 
-    def _order(self) -> list[tuple[Joint, Body, Body]]:
+    def order(self) -> list[tuple[Joint, Body, Body]]:
         """Joints of the tree with the body on the side of the root and the other one."""
         placed, found = {GROUND, *self.roots}, []
         for joint in self.tree:

@@ -13,7 +13,8 @@ import casadi as ca
 
 from spookid.errors import ProblemError
 from spookid.mechanics.coefficients import is_absent
-from spookid.mechanics.joints import Coordinate, Joint
+from spookid.mechanics.coordinate import Coordinate
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import symbolic
@@ -21,7 +22,7 @@ from spookid.parameter import symbolic
 _TURN = 2 * math.pi
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prismatic(Joint):
     """A slider along the x axes of two frames, which do not turn against each other.
 
@@ -45,8 +46,12 @@ class Prismatic(Joint):
         """A shift along x."""
         return ca.vertcat(position, 0, 0), ca.SX([1, 0, 0, 0])
 
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Along x."""
+        return ca.vertcat(rates, 0, 0), ca.SX(3, 1)
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Cylindrical(Joint):
     """A rod in a sleeve: it slides along the x axes of two frames and turns about them.
 
@@ -70,8 +75,12 @@ class Cylindrical(Joint):
         """A shift along x and a turn about it."""
         return ca.vertcat(position[0], 0, 0), _turned(position[1])
 
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Along x and about it."""
+        return ca.vertcat(rates[0], 0, 0), ca.vertcat(rates[1], 0, 0)
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Screw(Joint):
     """A spindle and its nut: about the x axes of two frames, with ``pitch`` metres along x for each radian.
 
@@ -112,12 +121,16 @@ class Screw(Joint):
         """A turn about x and a shift along it."""
         return ca.vertcat(self.pitch * position, 0, 0), _turned(position)
 
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """About x and along it."""
+        return ca.vertcat(self.pitch * rates, 0, 0), ca.vertcat(rates, 0, 0)
+
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
         return [*super().expressions(), self.pitch]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Universal(Joint):
     """A cross with two pins: a turn about x of the first frame, then one about y of the second.
 
@@ -141,8 +154,12 @@ class Universal(Joint):
         """One turn after the other."""
         return ca.SX(3, 1), _turned(position[0], position[1])
 
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """About the first x, which the second turn carries along, and about the second y."""
+        return ca.SX(3, 1), ca.vertcat(ca.cos(position[1]) * rates[0], rates[1], ca.sin(position[1]) * rates[0])
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Spherical(Joint):
     """A ball in a socket: it turns about every axis.
 
@@ -176,8 +193,12 @@ class Spherical(Joint):
         """That rotation."""
         return ca.SX(3, 1), position
 
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Its rates are the angular velocity."""
+        return ca.SX(3, 1), rates
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Planar(Joint):
     """A puck on a table: the child's origin stays in the y-z plane of the parent, and turns about its x axis.
 
@@ -201,8 +222,12 @@ class Planar(Joint):
         """A shift in the plane and a turn about its normal."""
         return ca.vertcat(0, position[0], position[1]), _turned(position[2])
 
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """In the plane, and about x."""
+        return ca.vertcat(0, rates[0], rates[1]), ca.vertcat(rates[2], 0, 0)
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Fixed(Joint):
     """Two bodies that are one, such as a body in parts: it leaves no coordinate, and gives way with its compliance."""
 
@@ -226,6 +251,10 @@ class Fixed(Joint):
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """None."""
         return ca.SX(3, 1), ca.SX([1, 0, 0, 0])
+
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """None."""
+        return ca.SX(3, 1), ca.SX(3, 1)
 
 
 def _apart(a: MovingFrame, b: MovingFrame) -> ca.SX:

@@ -7,14 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import casadi as ca
 
 from spookid.errors import ProblemError, collected, declared_at, shown
+from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.coefficients import COMPLIANCE, Limits, acts, coefficient, limits_of, refuse_negative
-from spookid.mechanics.consistency import check_joint
+from spookid.mechanics.consistency import check_joint, written
+from spookid.mechanics.coordinate import Coordinate
 from spookid.mechanics.friction_loads import Drag, Friction, Viscous, written_out
 from spookid.mechanics.linear import solved
 from spookid.mechanics.loads import Bound, Load, Spring
@@ -27,29 +29,6 @@ _COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness")
 _NOT_NEGATIVE = ("compliance", "damping", *_COEFFICIENTS, "stribeck")
 _BODY = 6
 """Degrees of freedom of a rigid body."""
-
-
-@dataclass(frozen=True)
-class Coordinate:
-    """One degree of freedom that a joint leaves."""
-
-    name: str
-    """Of it within its joint, for labels of joints that have several."""
-    unit: Literal["rad", "m"]
-    period: float | None = None
-    """Of what a sensor shows of it; None if it has none."""
-    counts_turns: bool = False
-    """True if its joint tells one turn from the next."""
-
-    @property
-    def turns_over(self) -> bool:
-        """True if it begins anew after a turn."""
-        return self.period is not None and not self.counts_turns
-
-    @property
-    def effort(self) -> str:
-        """Unit of what acts along it."""
-        return {"rad": "N m", "m": "N"}[self.unit]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +55,27 @@ class Joint(ABC):
     Everything but the frames is a number or an expression of Parameters; coefficients of loads are one number, or one
     for each coordinate.
 
+    Args:
+        name: for results and messages.
+        parent: frame a of the paper, of a body or ``GROUND``.
+        child: frame b of the paper, of the other body.
+        compliance: ε: (linear [m/N], angular [rad/(N m)]), or one number for both.
+        damping: τ, relaxation time of the constraint [s].
+        viscous: b [N m s or N s/m]: −b s of the rate s.
+        load_friction: μ [m, with r = 1 m]: dry friction bounded by μ Σ|λ_i| over the joint's constraint impulses.
+        coulomb: c [N m or N]: dry friction of constant bound h c.
+        stribeck: (δ, ζ): adds δ exp(−ζ s²) to ``load_friction`` or ``coulomb`` (4.1), δ in its unit, ζ [s²], s of the
+            step before.
+        drag: d [N m s² or N s²/m²]: −d s|s|.
+        stiffness: k [N m/rad or N/m]: −k (x − x₀), an angle x of a hinge in (−π, π].
+        rest: x₀ [rad or m].
+        disturbance: size of the random force along its coordinates [N/√Hz, N m/√Hz]; None: it is estimated.
+        limits: (lower, upper) [rad or m] of the one coordinate, or that or None for each of several: it stays between
+            them, angles less than a turn apart; each pushes back only, with the joint's compliance of that kind and its
+            damping. Needs ``friction="exact"``.
+        loads: others that act along its coordinates, such as your own.
+        dry: another name of ``load_friction``.
+
     Raises:
         ProblemError: for a negative fixed coefficient, a joint of a body to itself, a ``stribeck`` without exactly one
             of ``load_friction`` and ``coulomb``, limits that do not fit its coordinates, or rows and coordinates that
@@ -89,44 +89,23 @@ class Joint(ABC):
     angular: ClassVar[tuple[str, ...]] = ()
     """Names of its rows that are cosines or angles."""
 
-    _is_own: ClassVar[bool] = True
-    """False for kinds of the package, which tests hold."""
-
     name: str
     parent: Frame
-    """Frame a of the paper."""
     child: Frame
-    """Frame b of the paper."""
     compliance: Any = COMPLIANCE
-    """ε: (linear [m/N], angular [rad/(N m)]), or one number for both."""
     damping: Any = 0.02
-    """τ, relaxation time of the constraint [s]."""
     viscous: Any = 0
-    """b [N m s or N s/m]: −b s of the rate s."""
     load_friction: Any = 0
-    """μ [m, with r = 1 m]: dry friction bounded by μ Σ|λ_i| over the joint's constraint impulses."""
     coulomb: Any = 0
-    """c [N m or N]: dry friction of constant bound h c."""
     stribeck: Any = None
-    """(δ, ζ): adds δ exp(−ζ s²) to ``load_friction`` or ``coulomb`` (4.1), δ in its unit, ζ [s²], s of the step
-    before."""
     drag: Any = 0
-    """d [N m s² or N s²/m²]: −d s|s|."""
     stiffness: Any = 0
-    """k [N m or N/m]: −k (x − x₀), an angle x of a hinge in (−π, π]."""
     rest: Any = 0
-    """x₀ [rad or m]."""
     disturbance: float | None = None
-    """Size of the random force along its coordinates [N/√Hz, N m/√Hz]; None: it is estimated."""
     limits: Any = None
-    """(lower, upper) [rad or m] of the one coordinate, or that or None for each of several: it stays between them,
-    angles less than a turn apart; each pushes back only, with the joint's compliance of that kind and its damping.
-    Needs ``friction="exact"``."""
     loads: Sequence[Load] = ()
-    """Others that act along its coordinates, such as your own."""
     place: str = field(default_factory=declared_at, repr=False)
     dry: InitVar[Any] = field(default=None, kw_only=True)
-    """Another name of ``load_friction``."""
 
     # --- what a kind of joint is ---
 
@@ -149,9 +128,24 @@ class Joint(ABC):
 
     # --- what follows ---
 
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Velocity (3,) of the origin of frame b in frame a, and angular velocity (3,) of b against a in the axes of b;
+        linear in the rates (n,). Kinds of the package have it in closed form."""
+        p = ca.SX.sym("p", self.manifold.ambient)
+        away, turn = self.transform(p)
+        flow = ca.densify(self.manifold.basis(p) @ rates)
+        spin = 2 * rotations.multiply(rotations.conjugate(turn), ca.jtimes(turn, p, flow))[1:]
+        drift, omega = ca.substitute([ca.jtimes(away, p, flow), spin], [p], [ca.densify(position)])
+        return drift, omega
+
     def displacement(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """Its coordinates, (n,) [m or rad]: of a rotation its rotation vector."""
         return self.manifold.difference(self.position(a, b), self.manifold.zero)
+
+    def in_range(self, displacement: ca.SX) -> ca.SX:
+        """The same coordinates (n,) with angles that have a period in (−π, π]."""
+        parts = zip(self.coordinates, ca.vertsplit(displacement) if self.coordinates else (), strict=True)
+        return ca.vertcat(ca.SX(0, 1), *(coordinate.in_range(value) for coordinate, value in parts))
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         """How fast it moves, in the tangent space of its position, (n,) [m/s or rad/s]; linear in the velocities."""
@@ -176,6 +170,11 @@ class Joint(ABC):
         own = inserted(ca.vertcat(held, slip), symbols, (a, b))
         found = solved(own.T, ca.vertcat(force, outer.body_axes.T @ torque))
         return found[: self.rows], found[self.rows :]
+
+    @property
+    def is_own(self) -> bool:
+        """True for a kind that users write, one derived from a kind of the package too; tests hold the package's."""
+        return bool(vars(type(self)).get("_is_own", True))
 
     @property
     def rows(self) -> int:
@@ -258,13 +257,17 @@ class Joint(ABC):
         return self.parent.body, self.child.body
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All that may hold a Parameter, what the methods of a kind of your own give too."""
         own = [getattr(self, name) for name in ("damping", *_COEFFICIENTS, "rest", "compliance")]
         pairs = [pair for pair in (self.stribeck, *(pair for _, pair in self.stops)) if pair is not None]
         of_loads = [e for load in self.loads for e in load.expressions(len(self.coordinates))]
-        return own + pairs + of_loads + self.parent.expressions() + self.child.expressions()
+        of_kind = written(self) if self.is_own else []
+        return own + pairs + of_loads + of_kind + self.parent.expressions() + self.child.expressions()
 
     # --- declaration ---
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} of {self.parent.body.name} and {self.child.body.name}>"
 
     def __post_init__(self, dry: Any) -> None:
         what = f"{self.place}: {self.kind} {self.name!r}"
@@ -278,7 +281,7 @@ class Joint(ABC):
             raise ProblemError(
                 f"{what} has stribeck, which adds to load_friction or to coulomb; give exactly one of them"
             )
-        if self._is_own:
+        if self.is_own:
             check_joint(self, what)
 
     def _limits(self, what: str) -> Limits | None:
@@ -337,12 +340,14 @@ class Joint(ABC):
             object.__setattr__(self, name, value)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Hinge(Joint):
     """A hinge about the x axes of two frames.
 
-    Its angle is zero where the y axes agree and grows with a right-handed turn of the child about x. Its arguments are
-    those of every ``Joint``; ``rest_angle`` [rad] is another name of ``rest``.
+    Its angle is zero where the y axes agree and grows with a right-handed turn of the child about x.
+
+    Args:
+        rest_angle: θ₀ [rad], another name of ``rest``; all others are those of every ``Joint``.
     """
 
     coordinates = (Coordinate("angle", "rad", 2 * math.pi),)
@@ -351,7 +356,6 @@ class Hinge(Joint):
     _is_own = False
 
     rest_angle: InitVar[Any] = field(default=None, kw_only=True)
-    """θ₀ [rad]; another name of ``rest``."""
 
     def __post_init__(self, dry: Any, rest_angle: Any) -> None:
         if rest_angle is not None:
@@ -373,6 +377,10 @@ class Hinge(Joint):
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
         """A turn about x."""
         return ca.SX(3, 1), ca.vertcat(ca.cos(position / 2), ca.sin(position / 2), 0, 0)
+
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """About x."""
+        return ca.SX(3, 1), ca.vertcat(rates, 0, 0)
 
     def carried(
         self, a: MovingFrame, b: MovingFrame, outer: MovingFrame, force: ca.SX, torque: ca.SX

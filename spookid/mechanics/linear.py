@@ -19,3 +19,12 @@ def solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
         for i, value in zip(own, ca.vertsplit(part), strict=True):
             found[i] = value
     return ca.vertcat(*found)
+
+
+def halved(matrix: ca.SX, right: ca.SX) -> ca.SX:
+    """L⁻¹ right with L Lᵀ the small symmetric positive definite matrix (n, n)."""
+    upper, found = ca.chol(ca.densify(matrix)), list[ca.SX]()
+    for i, value in enumerate(ca.vertsplit(ca.densify(right))):
+        before = sum((upper[j, i] * known for j, known in enumerate(found)), ca.SX(0))
+        found.append((value - before) / upper[i, i])
+    return ca.vertcat(*found)

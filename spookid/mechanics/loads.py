@@ -151,7 +151,7 @@ class Spring(Load):
     """−k (x − x₀) of the coordinate x.
 
     Args:
-        stiffness: k [N m or N/m], one number or one for each coordinate.
+        stiffness: k [N m/rad or N/m], one number or one for each coordinate.
         rest: x₀ [rad or m], likewise.
 
     Raises:

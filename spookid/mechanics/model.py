@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import casadi as ca
 
-from spookid.errors import ProblemError, collected, declared_at
+from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contact import Contact
 from spookid.mechanics.freedom import Freedom
 from spookid.mechanics.holding import Holding
+from spookid.mechanics.inertia import Belief
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Input, Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
 from spookid.parameter import symbolic
+
+Coordinates = Literal["joint", "maximal"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class JointState:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A mechanism of rigid bodies and joints in maximal coordinates.
+    """A mechanism of rigid bodies and joints.
 
     A state is q (n_b, 7) = (r [m], e) and v (n_b, 6) = (ṙ in the world [m/s], ω in the body [rad/s]), body by body.
 
@@ -110,17 +113,24 @@ class Model:
     """In whose bodies and joints the constraints are written, if these are others in the same order."""
     gravity: Any = field(kw_only=True)
     """Acceleration of gravity, (3,) [m/s²]."""
+    coordinates: Coordinates | None = field(kw_only=True, default=None)
+    """What is unknown at each step of a fit: ``"joint"``, the positions of joints in a spanning tree, where joints are
+    rigid and loops close by rows; ``"maximal"``, the poses of all bodies; None: the stepper chooses, joints wherever it
+    can. Both steps are of second order, and not the same. Results hold poses in any case."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        kinds: dict[str, type[Any]]
-        kinds = {"bodies": Body, "joints": Joint, "motors": Motor, "contacts": Contact, "loads": PointLoad}
-        kinds["constraints"] = Constraint
+        kinds: dict[str, type[Any]] = {"bodies": Body, "joints": Joint, "motors": Motor, "contacts": Contact}
+        kinds |= {"loads": PointLoad, "constraints": Constraint}
         for name, kind in kinds.items():
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
             raise ProblemError(f"{self.place}: Model has no bodies")
+        if self.coordinates not in (None, *get_args(Coordinates)):
+            raise ProblemError(
+                f"{self.place}: Model: coordinates is {shown(self.coordinates)}; use 'joint', 'maximal' or None"
+            )
         self._check_names()
         self._check_membership()
         self.tree()
@@ -132,6 +142,9 @@ class Model:
                 raise ProblemError(
                     f"{body.place}: Body {body.name!r} is held by no joint; join it or declare it free=True"
                 )
+
+    def __repr__(self) -> str:
+        return f"<Model of {', '.join(map(repr, (*self.bodies, *self.joints, *self.motors)))}>"
 
     def _check_names(self) -> None:
         holding: list[Joint | Constraint] = [*self.joints, *self.constraints]
@@ -224,16 +237,15 @@ class Model:
     @property
     def signals(self) -> tuple[str, ...]:
         """Names of the inputs, each once: of the motors, of loads of joints, of loads on points, of constraints."""
-        of_joints = (signal for joint in self.joints for signal in joint.signals)
-        on_points = (signal for load in self.loads for signal in load.signals)
-        of_ties = (signal for tie in self.ties for signal in tie.signals)
-        return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *of_joints, *on_points, *of_ties]))
+        things: tuple[Joint | PointLoad | Constraint, ...] = (*self.joints, *self.loads, *self.ties)
+        others = (signal for thing in things for signal in thing.signals)
+        return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *others]))
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
         """The signals with how they act, (n_u,)."""
-        of_motors = {motor.signal: motor.input for motor in reversed(self.motors)}
-        return tuple(of_motors.get(signal, Input(signal)) for signal in self.signals)
+        driven = {motor.signal: motor.input for motor in reversed(self.motors)}
+        return tuple(driven.get(name, Input(name)) for name in self.signals)
 
     @cached_property
     def freedoms(self) -> tuple[Freedom, ...]:
@@ -280,6 +292,14 @@ class Model:
         things = (*self.bodies, *self.joints, *self.motors, *self.contacts, *self.loads)
         tied = [e for tie in self.ties for e in tie.expressions(self.original or self)]
         return [self.gravity, *(e for thing in things for e in thing.expressions()), *tied]
+
+    @property
+    def beliefs(self) -> tuple[Belief, ...]:
+        """What is known beforehand of the inertias of its bodies."""
+        known = [
+            (body.name, belief) for body in self.bodies if body.distribution for belief in body.distribution.beliefs
+        ]
+        return tuple(replace(belief, title=f"{name} {belief.title}") for name, belief in known)
 
     def violation(self, q: ca.SX) -> ca.SX:
         """g(q) of the rows on positions, (n_p,), at any expression of the configuration."""

@@ -9,8 +9,9 @@ import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import is_absent, refuse_negative
+from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joints import Joint, check_coordinate
-from spookid.parameter import symbolic
+from spookid.parameter import is_constant, symbolic
 
 Hold = Literal["previous", "linear"]
 _DEPTH = 20
@@ -37,9 +38,30 @@ class Motor:
     impulse h (n K u + offset) − (J_shaft + n² J) (s₊ − s), along that coordinate only. A gear loses nothing: what it
     loses is friction of the joint. ::
 
-        Motor(hinge, "torque")                                                   # of the motor, in N m
-        Motor(hinge, "i", torque_constant=k, ratio=100, rotor_inertia=J)         # a current
-        Motor(hinge, "u", torque_constant=k, resistance=R, ratio=100)            # a voltage: back-EMF, no inductance
+        Motor(hinge, "torque")                                            # of the motor, in N m
+        Motor(hinge, "i", torque_constant=k, ratio=100, rotor_inertia=J)  # a current
+        Motor(hinge, "u", torque_constant=k, resistance=R, ratio=100)     # a voltage
+
+    Args:
+        joint: the one that it drives.
+        signal: name of the input u in the recordings.
+        gain: K, torque or force of the motor per unit of the signal [N m/unit or N/unit]; None: 1, or what follows from
+            ``torque_constant`` and ``resistance``.
+        shaft_inertia: J_shaft [kg m² or kg], felt along the joint's coordinate only.
+        measured: True if the signal is a measurement of what the motor did, with noise of its own, such as a current or
+            a torque; False if it is known, such as a command, and only what disturbs the mechanism is random. The
+            noise is that of the signal, whatever the gain; results give it as an effort.
+        coordinate: which of the joint's coordinates it drives, from 0 on.
+        ratio: n, by which the motor turns faster than the coordinate [rad/rad or rad/m]; negative if it turns back.
+        torque_constant: k of the motor [N m/A, which is V s/rad], in place of ``gain``: the signal is a current [A],
+            or a voltage if there is a ``resistance``.
+        resistance: R of the winding [Ω]: the signal is a voltage [V], which the back-EMF k n s lessens; there is no
+            inductance.
+        rotor_inertia: J of the rotor about its own axis [kg m²].
+        offset: a constant torque or force along the coordinate [N m or N].
+        delay: by how much later than its stamps the signal acts [s], a number or an expression of Parameters.
+        hold: what the signal is between its samples: the one before (``"previous"``), as commands that a computer
+            sends, or on a line from that to the next (``"linear"``).
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, for a ``gain`` beside a ``torque_constant``, a
@@ -48,34 +70,21 @@ class Motor:
 
     joint: Joint
     signal: str
-    """Name of the input u in the recordings."""
     gain: Any = None
-    """K, torque or force of the motor per unit of the signal [N m/unit or N/unit]; None: 1, or what follows from
-    ``torque_constant`` and ``resistance``."""
     shaft_inertia: Any = 0
-    """J_shaft [kg m² or kg], felt along the joint's coordinate only."""
     measured: bool = field(default=False, kw_only=True)
-    """True if the signal is a measurement of what the motor did, with noise of its own, such as a current or a torque;
-    False if it is known, such as a command, and only what disturbs the mechanism is random."""
     coordinate: int = field(default=0, kw_only=True)
-    """Which of the joint's coordinates it drives."""
     ratio: Any = field(default=1, kw_only=True)
-    """n, by which the motor turns faster than the coordinate [rad/rad or rad/m]; negative if it turns back."""
     torque_constant: Any = field(default=None, kw_only=True)
-    """k of the motor [N m/A, which is V s/rad], in the place of ``gain``: the signal is a current [A], or a voltage if
-    there is a ``resistance``."""
     resistance: Any = field(default=None, kw_only=True)
-    """R of the winding [Ω]: the signal is a voltage [V], which the back-EMF k n s lessens."""
     rotor_inertia: Any = field(default=0, kw_only=True)
-    """J of the rotor about its own axis [kg m²]."""
     offset: Any = field(default=0, kw_only=True)
-    """A constant torque or force along the coordinate [N m or N]."""
     delay: Any = field(default=0, kw_only=True)
-    """By how much later than its stamps the signal acts [s], a number or an expression of Parameters."""
     hold: Hold = field(default="previous", kw_only=True)
-    """What the signal is between its samples: the one before (``"previous"``), as commands that a computer sends, or on
-    a line from that to the next (``"linear"``)."""
     place: str = field(default_factory=declared_at, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Motor at {self.joint.name!r}, input {self.signal!r}>"
 
     def __post_init__(self) -> None:
         what = f"{self.place}: Motor"
@@ -123,6 +132,14 @@ class Motor:
     def unit_effort(self) -> ca.SX:
         """What a unit of the signal does along the coordinate, n K [N m/unit or N/unit]."""
         return self.ratio * self.gain
+
+    @property
+    def sensitivity(self) -> ca.SX:
+        """The unit effort over what it is at the guesses of its Parameters, by which a measured signal and its noise
+        tell more of an effort or less; 1 if it has none."""
+        if is_constant(self.unit_effort):
+            return ca.SX(1)
+        return self.unit_effort / at_guess(self.unit_effort).item()
 
     def effort(self, u: ca.SX) -> ca.SX:
         """What it does along the coordinate at rest, n K u and the offset [N m or N]."""

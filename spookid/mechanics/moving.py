@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import casadi as ca
+import numpy as np
 
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Frame
@@ -108,6 +109,15 @@ class MovingFrame:
             return self
         sizes = {"center": 3, "attitude": 4, "drift": 3, "omega": 3}
         return MovingFrame(self.frame, *(ca.SX.sym(name, size) for name, size in sizes.items()))
+
+
+def anywhere(frame: Frame, i: int) -> MovingFrame:
+    """A frame on a body in a state of numbers, none of them special and others for every i; the ground stays."""
+    if frame.body is GROUND:
+        return MovingFrame.grounded(frame)
+    numbers = np.sin(np.arange(1, 14) * (i + 1.3))
+    numbers[3:7] /= np.linalg.norm(numbers[3:7])
+    return MovingFrame(frame, *(ca.SX(ca.DM(part)) for part in np.split(numbers, [3, 7, 10])))
 
 
 def rate(expression: ca.SX, frames: Sequence[MovingFrame]) -> ca.SX:

@@ -10,7 +10,7 @@ import numpy as np
 
 from spookid.errors import ProblemError, collected, declared_at, evaluating
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.moving import MovingFrame
+from spookid.mechanics.moving import MovingFrame, anywhere
 from spookid.parameter import symbolic
 
 
@@ -97,7 +97,7 @@ class PointLoad:
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter: its frames, and what it does in a state of numbers."""
-        at = [_anywhere(frame, i) for i, frame in enumerate(self.frames)]
+        at = [anywhere(frame, i) for i, frame in enumerate(self.frames)]
         inputs = ca.SX(ca.DM(np.linspace(0.4, 0.6, len(self.signals))))
         of_frames = [part for frame in self.frames for part in frame.expressions()]
         return of_frames + [part for wrench in self.wrenches(at, inputs) for part in wrench]
@@ -122,12 +122,3 @@ class _Moved(PointLoad):
 
     def torques(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
         return self._load.torques(at, inputs)
-
-
-def _anywhere(frame: Frame, i: int) -> MovingFrame:
-    """A frame on a body in a state of numbers, others for every i."""
-    if frame.body is GROUND:
-        return MovingFrame.grounded(frame)
-    numbers = np.sin(np.arange(1, 14) * (i + 1.3))
-    numbers[3:7] /= np.linalg.norm(numbers[3:7])
-    return MovingFrame(frame, *(ca.SX(ca.DM(part)) for part in np.split(numbers, [3, 7, 10])))

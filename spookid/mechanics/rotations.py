@@ -35,6 +35,15 @@ def matrix(e: ca.SX) -> ca.SX:
     )
 
 
+def unit_matrix(e: ca.SX) -> ca.SX:
+    """The same where e is written so that its length is one: a turn about an axis leaves ones and zeros."""
+    whole, square = matrix(e), e * e
+    whole[0, 0] = 1 - 2 * (square[2] + square[3])
+    whole[1, 1] = 1 - 2 * (square[1] + square[3])
+    whole[2, 2] = 1 - 2 * (square[1] + square[2])
+    return whole
+
+
 def from_matrix(R: ca.SX) -> ca.SX:
     """The quaternion of a rotation matrix (3, 3), (4,): of the four ways to it the one that divides by the largest
     component (Shepperd, Journal of Guidance and Control 1, 1978)."""

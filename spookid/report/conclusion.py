@@ -30,8 +30,9 @@ def _known(solution: Result) -> list[str]:
         return ["no parameter is free"]
     weak = {name for direction in solution.sensitivities.weak for name in direction.direction}
     bound = [p for p in free if p.at_bound]
-    seen = [p for p in free if p not in bound and p.name not in weak and math.isfinite(p.std_err)]
-    unseen = [p for p in free if p not in bound and p not in seen]
+    prior = [p for p in free if p.known_from == "prior"]
+    seen = [p for p in free if p not in [*bound, *prior] and p.name not in weak and math.isfinite(p.std_err)]
+    unseen = [p for p in free if p not in [*bound, *prior, *seen]]
     count = f"all {counted(len(free), 'parameter')}" if len(free) > 1 else free[0].name
     parts = [f"the data determine {count if len(seen) == len(free) else f'{len(seen)} of {len(free)} parameters'}"]
     sure = [p for p in seen if abs(p.estimate) > HALF_WIDTH * p.std_err]
@@ -40,8 +41,9 @@ def _known(solution: Result) -> list[str]:
         share = number(100 * worst.std_err / abs(worst.estimate), 2)
         parts[0] += f", {'the least certain ' if len(sure) > 1 else ''}{worst.name} to ± {share} %"
     zero = [p for p in seen if p not in sure]
-    told = ((zero, "cannot be told from zero"), (bound, "at a bound"), (unseen, "not determined"))
-    return parts + [f"{_names(some)} {words}" for some, words in told if some]
+    words = ("cannot be told from zero", "known from priors", "at a bound", "not determined")
+    told = zip((zero, prior, bound, unseen), words, strict=True)
+    return parts + [f"{_names(some)} {own}" for some, own in told if some]
 
 
 def _names(some: Sequence[Estimate]) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from spookid.results.motion import largest_of_samples, rms_of_samples
-from spookid.results.notices import DOUBTS
-from spookid.results.result import Cost, Estimate, Result, Trajectory
-from spookid.results.wording import DYNAMICS, HARD, noise_words, remark, status_words, weight_words
-from spookid.statistics.covariance import IMPULSES, NOT_WHITE, Sensitivities
+from spookid.results.notices import DOUBTS, NOT_WHITE
+from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
+from spookid.results.wording import DYNAMICS, HARD, noise_words, origin, remark, some_of, status_words, weight_words
+from spookid.statistics.covariance import IMPULSES, Sensitivities
 from spookid.statistics.weak_directions import UNSEEN, WeakDirection
 from spookid.tables.numbers import bounds, counted, number, quantity, seconds, uncertain
 from spookid.tables.table import Table, TableRow, wrapped
@@ -28,6 +28,10 @@ _ERRORS_FROM_LIKELIHOOD = (
     "interval of 95 %."
 )
 _ERRORS_WITHIN = "They presume that the parameters at a bound stay there."
+_SOURCES = {"data": "from these data", "prior": "from the prior", "given": "given", "nothing": "not at all"}
+"""Where numbers of bodies come from, as columns."""
+_CELLS = ("estimate", "standard error", "unit", "")
+_BASE = "Base parameters (h is mass times centre of mass, I about the body's origin)"
 _WEAK_VERDICT = "Until then these estimates mean little."
 _WEAK_IF_WHITE = "How hardly the data see what they see is told for white noise, which a notice below doubts."
 _STATE_COST = {
@@ -42,6 +46,7 @@ def summarize(solution: Result) -> str:
     sections = [
         _first(solution.notices),
         _parameters(solution),
+        *_bodies(solution),
         _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
         ["Cost", *_table((), cost(solution).rows, right=(1, 2))],
@@ -74,11 +79,45 @@ def _parameters(solution: Result) -> list[str]:
     return [*lines, *(_noise(solution) or _residual_noise(solution.sensitivities.noise))]
 
 
+def _bodies(solution: Result) -> list[list[str]]:
+    """Of bodies with a whole inertia: quantities, where they are known from, and combinations."""
+    tables = {"Bodies": physical(solution), "Known of bodies": known(solution), _BASE: base_parameters(solution)}
+    return [[title, *table.text(WIDTH, "  ").splitlines()] for title, table in tables.items() if table.rows]
+
+
 def parameters(solution: Result) -> Table:
     """A row for each."""
     rows = [_parameter(estimate) for estimate in solution.parameters.values()]
     head = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
     return Table(head, rows, left=(0, 2, 3, 4, 5, 6))
+
+
+def physical(solution: Result) -> Table:
+    """A row for each mass, centre of mass and moment that hangs on parameters."""
+    rows = [(one.name, *_cells(one)) for one in solution.physical.values()]
+    return Table(("of a body", *_CELLS), rows, left=(0, 2, 3, 4))
+
+
+def base_parameters(solution: Result) -> Table:
+    """A row for each combination of unknowns of bodies that forces hang on."""
+    rows = [(*_cells(one), one.name) for one in solution.base_parameters.values()]
+    return Table((*_CELLS, "base parameter"), rows, left=(1, 2, 3, 4))
+
+
+def _cells(one: Derived) -> TableRow:
+    value, _, error = uncertain(one.estimate, one.std_err).partition(" ± ")
+    return value, error and f"± {error}", one.unit, one.reason or origin(one)
+
+
+def known(solution: Result) -> Table:
+    """A row for each body: what of its mass, centre of mass and moments is known from where."""
+    rows = []
+    for body in dict.fromkeys(one.body for one in solution.physical.values()):
+        own = [one for one in solution.physical.values() if one.body == body]
+        names = {one.name.removeprefix(f"{body} "): one.known_from for one in own}
+        kinds = ([name for name, source in names.items() if source == wanted] for wanted in _SOURCES)
+        rows.append((body, *(some_of(kind, list(names)) for kind in kinds)))
+    return Table(("body", *_SOURCES.values()), rows, left=range(len(_SOURCES) + 1))
 
 
 def _raised(known: Sensitivities) -> list[str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spookid.statistics.covariance import MISFIT, NOT_WHITE
-
 CONTRADICTED = "The data contradict the prior of"
 UNDETERMINED = "The data do not determine"
 WEIGHED = "Priors are weighed against the data by the sensors' sigma"
+NOT_WHITE = "Standard errors presume white noise, which the residuals are not"
 STEP = "The time step of"
 EXTRAPOLATED = "Estimates are those of continuous time"
 DIFFER = "Fits with noise estimated and with hard dynamics differ on"
 ROUGH = "The noise is that of a smooth fit that did not converge"
+MISFIT = "The residuals are not noise"
+"""How the notice begins that says what a model lacks; it stands before the estimates."""
 UNEXPLAINED = "What disturbs the motion exceeds all that acts in the model"
 SMOOTHER = "Smooth friction fits better"
 UNPHYSICAL = "No mass distribution has"

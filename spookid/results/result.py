@@ -8,16 +8,20 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import casadi as ca
-import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
 from spookid.results.endings import causes
 from spookid.results.lazy import Clock, LazyRecord, lazy
+from spookid.results.measured import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
 from spookid.results.sketch import Mechanism
+from spookid.results.values import Derived as Derived
+from spookid.results.values import Source, source
+from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
+from spookid.statistics.combinations import prior_share
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.tables.numbers import counted, number, quantity, superscripts, uncertain
@@ -48,6 +52,15 @@ class Estimate(LazyRecord, Listed):
     step_error: float = lazy(math.nan)
     """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
     nearer to what a step of length zero would give; NaN if unknown."""
+    from_prior: float = lazy(math.nan)
+    """Share of the squared ``std_err`` that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
+
+    @property
+    def known_from(self) -> Source:
+        """ "data" or "prior", whichever the standard error mostly comes from, "given", "bound" or "nothing"."""
+        if self.fixed or self.at_bound:
+            return "given" if self.fixed else "bound"
+        return source(self.std_err, self.from_prior)
 
     def __repr__(self) -> str:
         return f"<Estimate {self.title}>"
@@ -61,16 +74,6 @@ class Estimate(LazyRecord, Listed):
     def brief(self) -> str:
         """Value and standard error."""
         return f"{uncertain(self.estimate, self.std_err)} {superscripts(self.unit)}".rstrip()
-
-
-@dataclass(frozen=True)
-class Value(Listed):
-    """An expression of parameters at the solution."""
-
-    estimate: float
-    """Its value."""
-    std_err: float
-    """Linearized, as of a parameter; NaN if one in it has none."""
 
 
 @dataclass(frozen=True)
@@ -167,8 +170,7 @@ class Times(Listed):
     factorize: float
     """Of the loop: normal equations and their solution."""
     analysis: float = 0.0
-    """What was asked beyond the estimates, up to now: errors, influence, tests of the residuals, motion; what the
-    choice of an estimator needs of it, too."""
+    """What was asked beyond the estimates, up to now, and what the choice of an estimator needs of it."""
     other: float = 0.0
     """All the rest."""
 
@@ -251,20 +253,6 @@ class Trajectory(Tabular):
         return [dict(zip(columns, row, strict=True)) for row in zip(*map(list, columns.values()), strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class MeasuredPoses:
-    """Where the signals of one recording and the joints alone put the bodies, at the steps that an animation shows."""
-
-    frames: Array
-    """(F,): numbers of the steps; none of a recording that is not animated."""
-    poses: Array
-    """(F, n_b, 7): NaN where the signals do not determine them."""
-
-    def __repr__(self) -> str:
-        known = np.isfinite(self.poses).all(axis=(1, 2)).sum()
-        return f"<MeasuredPoses: {known} of {len(self.frames)} determined>"
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Result(LazyRecord):
     """What a fit found. What it tells beyond the estimates is computed when it is first asked for, once."""
@@ -323,6 +311,10 @@ class Result(LazyRecord):
     """What a user should know about how the problem was set up and what came out."""
     mechanism: Mechanism | None = lazy(None)
     """None if it was read from a folder that does not hold it."""
+    physical: Mapping[str, Derived] = lazy()
+    """Mass, centre of mass, inertia about it of bodies with a FullInertia or coordinates of one: ``"link I_xx"``."""
+    base_parameters: Mapping[str, Derived] = lazy()
+    """Combinations of what is unknown of them that forces at the joints hang on, by name: what motion can tell."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
     noise."""
@@ -342,7 +334,11 @@ class Result(LazyRecord):
     @property
     def message(self) -> str:
         """How the solve ended and what to do about it."""
-        return f"{'; '.join([self.status.advice.removesuffix('.'), *causes(self)])} ({self.detail})."
+        found = [self.status.advice.removesuffix(".")]
+        if self.status in (Status.MAX_ITERATIONS, Status.STALLED):
+            weak = self.sensitivities.weak
+            found += causes(self.dynamics, weak, self.status is Status.STALLED and bool(self.sticking))
+        return f"{'; '.join(found)} ({self.detail})."
 
     @property
     def iterations(self) -> int:
@@ -391,10 +387,8 @@ class Result(LazyRecord):
         value, gradient = ca.Function("value", [x], [e, ca.densify(ca.jacobian(e, x))])(
             ca.DM([self.parameters[p.name].estimate for p in symbols])
         )
-        # Fixed parameters are certain; those without a standard error make the result unknown.
-        names = self.sensitivities.names
-        moving = [i for i, p in enumerate(symbols) if p.name in names and float(gradient[0, i]) != 0]
-        slope = np.array([float(gradient[0, i]) for i in moving])
-        rows = [names.index(symbols[i].name) for i in moving]
-        variance = slope @ self.sensitivities.covariance[np.ix_(rows, rows)] @ slope if moving else 0.0
-        return Value(float(value), float(np.sqrt(variance)))
+        # Fixed parameters are certain.
+        known = self.sensitivities
+        slopes = {p.name: float(gradient[0, i]) for i, p in enumerate(symbols) if p.name in known.names}
+        error, reason = known.error_of({name: slope for name, slope in slopes.items() if slope})
+        return Value(float(value), error, reason, prior_share(slopes, error, known.names, known.seen))

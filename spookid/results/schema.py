@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.results.documents import SCHEMA, Tree, plain_tree, with_nan
-from spookid.results.result import Estimate, IterationRecord, MeasuredPoses, Noise, Result, Trajectory
+from spookid.results.result import Derived, Estimate, IterationRecord, MeasuredPoses, Noise, Result, Trajectory
+from spookid.statistics.combinations import Seen
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.statistics.weak_directions import WeakDirection
@@ -44,6 +45,14 @@ _SENSITIVITIES = {
     "inflation": ("inflation", "*"),
 }
 """Arrays of Sensitivities, and their names in the file."""
+_SEEN = {
+    "covariance": ("seen_covariance", "nn"),
+    "scatter": ("seen_scatter", "nn"),
+    "hidden": ("unseen_directions", "*n"),
+    "magnitudes": ("magnitudes", "n"),
+    "priors": ("seen_priors", "nn"),
+}
+"""Arrays of what is seen of combinations; folders that are older have none, or not all."""
 _INFLUENCE = {
     "state_weight": ("d_state_weight", "n"),
     "step": ("d_step", "n"),
@@ -98,6 +107,8 @@ def document(solution: Result) -> Tree:
         "cost": {"total": s.cost.total, **asdict(s.cost)},
         "history": [_step(step) for step in s.history],
         "parameters": {name: _estimate(p) for name, p in s.parameters.items()},
+        "physical": _derived(s.physical),
+        "base_parameters": _derived(s.base_parameters),
         "identifiability": {
             "singular_values": sensitivities.singular_values,
             "weak_directions": sensitivities.weak,
@@ -138,10 +149,20 @@ def sensitivity_arrays(solution: Result) -> dict[str, Any]:
         "names": np.array(sensitivities.names, dtype=np.str_),
         "correlation": sensitivities.correlation,
         **{key: getattr(sensitivities, name) for name, (key, _) in _SENSITIVITIES.items()},
+        **_seen_arrays(sensitivities.seen),
         "fixed_names": np.array(influence.fixed_names, dtype=np.str_),
         **{key: getattr(influence, name) for name, (key, _) in _INFLUENCE.items()},
         **{f"{key}_{i}": array for key, arrays in along.items() for i, array in enumerate(arrays)},
         **({} if solution.normaliser is None else {"normaliser": solution.normaliser}),
+    }
+
+
+def _seen_arrays(seen: Seen | None) -> dict[str, Any]:
+    if seen is None:
+        return {}
+    return {
+        "raised_from": np.array([seen.raised_from]),
+        **{key: getattr(seen, name) for name, (key, _) in _SEEN.items()},
     }
 
 
@@ -155,6 +176,10 @@ def _noise(noise: tuple[Noise, ...]) -> Tree:
     return tree
 
 
+def _derived(values: Mapping[str, Derived]) -> Tree:
+    return {name: {**asdict(one), "known_from": one.known_from} for name, one in values.items()}
+
+
 def _step(step: IterationRecord) -> Tree:
     node = asdict(step)
     return {"total": step.cost.total, **node.pop("cost"), **node}
@@ -163,7 +188,7 @@ def _step(step: IterationRecord) -> Tree:
 def _estimate(estimate: Estimate) -> Tree:
     node = asdict(estimate)
     del node["name"]  # it is the key
-    return node
+    return {**node, "known_from": estimate.known_from}
 
 
 def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -250,6 +275,7 @@ def _regrouped(tree: Tree) -> Tree:
         "noise": list(once.values()),
         "history": [{**node, "cost": node} for node in tree["history"]],
         "parameters": {name: {**node, "name": name} for name, node in tree["parameters"].items()},
+        **{name: tree.get(name, {}) for name in ("physical", "base_parameters")},  # folders that are older have none
         "complementarity_residual": tree["complementarity"]["max_residual"],
         "sticking": tree["complementarity"]["sticking"],
     }
@@ -266,7 +292,15 @@ def _sensitivities(known: _Known, arrays: Arrays) -> Sensitivities:
     names = _names(arrays, "names")
     values = np.array(known.singular_values, dtype=np.float64)
     facts = {**msgspec.structs.asdict(known), **_parts(_SENSITIVITIES, arrays, {"n": len(names)})}
-    return Sensitivities(**{**facts, "names": names, "singular_values": values})
+    return Sensitivities(**{**facts, "names": names, "singular_values": values, "seen": _seen(arrays, len(names))})
+
+
+def _seen(arrays: Arrays, count: int) -> Seen | None:
+    if "seen_covariance" not in arrays:
+        return None
+    raised_from = float(_shaped(arrays, "raised_from", "1", {})[0])
+    whole = {"seen_priors": np.full((count, count), np.nan), **arrays}
+    return Seen(**_parts(_SEEN, whole, {"n": count}), raised_from=raised_from)
 
 
 def _influence(signals: list[int], arrays: Arrays) -> Influence:

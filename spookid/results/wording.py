@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from spookid.results.result import Estimate, Noise, Result
+from spookid.results.result import Derived, Estimate, Noise, Result
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import AT_BOUND
 from spookid.tables.numbers import counted, deviation, number, quantity, seconds
@@ -31,6 +32,8 @@ FRICTION = {
 }
 """What each form of dry friction means."""
 NO_FRICTION = "no joint has dry friction"
+_WHOLLY = 0.99
+"""Share of a squared standard error above which it is the prior's alone."""
 
 
 def remark(estimate: Estimate) -> str:
@@ -41,7 +44,22 @@ def remark(estimate: Estimate) -> str:
     if estimate.at_bound:
         side = "at lower bound" if estimate.estimate <= estimate.lower else "at upper bound"
     reason = "" if side and estimate.reason == AT_BOUND else estimate.reason
-    return ", ".join(filter(None, [side, reason]))
+    return ", ".join(filter(None, [side, reason, origin(estimate)]))
+
+
+def origin(value: Estimate | Derived) -> str:
+    """Of what is mostly known from priors that it is; else empty."""
+    if value.known_from != "prior":
+        return ""
+    return "from the prior" if value.from_prior > _WHOLLY else "mostly from the prior"
+
+
+def some_of(names: Sequence[str], every: Sequence[str]) -> str:
+    """Names among all that there are, in the shorter way: ``all``, ``all but I_zz``, or one by one."""
+    others = [name for name in every if name not in names]
+    if len(names) <= 1 or 2 * len(others) >= len(every):
+        return ", ".join(names)
+    return f"all but {', '.join(others)}" if others else "all"
 
 
 def status_words(solution: Result) -> str:

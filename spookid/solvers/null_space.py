@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.compiled import CompiledKernel
-from spookid.kernels.kernel import Array, Call
+from spookid.kernels.kernel import Array, Call, Integers
 from spookid.kernels.native import Routines, address, integers, routines
+from spookid.kernels.reflections import Reflections, reflections
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.solvers.batched import null_space_and_inverse, null_space_basis, rank, smallest_solution
 from spookid.transcription.factor import Factor
@@ -62,6 +64,8 @@ class NullSpace:
             f.name: integers([problem.manifold.coordinate(c) for c in f.private[1]]) for f in self._private if f.private
         }
         """Factor name to the coordinates of its private unknowns."""
+        self._plans: dict[str, Reflections] = {}
+        """By the name of the factor."""
         self.rank = self._rank(start, None) if problem.local else 0
         """Of the local hard rows of a step."""
         self.ranks = {f.name: self._rank(start, f) for f in self._private}
@@ -122,12 +126,22 @@ class NullSpace:
         if not (isinstance(call.kernel, CompiledKernel) and isinstance(move, CompiledKernel)):
             return False
         states, parameters = point.states[chain][part], len(problem.names) * problem.drags
+        numbers = call.kernel.numbers((self._wide + parameters + 1, rows))
+        plan = self._plan(factor.name, numbers[: self._wide], numbers[-1])
+        slopes = np.ascontiguousarray(numbers[self._wide : -1], dtype=np.int32)
         by.settle(
             *(len(states), call.kernel.function, *call.kernel.arguments(*call.at(part)), move.function),
             *(address(states), problem.manifold.ambient, problem.manifold.tangent, address(self._seen)),
-            *(self._wide, rows, parameters, passes, address(_LIMITS), address(basis), address(drag)),
+            *(address(plan.sizes), plan.lists.address, call.kernel.count, parameters, address(slopes), passes),
+            *(address(_LIMITS), address(basis), address(drag)),
         )
         return True
+
+    def _plan(self, name: str, numbers: Integers, residual: Integers) -> Reflections:
+        """How a factor's local rows or private columns are eliminated; drawn up once."""
+        if name not in self._plans:
+            self._plans[name] = reflections(numbers, residual)
+        return self._plans[name]
 
     def _settle(self, point: Point, chain: int, part: slice, passes: int, basis: Array, drag: Array | None) -> None:
         """The same by NumPy."""
@@ -172,7 +186,7 @@ class NullSpace:
             states, buffer = point.states[chain][offset:][part], (complement[part], residual[part])
             entries, least = self._entries[factor.name], _least(factor)
             fit = _Fit(call, part, states, entries, rank, some, passes, least, *buffer)
-            if not fit.compiled(self._native):
+            if not fit.compiled(self._native, partial(self._plan, factor.name)):
                 fit.interpreted()
         return complement, residual
 
@@ -200,15 +214,18 @@ class _Fit:
     residual: Array
     """Where it puts the rows' residual, (n, rows)."""
 
-    def compiled(self, by: Routines | None) -> bool:
+    def compiled(self, by: Routines | None, plan: Callable[[Integers, Integers], Reflections]) -> bool:
         """By compiled C; False if there is none, or if the unknowns cannot be told apart."""
         kernel, (columns, rows) = self.call.kernel, self.call.shape
         if by is None or not isinstance(kernel, CompiledKernel) or not self.rank == columns - 1 <= rows:
             return False
+        numbers = kernel.numbers(self.call.shape)
+        by_columns = plan(numbers[:-1].T, numbers[-1])
         by.fit(
             *(len(self.states), kernel.function, *kernel.arguments(*self.call.at(self.steps))),
-            *(address(self.states), self.states.shape[1], address(self.entries), rows, self.rank),
-            *(address(self.shift), self.passes, address(_STILL), address(self.complement), address(self.residual)),
+            *(address(self.states), self.states.shape[1], address(self.entries)),
+            *(address(by_columns.sizes), by_columns.lists.address, kernel.count, address(self.shift)),
+            *(self.passes, address(_STILL), address(self.complement), address(self.residual)),
         )
         return True
 

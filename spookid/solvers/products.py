@@ -7,7 +7,7 @@ not kept are evaluated on the way, eight steps at a time, and never leave the pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,8 @@ from spookid.kernels.kernel import CHUNK, Array, Integers, Mask
 from spookid.kernels.native import Routines, address, strides
 from spookid.solvers.rows import Rows, Stream
 
-_MOST = 40_000
-"""Products of a step; where there are more, dense products of a tuned library are as fast."""
+_MOST = 400_000
+"""Products of a step; with half as many, of 16 hinges and ten parameters each, a tuned library takes twice as long."""
 _LONGEST = 65536
 """Steps of one call, so that an interruption is not held up for long."""
 
@@ -41,6 +41,12 @@ class _Plan:
     seen: tuple[int, ...]
     """Places of the states' columns that are not zero, from the first unknown of a step on."""
 
+    @cached_property
+    def lists(self) -> tuple[object, ...]:
+        """Addresses of the entries, of what is summed, and of the places in band and border."""
+        arrays = self.entries, self.first, self.left, self.right, self.band, self.border
+        return tuple(address(array) for array in arrays)
+
 
 def add_products(
     by: Routines, block: Rows | Stream, band: Array, border: Array, corner: Array, fresh: bool = False
@@ -53,24 +59,32 @@ def add_products(
     """
     (_, tangent, width), (count, columns, rows), unknowns = band.shape, block.shape, strides(border)[2]
     places: tuple[int, ...] = ()
-    seen, reached, done = np.zeros(columns * rows, dtype=np.uint64), np.zeros(1, dtype=np.int64), 0
+    held = _places(block)
+    seen = np.zeros(columns * rows if held is None else len(held), dtype=np.uint64)
+    reached, done, key = np.zeros(1, dtype=np.int64), 0, None if held is None else held.tobytes()
     while done < count:
-        plan = _plan((seen != 0).tobytes(), (columns, rows), block.offsets, tangent, width, unknowns)
+        plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, tangent, width, unknowns)
         if plan is None:
             break
         part, kernel, matrix = _given(block, done)
         sums = np.zeros(len(plan.corner))
+        entries, first, left, right, band_at, border_at = plan.lists
         by.products(
             *(part.stop - done, *kernel, address(matrix), seen.size, address(seen)),
-            *(len(plan.entries), address(plan.entries)),
-            *(address(plan.first), address(plan.left), address(plan.right)),
-            *(len(plan.band), address(plan.band), address(band[part]), tangent * width),
-            *(len(plan.border), address(plan.border), address(border[part]), tangent),
+            *(len(plan.entries), entries, first, left, right),
+            *(len(plan.band), band_at, address(band[part]), tangent * width),
+            *(len(plan.border), border_at, address(border[part]), tangent),
             *(len(plan.corner), address(sums), address(reached), max(block.offsets) if fresh else -1),
         )
         _add(sums, plan.corner, corner)
         done, places = done + int(reached[0]), plan.seen
     return done, places
+
+
+def _places(block: Rows | Stream) -> Integers | None:
+    """Where the numbers of a compiled kernel stand among the entries; None if they are all there."""
+    kernel = None if isinstance(block, Rows) else block.jacobian.kernel
+    return kernel.places if isinstance(kernel, CompiledKernel) else None
 
 
 def _given(block: Rows | Stream, first: int) -> tuple[slice, tuple[object, ...], Array | None]:
@@ -97,10 +111,20 @@ def _add(sums: Array, places: Integers, corner: Array) -> None:
 
 @lru_cache(maxsize=64)
 def _plan(
-    seen: bytes, shape: tuple[int, int], offsets: tuple[int, ...], tangent: int, width: int, unknowns: int
+    seen: bytes,
+    held: bytes | None,
+    shape: tuple[int, int],
+    offsets: tuple[int, ...],
+    tangent: int,
+    width: int,
+    unknowns: int,
 ) -> _Plan | None:
-    """The plan for a pattern of nonzeros (columns + 1, rows); None if there are too many products, or no rows."""
-    alive = np.frombuffer(seen, dtype=np.bool_).reshape(shape)
+    """The plan for a pattern of nonzeros (columns + 1, rows), of those that are ``held`` if not all are; None if there
+    are too many products, or no rows."""
+    given = np.frombuffer(seen, dtype=np.bool_)
+    places = np.arange(len(given)) if held is None else np.frombuffer(held, dtype=np.int64)
+    alive = np.zeros(shape, dtype=np.bool_)
+    alive.ravel()[places] = given
     states, size = len(offsets) * tangent, shape[0] - len(offsets) * tangent
     counts = alive.sum(axis=0)
     if shape[1] == 0 or np.sum(counts * (counts + 1) // 2) > _MOST:
@@ -116,7 +140,7 @@ def _plan(
     starts = np.cumsum([0, *(len(part[0]) for part in parts)])
     first = np.concatenate([*(head + start for head, start in zip(heads, starts[:-1], strict=True)), starts[-1:]])
     return _Plan(
-        np.flatnonzero(alive).astype(np.int32),
+        np.flatnonzero(given).astype(np.int32),
         first.astype(np.int32),
         np.concatenate([part[2] for part in parts]).astype(np.int32),
         np.concatenate([part[3] for part in parts]).astype(np.int32),

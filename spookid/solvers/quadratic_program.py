@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs
 from scipy.optimize import lsq_linear
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
+
+_dpotrf, _dtrtrs = get_lapack_funcs(("potrf", "trtrs"), dtype=np.float64)  # SciPy's wrappers take longer than the work
 
 _GUESSES = 20
 """Rounds after which a method is taken that cannot cycle."""
@@ -24,12 +26,11 @@ def bounded_step(matrix: Array, gradient: Array, lower: Array, upper: Array) -> 
     if not np.all(np.diag(matrix) > 0):
         raise NotPositiveDefiniteError("a parameter has no curvature left")
     scale = np.sqrt(np.diag(matrix))
-    try:
-        factor = cholesky(matrix / np.outer(scale, scale))
-    except LinAlgError as error:
-        raise NotPositiveDefiniteError(str(error)) from None
-    target = solve_triangular(factor, -gradient / scale, trans="T")
-    free = np.asarray(solve_triangular(factor, target)) / scale
+    factor, failed = _dpotrf(matrix / np.outer(scale, scale), lower=0, clean=1)
+    if failed:
+        raise NotPositiveDefiniteError(f"leading minor {failed} of the parameters")
+    target, _ = _dtrtrs(factor, -gradient / scale, lower=0, trans=1)
+    free = np.asarray(_dtrtrs(factor, target, lower=0)[0]) / scale
     if np.all((free >= lower) & (free <= upper)):
         return free
     if (step := _active_set(matrix, gradient, lower, upper, free)) is not None:

@@ -12,7 +12,7 @@ See docs/explanation/solver.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -23,9 +23,9 @@ from spookid.kernels.kernel import Array, contiguous
 from spookid.kernels.native import routines
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.kernels.workspace import Workspace
+from spookid.solvers.condensation import Layout, condensed
 from spookid.solvers.null_space import NullSpace, TangentSpace
 from spookid.solvers.rows import Rows, Stream
-from spookid.transcription.derivatives import Directions
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Block, Point, Transcription
 
@@ -38,9 +38,11 @@ _FEW_ROWS, _SMALL = 0.25, 16
 unknowns a step: worth it for few rows, or steps that are small."""
 _SAMPLES, _INDEPENDENT = 32, 1e-6
 """Steps that are looked at for rows that others imply, and the least share of the largest singular value."""
-_STIFF, _STIFFEST = 10.0, 1e18
-"""ρ is raised so much for rows that take the place of multipliers. Where the equations of motion themselves are hard,
-slow errors in them cost next to nothing until they are this stiff; other rows lose to rounding much earlier."""
+_STIFF = 10.0
+"""ρ is raised so much for rows that take the place of multipliers."""
+_STIFFEST = 1e14
+"""Where the equations of motion themselves are hard, slow errors in them cost next to nothing until they are so much
+stiffer than the observations in the unknowns that are left; a hundred times as much, and rounding takes over."""
 _RANDOM = 1e11
 """Where sizes of random rows are estimated, and may be anything, hard rows of the dynamics are so much stiffer than the
 observations: the information in the parameters is then right to four digits or more, and none are lost to rounding."""
@@ -124,10 +126,8 @@ class ReducedProblem:
 
     def needed(self) -> list[Callable[[], object]]:
         """Each makes something ready that linearizing takes; what a compiler is longest at comes first."""
-        kernels, directions = self.problem.kernels, self.directions
-        if directions is not None:
-            return [lambda: kernels.directional(directions), *_found_with(self.problem)]
-        return [lambda: kernels.jacobians, lambda: kernels.adjoints, *_found_with(self.problem)]
+        kernels, found = self.problem.kernels, _found_with(self.problem)
+        return [lambda: kernels.jacobians, *([lambda: kernels.adjoints] if self.whole else []), *found]
 
     @property
     def _chains(self) -> range:
@@ -169,7 +169,7 @@ class ReducedProblem:
         found out, and others that linearizing gives at hardly more than their own price, for most points are
         linearized at."""
         place = self._here
-        if self.directions is None or place is None or place.point is not point:
+        if self.whole or place is None or place.point is not point:
             return []
         cheap = [f for f in self.kept if not (f.name in self.private or f in self.coupled or f.first_only)]
 
@@ -214,8 +214,10 @@ class ReducedProblem:
         dynamics = any(f.box is None and not f.first_only for f in self.coupled)
         if dynamics and any(f.noise for f in soft):
             self.penalty = _RANDOM * self._balance(self._start, Group.OBSERVATION)
+        elif soft or not self.coupled:
+            self.penalty *= _STIFF * PENALTY / self._stiffness
         else:
-            self.penalty *= (_STIFF if soft else _STIFFEST) * PENALTY / self._stiffness
+            self.penalty *= _STIFFEST * self._balance_left(self._start)
         self.saddle = False
 
     def forces(self, chain: int) -> list[Array]:
@@ -263,7 +265,7 @@ class ReducedProblem:
         space = self.spaces(point)[chain]
         rows: list[Rows | Stream] = []
         for factor in self.kept:
-            whole = self.directions is None and factor not in self.coupled
+            whole = self.whole and factor not in self.coupled
             rows.append(self._stream(factor, point, chain) if whole else self._taken(factor, point, chain, space))
         return rows, space.basis
 
@@ -283,25 +285,30 @@ class ReducedProblem:
         return self._here.spaces
 
     @cached_property
-    def directions(self) -> Directions | None:
-        """Of the linearizations; None if nothing is left out of a step."""
-        problem, ranks = self.problem, self._null_space.ranks
-        if not self.local and not ranks and len(self.columns) == problem.manifold.tangent:
-            return None
-        kept = tuple((f.name, len(f.rows) - ranks[f.name]) for f in self.kept if f.name in ranks)
-        based = bool(self.local)
-        return Directions(problem.visible, self.tangent, based, based and problem.drags, kept)
+    def whole(self) -> bool:
+        """True if nothing is left out of a step: its tangent columns are the unknowns, and all rows are there."""
+        return not self.local and not self._null_space.ranks and len(self.columns) == self.problem.manifold.tangent
 
     def _balance(self, point: Point, *groups: Group) -> float:
         """ρ that makes the coupled rows as stiff as the soft ones of some groups in the unknowns they share."""
-        width = self.problem.manifold.tangent
+        blocks = (b for c in self._chains for b in self._samples(point, c))
+        shared = (b for b in blocks if b.factor in self.coupled or b.factor.group in groups)
+        rows = ((b.factor, b.matrix) for b in shared if b.factor not in self.local)
+        return self._ratio(rows, self.problem.manifold.tangent)
+
+    def _balance_left(self, point: Point) -> float:
+        """By how much ρ is to grow to make them as stiff as all soft rows in the unknowns that are left of each step,
+        whatever those are."""
+        reduced = (zip(self.kept, self.reduce(point, c)[0], strict=True) for c in self._chains)
+        return self._ratio(((factor, rows.matrix) for pairs in reduced for factor, rows in pairs), self.tangent)
+
+    def _ratio(self, rows: Iterable[tuple[Factor, Array]], width: int) -> float:
+        """Squares of soft rows over those of coupled ones, in unknowns of which a step has so many."""
         soft, hard = np.zeros(width), np.zeros(width)
-        for c in self._chains:
-            for block in self._samples(point, c):
-                squares = np.einsum("kcr,kcr->c", block.matrix, block.matrix)[: len(block.factor.variables) * width]
-                if block.factor in self.coupled or (block.factor not in self.local and block.factor.group in groups):
-                    target = hard if block.factor in self.coupled else soft
-                    target += squares.reshape(-1, width).sum(axis=0)
+        for factor, matrix in rows:
+            squares = np.einsum("kcr,kcr->c", matrix, matrix)[: len(factor.variables) * width]
+            target = hard if factor in self.coupled else soft
+            target += squares.reshape(-1, width).sum(axis=0)
         return float(soft @ hard / (hard @ hard))
 
     def _samples(self, point: Point, chain: int) -> Iterator[Block]:
@@ -321,11 +328,12 @@ class ReducedProblem:
 
     def _rows(self, factor: Factor, point: Point, chain: int, space: TangentSpace) -> Rows:
         offsets, complement = tuple(factor.variables), space.complements.get(factor.name)
-        if self.directions is None:
-            matrix = self.problem.linearize_factor(factor, point, chain).matrix
+        call = self.problem.jacobian(factor, point, chain)
+        if self.whole:
+            matrix = call(slice(None))
         else:
-            along = self.directions, space.basis, space.drag, complement
-            matrix = self.problem.linearize_along(factor, point, chain, *along)
+            layout = Layout(offsets, self.problem.manifold.tangent, self.problem.visible, len(self.problem.names))
+            matrix = condensed(call, layout, space.basis, space.drag, complement)
         rows = Rows(offsets, matrix, complement)
         if factor in self.coupled:
             held = self._held(chain, factor)

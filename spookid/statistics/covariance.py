@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
+from spookid.statistics.combinations import UNOBSERVED as UNOBSERVED
+from spookid.statistics.combinations import Seen, error_of
 from spookid.statistics.knowledge import Knowledge
 from spookid.statistics.student import Variances, widened
+from spookid.statistics.systems import triangular
 from spookid.statistics.weak_directions import (
     SMALL_SHARE,
     UNSEEN,
@@ -29,8 +32,6 @@ rounding are not as exact as that, however small the residuals are."""
 DOUBTED = 3.0
 """Standard errors are doubted if they are not those of the jackknife within this factor: with the right model and
 weights from 10^5 on it is 2.8 at most in 36 fits of a pendulum watched for 200 steps and more."""
-NOT_WHITE = "Standard errors presume white noise, which the residuals are not"
-"""How the notice begins that says so."""
 
 ROBUST = 1.5
 """Errors of the block jackknife replace plain ones that they exceed by this factor."""
@@ -41,14 +42,11 @@ _LENGTH = 1e-4
 """A parameter is unseen if so much of its squared length lies in unseen directions: then it has no finite error."""
 
 AT_BOUND = "held at its bound"
-UNOBSERVED = "the data do not determine it"
 TIED = "the data see it only together with {}, at a bound"
 NO_DIGITS = "rounding leaves nothing of its variance"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
 NO_FACTOR = "the normal equations are singular at the solution"
 
-MISFIT = "The residuals are not noise"
-"""How the notice begins that says what a model lacks; it stands before the estimates."""
 IMPULSES = "state"
 """Name of the impulses among the noise."""
 
@@ -108,6 +106,17 @@ class Sensitivities(Knowledge):
     """Standard deviation of the noise in units of what the weights say: of "state" 1/√κ, of a signal its sigma."""
     inflation: Array = field(default_factory=lambda: np.zeros(0))
     """By how much standard errors have been raised to those of the jackknife, (n_p,); empty if none has."""
+    seen: Seen | None = None
+    """Of combinations of parameters that have no standard errors; None if that is not known."""
+
+    def error_of(self, slopes: Mapping[str, float], held: bool = False) -> tuple[float, str]:
+        """Standard error of an expression by its slopes in the parameters, and why it has none.
+
+        Args:
+            held: True to presume that parameters at a bound stay there.
+        """
+        moving = {name: s for name, s in slopes.items() if not (held and self.reasons.get(name) == AT_BOUND)}
+        return error_of(moving, self.names, self.covariance, self.reasons, self.seen)
 
     @property
     def raised(self) -> tuple[str, ...]:
@@ -123,9 +132,10 @@ class Sensitivities(Knowledge):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.sqrt(np.diag(self.covariance_sandwich) / np.diag(self.covariance))
         ratio = np.where(np.isfinite(ratio) & (ratio > ROBUST) & (block >= LEAST_BLOCK), ratio, 1.0)
+        seen = self.seen and replace(self.seen, raised_from=ROBUST if block >= LEAST_BLOCK else math.inf)
         if not np.any(ratio > 1):
-            return self
-        return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio)
+            return replace(self, seen=seen)
+        return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio, seen=seen)
 
     @property
     def standard_errors(self) -> Array:
@@ -225,16 +235,20 @@ def analyse(
     changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
     cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
     unknown = np.union1d(hidden, np.flatnonzero(held))
+    of_priors = inverse @ statistics.prior @ inverse
+    scatter = _jackknife(cut) + of_priors
+    seen_of = Seen(covariance.copy(), scatter.copy(), *spectrum.hidden(magnitudes, free), of_priors)
     result = Sensitivities(
         tuple(names),
         _blank(covariance, unknown),
-        _blank(_jackknife(cut) + inverse @ statistics.prior @ inverse, unknown),
-        _triangular(statistics.information),
+        _blank(scatter, unknown),
+        triangular(statistics.information),
         _dispersion(inverse, covariance, unknown),
         at_bound | reasons,
         spectrum.values[order[::-1]],
         (*more, *weak),
         statistics.noise,
+        seen=seen_of,
     )
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
     null = np.zeros((int(np.sum(spectrum.values < UNSEEN)), len(names)))
@@ -281,6 +295,14 @@ class _Spectrum:
     """(n_f,)."""
     half: Array
     """Its product with its transpose inverts the information in what is seen, (n_p, seen directions)."""
+
+    def hidden(self, magnitudes: Array, free: NDArray[np.intp]) -> tuple[Array, Array]:
+        """``hidden`` and ``magnitudes`` of ``Seen``."""
+        sizes = np.zeros(len(magnitudes))
+        sizes[free] = magnitudes[free]
+        directions = np.zeros((int(np.sum(self.values < UNSEEN)), len(magnitudes)))
+        directions[:, free] = self.vectors[:, self.values < UNSEEN].T * sizes[free]
+        return directions, sizes
 
     @property
     def inverse(self) -> Array:
@@ -376,9 +398,3 @@ def _unknown(names: tuple[str, ...], held: NDArray[np.bool_], statistics: Residu
     dispersion, spectrum = np.full(n, np.nan), np.full(free, np.nan)
     result = Sensitivities(names, one, two, three, dispersion, reasons, spectrum, ())
     return Analysis(result, four, np.zeros((0, n)), np.ones(n), np.full((blocks, n), np.nan))
-
-
-def _triangular(information: Array) -> Array:
-    """R factor of T by an eigendecomposition, so that a singular Schur complement has one too."""
-    values, vectors = np.linalg.eigh(information)
-    return np.asarray(np.linalg.qr(np.sqrt(np.clip(values, 0.0, None))[:, None] * vectors.T, mode="r"))

@@ -43,6 +43,8 @@ _ROUNDING = 1e-2
 _GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
 _ACCEPT, _KEPT = 1e-3, 0.25
+_ASTRAY = 1e6
+"""Factor of the squares with which a step has left what is linear."""
 _FIRST, _MOST_DAMPING = 0.1, 1e8
 _INDEPENDENT = 1e-8
 """Eigenvalue of the scaled matrix of a step at least."""
@@ -166,14 +168,14 @@ class Search:
             constants[list(size.places)] = np.exp(log)
         return constants
 
-    def trial(self, start: Point, logs: Array) -> Trial:
+    def trial(self, start: Point, logs: Array, most: float = np.inf) -> Trial:
         """The likelihood at the parameters of ``start``, states from there.
 
         Raises:
-            NotPositiveDefiniteError: if the states are not determined.
+            NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
         """
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
-        states = self._nearby(held, start) or self._found(held, start)
+        states = self._nearby(held, start, most) or self._found(held, start)
         began = time.perf_counter()
         sensors = {s.keys[0]: float(np.exp(log)) for s, log in zip(self.sizes, logs, strict=True) if s.kind == "sensor"}
         found = marginal(states, sensors)
@@ -191,13 +193,15 @@ class Search:
         symmetric = (fisher + fisher.T) / 2
         return Trial(logs, states, found, slopes, freedom, symmetric)
 
-    def _nearby(self, held: Transcription, start: Point) -> States | None:
+    def _nearby(self, held: Transcription, start: Point, most: float) -> States | None:
         """The best states if linear steps lead to them, as from where the last ones put them; else None."""
         began = time.perf_counter()
         reduced = ReducedProblem(held, start)
         states, last = None, np.inf
         if not reduced.coupled:
             states = States(reduced, reduced.project(start))
+            if states.cost > most:
+                raise NotPositiveDefiniteError("the step is too long")
             while states.gap > _GAP and states.cost < last:
                 last = states.cost
                 states = States(reduced, states.moved())
@@ -298,7 +302,8 @@ class Search:
     def _moved(self, step: Array) -> Trial | None:
         """The trial a step leads to; None if its states are not found."""
         try:
-            trial = self.trial(*self._ahead(step))
+            with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
+                trial = self.trial(*self._ahead(step), most=_ASTRAY * self.best.states.cost)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError):
             return None
         return trial if np.isfinite(trial.value) else None
@@ -307,9 +312,9 @@ class Search:
         """Where a step leads, states by their linearization, and the logarithms there."""
         here, n = self.best, len(self.problem.names)
         logs = {name: float(d) for size, d in zip(self.sizes, step[n:], strict=True) for name in size.keys}
-        parameters = np.clip(here.point.parameters + step[:n], self.problem.lower, self.problem.upper)
-        point = here.states.moved(parameters - here.point.parameters, logs)
-        return replace(point, parameters=parameters), here.logs + step[n:]
+        now, problem = here.point.parameters, self.problem
+        point = here.states.moved(np.clip(now + step[:n], problem.lower, problem.upper) - now, logs)
+        return replace(point, parameters=problem.stepped(now, step[:n])), here.logs + step[n:]
 
     def _accept(self, trial: Trial, damping: float, length: float) -> None:
         self.best = trial
@@ -353,11 +358,12 @@ def starting_logs(
     sizes: Sequence[NoiseSize], problem: Transcription, start: Point, signals: Sequence[Sequence[Array]], share: float
 ) -> Array:
     """η to begin with: of a sensor what fourth differences of its samples leave, of a disturbance a small share of the
-    impulses that the initial guess lacks, as the likelihood has no use for far too much noise.
+    impulses that the initial guess lacks, as the likelihood has no use for far too much noise. Of a measured effort it
+    is all that the guess lacks: the motion then begins as its own sensors have it.
 
     Args:
         signals: per sensor its samples in each recording, gaps as NaN.
-        share: of the impulses.
+        share: of the impulses, for disturbances.
     """
     projected = ReducedProblem(problem, start).project(start)
     residuals = problem.residuals(projected)
@@ -375,7 +381,7 @@ def starting_logs(
                 for i, name in enumerate(factor.noise)
                 if name in size.keys
             ]
-            found = share * float(np.sqrt(np.mean(squares)))
+            found = (1.0 if size.kind == "sensor" else share) * float(np.sqrt(np.mean(squares)))
         sensor += size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem)
         logs.append(np.log(max(found, np.finfo(float).tiny)))
     return np.array(logs)

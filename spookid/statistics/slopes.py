@@ -49,7 +49,7 @@ class Slopes:
 
     def add(self, factor: Factor, weights: Array) -> None:
         """Add a factor's share, for weights K (count, reduced columns, rows that are left)."""
-        self._contract(factor, weights if self.reduced.directions is None else self._lifted(factor, weights))
+        self._contract(factor, weights if self.reduced.whole else self._lifted(factor, weights))
 
     def total(self) -> tuple[Array, Array]:
         """In the unknowns that are left, (N t,), and in the parameters, (n_p,)."""

@@ -299,3 +299,9 @@ def _eliminated(blocks: Array, across: Array, tangent: int) -> tuple[Array, floa
     if not np.all(signs == (-1.0) ** (size - t)):
         raise NotPositiveDefiniteError("a block of the states is not positive definite")
     return blocks, -float(np.sum(logarithms))
+
+
+def triangular(information: Array) -> Array:
+    """R factor of T by an eigendecomposition, so that a singular Schur complement has one too."""
+    values, vectors = np.linalg.eigh(information)
+    return np.asarray(np.linalg.qr(np.sqrt(np.clip(values, 0.0, None))[:, None] * vectors.T, mode="r"))

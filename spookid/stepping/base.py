@@ -48,7 +48,16 @@ class Scheme(ABC):
         """Raise ProblemError for a model that it cannot do; by default it can do any."""
 
     def fitting(self, model: Model) -> Scheme:
-        """The scheme for a model: itself, if it does for all."""
+        """The scheme for a model: itself, if it does for all.
+
+        Raises:
+            ProblemError: for coordinates that it does not have; by default it has maximal ones.
+        """
+        if model.coordinates == "joint":
+            raise ProblemError(
+                f"{model.place}: Model has coordinates 'joint', in which joints are rigid; use the stepper "
+                "Variational(), or leave coordinates out"
+            )
         return self
 
     @abstractmethod

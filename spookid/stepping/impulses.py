@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
+from spookid.data.state import Motion
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
 from spookid.transcription.factor import Factor, Group, measured_noise
@@ -33,7 +34,7 @@ class Settings:
     """Standard deviations of the random impulses of a step: along each joint's coordinates [N s or N m s], then force
     (3) and torque (3) on each free body [N s, N m s]."""
     torques: Mapping[str, ca.SX]
-    """Standard deviations of measured efforts of motors [N m or N], by signal."""
+    """Standard deviations of measured efforts of motors at the guesses of their gains [N m or N], by signal."""
     sensors: ca.SX
     """Standard deviations of the observations, each in its signal's unit, (n_o,)."""
 
@@ -69,9 +70,7 @@ class Window:
 
     variables: Mapping[int, ca.SX]
     """Their symbols by offset; over several steps the state is that of the middle one, the earlier of two."""
-    q: ca.SX
-    v: ca.SX
-    a: ca.SX
+    motion: Motion
     """Of v and a what was asked for, else zeros."""
 
 
@@ -167,14 +166,17 @@ def random_factor(
         known: how many, the first, may be measured; by default all.
     """
     names = disturbance_names(model)
-    measured = {motor.label: motor.signal for motor in model.motors if motor.measured}
+    measured = {motor.label: motor for motor in model.motors if motor.measured}
     rows, noise, density = [], [], []
     for row, place in enumerate(places):
-        signal = measured.get(names[place]) if known is None or row < known else None
-        scale = settings.disturbance[place] if signal is None else settings.step * settings.torques[signal]
+        motor = measured.get(names[place]) if known is None or row < known else None
+        if motor is None:
+            scale = settings.disturbance[place]
+            density.append(row)
+        else:  # a density of the signal, or all gains would tend to zero
+            scale = settings.step * settings.torques[motor.signal] * motor.sensitivity
         rows.append(impulses[row] / scale)
-        noise.append(names[place] if signal is None else measured_noise(signal))
-        density += [] if signal else [row]
+        noise.append(names[place] if motor is None else measured_noise(motor.signal))
     return Factor(
         "impulse",
         Group.STATE,

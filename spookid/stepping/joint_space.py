@@ -15,25 +15,32 @@ unknowns of the step, so that the covariance of the rows that remain is Σ_j s_j
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import ClassVar
 
 import casadi as ca
 import numpy as np
 
+from spookid.data.state import Motion
+from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
+from spookid.mechanics.body import Body
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import central
+from spookid.mechanics.linear import halved
 from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
+from spookid.mechanics.recursion import Recursion, Wrench
 from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor
 from spookid.stepping.leapfrog import Leapfrog
-from spookid.stepping.windows import first_of_positions, of_positions
+from spookid.stepping.pose_space import PoseSpace
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -45,15 +52,29 @@ class JointSpace(Scheme):
     order: ClassVar[int] = 2
     offers_hard: ClassVar[bool] = True
     law: DryFriction = field(default=DryFriction(), repr=False)
+    weighted: bool = False
+    """True for rows with the weight κ, or hard, False for those of a likelihood."""
 
     def fitting(self, model: Model) -> Scheme:
-        """The same step with velocities as unknowns, if constraints hold those."""
-        return Leapfrog(law=self.law) if model.holding.on_velocities else self
+        """The same step with poses and velocities as unknowns if constraints hold velocities, or with poses alone if
+        those are asked for.
+
+        Raises:
+            ProblemError: for joint coordinates with constraints on velocities.
+        """
+        if model.coordinates == "joint" and model.holding.on_velocities:
+            raise ProblemError(
+                f"{model.place}: Model has coordinates 'joint' and a constraint on velocities, which needs those of "
+                "all bodies; leave coordinates out"
+            )
+        if model.holding.on_velocities:
+            return Leapfrog(law=self.law)
+        return PoseSpace(self.law) if model.coordinates == "maximal" else self
 
     def manifold(self, model: Model) -> Manifold:
         """The unknowns of a step: joint coordinates, what cut joints transmit, and those of the friction law."""
         joints = JointCoordinates(model)
-        flat = _private(joints) + self.law.unknowns(model)
+        flat = self._private(joints) + self.law.unknowns(model)
         return Manifold((*joints.manifold.parts, *((("flat", flat),) if flat else ())))
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
@@ -61,13 +82,24 @@ class JointSpace(Scheme):
         return JointCoordinates(model).configuration(x)
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Velocities and accelerations are differences, over three steps."""
-        return of_positions(model, settings, order, self.manifold(model).ambient, partial(self.configuration, model))
+        """Rates and accelerations of the joints are differences, over three steps."""
+        joints, x = JointCoordinates(model), [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(3)]
+        if order == 0:
+            still = ca.SX(joints.manifold.tangent, 1)
+            return Window({0: x[1]}, _motion(joints, x[1], still, still, order))
+        moved = _middle(*_sides(joints, x, settings.step), settings.step)
+        return Window(dict(enumerate(x)), _motion(joints, x[1], *moved, order))
 
     def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
         """The velocity at the first step is that of a parabola through three poses."""
-        ambient = self.manifold(model).ambient
-        return first_of_positions(model, settings, order, ambient, partial(self.configuration, model))
+        if order == 0:
+            return self.window(model, settings, order)
+        if order == 2:
+            return None
+        joints, x = JointCoordinates(model), [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(3)]
+        near, far = _sides(joints, x, settings.step)
+        still = ca.SX(joints.manifold.tangent, 1)
+        return Window(dict(enumerate(x)), _motion(joints, x[0], (3 * near - far) / 2, still, 1))
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
         """Joint coordinates, and nothing transmitted."""
@@ -77,7 +109,7 @@ class JointSpace(Scheme):
         roots = [states[:, 7 * i : 7 * i + 7] for i in (model.bodies.index(body) for body in joints.roots)]
         poses = np.hstack([np.zeros((len(states), 0)), *roots])
         tree = np.asarray(convert(displacements.T, poses.T).full()).T
-        return np.hstack([tree, np.zeros((len(states), _private(joints))), friction])
+        return np.hstack([tree, np.zeros((len(states), self._private(joints))), friction])
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b), from poses q: v_k is the mean of both sides, extrapolated at the ends."""
@@ -97,99 +129,169 @@ class JointSpace(Scheme):
 
     def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
         """The random rows of each inner step, and those that close loops at every step."""
-        step = _step(model, settings, self.law)
+        step = _step(model, settings, self)
         joints = step.joints
         first = joints.manifold.tangent
-        private = (1, range(first, first + _private(joints))) if joints.closing else None
-        impulses, tree = ca.vertcat(step.residual, step.random), len(joints.places)
-        places = [*joints.places, *joints.cut_places]
-        factors = [random_factor(model, settings, places, impulses, step.variables, step.u, private, known=tree)]
+        private = (1, range(first, first + self._private(joints))) if joints.closing else None
+        impulse = _weighted(step, private, hard) if self.weighted else _random(step, private)
+        factors = [impulse.written_in(step.symbols, step.values)]
         if joints.closing:
             closed, none = ca.vertcat(*step.closed), ca.SX.sym("none", 0)
             rows = model.holding.labels(joints.closing)
             factors.append(Factor("joints", Group.STATE, closed, {0: step.here}, none, rows, kind=Kind.HARD))
-        return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
+        law = self.law.factors(model, settings, step.slips, step.extra, step.variables)
+        return factors + [factor.substituted(step.symbols, step.values) for factor in law]
+
+    def _private(self, joints: JointCoordinates) -> int:
+        """Unknowns of what closes: λ, and in a likelihood the random impulses along coordinates of cut joints."""
+        return joints.closing_rows + (0 if self.weighted else joints.cut_rates)
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of the step at t_k, (n_g,), from the impulses that its joints transmit."""
-        step = _step(model, settings, self.law)
-        return StepFunction(step.variables, step.u, step.multipliers)
+        step = _step(model, settings, self)
+        return StepFunction(step.variables, step.u, step.settled(step.multipliers))
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
         """In the step around t_k."""
-        step = _step(model, settings, self.law)
+        step = _step(model, settings, self)
         value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
-        return StepFunction(step.variables, step.u, value)
+        return StepFunction(step.variables, step.u, step.settled(value))
 
 
-def _private(joints: JointCoordinates) -> int:
-    """Unknowns of what closes: λ, and the random impulses along coordinates of joints that close loops."""
-    return joints.closing_rows + joints.cut_rates
+@dataclass(frozen=True, eq=False)
+class Instant:
+    """Equations of motion at an instant of a tree, in its joint coordinates, with smooth dry friction."""
+
+    neighbours: tuple[ca.SX, ca.SX, ca.SX]
+    """Positions x (ambient,) at three times, a step apart."""
+    moving: ca.SX
+    """x, rates and accelerations at the middle one, one below the other."""
+    symbols: ca.SX
+    """For these."""
+    u: ca.SX
+    """Inputs."""
+    lacking: ca.SX
+    """w = Sᵀp, what the motion takes in a step of h less what acts, (n,) [N m s or N s]."""
+
+
+def instant(model: Model, settings: Settings) -> Instant:
+    """The equations of motion of a model without closed loops and constraints; those are an instant's if h is small."""
+    scheme = JointSpace()
+    step = _step(model, settings, scheme)
+    before, here, after = (ca.SX.sym(name, scheme.manifold(model).ambient) for name in ("before", "here", "after"))
+    moved = _middle(*_sides(step.joints, (before, here, after), settings.step), settings.step)
+    return Instant((before, here, after), ca.vertcat(here, *moved), step.symbols, step.u, step.residual)
+
+
+def _random(step: _JointStep, private: tuple[int, range] | None) -> Factor:
+    """Random impulses along the coordinates over their standard deviations."""
+    joints = step.joints
+    impulses, places = ca.vertcat(step.residual, step.random), [*joints.places, *joints.cut_places]
+    known = len(joints.places)
+    return random_factor(step.model, step.settings, places, impulses, step.variables, step.u, private, known=known)
+
+
+def _weighted(step: _JointStep, private: tuple[int, range] | None, hard: bool) -> Factor:
+    """√κ L⁻¹ w with L Lᵀ = SᵀS: its square is that of the least p of all bodies with Sᵀp = w, which is what the rows in
+    maximal coordinates cost at their best λ."""
+    rows = step.residual
+    if not hard:
+        S = ca.jacobian(step.motion.v, step.motion.s)
+        rows = ca.sqrt(step.settings.weight) * halved(S.T @ S, rows)
+    return Factor(
+        "impulse",
+        Group.STATE,
+        rows,
+        step.variables,
+        step.u,
+        tuple(f"Δp {name}" for name in step.joints.names),
+        motion=True,
+        kind=Kind.HARD if hard else Kind.SOFT,
+        private=private,
+    )
+
+
+def _motion(joints: JointCoordinates, x: ca.SX, s: ca.SX, a: ca.SX, order: int) -> Motion:
+    """Of all bodies, with as many time derivatives as are asked for."""
+    motion = Recursion(joints, x[: joints.manifold.ambient], s, a)
+    still = ca.SX(joints.model.configuration.tangent, 1)
+    v, acceleration = (motion.v if order else still), (motion.accelerations if order == 2 else still)
+    return Motion(
+        motion.q, v, acceleration, (motion.positions, motion.rates if order else ca.SX(len(joints.model.freedoms), 1))
+    )
 
 
 @lru_cache(maxsize=4)
-def _step(model: Model, settings: Settings, law: DryFriction) -> _JointStep:
+def _step(model: Model, settings: Settings, scheme: JointSpace) -> _JointStep:
     """Kept, for a fit needs it several times, and building expressions takes longer than an iteration."""
-    return _JointStep(model, settings, law, JointSpace(law).manifold(model))
+    return _JointStep(model, settings, scheme.law, scheme.manifold(model))
 
 
 class _JointStep:
-    """The symbols of one step around t_k, from the unknowns at three steps."""
+    """The symbols of one step around t_k.
+
+    All is written in the unknowns x there, and in rates s and accelerations a: the mean of (x_k ⊟ x_{k−1})/h and
+    (x_{k+1} ⊟ x_k)/h, and their difference over h.
+    """
 
     def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
         self.model, self.settings, self.law = model, settings, law
         self.joints = JointCoordinates(model)
-        before, self.here, after = (ca.SX.sym(name, manifold.ambient) for name in ("x_before", "x", "x_after"))
-        self.variables = {0: before, 1: self.here, 2: after}
+        self.variables = {i: ca.SX.sym(name, manifold.ambient) for i, name in enumerate(("x_before", "x", "x_after"))}
+        self.here = ca.SX.sym("x_here", manifold.ambient)
         self.u = ca.SX.sym("u", len(model.signals))
-        h, n, rows = settings.step, self.joints.manifold.ambient, self.joints.closing_rows
-        cuts = [0, n, n + rows, n + _private(self.joints), manifold.ambient]
-        _, self._loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
-        q_before, self.q, q_after = (self.joints.configuration(x) for x in (before, self.here, after))
-        self.v = model.configuration.difference(self.q, q_before) / h
-        self.v_next = model.configuration.difference(q_after, self.q) / h
+        n, rows = self.joints.manifold.ambient, self.joints.closing_rows
+        cuts = [0, n, n + rows, manifold.ambient - law.unknowns(model), manifold.ambient]
+        x, self._loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
+        s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
+        moved = _sides(self.joints, list(self.variables.values()), settings.step)
+        self.symbols = ca.vertcat(self.here, s, a)
+        self.values = ca.vertcat(self.variables[1], *_middle(*moved, settings.step))
+        self.motion = Recursion(self.joints, x, s, a)
         self.slips = self._slips()
 
+    def settled(self, expression: ca.SX) -> ca.SX:
+        """In the unknowns at three steps."""
+        settled: ca.SX = ca.substitute(ca.densify(expression), self.symbols, self.values)
+        return settled
+
     def _slips(self) -> Slips:
-        """Slip rates at the midpoint velocity, all rows Ḡ at q_k."""
-
-        def rates(v: ca.SX) -> ca.SX:
-            return self.model.rates(self.q, v)
-
-        middle = rates((self.v + self.v_next) / 2)
-        sides = rates(self.v), rates(self.v_next)
-        states = (self.model.joint(joint, self.q) for joint in self.model.joints)
-        position = ca.vertcat(ca.SX(0, 1), *(state.displacement for state in states))
-        change = rates(self.v_next - self.v)
-        return Slips(now=middle, end=sides[1], before=middle, change=change, rubbing=sides, position=position)
+        """Slip rates at t_k, and how they change over the step."""
+        h = self.settings.step
+        displacements, now, change = self.motion.positions, self.motion.rates, h * self.motion.rate_changes
+        sides = now - change / 2, now + change / 2
+        ranged = (joint.in_range(displacements[self.model.freedoms_of(joint), 0]) for joint in self.model.joints)
+        position = ca.vertcat(ca.SX(0, 1), *ranged)
+        return Slips(now=now, end=sides[1], before=now, change=change, rubbing=sides, position=position)
 
     @property
     def closed(self) -> list[ca.SX]:
         """Rows of what closes: g of each joint that closes a loop and of each constraint on positions."""
-        of_joints = [self.model.joint(joint, self.q).violation for joint in self.joints.cut]
-        ties = (tie for tie in self.model.ties if not tie.on_velocities)
-        return [*of_joints, *(self.model.holding.tied(tie, self.q, self._positions) for tie in ties)]
+        q, model = self.motion.q, self.model
+        of_joints = [model.joint(joint, q).violation for joint in self.joints.cut]
+        ties = (tie for tie in model.ties if not tie.on_velocities)
+        positions = self.motion.positions
 
-    def _positions(self, joint: Joint) -> ca.SX:
-        """Coordinates of a joint: of one of the tree the unknowns themselves, which go on beyond a turn."""
-        if joint not in self.joints.tree:
-            return self.model.joint(joint, self.q).displacement
-        start = sum(other.manifold.ambient for other in self.joints.tree[: self.joints.tree.index(joint)])
-        return joint.manifold.difference(self.here[start : start + joint.manifold.ambient], joint.manifold.zero)
+        def at(joint: Joint) -> ca.SX:
+            return positions[model.freedoms_of(joint), 0]
+
+        return [*of_joints, *(model.holding.tied(tie, q, at) for tie in ties)]
 
     @cached_property
-    def _closing(self) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
-        """λ of what closes, and what they do to the bodies."""
-        if not self.joints.closing:
-            return {}, ca.SX(self.model.configuration.tangent, 1)
-        return self.joints.closed_by(self._loads, self.model.mechanics(self.q))
+    def _closing(self) -> dict[Joint | Constraint, ca.SX]:
+        """λ of what closes."""
+        return self.joints.closed_by(self._loads, self._at)[0] if self.joints.closing else {}
+
+    @cached_property
+    def _at(self) -> Mechanics:
+        return self.model.mechanics(self.motion.q)
 
     @cached_property
     def _along_with(self) -> tuple[ca.SX, ca.SX]:
         """Impulses along the coordinates of all joints, and λ of all joints."""
-        given = self._closing[0]
+        given = self._closing
         own = self._along(self.joints.ordered(given))  # a joint's friction follows its own load alone
-        free = self.joints.transmitted(self.q, self._transmitted_by_cut(own))
+        free = self.joints.transmitted(self.motion.q, self.motion.in_world(self._needed(own)))
         multipliers = self.joints.ordered(given | free.loads)
         return self._along(multipliers), multipliers
 
@@ -202,7 +304,7 @@ class _JointStep:
     def residual(self) -> ca.SX:
         """w = Sᵀp, (n,)."""
         along = self._along_with[0]
-        net = self.joints.transmitted(self.q, self._transmitted_by_cut(along)).along
+        net = self.motion.along(self._needed(along))
         tree = ca.vertcat(ca.SX(0, 1), *(along[self.model.freedoms_of(joint), 0] for joint in self.joints.tree))
         return net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1))
 
@@ -210,17 +312,28 @@ class _JointStep:
         friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
         return along_coordinates(self.model, self.settings, self.slips, friction, self.u)
 
-    def _transmitted_by_cut(self, along: ca.SX) -> ca.SX:
-        """M (v₊ − v) − h (f + f_g) less what cut joints do to the bodies, (6 n_b,)."""
-        model = self.model
-        mass, middle = model.inertia(), (self.v + self.v_next) / 2
-        force = model.weight() + Mechanics.gyroscopic_of(mass, middle) + model.pushed(self.q, middle, self.u)
-        impulse = mass @ (self.v_next - self.v) - self.settings.step * force - self._closing[1]
-        if not self.joints.cut:
-            return impulse
-        at = model.mechanics(self.q)
+    def _needed(self, along: ca.SX) -> dict[Body, Wrench]:
+        """Impulses that the motion takes, less those of loads on points and of joints that close loops."""
+        h, motion, model = self.settings.step, self.motion, self.model
+        needed = {body: (h * force, h * torque) for body, (force, torque) in motion.needed.items()}
+        given = h * model.pushed(motion.q, motion.v, self.u) if model.loads else ca.SX(model.configuration.tangent, 1)
+        if self.joints.closing:
+            given += self.joints.closed_by(self._loads, self._at)[1]
         sizes = [len(joint.coordinates) for joint in self.joints.cut]
-        for joint, random in zip(self.joints.cut, split(self.random, sizes), strict=True):
+        random = self.random if self.random.numel() else ca.SX.zeros(sum(sizes))
+        for joint, disturbed in zip(self.joints.cut, split(random, sizes), strict=True):
             own = model.freedoms_of(joint)
-            impulse -= at.slip[own, :].T @ (along[own, 0] + random)
-        return impulse
+            given += self._at.slip[own, :].T @ (along[own, 0] + disturbed)
+        return motion.less(needed, given) if given.nnz() else needed
+
+
+def _sides(joints: JointCoordinates, x: Sequence[ca.SX], step: ca.SX) -> tuple[ca.SX, ca.SX]:
+    """Rates on both sides of the middle of three steps, (n,) each."""
+    places = [one[: joints.manifold.ambient] for one in x]
+    before, after = (joints.manifold.difference(b, a) / step for a, b in pairwise(places))
+    return before, after
+
+
+def _middle(before: ca.SX, after: ca.SX, step: ca.SX) -> tuple[ca.SX, ca.SX]:
+    """Rates and accelerations from the rates on both sides."""
+    return (before + after) / 2, (after - before) / step

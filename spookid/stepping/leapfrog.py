@@ -18,6 +18,7 @@ from typing import ClassVar
 import casadi as ca
 import numpy as np
 
+from spookid.data.state import Motion
 from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.model import Model
@@ -47,9 +48,9 @@ class Leapfrog(OneStep):
         x, after = ca.SX.sym("x", size), ca.SX.sym("x_after", size)
         if order == 0:
             still = ca.SX(m - n, 1)
-            return Window({0: x}, x[:n], still, still)
+            return Window({0: x}, Motion(x[:n], still, still))
         v, v_next = x[n:m], after[n:m]
-        return Window({0: x, 1: after}, x[:n], (v + v_next) / 2, (v_next - v) / settings.step)
+        return Window({0: x, 1: after}, Motion(x[:n], (v + v_next) / 2, (v_next - v) / settings.step))
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
         """States x = (q, v), (N, 13 n_b): v_k is the mean of both sides, extrapolated at the ends."""

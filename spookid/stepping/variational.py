@@ -35,7 +35,7 @@ from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model, row_labels
-from spookid.stepping.base import Stepper, rigid_notices
+from spookid.stepping.base import Scheme, Stepper, rigid_notices
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import (
     VELOCITY_ROWS,
@@ -70,6 +70,14 @@ class Variational(Stepper):
     def likelihood(self, law: DryFriction) -> JointSpace:
         """The same step in the coordinates of the joints."""
         return JointSpace(law)
+
+    def fitting(self, model: Model) -> Scheme:
+        """The same step in the coordinates of the joints, if those are asked for, or in trees that have no limits or
+        contacts."""
+        tree = not (model.has_loops or model.ties or model.is_unilateral)
+        if model.coordinates == "joint" or (model.coordinates is None and tree):
+            return JointSpace(self.law, weighted=True).fitting(model)
+        return self
 
     def notices(self, model: Model) -> list[str]:
         """Which joints are not as compliant as declared."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import casadi as ca
 
+from spookid.data.state import Motion
 from spookid.mechanics.model import Model
 from spookid.stepping.impulses import Settings, Window
 
@@ -22,11 +23,11 @@ def of_positions(
     here, still = ca.SX.sym("x", ambient), ca.SX(model.configuration.tangent, 1)
     q, h = configuration(here), settings.step
     if order == 0:
-        return Window({0: here}, q, still, still)
+        return Window({0: here}, Motion(q, still, still))
     before, after = ca.SX.sym("x_before", ambient), ca.SX.sym("x_after", ambient)
     pairs = ((q, configuration(before)), (configuration(after), q))
     left, right = (model.configuration.difference(a, b) / h for a, b in pairs)
-    return Window({0: before, 1: here, 2: after}, q, (left + right) / 2, (right - left) / h)
+    return Window({0: before, 1: here, 2: after}, Motion(q, (left + right) / 2, (right - left) / h))
 
 
 def first_of_positions(
@@ -41,7 +42,7 @@ def first_of_positions(
     steps = [ca.SX.sym(f"x_{i}", ambient) for i in range(3)]
     first, second, third = map(configuration, steps)
     near, far = (model.configuration.difference(b, a) / settings.step for a, b in ((first, second), (second, third)))
-    return Window(dict(enumerate(steps)), first, (3 * near - far) / 2, ca.SX(model.configuration.tangent, 1))
+    return Window(dict(enumerate(steps)), Motion(first, (3 * near - far) / 2, ca.SX(model.configuration.tangent, 1)))
 
 
 def of_states(model: Model, settings: Settings, order: int, ambient: int, staggered: bool) -> Window:
@@ -54,9 +55,9 @@ def of_states(model: Model, settings: Settings, order: int, ambient: int, stagge
     n, m, h = model.configuration.ambient, model.state.ambient, settings.step
     x = ca.SX.sym("x", ambient)
     if order < 2:
-        return Window({0: x}, x[:n], x[n:m], ca.SX(m - n, 1))
+        return Window({0: x}, Motion(x[:n], x[n:m], ca.SX(m - n, 1)))
     after = ca.SX.sym("x_after", ambient)
     if staggered:
-        return Window({0: x, 1: after}, x[:n], x[n:m], (after[n:m] - x[n:m]) / h)
+        return Window({0: x, 1: after}, Motion(x[:n], x[n:m], (after[n:m] - x[n:m]) / h))
     before = ca.SX.sym("x_before", ambient)
-    return Window({0: before, 1: x, 2: after}, x[:n], x[n:m], (after[n:m] - before[n:m]) / (2 * h))
+    return Window({0: before, 1: x, 2: after}, Motion(x[:n], x[n:m], (after[n:m] - before[n:m]) / (2 * h)))

@@ -8,14 +8,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_HOME = {"audit": "auditing", "crossvalidate": "crossvalidation", "profile": "profiling", "simulate": "simulating"}
+_HOME = {
+    "audit": "auditing",
+    "crossvalidate": "crossvalidation",
+    "inverse_dynamics": "motor_efforts",
+    "profile": "profiling",
+    "simulate": "simulating",
+}
 """Public names and the modules they live in, imported on first use as those of ``spookid`` are."""
 
-__all__ = ["audit", "crossvalidate", "profile", "simulate"]
+__all__ = ["audit", "crossvalidate", "inverse_dynamics", "profile", "simulate"]
 
 if TYPE_CHECKING:
     from spookid.studies.auditing import audit
     from spookid.studies.crossvalidation import crossvalidate
+    from spookid.studies.motor_efforts import inverse_dynamics
     from spookid.studies.profiling import profile
     from spookid.studies.simulating import simulate
 

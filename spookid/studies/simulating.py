@@ -78,7 +78,8 @@ def simulate(
         inputs: a recording of the motors' signals to use instead; without any they are zero.
         seed: of the random numbers.
         substeps: equal parts that each step is taken in; by default as above. 1 gives the motion of the problem's own
-            steps, as fits without a correction for the step estimate its parameters.
+            steps in poses: fits without a correction for the step estimate its parameters with
+            ``Model(coordinates="maximal")``.
         progress: wraps the iteration over the steps, as a progress bar does.
 
     Returns:
@@ -90,7 +91,7 @@ def simulate(
     """
     if initial is None and isinstance(parameters, Result):
         initial = parameters
-    values = problem.parameter_set.updated(problem.initial, _values(problem, parameters))
+    values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
     problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameters])
     evidence, measured = _gathered(problem, recording)
     steps = step_grid(problem, duration, measured.grid if measured else None)
@@ -280,7 +281,8 @@ def forward_stepper(
     return NewtonStepper(problem.stepper.forward(problem.model, settings, random), constants)
 
 
-def _values(problem: Declaration, parameters: Parameters) -> dict[str, float]:
+def values_of(problem: Declaration, parameters: Parameters) -> dict[str, float]:
+    """Numbers of parameters by name; raises ProblemError for what is none of the problem's, or no number."""
     given = parameters.values if isinstance(parameters, Result) else dict(parameters or {})
     known = problem.parameter_set.known
     for name in given:

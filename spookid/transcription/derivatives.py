@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import casadi as ca
+import numpy as np
 
 from spookid.kernels.compiled import Signature
+from spookid.kernels.kernel import Integers
 from spookid.mechanics.manifold import Manifold, gradient, jacobian
 from spookid.transcription.factor import Factor
 
@@ -22,42 +24,59 @@ class Recipe:
     result: Callable[[], ca.SX]
     once: bool = False
     """True if it is evaluated at one step alone."""
+    pattern: ca.Sparsity | None = None
+    """Where the result, then a matrix, can differ from zero: the kernel has these entries alone."""
 
     @property
     def signature(self) -> Signature:
         """What the kernel takes."""
         sizes = tuple(symbol.numel() for symbol in (*self.stepwise, *self.shared))
-        return Signature(self.name, sizes, len(self.stepwise))
+        return Signature(self.name, sizes, len(self.stepwise), self.places)
+
+    @property
+    def places(self) -> Integers | None:
+        """Of the entries in the dense result, column by column."""
+        return None if self.pattern is None else np.array(self.pattern.find(), dtype=np.int64)
 
     def function(self) -> ca.Function:
         """The kernel as a CasADi function. Finding common subexpressions takes longer than one evaluation without."""
-        result = ca.densify(self.result())
+        result = self.result()
+        if self.pattern is not None:
+            result = ca.vertcat(ca.SX(0, 1), *ca.project(result, self.pattern).nonzeros())
+        result = ca.densify(result)
         return ca.Function(self.name, [*self.stepwise, *self.shared], [result if self.once else ca.cse(result)])
-
-
-@dataclass(frozen=True)
-class Directions:
-    """Unknowns that are left of each step, and how its tangent columns follow them: Z δ + D dθ.
-
-    Z and D change from step to step and are arguments of the kernels.
-    """
-
-    columns: tuple[int, ...]
-    """Tangent columns that move; the others stay."""
-    tangent: int
-    """Number of unknowns."""
-    based: bool
-    """False if the columns are themselves the unknowns, Z = I."""
-    dragged: bool
-    """True if they follow the parameters θ, D ≠ 0."""
-    kept: tuple[tuple[str, int], ...]
-    """Names of the factors whose rows are multiplied by Cᵀ, and how many are left of them; C is an argument too."""
 
 
 def augmented(factor: Factor, manifold: Manifold, parameters: ca.SX) -> ca.SX:
     """[∂r/∂δ of each step, ∂r/∂parameters, r], sparse (rows, columns + 1)."""
-    steps = [jacobian(factor.residual, x, manifold) for x in factor.variables.values()]
-    return ca.horzcat(*steps, ca.jacobian(factor.residual, parameters), factor.residual)
+    steps = [(x, manifold.basis(x)) for x in factor.variables.values()]
+    return _settled(factor, [*_along(factor, steps), ca.jacobian(_written(factor), parameters)])
+
+
+def augmented_pattern(factor: Factor, manifold: Manifold, parameters: ca.SX) -> ca.Sparsity:
+    """Where ``augmented`` can differ from zero."""
+    steps = [_dependence(factor, x, manifold.basis(x)) for x in factor.variables.values()]
+    return ca.horzcat(*steps, *_last(factor, parameters))
+
+
+def some_pattern(
+    factor: Factor, manifold: Manifold, offset: int, columns: Sequence[int], parameters: ca.SX | None = None
+) -> ca.Sparsity:
+    """Where ``some`` can differ from zero."""
+    x = factor.variables[offset]
+    return ca.horzcat(_dependence(factor, x, manifold.basis(x)[:, list(columns)]), *_last(factor, parameters))
+
+
+def _dependence(factor: Factor, x: ca.SX, basis: ca.SX) -> ca.Sparsity:
+    """Of the residual on tangent columns."""
+    seen: ca.SX = ca.DM(ca.jacobian_sparsity(factor.residual, x), 1.0) @ ca.DM(basis.sparsity(), 1.0)
+    return seen.sparsity()
+
+
+def _last(factor: Factor, parameters: ca.SX | None) -> list[ca.Sparsity]:
+    """Of the parameters' columns, and of the residual."""
+    border = [] if parameters is None else [ca.jacobian_sparsity(factor.residual, parameters)]
+    return [*border, ca.Sparsity.dense(len(factor.rows), 1)]
 
 
 def pulled_back(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: ca.SX) -> ca.SX:
@@ -85,8 +104,8 @@ def some(
 ) -> ca.SX:
     """[∂r/∂(some tangent columns of one step), ∂r/∂parameters if they are given, r], (rows, columns + n_p + 1)."""
     x = factor.variables[offset]
-    border = [] if parameters is None else [ca.jacobian(factor.residual, parameters)]
-    return ca.horzcat(_along(factor, x, manifold.basis(x)[:, list(columns)]), *border, factor.residual)
+    border = [] if parameters is None else [ca.jacobian(_written(factor), parameters)]
+    return _settled(factor, [*_along(factor, [(x, manifold.basis(x)[:, list(columns)])]), *border])
 
 
 def is_linear(factor: Factor, manifold: Manifold, constants: ca.SX, numbers: Sequence[float]) -> bool:
@@ -98,48 +117,25 @@ def is_linear(factor: Factor, manifold: Manifold, constants: ca.SX, numbers: Seq
     return bool(ca.is_linear(ca.substitute(factor.residual, constants, ca.DM(numbers)), unknowns))
 
 
-class Seeds:
-    """Symbols of Z and D at each offset of a factor, and of C; matrices row by row, as arrays hold them."""
-
-    def __init__(self, factor: Factor, directions: Directions, parameters: int) -> None:
-        wide, offsets, kept = len(directions.columns), list(factor.variables), dict(directions.kept).get(factor.name)
-        self.bases = [_matrix(f"Z_{o}", wide, directions.tangent) for o in offsets] if directions.based else []
-        self.drags = [_matrix(f"D_{o}", wide, parameters) for o in offsets] if directions.dragged else []
-        self.complement = None if kept is None else _matrix("C", len(factor.rows), kept)
-
-    @property
-    def symbols(self) -> list[ca.SX]:
-        """In the order in which a kernel takes them."""
-        last = [] if self.complement is None else [self.complement]
-        return [ca.vec(matrix.T) for matrix in (*self.bases, *self.drags, *last)]
-
-
 def _matrix(name: str, rows: int, columns: int) -> ca.SX:
     return ca.SX.sym(name, columns, rows).T
 
 
-def projected(
-    factor: Factor,
-    manifold: Manifold,
-    parameters: ca.SX,
-    directions: Directions,
-    seeds: Seeds,
-    selection: ca.SX | None = None,
-) -> ca.SX:
-    """Cᵀ [J_o Z_o of each step, Σ J_o D_o S + ∂r/∂parameters, r], by forward mode along Z and D; S is the selection, or
-    the unit matrix."""
-    spaces = [(x, manifold.basis(x)[:, list(directions.columns)]) for x in factor.variables.values()]
-    bases = seeds.bases or [ca.SX.eye(directions.tangent) for _ in spaces]
-    steps = [_along(factor, x, space @ Z) for (x, space), Z in zip(spaces, bases, strict=True)]
-    border = ca.jacobian(factor.residual, parameters)
-    for (x, space), D in zip(spaces, seeds.drags, strict=False):
-        drag = _along(factor, x, space @ D)
-        border += drag if selection is None else drag @ selection
-    whole = ca.horzcat(*steps, border, factor.residual)
-    return whole if seeds.complement is None else seeds.complement.T @ whole
+def _written(factor: Factor) -> ca.SX:
+    """The residual as it is differentiated."""
+    return factor.residual if factor.through is None else factor.through.residual
 
 
-def _along(factor: Factor, x: ca.SX, directions: ca.SX) -> ca.SX:
-    if not directions.shape[1]:
-        return ca.SX(len(factor.rows), 0)
-    return ca.jtimes(factor.residual, x, ca.densify(directions))
+def _along(factor: Factor, directions: Sequence[tuple[ca.SX, ca.SX]]) -> list[ca.SX]:
+    """Derivatives of the written residual along directions of each of some variables."""
+    rows, through = len(factor.rows), factor.through
+    if through is None:
+        return [ca.jtimes(factor.residual, x, ca.densify(D)) if D.shape[1] else ca.SX(rows, 0) for x, D in directions]
+    slopes = ca.jacobian(through.residual, through.symbols)
+    return [slopes @ (ca.jacobian(through.values, x) @ D) if D.shape[1] else ca.SX(rows, 0) for x, D in directions]
+
+
+def _settled(factor: Factor, slopes: Sequence[ca.SX]) -> ca.SX:
+    """The slopes side by side with the residual, in the variables."""
+    whole = ca.horzcat(*slopes, _written(factor))
+    return whole if factor.through is None else factor.through.settled(whole)

@@ -65,6 +65,24 @@ class Box:
 
 
 @dataclass(frozen=True, eq=False)
+class Through:
+    """A residual written in a few quantities of the variables, by which its derivatives are chained: positions, rates
+    and accelerations at one time of unknowns at three."""
+
+    residual: ca.SX
+    """(rows,), in symbols of these quantities in the place of the variables."""
+    symbols: ca.SX
+    """(n,)."""
+    values: ca.SX
+    """What they are in the variables, (n,)."""
+
+    def settled(self, expression: ca.SX) -> ca.SX:
+        """An expression of the symbols in the variables."""
+        settled: ca.SX = ca.substitute(expression, self.symbols, self.values)
+        return settled
+
+
+@dataclass(frozen=True, eq=False)
 class Factor:
     """A residual of the variables at steps k + offset, written in CasADi symbols."""
 
@@ -93,6 +111,25 @@ class Factor:
     private: tuple[int, range] | None = None
     """Offset and tangent columns of unknowns that stand in no other factor and nearly linearly in this one, such as the
     multipliers of rigid joints; solvers may fit them at every point and need not carry them."""
+    through: Through | None = None
+    """The same residual in other quantities, if it is written in such."""
+
+    def written_in(self, symbols: ca.SX, values: ca.SX) -> Factor:
+        """A factor of the variables from one of other quantities, which have these values, and through which its
+        derivatives are chained."""
+        return replace(self.substituted(symbols, values), through=Through(self.residual, symbols, values))
+
+    def substituted(self, old: ca.SX, new: ca.SX) -> Factor:
+        """With other expressions in the place of symbols that are no variables."""
+        box, through = self.box, self.through
+        parts = [self.residual, *((box.slack, box.value) if box else ()), *((through.residual,) if through else ())]
+        residual, *rest = ca.substitute(parts, [old], [new])
+        return replace(
+            self,
+            residual=residual,
+            box=box and replace(box, slack=rest[0], value=rest[1]),
+            through=through and replace(through, residual=rest[-1]),
+        )
 
     @property
     def reach(self) -> int:
@@ -123,12 +160,12 @@ class Factor:
         equality; others are itself."""
         if self.kind is Kind.INEQUALITY:
             active = ca.if_else(self.residual <= ACTIVE, self.residual, 0)
-            return replace(self, residual=active, kind=Kind.HARD)
+            return replace(self, residual=active, through=None, kind=Kind.HARD)
         if not self.pairs:
             return self
         m = len(self.rows) // 2
         smaller = ca.fmin(self.residual[:m], self.residual[m:])
-        return replace(self, residual=smaller, rows=self.rows[:m], kind=Kind.HARD)
+        return replace(self, residual=smaller, through=None, rows=self.rows[:m], kind=Kind.HARD)
 
 
 def measured_noise(signal: str) -> str:

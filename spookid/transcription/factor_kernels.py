@@ -14,19 +14,18 @@ from spookid.kernels.compiled import Kernels, prepare_kernels
 from spookid.kernels.kernel import Evaluate, Kernel
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.transcription.derivatives import (
-    Directions,
     Recipe,
-    Seeds,
     augmented,
+    augmented_pattern,
     contracted,
     contraction_weights,
-    projected,
     pulled_back,
     some,
+    some_pattern,
 )
 from spookid.transcription.factor import Factor, Group
 
-_RESIDUAL, _JACOBIAN, _PROJECTED, _ADJOINT = "residual_{}", "jacobian_{}", "projected_{}", "adjoint_{}"
+_RESIDUAL, _JACOBIAN, _ADJOINT = "residual_{}", "jacobian_{}", "adjoint_{}"
 _LOCAL, _PRIVATE, _CONTRACTED = "local_{}", "private_{}", "contracted_{}"
 """Names of the kernels by the number of the factor."""
 _RETRACT = "retract"
@@ -46,12 +45,9 @@ class FactorKernels:
     """Tangent columns of a step that are no factor's private unknowns."""
     drags: bool
     """True if the parameters move the surface of the local factors."""
-    selection: ca.SX | None
-    """How what a chain depends on follows the parameters, (m, n_p); None: it is these."""
     steps: int
     """Of all horizons together."""
     _made: list[Kernels] = field(default_factory=list)
-    _directional: dict[Directions, Kernels] = field(default_factory=dict)
     _boxes: dict[str, Kernel] = field(default_factory=dict)
     _curvatures: dict[str, Kernel] = field(default_factory=dict)
 
@@ -62,9 +58,9 @@ class FactorKernels:
         for i, factor in enumerate(self.factors):
             if factor in self.local:
                 border = self.shared[0] if self.drags else None
-                recipes.append(self._recipe(_LOCAL, i, partial(some, factor, self.manifold, 0, self.visible, border)))
+                recipes.append(self._sparse(_LOCAL, i, some, some_pattern, 0, self.visible, border))
             if factor.private is not None:
-                recipes.append(self._recipe(_PRIVATE, i, partial(some, factor, self.manifold, *factor.private)))
+                recipes.append(self._sparse(_PRIVATE, i, some, some_pattern, *factor.private))
         x, delta = self._move
         move = Recipe(_RETRACT, (x, delta), (), partial(self.manifold.retract, x, delta))
         return self._prepared([*recipes, move], "points")
@@ -72,10 +68,8 @@ class FactorKernels:
     @cached_property
     def jacobians(self) -> Kernels:
         """Residuals with their full Jacobians."""
-        recipes = [
-            self._recipe(_JACOBIAN, i, partial(augmented, f, self.manifold, self.shared[0]))
-            for i, f in enumerate(self.factors)
-        ]
+        numbers = range(len(self.factors))
+        recipes = [self._sparse(_JACOBIAN, i, augmented, augmented_pattern, self.shared[0]) for i in numbers]
         return self._prepared(recipes, "jacobians")
 
     @cached_property
@@ -99,13 +93,6 @@ class FactorKernels:
                 result = partial(contracted, factor, self.manifold, self.shared[0], weights)
                 recipes.append(self._recipe(_CONTRACTED, i, result, [ca.vec(weights.T)]))
         return self._prepared(recipes, "contractions")
-
-    def directional(self, directions: Directions) -> Kernels:
-        """Residuals with their Jacobians along ``directions`` of each step."""
-        if directions not in self._directional:
-            recipes = [self._projection(i, directions) for i, f in enumerate(self.factors) if f not in self.local]
-            self._directional[directions] = self._prepared(recipes, repr(directions))
-        return self._directional[directions]
 
     @property
     def seconds(self) -> float:
@@ -146,10 +133,6 @@ class FactorKernels:
         tangents; behind its own stepwise arguments A, (columns, rows)."""
         return self.contractions.functions[self._named(_CONTRACTED, factor)]
 
-    def projection(self, factor: Factor, directions: Directions) -> Evaluate:
-        """Transposed Jacobians along ``directions``, then the residual; behind its own arguments those of ``Seeds``."""
-        return self.directional(directions).functions[self._named(_PROJECTED, factor)]
-
     def box(self, factor: Factor) -> Kernel:
         """Slacks and values of a factor with a box law."""
         assert factor.box is not None
@@ -182,19 +165,25 @@ class FactorKernels:
         seed = b"\0".join([*self._seed, purpose.encode()])
         made = prepare_kernels([r.signature for r in often], seed, lambda: [r.function() for r in often], self.steps)
         self._made.append(made)
-        alone = {r.name: Kernel(r.function(), len(r.stepwise)) for r in once}
+        alone = {r.name: Kernel(r.function(), len(r.stepwise), r.places) for r in once}
         return replace(made, functions={**made.functions, **alone})
 
     def _recipe(self, kind: str, number: int, result: Callable[[], ca.SX], seeds: Sequence[ca.SX] = ()) -> Recipe:
         factor = self.factors[number]
         return Recipe(kind.format(number), (*_stepwise(factor), *seeds), self.shared, result, factor.first_only)
 
-    def _projection(self, number: int, directions: Directions) -> Recipe:
+    def _sparse(
+        self,
+        kind: str,
+        number: int,
+        result: Callable[..., ca.SX],
+        pattern: Callable[..., ca.Sparsity],
+        *of: object,
+    ) -> Recipe:
+        """A sparse matrix of a factor's derivatives, of which only entries that can differ from zero are evaluated."""
         factor = self.factors[number]
-        count = self.shared[0].numel() if self.selection is None else self.selection.shape[0]
-        seeds = Seeds(factor, directions, count)
-        result = partial(projected, factor, self.manifold, self.shared[0], directions, seeds, self.selection)
-        return self._recipe(_PROJECTED, number, result, seeds.symbols)
+        recipe = self._recipe(kind, number, partial(result, factor, self.manifold, *of))
+        return replace(recipe, pattern=pattern(factor, self.manifold, *of))
 
     @cached_property
     def _seed(self) -> list[bytes]:
@@ -205,8 +194,6 @@ class FactorKernels:
         x, delta = self._move
         space = ca.Function("space", [x, delta], [self.manifold.retract(x, delta), self.manifold.basis(x)])
         expressions = [f.serialize().encode() for f in (*undifferentiated, space)]
-        if self.selection is not None:
-            expressions.append(ca.Function("selection", [self.shared[1]], [self.selection]).serialize().encode())
         roles = repr([(f.kind.value, f.first_only, f.private) for f in self.factors]).encode()
         files = (__file__, jacobian.__code__.co_filename, augmented.__code__.co_filename)
         return [*expressions, roles, *(Path(file).read_bytes() for file in files)]

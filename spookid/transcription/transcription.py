@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from spookid.kernels.kernel import Array, Call, Evaluate, Mask, contiguous
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.mechanics.manifold import Manifold
-from spookid.transcription.derivatives import Directions, is_linear
+from spookid.transcription.chart import Chart
+from spookid.transcription.derivatives import is_linear
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.factor_kernels import FactorKernels
 
@@ -77,7 +78,7 @@ class Transcription:
         magnitudes: typical size of each free parameter, positive; it sets the scale of a step that the data do not.
         chains: the horizons.
         choice: symbols of the factors whose numbers are those of each chain.
-        selection: of the choice, (m, n_p): how what a chain depends on follows the parameters; None: it is these.
+        charts: of parameters that do not move in straight lines.
     """
 
     def __init__(
@@ -92,13 +93,13 @@ class Transcription:
         magnitudes: Array,
         chains: Sequence[Chain],
         choice: ca.SX | None = None,
-        selection: ca.SX | None = None,
+        charts: Sequence[Chart] = (),
     ) -> None:
         self.manifold = manifold
         self.factors = tuple(factors)
         self.names = tuple(names)
         self.lower, self.upper, self.magnitudes = lower, upper, magnitudes
-        self.chains = tuple(chains)
+        self.chains, self.charts = tuple(chains), tuple(charts)
         self.local = tuple(f for f in factors if f.hard and f.reach == 0 and not f.first_only)
         """Hard factors of one step alone: a surface on which each step lies."""
         hidden = {c for f in factors if f.private for c in f.private[1]}
@@ -112,8 +113,7 @@ class Transcription:
         self._choice = ca.SX(0, 1) if choice is None else choice
         self.shared = parameters, ca.vertcat(*(constant.symbol for constant in constants), self._choice)
         """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants with the choice."""
-        self._selection = selection
-        structure = self.local, self.visible, self.drags, selection
+        structure = self.local, self.visible, self.drags
         self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure, sum(c.steps for c in chains))
 
     @cached_property
@@ -126,9 +126,8 @@ class Transcription:
         """The same with other factors; itself if they are the same."""
         if all(a is b for a, b in zip(self.factors, factors, strict=True)):
             return self
-        bounds = self.lower, self.upper, self.magnitudes
-        chains = self.chains, self._choice, self._selection
-        return Transcription(self.manifold, factors, self.shared[0], self._given, self.names, *bounds, *chains)
+        other = self.shared[0], self._given, self.names, self.lower, self.upper, self.magnitudes, self.chains
+        return Transcription(self.manifold, factors, *other, self._choice, self.charts)
 
     def with_numbers(self, constants: Array) -> Transcription:
         """The same with other numbers of the constants, in their order; nothing is built anew."""
@@ -147,12 +146,6 @@ class Transcription:
         """Of the constants and of a chain's choice."""
         choice = self.chains[chain].choice
         return np.concatenate([self.constants, choice]) if choice.size else self.constants
-
-    @cached_property
-    def _selections(self) -> list[Array]:
-        """Of each chain the transposed selection, (n_p, m)."""
-        selection = ca.Function("selection", [self._choice], [ca.densify(self._selection).T])
-        return [np.asarray(selection(chain.choice).full()) for chain in self.chains]
 
     def held_at(self, parameters: Array) -> Transcription:
         """The same with the parameters held where they are."""
@@ -249,34 +242,6 @@ class Transcription:
         """A kernel of a factor with its arguments along a chain; its result has so many columns."""
         return Call(kernel, *self._arguments(factor, chain, point), (columns, len(factor.rows)))
 
-    def linearize_along(
-        self,
-        factor: Factor,
-        point: Point,
-        chain: int,
-        directions: Directions,
-        basis: Array | None,
-        drag: Array | None,
-        complement: Array | None,
-    ) -> Array:
-        """One factor's residuals and Jacobians along given directions, (count, columns + 1, rows that are left): per
-        step the transposed Jacobian, unknowns of the steps in order of offset and parameters last, then the residual.
-
-        Args:
-            basis, drag: Z and D of every step of the chain, (N, visible, tangent) and (N, visible, n_p), or None.
-            complement: C at every step of the factor, (count, rows, rows that are left), or None.
-        """
-        stepwise, shared = self._arguments(factor, chain, point)
-        count, rows = len(stepwise[0]), len(factor.rows) if complement is None else complement.shape[2]
-        for given in (basis, drag if drag is None or self._selection is None else drag @ self._selections[chain]):
-            if given is not None:
-                flat = given.reshape(len(given), -1)
-                stepwise += [flat[offset : offset + count] for offset in factor.variables]
-        if complement is not None:
-            stepwise.append(complement.reshape(count, -1))
-        columns = len(factor.variables) * directions.tangent + len(self.names) + 1
-        return self.kernels.projection(factor, directions)(stepwise, shared, np.empty((count, columns, rows)))
-
     def curvature(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
         """Exact second derivatives of wᵀr along x ⊞ δ, (count, columns, columns), for weights w (count, rows).
 
@@ -309,8 +274,14 @@ class Transcription:
     def retract(self, point: Point, steps: Sequence[Array], parameters: Array) -> Point:
         """The point moved by tangent steps (N, tangent) and a step (n_p,) of the parameters, kept in their bounds."""
         states = tuple(self.moved(x, delta) for x, delta in zip(point.states, steps, strict=True))
-        moved = np.clip(point.parameters + parameters, self.lower, self.upper)
-        return Point(states, moved, point.codes)
+        return Point(states, self.stepped(point.parameters, parameters), point.codes)
+
+    def stepped(self, parameters: Array, step: Array) -> Array:
+        """Parameters after a step (n_p,), kept in their bounds."""
+        moved = np.clip(parameters + step, self.lower, self.upper)
+        for chart in self.charts:
+            moved = np.clip(chart.moved(parameters, moved), self.lower, self.upper)
+        return moved
 
     def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, tangent)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import ellipj, ellipk
@@ -88,6 +89,31 @@ def furuta(stepper: Spook | Variational, steps: int, parameters: int) -> Problem
         friction="smooth",
         initial=_FIXED if parameters == len(FOUR) else {},
         fixed=set(_GUESSES) - set(FOUR) if parameters == len(FOUR) else (),
+    )
+
+
+def chain(hinges: int, steps: int, **settings: Any) -> Problem:
+    """A chain of rods whose hinges are across one another in turns, with three unknown moments a rod, in the poses of
+    all bodies; its angles sway slowly."""
+    rods, joints, end = [], [], GROUND.frame(x=(0, 1, 0), y=(1, 0, 0))
+    for i in range(hinges):
+        rod = Body(f"rod {i}", mass=0.5, inertia=tuple(Parameter(f"I{i}_{a}", 0.01, lower=1e-5) for a in "xyz"))
+        across = {"x": (0, 0, 1) if i % 2 else (0, 1, 0), "y": (1, 0, 0)}
+        inner = rods[-1].frame(at=(0.15, 0, 0), **across) if rods else end
+        joints.append(Hinge(f"hinge {i}", inner, rod.frame(at=(-0.15, 0, 0), **across), viscous=0.02))
+        rods.append(rod)
+    t = np.arange(steps) * 0.005
+    angles = {f"theta{i}": 0.2 * np.sin(2 * np.pi * (0.3 + 0.05 * i) * t + i) for i in range(hinges)}
+    efforts = {f"u{i}": 0.1 * np.cos(t + i) for i in range(hinges)}
+    motors = [Motor(joint, signal=f"u{i}", gain=1.0) for i, joint in enumerate(joints)]
+    return Problem(
+        f"chain of {hinges}",
+        model=Model(rods, joints, motors, gravity=gravity(9.82), coordinates="maximal"),
+        recordings=[Recording(t=t, signals=angles | efforts)],
+        observations=[HingeAngle(joint, signal=f"theta{i}", sigma=1e-3) for i, joint in enumerate(joints)],
+        step=0.005,
+        stepper=Variational(),
+        **settings,
     )
 
 

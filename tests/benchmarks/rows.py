@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from benchmarks.problems import FOUR, ROOT, furuta, pendulum
+from benchmarks.problems import FOUR, ROOT, chain, furuta, pendulum
 from benchmarks.shooting import estimates, single_shooting
 from benchmarks.table import Row, seconds
 from scipy.linalg import get_lapack_funcs
@@ -195,6 +195,30 @@ def scaling(bench: Bench, largest: int) -> Iterator[Row]:
                 yield Row(f"{label}: memory of a step", memory(assembly) / steps / 1e3, "kB", target=limit)
 
 
+def chains(bench: Bench, longest: int = 16) -> Iterator[Row]:
+    """Set-up and iteration of chains of hinges in the poses of all bodies, and how they grow with the chain."""
+    for words, settings in {"known noise": {}, "given weight": {"state_weight": 1e4}}.items():
+        before = 0.0, 0.0
+        for hinges in (n for n in (4, 8, 16) if n <= longest):
+            label, goals = f"chain of {hinges} hinges, maximal, {words}", ("≤ 20 s", "≤ 150 ms")
+            with fresh_cache():
+                assembly = assemble(chain(hinges, bench.steps, **settings))
+                solver = LevenbergMarquardt(max_iterations=4)
+                cold = seconds(lambda a=assembly, s=solver: s.prepare(a.transcription, a.start), 1, bench.clock)
+            counts: list[int] = []
+            spent = seconds(
+                lambda a=assembly, s=solver, c=counts: c.append(len(s.solve(a.transcription, a.start).history) - 1),
+                bench.repeats,
+                bench.clock,
+            )
+            each = spent / max(counts[-1], 1)
+            grown = [f"{now / then:.2f} times" if then else "" for now, then in zip((cold, each), before, strict=True)]
+            setup, iteration = goals if hinges == 16 else ("", "")
+            yield Row(f"{label}: set-up, cold", cold, "s", target=setup, note=grown[0])
+            yield Row(f"{label}: an iteration", 1e3 * each, "ms", target=iteration, note=grown[1])
+            before = cold, each
+
+
 def memory(assembly: Assembly) -> float:
     """Most bytes in use beyond the data and the start while iterating."""
     tracemalloc.start()
@@ -231,4 +255,5 @@ def everything(bench: Bench, largest: int) -> Iterator[Row]:
     yield from default_solve(bench)
     yield from recordings(bench)
     yield from scaling(bench, largest)
+    yield from chains(bench)
     yield from commands(bench)

@@ -135,7 +135,7 @@ def test_estimates_and_noise_are_those_of_the_twin() -> None:
 def test_estimates_and_errors_do_not_hang_on_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing disturbs the twin: its disturbance falls to where digits end, which is the same however one evaluates."""
     sensors = [HingeAngle(hinge, "theta"), Accelerometer(place, NAMES, bias=bias)]
-    twin = Problem("swing", model, [recording(2e-3, step=5e-4, duration=2)], sensors, step=5e-4)
+    twin = Problem("swing", model, [recording(2e-3, step=5e-4, duration=1)], sensors, step=5e-4)
     found = []
     for setting in ("on", "off"):
         monkeypatch.setenv("SPOOKID_COMPILE", setting)

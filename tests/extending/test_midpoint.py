@@ -168,7 +168,7 @@ def test_friction_that_sticks_stands_still():
 def test_residuals_vanish_along_its_own_motion_with_random_impulses():
     """The likelihood's scheme and the forward step are one: noise that is drawn is noise that is found."""
     sizes = {"hip": 0.02, "knee": 0.01}
-    made = swing().simulate(TRUTH, 1.2, {"hip": 0.5}, inputs=drive(), noise=sizes, seed=3)
+    made = swing().simulate(TRUTH, 0.8, {"hip": 0.5}, inputs=drive(), noise=sizes, seed=3)
     rng = np.random.default_rng(1)
     noisy = made.with_signals(**{n: made.signals[n] + 1e-5 * rng.normal(size=len(made.t)) for n in SIGNALS})
     problem = swing(recordings=[noisy], initial=TRUTH, fixed=list(TRUTH), step_correction=False)

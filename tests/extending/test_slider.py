@@ -184,7 +184,7 @@ def test_a_sliding_cart_stops_where_coulomb_says(stepper):
 
 def test_friction_that_sticks_is_identified_along_a_track():
     body, track = cart(coulomb=Parameter("c", 1.0, lower=0, unit="N"))
-    t = np.arange(301) * 0.01
+    t = np.arange(201) * 0.01
     push = Recording(t, {"u": 6 * np.sin(4 * t)})
     model = Model([body], [track], motors=[Motor(track, signal="u")], gravity=gravity(G))
     problem = Problem(
@@ -196,7 +196,7 @@ def test_friction_that_sticks_is_identified_along_a_track():
         initial={"m": 2.0},
         state_weight=1e6,
     )
-    made = problem.simulate({"c": 3.0, "m": 2.0}, initial={"track": 0.1}, inputs=push, duration=3.0, friction="exact")
+    made = problem.simulate({"c": 3.0, "m": 2.0}, initial={"track": 0.1}, inputs=push, duration=2.0, friction="exact")
     for friction in ("smooth", "exact"):
         assert problem.solve(recordings=[made], friction=friction)["c"].estimate == pytest.approx(3.0, rel=0.05)
 
@@ -237,7 +237,7 @@ def test_a_slider_crank_closes_its_loop():
     ]
     sensors = [HingeAngle(joints[0], signal="theta"), JointPosition(joints[3], signal="x")]
     problem = Problem("engine", model=Model([crank, rod, piston], joints, gravity=gravity(0)), observations=sensors)
-    run = problem.simulate({"b": 2.0}, 1.0, {"drive": (0.7, 12.0)})
+    run = problem.simulate({"b": 2.0}, 0.6, {"drive": (0.7, 12.0)})
     theta = run.signals["theta"]
     np.testing.assert_allclose(
         run.signals["x"], r * np.cos(theta) + np.sqrt(l**2 - (r * np.sin(theta)) ** 2), atol=1e-6
@@ -333,4 +333,92 @@ def test_a_transform_that_contradicts_the_position_is_refused():
         (Short, "violation has 2 values; it needs 5"),
     ):
         with pytest.raises(ProblemError, match=rf"test_slider\.py:\d+: {kind.__name__} 'track'.*{complaint}"):
+            kind("track", GROUND.frame(), cart.frame())
+
+
+class Bent(Slider):
+    """A slider whose axis ends in Parameters that no ``expressions`` lists."""
+
+    def __init__(self, name, parent, child, height):
+        object.__setattr__(self, "height", height)
+        super().__init__(name, parent, child)
+
+    def violation(self, a, b):
+        return super().violation(a, b) - ca.vertcat(0, self.height, 0, 0, 0)
+
+    def transform(self, position):
+        return ca.vertcat(position, 0, self.height), ca.SX([1, 0, 0, 0])
+
+
+def test_a_parameter_of_a_joint_is_found_where_its_methods_use_it():
+    body = Body("cart", mass=1.0, inertia=(1, 1, 1))
+    height = Parameter("height", 0.2, unit="m")
+    bent = Bent("bent", GROUND.frame(), body.frame(), height)
+    problem = Problem("bent", Model([body], [bent], gravity=gravity(0)), observations=[JointPosition(bent, "x")])
+    assert problem.parameters == (height,)
+    run = problem.simulate({"height": 0.3}, 0.1, {"bent": 0.1})
+    np.testing.assert_allclose(run.q[:, 0, :3], np.tile([0.1, 0, 0.3], (len(run.t), 1)), atol=1e-9)
+
+
+def test_a_parameter_in_a_kind_of_the_package_that_is_overridden_is_found():
+    class Geared(Hinge):
+        def position(self, a, b):
+            return ratio * super().position(a, b)
+
+        def rates(self, a, b):
+            return ratio * super().rates(a, b)
+
+        def transform(self, position):
+            return super().transform(position / ratio)
+
+    ratio = Parameter("ratio", 2.0)
+    body = Body("wheel", mass=1.0, inertia=(1, 1, 1))
+    geared = Geared("geared", GROUND.frame(), body.frame())
+    assert Problem("geared", Model([body], [geared], gravity=gravity(0))).parameters == (ratio,)
+
+
+def test_rows_that_say_the_same_are_refused_where_they_are_declared():
+    class Twice(Slider):
+        def violation(self, a, b):
+            rows = ca.vertsplit(super().violation(a, b))
+            return ca.vertcat(rows[0], 2 * rows[0], *rows[2:])
+
+    class Still(Slider):
+        def violation(self, a, b):
+            return super().violation(a, b) * ca.SX([1, 1, 1, 1, 0])
+
+    class Along(Slider):
+        """Its coordinate is what its first row holds."""
+
+        coordinates = (Coordinate("x", "m"),)
+
+        def violation(self, a, b):
+            rows = ca.vertsplit(super().violation(a, b))
+            return ca.vertcat(super().position(a, b) - 0.4, *rows[1:])
+
+    cart = Body("cart", mass=1.0, inertia=(1, 1, 1))
+    for kind, complaint in (
+        (Twice, "row 'y' and row 'z' change with the same motions"),
+        (Still, "row 'yz' changes with no motion"),
+        (Along, "row 'y' and coordinate 'x' change with the same motions"),
+    ):
+        with pytest.raises(ProblemError, match=rf"test_slider\.py:\d+: {kind.__name__} 'track': {complaint}; rows and"):
+            kind("track", GROUND.frame(), cart.frame())
+
+
+def test_a_transform_that_is_no_origin_and_quaternion_is_refused():
+    class Lone(Slider):
+        def transform(self, position):
+            return ca.vertcat(position, 0, 0)
+
+    class Long(Slider):
+        def transform(self, position):
+            return ca.vertcat(position, 0, 0), ca.SX([2, 0, 0, 0])
+
+    cart = Body("cart", mass=1.0, inertia=(1, 1, 1))
+    for kind, complaint in (
+        (Lone, r"transform must return a pair, an origin \(3,\) and a unit quaternion \(4,\)"),
+        (Long, "transform returns a quaternion of length 2; its length must be 1"),
+    ):
+        with pytest.raises(ProblemError, match=rf"test_slider\.py:\d+: {kind.__name__} 'track': {complaint}"):
             kind("track", GROUND.frame(), cart.frame())

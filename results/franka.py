@@ -1,0 +1,91 @@
+"""Friction of the arm Franka Panda beside published values: `python results/franka.py` writes franka.md.
+
+Needs `SPOOKID_DATA`. Beside the fit stands a regression on filtered derivatives (`regressor.py`), as the published
+values were found. Two minutes.
+"""
+
+import os
+import time
+from math import pi
+from pathlib import Path
+
+import numpy as np
+from regressor import Array, Place, errors, least_squares, record
+from scipy.spatial.transform import Rotation
+
+from spookid import Solution, load_problem
+from spookid.tables.numbers import uncertain
+
+HERE = Path(__file__).parent
+FILE = HERE.parent / "problems" / "franka.py"
+JOINTS = range(1, 8)
+PUBLISHED = {  # Gaz et al. 2019, supplement: least squares on this trajectory
+    "F_v": (0.0665, 0.1987, 0.0399, 0.2257, 0.1023, -0.0132, 0.0638),
+    "F_c": (0.2450, 0.1523, 0.1827, 0.3591, 0.2669, 0.1658, 0.2109),
+    "F_o": (-0.1073, -0.1566, -0.0686, -0.2522, 0.0045, 0.0910, -0.0127),
+}
+UNITS = {"F_v": "N m s", "F_c": "N m", "F_o": "N m"}
+TITLES = {"F_v": "Viscous friction", "F_c": "Coulomb friction", "F_o": "Constant torque"}
+A, ALPHA = (0, 0, 0, 0.0825, -0.0825, 0, 0.088), (0, -pi / 2, pi / 2, pi / 2, -pi / 2, pi / 2, pi / 2)
+D = (0.333, 0, 0.316, 0, 0.384, 0, 0)
+CUTOFF, INTERVAL = 10.0, 0.001  # Hz; s
+APART = 2.0  # standard errors from which on two values differ
+
+INTRO = """# Friction of an arm with torque sensors: Franka Panda
+
+Seven links with full inertia, friction and an offset for each joint by `problems/franka.py`: positions and torques as
+they were logged, stamps that jitter and gaps included; the noise of all fourteen signals is estimated. Inertias are
+hardly known beforehand (100 % of rough guesses), friction not at all. This page is made by `python results/franka.py`.
+"""
+
+
+def regression() -> tuple[dict[str, Array], Array]:
+    """Friction, and what is left of each torque [N m]."""
+    chain = []
+    for a, alpha, d in zip(A, ALPHA, D, strict=True):
+        turn = Rotation.from_euler("x", alpha).as_matrix()
+        chain.append(Place(tuple(np.array([a, 0, 0]) + d * turn[:, 2]), turn, "z"))
+    with np.load(Path(os.environ["SPOOKID_DATA"]) / "franka-panda" / "exciting_trajectory_1.npz") as archive:
+        one = record(chain, archive["t"], archive["q"], archive["tau"].astype(float), CUTOFF, INTERVAL)
+    found, _ = least_squares(one)
+    own = found[70:].reshape(7, 4)
+    return {"F_v": own[:, 1], "F_c": own[:, 2], "F_o": own[:, 3]}, errors(one, found)
+
+
+def main() -> None:
+    """Fit, compare, write."""
+    problem = load_problem(FILE)
+    began = time.perf_counter()
+    solution = problem.solve(max_iterations=300)
+    seconds = time.perf_counter() - began
+    by_regression, left = regression()
+    efforts = problem.inverse_dynamics(solution, cutoff=CUTOFF)
+    torques = ["| root mean square, N m | " + " | ".join(f"joint {i}" for i in JOINTS) + " |", "|" + " --- |" * 8]
+    for name, values in (("spookid", efforts.errors), ("regression, here", left)):
+        torques.append(f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
+    text = [
+        INTRO,
+        f"{solution.status.value.capitalize()} in {solution.iterations} iterations and {seconds:.0f} s, step "
+        f"{1000 * solution.step:g} ms, that of the motion's bandwidth.\n",
+        *(_compared(name, solution, by_regression[name]) for name in PUBLISHED),
+        "## What is left of the torques\n",
+        f"Inverse dynamics at positions filtered at {CUTOFF:g} Hz, both sides filtered alike.\n",
+        "\n".join(torques) + "\n",
+    ]
+    (HERE / "franka.md").write_text("\n".join(text), encoding="utf-8")
+    print("\n".join(text))
+
+
+def _compared(name: str, solution: Solution, by_regression: Array) -> str:
+    lines = [f"## {TITLES[name]} [{UNITS[name]}]\n", "| joint | published | regression, here | spookid | apart |"]
+    lines.append("|" + " --- |" * 5)
+    for i, published, other in zip(JOINTS, PUBLISHED[name], by_regression, strict=True):
+        found = solution[f"{name}{i}"]
+        away = (found.estimate - published) / found.std_err
+        told = f"{away:+.1f} standard errors" if abs(away) > APART else ""
+        lines.append(f"| {i} | {published:.4f} | {other:.4f} | {uncertain(found.estimate, found.std_err)} | {told} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""What can be known before anything is fitted: the combinations of parameters that forces at the joints hang on.
+
+Forces are linear in masses, first moments m c, inertias about the bodies' origins and coefficients of loads
+(``spookid.mechanics.regressor``). Those that do nothing of their own go together with others; the combinations that
+stay are the *base parameters*: no motion tells more of a mechanism all of whose joints have a known force or torque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import gather, slip_widths
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.priors import priors
+from spookid.data.recording import Recording
+from spookid.errors import collected, declared_at
+from spookid.estimation.motions import anywhere, forces, measured
+from spookid.kernels.kernel import Array
+from spookid.mechanics.kinematics import Values
+from spookid.mechanics.regressor import Quantity, Regressor
+from spookid.parameter import Parameter, number, substitute
+from spookid.results.wording import some_of
+from spookid.statistics.regrouping import Grouping, regrouped
+from spookid.tables.numbers import counted, superscripts
+from spookid.tables.numbers import number as written
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Tabular
+
+_GROWN = 1e-8
+"""Share of all quantities that may be left where they grow by the same share, rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class BaseParameter:
+    """A combination of quantities that forces hang on."""
+
+    parts: Mapping[str, float]
+    """Coefficients by the names of the quantities; the first is 1."""
+    unit: str
+    formula: ca.SX
+    """Of Parameters: ``solution(one.formula)`` is its estimate with an error."""
+    guess: float
+    """At the guesses of the problem."""
+
+    @property
+    def name(self) -> str:
+        """As a sum, in which those of one coefficient stand together."""
+        together: dict[str, list[str]] = {}
+        for name, factor in self.parts.items():
+            together.setdefault(written(factor), []).append(name)
+        return "".join(_term(*term) for term in together.items()).removeprefix(" + ")
+
+    def __repr__(self) -> str:
+        return f"<BaseParameter {self.name}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BaseParameters(Tabular):
+    """Base parameters of a problem, by any motion or by those of recordings."""
+
+    problem: str
+    """Its name."""
+    motion: tuple[str, ...]
+    """Names of the recordings; none for any motion."""
+    quantities: tuple[Quantity, ...]
+    """Unknown ones in which forces are linear, the columns of the regressor."""
+    grouping: Grouping
+    """Which of the columns depend on which."""
+    guess: Values
+    """Of all parameters."""
+    held: tuple[str, ...]
+    """Free parameters that are taken at their guesses: forces are not linear in them, or an input multiplies them."""
+    scaled: bool
+    """False if nothing that acts is known in size, so that a common factor of all is not seen."""
+
+    @property
+    def rank(self) -> int:
+        """How many combinations are seen."""
+        return len(self.grouping.kept)
+
+    @property
+    def condition(self) -> float:
+        """Condition number of the columns that are independent, each over its length: units do not count."""
+        return self.grouping.condition
+
+    @property
+    def null_space(self) -> Array:
+        """Changes of the quantities that leave all forces as they are, rows (n − rank, n)."""
+        return self.grouping.null_space
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the quantities."""
+        return tuple(quantity.name for quantity in self.quantities)
+
+    @cached_property
+    def combinations(self) -> tuple[BaseParameter, ...]:
+        """The base parameters."""
+        return tuple(self._combination(row, column) for row, column in enumerate(self.grouping.kept))
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Names of quantities on which no force hangs."""
+        return tuple(self.names[i] for i in self.grouping.still)
+
+    @property
+    def alone(self) -> tuple[str, ...]:
+        """Names of quantities that are base parameters by themselves."""
+        shares = self.grouping.shares
+        return tuple(self.names[i] for row, i in enumerate(self.grouping.kept) if not shares[row].any())
+
+    @property
+    def combined(self) -> tuple[str, ...]:
+        """Names of quantities that are seen together with others only."""
+        return tuple(name for name in self.names if name not in {*self.alone, *self.unseen})
+
+    def by_body(self) -> Table:
+        """Of each body what is seen alone, in combinations and not at all; of what belongs to none only the latter."""
+        homes = dict.fromkeys(quantity.of for quantity in self.quantities)
+        kinds = self.alone, self.combined, self.unseen
+        rows = []
+        for home in sorted(homes, key=lambda home: not home):
+            names = [quantity.name for quantity in self.quantities if quantity.of == home]
+            own = {name: name.removeprefix(f"{home} ") for name in names}
+            told = [some_of([own[name] for name in names if name in kind], list(own.values())) for kind in kinds]
+            rows += [(home, *told)] if home else [("others", "", *told[1:])] if any(told[1:]) else []
+        return Table(("of", "seen alone", "in combinations", "not at all"), rows, left=(0, 1, 2, 3))
+
+    def headline(self) -> str:
+        """How many combinations are seen, and how well the regressor is conditioned."""
+        motion = f"the motion of {', '.join(self.motion)}" if self.motion else "any motion"
+        condition = f", condition number {written(self.condition, 3)}" if self.rank else ""
+        return f"{motion} shows {self.rank} combinations of {counted(len(self.names), 'unknown')}{condition}."
+
+    def remarks(self) -> list[str]:
+        """What the numbers presume."""
+        told = []
+        if any(" " in name for name in self.names):
+            told.append("h is the mass times the place of its centre, I the inertia about the body's origin.")
+        if self.held:
+            told.append(f"Taken at their guesses: {', '.join(self.held)}.")
+        if not self.scaled and self.rank:
+            told.append("Nothing that acts is known in size: a common factor of all combinations is not seen.")
+        return told
+
+    def blocks(self) -> Sequence[Block]:
+        """Headline, the combinations with their values at the guesses, what is seen of each body, and remarks."""
+        rows = [(written(one.guess), superscripts(one.unit), one.name) for one in self.combinations]
+        tables = Table(("at the guess", "unit", "base parameter"), rows, left=(1, 2)), self.by_body()
+        title = f"Base parameters of {self.problem}: {self.headline()}"
+        return [title, *(table for table in tables if table.rows), *self.remarks()]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each base parameter: its name, value at the guess, unit, and the coefficient of each quantity."""
+        nothing = dict.fromkeys(self.names, 0.0)
+        return [
+            {"base_parameter": one.name, "guess": one.guess, "unit": one.unit, **nothing, **one.parts}
+            for one in self.combinations
+        ]
+
+    def __repr__(self) -> str:
+        return f"<BaseParameters of {self.problem!r}: {self.rank} of {len(self.quantities)} quantities>"
+
+    def _combination(self, row: int, column: int) -> BaseParameter:
+        own, shares = self.quantities[column], self.grouping.shares[row]
+        others = {
+            self.quantities[i]: float(share) for i, share in zip(self.grouping.joined, shares, strict=True) if share
+        }
+        parts = {own: 1.0, **others}
+        formula = sum((factor * quantity.formula for quantity, factor in parts.items()), ca.SX(0))
+        named = {quantity.name: factor for quantity, factor in parts.items()}
+        return BaseParameter(named, own.unit, formula, number(formula, self.guess))
+
+
+def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
+    """Combinations of the free parameters, and of the inertias that hang on them, that forces at the joints tell.
+
+    A passive joint counts as one whose force is known, which is none. Parameters in which forces are not linear, such
+    as lengths, and those that an input multiplies, such as gains of motors, are taken at their guesses.
+
+    Args:
+        recordings: whose motion is taken, as their sensors of positions show it; None: any motion, joints anywhere
+            with any rates and accelerations, which is what an experiment can show at the most.
+
+    Raises:
+        ProblemError: if loops do not close, or a recording is too short or lacks a signal.
+    """
+    given = () if recordings is None else [recordings] if isinstance(recordings, Recording) else recordings
+    chosen = collected(given, Recording, f"{declared_at()}: base_parameters: recordings")
+    regressor = Regressor(problem.model, _unknown(problem))
+    if chosen:
+        evidence = tuple(gather(problem, recording) for recording in chosen)
+        widths = slip_widths(problem, evidence)
+        moved = [(measured(regressor, e.guess, problem.step), problem.guess_on(e.recording.name)) for e in evidence]
+    else:
+        widths, values = slip_widths(problem, ()), problem.guess_on()
+        moved = [(anywhere(regressor, values, widths), values)]
+    found = [forces(regressor, motion, widths, values) for motion, values in moved]
+    known = regressor.is_driven or bool(priors(problem)) or any(np.any(known) for _, known in found)
+    values = moved[0][1]
+    return BaseParameters(
+        problem=problem.name,
+        motion=tuple(recording.name for recording in chosen),
+        quantities=regressor.quantities,
+        grouping=regrouped(np.vstack([rows for rows, _ in found])),
+        guess=values,
+        held=regressor.held,
+        scaled=known or not _may_grow(regressor, values),
+    )
+
+
+def _may_grow(regressor: Regressor, values: Values) -> bool:
+    """True if some change of the free Parameters makes all quantities larger by the same share."""
+    symbols = ca.vertcat(ca.SX(0, 1), *regressor.free)
+    every = ca.vertcat(ca.SX(0, 1), *(quantity.formula for quantity in regressor.quantities))
+    sizes, slopes = (np.atleast_1d(substitute(part, values)) for part in (every, ca.jacobian(every, symbols)))
+    slopes = slopes.reshape(len(sizes), -1)
+    left = sizes - slopes @ np.linalg.lstsq(slopes, sizes, rcond=None)[0]
+    return bool(np.linalg.norm(left) <= _GROWN * np.linalg.norm(sizes))
+
+
+def _unknown(problem: Declaration) -> list[Parameter]:
+    """Free Parameters as they were declared."""
+    free, known = {p.name for p in problem.free}, problem.parameter_set
+    return [p for p in known.declared if any(one.name in free for one in known.of(p))]
+
+
+def _term(factor: str, names: Sequence[str]) -> str:
+    """Of a sum, with its sign."""
+    size, sum_of = factor.removeprefix("-"), " + ".join(names)
+    sign = "-" if factor.startswith("-") else "+"
+    if size == "1":
+        return "".join(f" {sign} {name}" for name in names)
+    return f" {sign} {size} ({sum_of})" if len(names) > 1 else f" {sign} {size} {sum_of}"

@@ -1,0 +1,149 @@
+"""Motions at which forces are asked for: those of recordings, and states at random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.initialization import Guess
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.mechanics.kinematics import Values
+from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.regressor import Regressor
+
+_MOST = 2000
+"""States of a recording, evenly spaced."""
+_SPARE = 4
+"""Rows of states at random for each column."""
+_CLOSED = 1e-10
+"""Largest violation of a loop that is closed [m; cosines]."""
+_CORRECTIONS = 100
+_TRIALS = 20
+"""Of states at random for each that is wanted, until loops close."""
+_FREE = 1e-8
+"""Share of the largest singular value of closing rows below which a direction is free."""
+
+
+class Motion(NamedTuple):
+    """Coordinates of the tree, their rates and the derivatives of these at some states."""
+
+    x: Array
+    """(N, ambient)."""
+    s: Array
+    """(N, n)."""
+    a: Array
+    """(N, n)."""
+
+
+def measured(regressor: Regressor, guess: Guess, step: float) -> Motion:
+    """The smoothed motion of a recording by differences over three steps each.
+
+    Args:
+        step: h [s].
+    """
+    joints, bodies = regressor.joints, regressor.model.bodies
+    given = ca.SX.sym("displacements", guess.displacements.shape[1]), ca.SX.sym("roots", 7 * len(joints.roots))
+    convert = ca.Function("coordinates", list(given), [ca.densify(joints.coordinates(*given))])
+    places = [7 * bodies.index(body) + i for body in joints.roots for i in range(7)]
+    x = np.asarray(convert(guess.displacements.T, guess.states[:, places].T).full()).T
+    two = [ca.SX.sym(name, joints.manifold.ambient) for name in ("before", "after")]
+    apart = ca.Function("apart", two, [ca.densify(joints.manifold.difference(two[1], two[0]))])
+    rates = np.asarray(apart(x[:-1].T, x[1:].T).full()).T / step
+    every = max((len(x) - 2) // _MOST, 1)
+    parts = x[1:-1], (rates[1:] + rates[:-1]) / 2, (rates[1:] - rates[:-1]) / step
+    return Motion(*(part[::every] for part in parts))
+
+
+def anywhere(regressor: Regressor, values: Values, widths: Array) -> Motion:
+    """States at random, the same every time: angles anywhere, all else of the size of one.
+
+    Raises:
+        ProblemError: if loops do not close anywhere.
+    """
+    space = regressor.joints.manifold
+    rng = np.random.default_rng(0)
+    count = _SPARE * len(regressor.quantities) // max(space.tangent, 1) + _SPARE
+    at = _Ties(regressor, values, widths)
+    found: list[tuple[Array, Array, Array]] = []
+    for _ in range(_TRIALS * count):
+        state = at.closed(_point(space, rng), *rng.normal(size=(2, space.tangent)))
+        found += [state] if state is not None else []
+        if len(found) == count:
+            return Motion(*(np.array(part) for part in zip(*found, strict=True)))
+    raise ProblemError(
+        f"{regressor.model.place}: Model: its loops do not close from joints at random; ask for the base parameters "
+        "of a recording"
+    )
+
+
+def forces(regressor: Regressor, motion: Motion, widths: Array, values: Values) -> tuple[Array, Array]:
+    """Y of all states, those that loops and rolling leave, one below the other, (rows, n_c), and what is known of w.
+
+    Args:
+        widths: of smooth friction, (n_s,).
+    """
+    numbers, columns = regressor.numbers(values), len(regressor.quantities)
+    flat, known = (
+        np.asarray(part.full()) for part in regressor.function()(*(part.T for part in motion), widths, numbers)
+    )
+    n, count = motion.s.shape[1], len(motion.x)
+    slopes = flat.T.reshape(count, columns, n).transpose(0, 2, 1)
+    free = _Ties(regressor, values, widths).free
+    if free is None:
+        return slopes.reshape(count * n, columns), known
+    bases = [free(x, s) for x, s in zip(motion.x, motion.s, strict=True)]
+    rows = [basis.T @ one for basis, one in zip(bases, slopes, strict=True)]
+    left = [basis.T @ one for basis, one in zip(bases, known.T, strict=True)]
+    return np.vstack(rows), np.concatenate(left)
+
+
+class _Ties:
+    """What closes loops and rolls, in numbers."""
+
+    def __init__(self, regressor: Regressor, values: Values, widths: Array) -> None:
+        self._function = regressor.ties()
+        self._given = widths, regressor.numbers(values)
+        self._space = regressor.joints.manifold
+        x, step = ca.SX.sym("x", self._space.ambient), ca.SX.sym("step", self._space.tangent)
+        self._moved = ca.Function("moved", [x, step], [ca.densify(self._space.retract(x, step))])
+        self._rows = self._function.numel_out(1)
+
+    @property
+    def free(self) -> Callable[[Array, Array], Array] | None:
+        """(x, s) to the directions that the rows leave, (n, free); None if there are no rows."""
+        return self._free if self._rows else None
+
+    def _free(self, x: Array, s: Array) -> Array:
+        J = self._at(x, s)[2]
+        _, sizes, directions = np.linalg.svd(J)
+        return np.asarray(directions[int(np.sum(sizes > _FREE * sizes[0])) :].T)
+
+    def closed(self, x: Array, s: Array, a: Array) -> tuple[Array, Array, Array] | None:
+        """A state near the given one in which the rows hold; None if there is none near."""
+        if not self._rows:
+            return x, s, a
+        for _ in range(_CORRECTIONS):
+            gap, _, J, _ = self._at(x, s)
+            if np.max(np.abs(gap), initial=0.0) < _CLOSED:
+                s = s - _least(J, J @ s)
+                drift = self._at(x, s)[3]
+                return x, s, a - _least(J, J @ a + drift)
+            x = self._moved(x, -_least(J[: len(gap)], gap)).full()[:, 0]
+        return None
+
+    def _at(self, x: Array, s: Array) -> tuple[Array, Array, Array, Array]:
+        gap, rates, J, drift = (np.asarray(part.full())[:, 0] for part in self._function(x, s, 0 * s, *self._given))
+        return gap, rates, J.reshape(self._rows, len(s)), drift
+
+
+def _least(J: Array, rows: Array) -> Array:
+    return np.asarray(np.linalg.lstsq(J, rows, rcond=_FREE)[0])
+
+
+def _point(space: Manifold, rng: np.random.Generator) -> Array:
+    parts = [rng.uniform(-np.pi, np.pi, n) if kind == "flat" else rng.normal(size=n) for kind, n in space.parts]
+    return space.normed(np.concatenate(parts)) if parts else np.zeros(0)

@@ -1,0 +1,83 @@
+"""What estimated inertias mean: masses, centres of mass and moments, and the combinations that forces hang on, with
+errors by the delta method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.errors import ProblemError
+from spookid.estimation.grouping import base_parameters
+from spookid.parameter import Parameter, is_constant, own_name
+from spookid.results.result import Derived, Result
+from spookid.statistics.combinations import prior_share
+
+
+class _Row(NamedTuple):
+    name: str
+    unit: str
+    formula: ca.SX
+    body: str = ""
+
+
+def physical_quantities(problem: Declaration, result: Result) -> dict[str, Derived]:
+    """Those of the bodies that were declared with a FullInertia or coordinates of one, by name; numbers that were
+    given are left out."""
+    return _derived(_quantities(problem), problem, result)
+
+
+def base_quantities(problem: Declaration, result: Result) -> dict[str, Derived]:
+    """The base parameters that any motion shows, by name, if such bodies are among what is unknown; those that are
+    single Parameters are left out."""
+    if next(_quantities(problem), None) is None:
+        return {}
+    declared = {p.name for p in problem.parameter_set.declared}
+    try:
+        combinations = base_parameters(problem).combinations
+    except ProblemError:  # of loops that close in few places only
+        return {}
+    rows = (_Row(one.name, one.unit, one.formula) for one in combinations if one.name not in declared)
+    return _derived(rows, problem, result)
+
+
+def _quantities(problem: Declaration) -> Iterator[_Row]:
+    for body in problem.model.bodies:
+        quantities = () if body.distribution is None else body.distribution.quantities
+        for name, formula, unit in quantities:
+            if not is_constant(formula):
+                yield _Row(f"{body.name} {name}", unit, formula, body.name)
+
+
+def _derived(rows: Iterable[_Row], problem: Declaration, result: Result) -> dict[str, Derived]:
+    """Values with their errors, of each recording if it has its own."""
+    rows = list(_of_recordings(rows, problem))
+    if not rows:
+        return {}
+    symbols = [p for p in problem.parameters if any(ca.depends_on(row.formula, p) for row in rows)]
+    x, all_of = ca.vertcat(*symbols), ca.vertcat(*(row.formula for row in rows))
+    at = ca.Function("physical", [x], [all_of, ca.densify(ca.jacobian(all_of, x))])
+    values, slopes = (np.asarray(part.full()) for part in at(ca.DM([result.values[p.name] for p in symbols])))
+    known, found = result.sensitivities, {}
+    for i, row in enumerate(rows):
+        own = {p.name: s for p, s in zip(symbols, slopes[i].tolist(), strict=True) if s and not result[p.name].fixed}
+        error, reason = known.error_of(own, held=True)
+        share = prior_share(own, error, known.names, known.seen)
+        found[row.name] = Derived(row.name, float(values[i, 0]), error, reason, row.unit, row.body, share)
+    return found
+
+
+def _of_recordings(rows: Iterable[_Row], problem: Declaration) -> Iterator[_Row]:
+    known = problem.parameter_set
+    for row in rows:
+        differing: list[Parameter] = [p for p in known.own if ca.depends_on(row.formula, p)]
+        symbols = ca.vertcat(*differing)
+        for recording in known.recordings if differing else ():
+            own = ca.vertcat(*(p.of(recording) for p in differing))
+            formula = ca.substitute(row.formula, symbols, own)
+            yield row._replace(name=own_name(row.name, recording), formula=formula)
+        if not differing:
+            yield row

@@ -1,0 +1,372 @@
+/* Sparse matrices of one pattern at every step: their factors, and products with them, eight steps at once; see
+   reflections.py and condensing.py. Behind native.c. */
+
+typedef long long masks __attribute__((vector_size(8 * LANES)));
+
+#define PICK(mask, a, b) ((lanes)(((masks)(a) & (mask)) | ((masks)(b) & ~(mask))))
+#define INLINE static inline __attribute__((always_inline))
+#define TILE 4
+
+/* What ``Reflections`` says of T (m, k), entries of it and of what fills in numbered from 0 on. The reflection j turns
+   rows[j] of T, the first of which is a row of R; `entry` are those of its own column there, `other` those of every
+   column to come that it changes, `count` at a time. Above the diagonal of R column j has `above`, in the rows of R of
+   earlier reflections, `before`. */
+typedef struct {
+  size m, k, entries, numbers, left;
+  const int *number, *place;                 /* a kernel's numbers, and the entries that they are, (numbers) */
+  const int *residual;                       /* the numbers of the residual */
+  const int *column;                         /* of T, by reflection, (k) */
+  const int *begin, *row, *entry;            /* (k + 1), and lists */
+  const int *changed, *other;                /* (k + 1) in columns, and a list */
+  const int *over, *before, *above;          /* (k + 1), and lists */
+  const int *free, *low, *high;              /* rows that are not R's, (left); columns of the null space, (k) */
+  const int *at;                             /* where the changed columns' entries begin, (k) */
+  const int *origin;                         /* row and column of T of each of the numbers, (numbers, 2) */
+} plan;
+
+static plan plan_of(const size *sizes, const int *const *lists) {
+  return (plan){sizes[0], sizes[1], sizes[2], sizes[3], sizes[0] - sizes[1], lists[0],  lists[1],  lists[2],
+                lists[3], lists[4], lists[5], lists[6], lists[7],            lists[8],  lists[9],  lists[10],
+                lists[11], lists[12], lists[13], lists[14], lists[15], lists[16]};
+}
+
+/* Some numbers of up to eight steps, `stride` apart; the last step fills what is left. */
+static void take(lanes *to, const double *a, size stride, size here, size count) {
+  const double *from[LANES];
+  for (size l = 0; l < LANES; ++l) from[l] = a + (l < here ? l : here - 1) * stride;
+  for (size i = 0; i < count; ++i)
+    for (size l = 0; l < LANES; ++l) to[i][l] = from[l][i];
+}
+
+static void take_some(lanes *to, const double *a, size stride, size here, size count, const int *which) {
+  const double *from[LANES];
+  for (size l = 0; l < LANES; ++l) from[l] = a + (l < here ? l : here - 1) * stride;
+  for (size i = 0; i < count; ++i)
+    for (size l = 0; l < LANES; ++l) to[i][l] = from[l][which[i]];
+}
+
+static void put(const lanes *x, double *out, size stride, size here, size count, size step) {
+  for (size l = 0; l < here; ++l)
+    for (size i = 0; i < count; ++i) out[l * stride + i * step] = x[i][l];
+}
+
+/* Householder's triangular factor of the entries of T, in place: reflections as LAPACK's dgeqr2 leaves them. */
+static void factorize(const plan *p, const double *J, size stride, size here, lanes *T, lanes *tau) {
+  const double *from[LANES];
+  for (size l = 0; l < LANES; ++l) from[l] = J + (l < here ? l : here - 1) * stride;
+  for (size i = 0; i < p->entries; ++i) T[i] = ZERO;
+  for (size i = 0; i < p->numbers; ++i)
+    for (size l = 0; l < LANES; ++l) T[p->place[i]][l] = from[l][p->number[i]];
+  for (size j = 0; j < p->k; ++j) {
+    const int *e = p->entry + p->begin[j], *o = p->other + p->at[j];
+    size count = p->begin[j + 1] - p->begin[j];
+    lanes below = ZERO, alpha = T[e[0]], norm;
+    for (size i = 1; i < count; ++i) below += T[e[i]] * T[e[i]];
+    norm = alpha * alpha + below;
+    for (int l = 0; l < LANES; ++l) norm[l] = sqrt(norm[l]);
+    masks none = below == 0.0;
+    lanes beta = PICK(alpha < 0.0, norm, -norm);
+    beta = PICK(none, alpha, beta);
+    tau[j] = PICK(none, ZERO, (beta - alpha) / beta);
+    lanes scale = PICK(none, ZERO, 1.0 / (alpha - beta));
+    for (size i = 1; i < count; ++i) T[e[i]] *= scale;
+    T[e[0]] = beta;
+    for (size c = p->changed[j]; c < p->changed[j + 1]; ++c, o += count) {
+      lanes sum = T[o[0]];
+      for (size i = 1; i < count; ++i) sum += T[e[i]] * T[o[i]];
+      sum *= tau[j];
+      T[o[0]] -= sum;
+      for (size i = 1; i < count; ++i) T[o[i]] -= T[e[i]] * sum;
+    }
+  }
+}
+
+static void reflect(const plan *p, const lanes *T, const lanes *tau, size j, lanes *x) {
+  const int *e = p->entry + p->begin[j], *r = p->row + p->begin[j];
+  size count = p->begin[j + 1] - p->begin[j];
+  lanes sum = x[r[0]];
+  for (size i = 1; i < count; ++i) sum += T[e[i]] * x[r[i]];
+  sum *= tau[j];
+  x[r[0]] -= sum;
+  for (size i = 1; i < count; ++i) x[r[i]] -= T[e[i]] * sum;
+}
+
+/* x (m) = Q R^-T b (k), the shortest solution of T' x = b. */
+static void shortest(const plan *p, const lanes *T, const lanes *tau, const lanes *b, lanes *x) {
+  for (size i = 0; i < p->m; ++i) x[i] = ZERO;
+  for (size j = 0; j < p->k; ++j) {
+    lanes y = b[p->column[j]];
+    for (size i = p->over[j]; i < p->over[j + 1]; ++i) y -= T[p->above[i]] * x[p->row[p->begin[p->before[i]]]];
+    x[p->row[p->begin[j]]] = y / T[p->entry[p->begin[j]]];
+  }
+  for (size j = p->k - 1; j >= 0; --j) reflect(p, T, tau, j, x);
+}
+
+/* y (k) becomes the least-squares solution of T y = x (m); x is lost. */
+static void nearest(const plan *p, const lanes *T, const lanes *tau, lanes *x, lanes *y) {
+  for (size j = 0; j < p->k; ++j) reflect(p, T, tau, j, x);
+  for (size j = p->k - 1; j >= 0; --j) {
+    lanes found = x[p->row[p->begin[j]]] / T[p->entry[p->begin[j]]];
+    for (size i = p->over[j]; i < p->over[j + 1]; ++i) x[p->row[p->begin[p->before[i]]]] -= T[p->above[i]] * found;
+    y[p->column[j]] = found;
+  }
+}
+
+/* Columns that T' takes to zero, (n, m, left), of up to eight steps; N (m, left) is room. */
+static void unreached(const plan *p, const lanes *T, const lanes *tau, lanes *N, double *null, size here) {
+  size left = p->left;
+  for (size i = 0; i < p->m * left; ++i) N[i] = ZERO;
+  for (size c = 0; c < left; ++c) N[p->free[c] * left + c] += 1.0;
+  for (size j = p->k - 1; j >= 0; --j) {
+    const int *e = p->entry + p->begin[j], *r = p->row + p->begin[j];
+    size count = p->begin[j + 1] - p->begin[j];
+    for (size c = p->low[j]; c < p->high[j]; ++c) {
+      lanes sum = ZERO;  /* the row of R is untouched so far */
+      for (size i = 1; i < count; ++i) sum += T[e[i]] * N[r[i] * left + c];
+      sum *= tau[j];
+      N[r[0] * left + c] = -sum;
+      for (size i = 1; i < count; ++i) N[r[i] * left + c] -= T[e[i]] * sum;
+    }
+  }
+  put(N, null, p->m * left, here, p->m * left, 1);
+}
+
+static double largest(const lanes *a, size here, size count) {
+  double found = 0.0;
+  for (size l = 0; l < here; ++l)
+    for (size i = 0; i < count; ++i)
+      if (!(fabs(a[i][l]) <= found)) found = fabs(a[i][l]);
+  return found;
+}
+
+/* States (n, ambient) moved onto a surface by Newton's method, eight at a time. The kernel `rows` gives `count` numbers:
+   of the transposed Jacobian T (wide, k), the slopes to parameters, in whole columns of which some number is
+   `slope`, and of the residual; `move` takes states and steps (tangent) in the seen columns. Left there: null
+   (n, wide, wide - k) and drag (n, wide, parameters). */
+EXPORT int settle_along(size n, along rows, size arguments, const double **first, const size *stride, along move,
+                        double *states, size ambient, size tangent, const size *seen, const size *sizes,
+                        const int *const *lists, size count, size parameters, const int *slope, size passes,
+                        const double *limits, double *null, double *drag) {
+  plan p = plan_of(sizes, lists);
+  lanes *T = room(p.entries + 2 * p.k + p.m * (p.left + 1)), *tau = T + p.entries, *b = tau + p.k, *x = b + p.k;
+  lanes *N = x + p.m;
+  double *J = calloc(LANES * (count + tangent + ambient) + 1, sizeof(double)), *steps = J + LANES * count;
+  const double **here_first = malloc((arguments + 1) * sizeof(double *));
+  kernel f = {rows, arguments, count, first, here_first, stride};
+  const size moved_stride[] = {ambient, tangent};
+  int failed = !T || !J || !here_first;
+  for (size s = 0; s < n && !failed; s += LANES) {
+    size here = n - s < LANES ? n - s : LANES;
+    double *at = states + s * ambient, *to = steps + LANES * tangent;
+    for (size pass = 0, last = 0;; ++pass) {
+      failed |= evaluate(&f, s, here, J);
+      factorize(&p, J, count, here, T, tau);
+      take_some(b, J, count, here, p.k, p.residual);
+      double error = largest(b, here, p.k);
+      if (last || pass == passes || error <= limits[0] || !isfinite(error)) break;
+      for (size i = 0; i < p.k; ++i) b[i] = -b[i];
+      shortest(&p, T, tau, b, x);
+      for (size i = 0; i < p.m; ++i)
+        for (size l = 0; l < here; ++l) steps[l * tangent + seen[i]] = x[i][l];
+      const double *given[] = {at, steps};
+      failed |= move(here, given, moved_stride, to, ambient);
+      for (size i = 0; i < here * ambient; ++i) at[i] = to[i];
+      last = error <= limits[1];
+    }
+    unreached(&p, T, tau, N, null + s * p.m * p.left, here);
+    for (size c = 0; c < parameters; ++c) {
+      for (size i = 0; i < p.k; ++i) {
+        int number = slope[c * p.k + i];
+        b[i] = ZERO;
+        for (size l = 0; number >= 0 && l < here; ++l) b[i][l] = -J[l * count + number];
+      }
+      shortest(&p, T, tau, b, x);
+      put(x, drag + s * p.m * parameters + c, p.m * parameters, here, p.m, parameters);
+    }
+  }
+  free(here_first);
+  free(J);
+  release(T);
+  return failed;
+}
+
+/* Entries (k) of states (n, ambient) fitted by least squares, eight at a time. The kernel `rows` gives `count` numbers,
+   of transposed Jacobians T' (k, m) and residuals (m), to which `shift` (n, m) is added if there is one. More than one
+   pass is for rows that are not linear. Left there: null (n, m, m - k), what the entries do not reach, and the residual
+   (n, m). */
+EXPORT int fit_along(size n, along rows, size arguments, const double **first, const size *stride, double *states,
+                     size ambient, const size *entries, const size *sizes, const int *const *lists, size count,
+                     const double *shift, size passes, const double *still, double *null, double *residual) {
+  plan p = plan_of(sizes, lists);
+  size m = p.m, k = p.k;
+  lanes *T = room(p.entries + 2 * k + m * (p.left + 2)), *tau = T + p.entries, *y = tau + k, *x = y + k, *r = x + m;
+  lanes *N = r + m;
+  double *J = malloc(LANES * count * sizeof(double) + 1);
+  const double **here_first = malloc((arguments + 1) * sizeof(double *));
+  kernel f = {rows, arguments, count, first, here_first, stride};
+  int failed = !T || !J || !here_first;
+  for (size s = 0; s < n && !failed; s += LANES) {
+    size here = n - s < LANES ? n - s : LANES;
+    double *at = states + s * ambient;
+    int moved = 0;
+    for (size pass = 0;; ++pass) {
+      double size_of_all = *still, size_of_move = 0.0;
+      failed |= evaluate(&f, s, here, J);
+      factorize(&p, J, count, here, T, tau);
+      take_some(r, J, count, here, m, p.residual);
+      moved = pass < passes;
+      if (!moved) break;
+      for (size i = 0; i < m; ++i)
+        for (size l = 0; l < LANES; ++l)
+          x[i][l] = -r[i][l] - (shift ? shift[(s + (l < here ? l : here - 1)) * m + i] : 0.0);
+      nearest(&p, T, tau, x, y);
+      for (size i = 0; i < k; ++i)
+        for (size l = 0; l < here; ++l) {
+          double *entry = at + l * ambient + entries[i];
+          *entry += y[i][l];
+          if (fabs(*entry) > size_of_all) size_of_all = fabs(*entry);
+          if (fabs(y[i][l]) > size_of_move) size_of_move = fabs(y[i][l]);
+        }
+      if (passes == 1 || !(size_of_move >= *still * size_of_all)) break;
+    }
+    if (moved) {  /* the rows are linear, and the kernel was not asked again */
+      for (size i = 0; i < p.numbers; ++i) {
+        int row = p.origin[2 * i], column = p.origin[2 * i + 1];
+        for (size l = 0; l < here; ++l) r[row][l] += J[l * count + p.number[i]] * y[column][l];
+      }
+    }
+    put(r, residual + s * m, m, here, m, 1);
+    unreached(&p, T, tau, N, null + s * m * p.left, here);
+  }
+  free(here_first);
+  free(J);
+  release(T);
+  return failed;
+}
+
+/* What `Condensation` says of a factor's Jacobian J of so many numbers. Columns of its steps, at some offsets, become
+   those of a basis (wide, tangent), and what drags them adds to others; `plain` columns stay as they are. */
+typedef struct {
+  size rows, numbers, columns, offsets, wide, tangent, dragged, plain;
+  const int *offset;                  /* (offsets) */
+  const int *begin, *column, *number; /* (offsets rows + 1), and lists of a row's columns and numbers */
+  const int *start, *row, *own;       /* (plain + 1), and lists of a plain column's rows and numbers */
+  const int *target;                  /* its place in the result, (plain) */
+  const int *follows;                 /* that of what drags, (dragged) */
+} sparse;
+
+/* w columns of sums of products: the numbers of a row with rows of Z, `width` columns wide. */
+INLINE void along_row(const int w, const lanes *J, const int *column, const int *number, size count, const lanes *Z,
+                      size width, lanes *out) {
+  lanes sum[TILE];
+  for (int i = 0; i < w; ++i) sum[i] = ZERO;
+  for (size e = 0; e < count; ++e) {
+    const lanes *z = Z + column[e] * width;
+    for (int i = 0; i < w; ++i) sum[i] += J[number[e]] * z[i];
+  }
+  for (int i = 0; i < w; ++i) out[i] = sum[i];
+}
+
+/* W (rows, width) = J Z for one offset. */
+static void times(const sparse *s, size offset, const lanes *J, const lanes *Z, size width, lanes *W) {
+  for (size r = 0; r < s->rows; ++r) {
+    size from = s->begin[offset * s->rows + r], count = s->begin[offset * s->rows + r + 1] - from, c = 0;
+    const int *column = s->column + from, *number = s->number + from;
+    for (; c + TILE <= width; c += TILE) along_row(TILE, J, column, number, count, Z + c, width, W + r * width + c);
+    for (; c < width; ++c) along_row(1, J, column, number, count, Z + c, width, W + r * width + c);
+  }
+}
+
+INLINE void across(const int a, const int b, const lanes *C, size kept, const lanes *W, size width, size rows,
+                   lanes *out) {
+  lanes sum[TILE][TILE];
+  for (int i = 0; i < a; ++i)
+    for (int j = 0; j < b; ++j) sum[i][j] = ZERO;
+  for (size r = 0; r < rows; ++r, C += kept, W += width)
+    for (int i = 0; i < a; ++i)
+      for (int j = 0; j < b; ++j) sum[i][j] += W[i] * C[j];
+  for (int i = 0; i < a; ++i)
+    for (int j = 0; j < b; ++j) out[i * kept + j] = sum[i][j];
+}
+
+/* out (width, kept) = W' C. */
+static void complemented(const lanes *C, size kept, const lanes *W, size width, size rows, lanes *out) {
+  size a = 0;
+  for (; a + TILE <= width; a += TILE) {
+    size b = 0;
+    for (; b + TILE <= kept; b += TILE) across(TILE, TILE, C + b, kept, W + a, width, rows, out + a * kept + b);
+    for (; b < kept; ++b) across(TILE, 1, C + b, kept, W + a, width, rows, out + a * kept + b);
+  }
+  for (; a < width; ++a) {
+    size b = 0;
+    for (; b + TILE <= kept; b += TILE) across(1, TILE, C + b, kept, W + a, width, rows, out + a * kept + b);
+    for (; b < kept; ++b) across(1, 1, C + b, kept, W + a, width, rows, out + a * kept + b);
+  }
+}
+
+static void plain_columns(const sparse *p, const lanes *J, const lanes *C, size kept, lanes *out) {
+  for (size c = 0; c < p->plain; ++c) {
+    lanes *to = out + p->target[c] * kept;
+    for (int e = p->start[c]; e < p->start[c + 1]; ++e) {
+      if (!C) {
+        to[p->row[e]] += J[p->own[e]];
+      } else {
+        for (size i = 0; i < kept; ++i) to[i] += C[p->row[e] * kept + i] * J[p->own[e]];
+      }
+    }
+  }
+}
+
+/* Transposes of C' J Z for each offset of a factor, C' (J D + the parameters' columns) and C' r, (n, columns, kept). J
+   are numbers of a kernel; basis Z (wide, tangent) and drag D (wide, dragged) are those of all steps of a chain, and
+   complement C (rows, kept) that of the factor's; null if there is none, then `kept` are all rows. */
+EXPORT int condense_along(size n, along rows, size arguments, const double **first, const size *stride,
+                          const size *sizes, const int *const *lists, const double *basis, const double *drag,
+                          const double *complement, size kept, double *out) {
+  sparse p = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7],
+              lists[0], lists[1], lists[2], lists[3], lists[4], lists[5], lists[6], lists[7], lists[8]};
+  size width = p.tangent > p.dragged ? p.tangent : p.dragged;
+  lanes *J = room(p.numbers + (p.wide + p.rows) * width + (p.rows + p.columns + p.dragged) * kept);
+  lanes *Z = J + p.numbers, *W = Z + p.wide * width, *C = W + p.rows * width, *sums = C + p.rows * kept;
+  lanes *pulled = sums + p.columns * kept;
+  double *numbers = malloc(LANES * p.numbers * sizeof(double) + 1);
+  const double **here_first = malloc((arguments + 1) * sizeof(double *));
+  kernel f = {rows, arguments, p.numbers, first, here_first, stride};
+  int failed = !J || !numbers || !here_first;
+  for (size s = 0; s < n && !failed; s += LANES) {
+    size here = n - s < LANES ? n - s : LANES;
+    failed |= evaluate(&f, s, here, numbers);
+    take(J, numbers, p.numbers, here, p.numbers);
+    if (complement) take(C, complement + s * p.rows * kept, p.rows * kept, here, p.rows * kept);
+    for (size i = 0; i < p.columns * kept; ++i) sums[i] = ZERO;
+    plain_columns(&p, J, complement ? C : NULL, kept, sums);
+    for (size o = 0; o < p.offsets; ++o) {
+      if (basis) {
+        size count = p.wide * p.tangent;
+        lanes *to = sums + o * p.tangent * kept;
+        take(Z, basis + (s + p.offset[o]) * count, count, here, count);
+        times(&p, o, J, Z, p.tangent, W);
+        if (complement) {
+          complemented(C, kept, W, p.tangent, p.rows, to);
+        } else {
+          for (size r = 0; r < p.rows; ++r)
+            for (size c = 0; c < p.tangent; ++c) to[c * kept + r] = W[r * p.tangent + c];
+        }
+      }
+      if (p.dragged) {
+        size count = p.wide * p.dragged;
+        take(Z, drag + (s + p.offset[o]) * count, count, here, count);
+        times(&p, o, J, Z, p.dragged, W);
+        if (complement) complemented(C, kept, W, p.dragged, p.rows, pulled);
+        for (size c = 0; c < p.dragged; ++c)
+          for (size i = 0; i < kept; ++i)
+            sums[p.follows[c] * kept + i] += complement ? pulled[c * kept + i] : W[i * p.dragged + c];
+      }
+    }
+    put(sums, out + s * p.columns * kept, p.columns * kept, here, p.columns * kept, 1);
+  }
+  free(here_first);
+  free(numbers);
+  release(J);
+  return failed;
+}

@@ -1,0 +1,212 @@
+"""How mass is distributed in a rigid body: mass, centre of mass and inertia, and what no body has.
+
+A body of density ρ has the mass m = ∫ρ, the first moment h = m c and the second moment Σ = ∫ρ x xᵀ, together the
+pseudo-inertia J = [[Σ, h], [hᵀ, m]] (4, 4), positive definite for every body that is not flat. Its inertia about the
+origin is tr(Σ) 1 − Σ; that Σ is positive definite is the triangle inequality of the principal moments (Wensing, Kim,
+Slotine, IEEE Robotics and Automation Letters 3, 2018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError, declared_at, shown
+from spookid.kernels.kernel import Array
+from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
+
+SYMMETRIC = 1e-12
+"""Largest difference of opposite entries of an inertia that is taken for rounding [kg m²]."""
+ROUNDING = 1e-6
+"""Share of the largest principal moment by which the triangle inequality may be missed: given numbers are rounded."""
+_ROWS, _COLUMNS = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
+"""Of I_xx, I_yy, I_zz, I_xy, I_xz and I_yz."""
+ENTRIES = ("I_xx", "I_yy", "I_zz", "I_xy", "I_xz", "I_yz")
+PI = ("mass", "h_x", "h_y", "h_z", *ENTRIES)
+"""What π is made of."""
+_MAY_VANISH = np.array([False, True, True, True, False, False, False, True, True, True])
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """What is known beforehand of an expression of Parameters: that it is normally distributed."""
+
+    title: str
+    formula: ca.SX
+    mean: float
+    sigma: float
+
+    @property
+    def row(self) -> ca.SX:
+        """What it adds to the residuals: its distance from the mean over sigma."""
+        return (self.formula - self.mean) / self.sigma
+
+
+@dataclass(frozen=True, eq=False)
+class FullInertia:
+    """Mass, centre of mass and full inertia of a body, ``Body("link", inertia=FullInertia(...))``.
+
+    Each of the ten numbers may be a Parameter or an expression of Parameters. Ten free numbers may leave what a body
+    can have; ``LogCholesky`` and ``ExponentialEigenvalue`` cannot.
+
+    Args:
+        mass: [kg].
+        center_of_mass: c (3,) [m] in the frame of the body, in which all of the body's frames are given.
+        inertia: I_xx, I_yy, I_zz, I_xy, I_xz, I_yz (6,) [kg m²] in the axes of the body's frame, where I_xy = −∫ρxy
+            is the entry of the matrix, as in URDF files; or the symmetric 3x3, or three principal moments.
+        about: the point that the inertia is given about; whatever it is, ``inertia`` then is about the centre of mass.
+        within: what is known beforehand, as a share: 0.3 for "within 30 %". Each entry of π (``pi``) is normally
+            distributed around its value in ``around``, sigma is this share of the value; of first moments and products
+            of inertia, which may be zero, at least this share of m ρ and m ρ², with 6 m ρ² the trace of the inertia
+            about the centre of mass (ρ is the mean extent along an axis).
+        around: a FullInertia of the values that are expected; None: those at the guesses of the Parameters.
+
+    Raises:
+        ProblemError: for numbers that no body has: a mass or a principal moment that is not positive, a largest moment
+            above the sum of the others; or values of another shape.
+    """
+
+    mass: Any
+    center_of_mass: Any = (0, 0, 0)
+    inertia: Any = field(kw_only=True)
+    about: Literal["center_of_mass", "origin"] = field(default="center_of_mass", kw_only=True)
+    within: float | None = field(default=None, kw_only=True)
+    around: FullInertia | None = field(default=None, kw_only=True)
+    place: str = field(default_factory=declared_at, repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        mass = symbolic(self.mass, f"{self._what}: mass")
+        center = symbolic(self.center_of_mass, f"{self._what}: center_of_mass", (3,))
+        inertia = inertia_matrix(self.inertia, f"{self._what}: inertia")
+        if self.about not in ("center_of_mass", "origin"):
+            raise ProblemError(f'{self._what} has about={shown(self.about)}; give "center_of_mass" or "origin"')
+        if self.about == "origin":
+            inertia = ca.simplify(inertia - steiner(mass, center))
+        if not (self.around is None or isinstance(self.around, FullInertia)):
+            raise ProblemError(f"{self._what} has around={shown(self.around)}; give a FullInertia")
+        if not (self.within is None or (isinstance(self.within, (int, float)) and 0 < self.within < np.inf)):
+            raise ProblemError(f"{self._what} has within={shown(self.within)}; give a positive share, as 0.3 for 30 %")
+        for name, value in (("mass", mass), ("center_of_mass", center), ("inertia", inertia)):
+            object.__setattr__(self, name, ca.densify(value))
+        object.__setattr__(self, "about", "center_of_mass")
+        if is_constant(mass) and not float(mass) > 0:
+            raise ProblemError(f"{self._what} has mass {float(mass):g} kg; a mass must be positive")
+        if is_constant(inertia) and (wrong := impossible(ca.DM(inertia).full())):
+            raise ProblemError(f"{self._what} {wrong}, which no body has; check products, axes, the point it is about")
+
+    @classmethod
+    def from_pi(cls, pi: Any, **known: Any) -> FullInertia:
+        """From π, in which the equations of motion are linear.
+
+        Args:
+            pi: mass, first moments m c, and the six entries of the inertia about the body's origin (10,).
+            known: ``within`` and ``around``.
+        """
+        given = symbolic(pi, f"{declared_at()}: FullInertia: pi", (10,))
+        return cls(given[0], given[1:4] / given[0], inertia=given[4:], about="origin", **known)
+
+    @property
+    def _what(self) -> str:
+        return f"{self.place}: {type(self).__name__}"
+
+    @property
+    def pi(self) -> ca.SX:
+        """π: mass, m c, and I_xx, I_yy, I_zz, I_xy, I_xz, I_yz about the body's origin, (10,)."""
+        about = self.inertia + steiner(self.mass, self.center_of_mass)
+        return ca.densify(ca.vertcat(self.mass, self.mass * self.center_of_mass, six(about)))
+
+    @property
+    def pseudo(self) -> ca.SX:
+        """The pseudo-inertia J about the body's origin, (4, 4)."""
+        c = self.center_of_mass
+        second = second_moment(self.inertia) + self.mass * c @ c.T
+        return ca.blockcat([[second, self.mass * c], [self.mass * c.T, self.mass]])
+
+    @property
+    def quantities(self) -> tuple[tuple[str, ca.SX, str], ...]:
+        """What people ask for: mass, centre of mass and inertia about it, each with name and unit."""
+        c = zip(("c_x", "c_y", "c_z"), ca.vertsplit(self.center_of_mass), strict=True)
+        entries = zip(ENTRIES, ca.vertsplit(six(self.inertia)), strict=True)
+        return (("mass", self.mass, "kg"), *((n, e, "m") for n, e in c), *((n, e, "kg m^2") for n, e in entries))
+
+    @cached_property
+    def beliefs(self) -> tuple[Belief, ...]:
+        """What ``within`` says of π."""
+        if self.within is None:
+            return ()
+        expected = self.around or self
+        values, inertia = at_guess(expected.pi), at_guess(expected.inertia)
+        extent = np.trace(inertia) / 6  # m ρ²
+        least = np.array([0, *3 * [np.sqrt(values[0] * extent)], *6 * [extent]]) * _MAY_VANISH
+        sigmas = self.within * np.maximum(np.abs(values), least)
+        rows = zip(PI, ca.vertsplit(self.pi), values.tolist(), sigmas.tolist(), strict=True)
+        return tuple(Belief(title, formula, mean, sigma) for title, formula, mean, sigma in rows)
+
+    def expressions(self) -> list[ca.SX]:
+        """All that may hold a Parameter."""
+        return [self.mass, self.center_of_mass, self.inertia, *(belief.row for belief in self.beliefs)]
+
+
+def inertia_matrix(value: Any, what: str) -> ca.SX:
+    """Three principal moments, six entries (``ENTRIES``) or a symmetric matrix as (3, 3).
+
+    Raises:
+        ProblemError: for another shape, or a matrix that is not symmetric.
+    """
+    given = expression(value, what)
+    if given.numel() == 3:
+        return ca.diag(symbolic(ca.vec(given), what, (3,)))
+    if given.numel() == 6 and 1 in given.shape:
+        entries = symbolic(ca.vec(given), what, (6,))
+        inertia = ca.SX(3, 3)
+        for place, (i, j) in enumerate(zip(_ROWS, _COLUMNS, strict=True)):
+            inertia[i, j] = inertia[j, i] = entries[place]
+        return inertia
+    if given.shape != (3, 3):
+        size = " x ".join(map(str, given.shape))
+        raise ProblemError(f"{what} must be three principal moments, six entries or 3 x 3, not {size}")
+    inertia = symbolic(given, what, (3, 3))
+    for skew in ca.vertsplit(ca.densify(ca.vec(ca.simplify(inertia - inertia.T)))):
+        if is_constant(skew) and abs(float(skew)) > SYMMETRIC:
+            raise ProblemError(f"{what} is a 3x3 matrix that is not symmetric")
+    return (inertia + inertia.T) / 2
+
+
+def six(inertia: ca.SX) -> ca.SX:
+    """Entries of a symmetric (3, 3) as I_xx, I_yy, I_zz, I_xy, I_xz, I_yz."""
+    return ca.densify(ca.vertcat(*(inertia[i, j] for i, j in zip(_ROWS, _COLUMNS, strict=True))))
+
+
+def steiner(mass: ca.SX, c: ca.SX) -> ca.SX:
+    """m (|c|² 1 − c cᵀ), what an inertia about the origin has more than that about the centre of mass, (3, 3)."""
+    return mass * (ca.dot(c, c) * ca.SX.eye(3) - c @ c.T)
+
+
+def second_moment(inertia: ca.SX) -> ca.SX:
+    """Σ = ½ tr(I) 1 − I about the same point, (3, 3)."""
+    return ca.trace(inertia) / 2 * ca.SX.eye(3) - inertia
+
+
+def from_second_moment(second: ca.SX) -> ca.SX:
+    """I = tr(Σ) 1 − Σ, (3, 3)."""
+    return ca.trace(second) * ca.SX.eye(3) - second
+
+
+def at_guess(formula: ca.SX) -> Array:
+    """The numbers it takes at the guesses of its Parameters."""
+    return substitute(formula, {p.name: p.guess for p in parameters_in([formula], "the inertia")})
+
+
+def impossible(inertia: Array) -> str:
+    """Why no body has this inertia about its centre of mass (3, 3), after a subject; empty if one has."""
+    moments = np.linalg.eigvalsh(inertia)
+    told = ", ".join(f"{moment:.4g}" for moment in moments)
+    if not moments[0] > 0:
+        return f"has principal moments {told} kg m² about the centre of mass, not all positive"
+    if moments[2] > moments[0] + moments[1] + ROUNDING * moments[2]:
+        return f"has principal moments {told} kg m² about the centre of mass, the largest above the sum of the others"
+    return ""

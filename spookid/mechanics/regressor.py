@@ -1,0 +1,269 @@
+"""Forces at the joints as they follow from a motion: linear in masses, first moments, inertias, coefficients of loads.
+
+What moves a body is linear in its π = (m, m c, I about its origin), so that the inverse dynamics of a mechanism are
+
+    w(x, s, a) = Y(x, s, a) π + known,
+
+with the regressor Y (Gautier, Khalil, IEEE Transactions on Robotics and Automation 6, 1990). Loads and motors add
+columns of their own: viscous and dry friction, offsets, inertias of rotors. What enters in other ways, such as a
+length, and what an input is multiplied by, such as the gain of a motor, is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import casadi as ca
+import numpy as np
+
+from spookid.kernels.kernel import Array
+from spookid.mechanics.body import Body
+from spookid.mechanics.friction import smooth_sign
+from spookid.mechanics.inertia import PI, inertia_matrix, six
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joints import Joint
+from spookid.mechanics.kinematics import Values
+from spookid.mechanics.model import Model
+from spookid.mechanics.recursion import Recursion, Turning, Wrench
+from spookid.parameter import Parameter, parameters_in
+
+_UNITS = ("kg", *("kg m",) * 3, *("kg m^2",) * 6)
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """One in which forces are linear."""
+
+    name: str
+    """Of a Parameter; or of a body and an entry of its π: mass, h_x = m c_x, I_xx about the body's origin."""
+    unit: str
+    formula: ca.SX
+    """Of Parameters."""
+    of: str
+    """The body that it belongs to; empty if it is none, or several."""
+
+
+@dataclass(frozen=True, eq=False)
+class Regressor:
+    """Forces at the joints of a model, and how they follow the quantities that are free.
+
+    Args:
+        model: of rigid joints; loops are cut, see ``ties``.
+        free: Parameters that are not known.
+    """
+
+    model: Model
+    free: Sequence[Parameter]
+
+    @cached_property
+    def joints(self) -> JointCoordinates:
+        """The coordinates of rows: of the joints of a spanning tree, then of free bodies."""
+        return JointCoordinates(self.model)
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """Columns: bodies from the ground outwards, then what is left in the order of declaration."""
+        return tuple(quantity for _, quantity in self._columns)
+
+    @cached_property
+    def _columns(self) -> list[tuple[ca.SX, Quantity]]:
+        """Each with its symbol."""
+        found: list[tuple[ca.SX, Quantity]] = []
+        for body in (*self.joints.roots, *(outer for _, _, outer in self.joints.order())):
+            for i, symbol in self._entries.get(body, {}).items():
+                quantity = Quantity(f"{body.name} {PI[i]}", _UNITS[i], self._pi[body][i], body.name)
+                found.append((symbol, quantity))
+            found += [(p, Quantity(p.name, p.unit, p, body.name)) for p in self._linear if self._home(p) is body]
+        return found + [(p, Quantity(p.name, p.unit, p, "")) for p in self._linear if self._home(p) is None]
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Names of free Parameters on which forces depend in another way, or together with an input."""
+        linear = {p.name for p in self._linear} | {p.name for p in self._inside}
+        return tuple(p.name for p in self._acting if p.name not in linear)
+
+    @property
+    def is_driven(self) -> bool:
+        """True if some input is multiplied by numbers that are known, if only by a prior."""
+        unknown = ca.vertcat(ca.SX(0, 1), *(p for p in self.free if p.prior is None))
+        slopes = [ca.jacobian(self._forces, u) for u in ca.vertsplit(self._u)]
+        return any(slope.nnz() and not ca.depends_on(slope, unknown) for slope in slopes)
+
+    def function(self) -> ca.Function:
+        """(x, s, a, width, values of ``parameters``) to Y column by column (n n_c,), and w of all that is known without
+        inputs, (n,)."""
+        columns = ca.vertcat(ca.SX(0, 1), *(symbol for symbol, _ in self._columns))
+        found = [ca.densify(part) for part in (ca.vec(ca.jacobian(self._forces, columns)), self._forces)]
+        # Columns hang on no quantity and no input; what is left without both is known.
+        nothing = [ca.SX.zeros(symbols.numel()) for symbols in (columns, self._u)]
+        return ca.Function("regressor", self._given, ca.substitute(found, [columns, self._u], nothing))
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Those on whose values the regressor may hang."""
+        return parameters_in([self._forces], "the model", ignore=[*self._motion, self._u, self._symbols])
+
+    def numbers(self, values: Values) -> ca.DM:
+        """Values of ``parameters``."""
+        return ca.DM([values[p.name] for p in self.parameters])
+
+    # --- symbols ---
+
+    @cached_property
+    def _motion(self) -> list[ca.SX]:
+        space = self.joints.manifold
+        sizes = (("x", space.ambient), ("s", space.tangent), ("a", space.tangent), ("w", len(self.model.freedoms)))
+        return [ca.SX.sym(name, size) for name, size in sizes]
+
+    @property
+    def _given(self) -> list[ca.SX]:
+        return [*self._motion, ca.vertcat(ca.SX(0, 1), *self.parameters)]
+
+    @cached_property
+    def _u(self) -> ca.SX:
+        return ca.SX.sym("u", len(self.model.signals))
+
+    def _is_known(self, formula: ca.SX) -> bool:
+        return not ca.depends_on(formula, ca.vertcat(ca.SX(0, 1), *self.free))
+
+    @cached_property
+    def _pi(self) -> dict[Body, ca.SX]:
+        """π of each body, of one without a ``FullInertia`` about its centre of mass."""
+        own = {body: ca.vertcat(body.mass, ca.SX(3, 1), six(body.inertia)) for body in self.model.bodies}
+        return own | {body: body.distribution.pi for body in self.model.bodies if body.distribution is not None}
+
+    @cached_property
+    def _entries(self) -> dict[Body, dict[int, ca.SX]]:
+        """Of the bodies whose π is not linear in free Parameters, a symbol for each entry that hangs on these."""
+        free, found = ca.vertcat(ca.SX(0, 1), *self.free), {}
+        for body, pi in self._pi.items():
+            if not self._is_known(ca.jacobian(pi, free)):
+                unknown = [i for i in range(len(PI)) if not self._is_known(pi[i])]
+                found[body] = {i: ca.SX.sym(f"{body.name} {PI[i]}") for i in unknown}
+        return found
+
+    @property
+    def _symbols(self) -> ca.SX:
+        """All of these."""
+        return ca.vertcat(ca.SX(0, 1), *(symbol for own in self._entries.values() for symbol in own.values()))
+
+    @cached_property
+    def _inside(self) -> tuple[Parameter, ...]:
+        """Parameters that stand in these."""
+        return parameters_in([self._pi[body] for body in self._entries], "the bodies")
+
+    # --- which Parameters forces are linear in ---
+
+    @cached_property
+    def _acting(self) -> tuple[Parameter, ...]:
+        """Free Parameters on which forces depend or might, as all of bodies; those in π that has symbols left out."""
+        bounds = [joint.bound(*[ca.SX([0.5] * len(joint.coordinates))] * 2).load for joint in self.model.joints]
+        named = parameters_in([*bounds, *self._pi.values()], "the model")
+        names = {p.name for p in (*self.parameters, *named)}
+        inside = {p.name for p in self._inside}
+        return tuple(p for p in self.free if p.name in names - inside)
+
+    @cached_property
+    def _linear(self) -> tuple[Parameter, ...]:
+        """Those in which forces are linear together; of two that are multiplied the one that more depend on goes."""
+        anything = ca.veccat(self._forces, *self._pi.values())
+        left = [p for p in self._acting if ca.depends_on(anything, p)]
+        while left:
+            symbols = ca.vertcat(*left)
+            slopes = ca.jacobian(self._forces, symbols)
+            others = ca.vertcat(symbols, self._u, self._symbols)
+            depends = [_dependence(slopes[:, i], others) for i in range(len(left))]
+            counts = np.array(depends).reshape(len(left), -1)
+            with_input = counts[:, len(left) : len(left) + self._u.numel()].any(axis=1)
+            trouble = counts[:, : len(left)].sum(axis=0) + counts.sum(axis=1) + counts.size * with_input
+            worst = len(left) - 1 - int(np.argmax(trouble[::-1]))
+            if not trouble[worst]:
+                break
+            del left[worst]
+        return tuple(left)
+
+    def _home(self, parameter: Parameter) -> Body | None:
+        """The one body whose π it stands in."""
+        homes = [body for body, pi in self._pi.items() if body not in self._entries and ca.depends_on(pi, parameter)]
+        return homes[0] if len(homes) == 1 else None
+
+    # --- forces ---
+
+    @cached_property
+    def _recursion(self) -> Recursion:
+        return Recursion(self.joints, *self._motion[:3])
+
+    @cached_property
+    def _forces(self) -> ca.SX:
+        """What the motion takes less what acts, (n,) [N m or N]."""
+        motion, model = self._recursion, self.model
+        needed = {body: self._needed(body, motion.bodies[body]) for body in model.bodies}
+        given = model.pushed(motion.q, motion.v, self._u) if model.loads else ca.SX(model.configuration.tangent, 1)
+        along = self._along
+        for joint in self.joints.cut:
+            own = model.freedoms_of(joint)
+            given += model.mechanics(motion.q).slip[own, :].T @ along[own, 0]
+        net = motion.along(motion.less(needed, given) if given.nnz() else needed)
+        tree = ca.vertcat(ca.SX(0, 1), *(along[model.freedoms_of(joint), 0] for joint in self.joints.tree))
+        return ca.densify(net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1)))
+
+    def _needed(self, body: Body, turning: Turning) -> Wrench:
+        """Force, and torque about the centre of mass, that move a body of its π so."""
+        unknown = self._entries.get(body, {})
+        pi = ca.vertcat(*(unknown.get(i, entry) for i, entry in enumerate(ca.vertsplit(self._pi[body]))))
+        mass, moment, inertia = pi[0], pi[1:4], inertia_matrix(pi[4:], f"{body.place}: Body {body.name!r}")
+        center = ca.SX(3, 1) if body.distribution is None else body.distribution.center_of_mass
+        omega, pulled = turning.omega, turning.at(-center)
+        force = mass * pulled + ca.cross(turning.alpha, moment) + ca.cross(omega, ca.cross(omega, moment))
+        torque = inertia @ turning.alpha + ca.cross(omega, inertia @ omega) + ca.cross(moment, pulled)
+        return force, torque - ca.cross(center, force)
+
+    @property
+    def _along(self) -> ca.SX:
+        """What acts along the coordinates of all joints, (n_s,): loads, dry friction of constant bound, motors."""
+        model, motion, width = self.model, self._recursion, self._motion[3]
+        inputs = {signal: self._u[i] for i, signal in enumerate(model.signals)}
+        positions, rates, changes = motion.positions, motion.rates, motion.rate_changes
+        found: list[ca.SX] = []
+        for joint in model.joints:
+            own = model.freedoms_of(joint)
+            position, rate, narrow = joint.in_range(positions[own, 0]), rates[own, 0], width[own, 0]
+            bound = joint.bound(position, rate)
+            lean = 0 if bound.constant_lean is None else bound.constant_lean
+            rubbing = -smooth_sign(rate, narrow) * bound.constant - lean
+            found += ca.vertsplit(joint.effort(position, rate, inputs, narrow) + rubbing) if joint.coordinates else []
+        for motor in model.motors:
+            place = model.freedoms_of(motor.joint).start + motor.coordinate
+            effort = motor.effort(inputs[motor.signal]) - motor.damping * rates[place]
+            found[place] += effort - motor.inertia * changes[place]
+        return ca.vertcat(ca.SX(0, 1), *found)
+
+    # --- loops ---
+
+    def ties(self) -> ca.Function:
+        """(x, s, a, width, values) to what closes loops and rolls: g (n_p,), its rate J s with that of rows on
+        velocities, (n_t,), J row by row (n, n_t), and J̇ s."""
+        motion, model, space = self._recursion, self.model, self.joints.manifold
+        x, s = self._motion[:2]
+        of_joints = [model.joint(joint, motion.q).violation for joint in self.joints.cut]
+        tied = (tie for tie in model.ties if not tie.on_velocities)
+        on_positions = [model.holding.tied(tie, motion.q, self._position) for tie in tied]
+        closed = ca.vertcat(ca.SX(0, 1), *of_joints, *on_positions)
+        flow = ca.densify(space.basis(x) @ s)
+        rates = ca.vertcat(ca.jtimes(closed, x, flow), model.holding.rates(motion.q, motion.v))
+        drift = ca.jtimes(rates, x, flow)
+        found = [ca.densify(part) for part in (closed, rates, ca.vec(ca.jacobian(rates, s).T), drift)]
+        return ca.Function("ties", self._given, found)
+
+    def _position(self, joint: Joint) -> ca.SX:
+        return self._recursion.positions[self.model.freedoms_of(joint), 0]
+
+
+def _dependence(column: ca.SX, symbols: ca.SX) -> Array:
+    """1 for each symbol on which a column depends."""
+    pattern = ca.jacobian_sparsity(ca.densify(column), symbols)
+    found = np.zeros(symbols.numel())
+    found[list(pattern.get_triplet()[1])] = 1.0
+    return found

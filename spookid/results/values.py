@@ -1,0 +1,59 @@
+"""What estimates say of other numbers: values of expressions, and physical quantities of bodies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from spookid.tables.tabular import Listed
+
+Source = Literal["data", "prior", "given", "bound", "nothing"]
+"""Where a number comes from: mostly from the data, mostly from what was known beforehand, it was given, it is where its
+bound is, or nothing tells it."""
+_LEADS = 0.5
+"""Share of the squared standard error from which on it is mostly the prior's."""
+
+
+def source(std_err: float, from_prior: float) -> Source:
+    """Of a number that was estimated."""
+    if math.isnan(std_err):
+        return "nothing"
+    return "prior" if from_prior > _LEADS else "data"
+
+
+@dataclass(frozen=True)
+class Value(Listed):
+    """An expression of parameters at the solution."""
+
+    estimate: float
+    """Its value."""
+    std_err: float
+    """Linearized, as of a parameter; NaN if the data do not see the expression, whatever they see of what is in it."""
+    reason: str = ""
+    """Why ``std_err`` is NaN; empty if it is a number."""
+    from_prior: float = math.nan
+    """Share of the squared ``std_err`` that is the uncertainty of priors; NaN if unknown."""
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What estimates mean, such as the mass of a body that is declared by other coordinates."""
+
+    name: str
+    estimate: float
+    """In ``unit``."""
+    std_err: float
+    """By the delta method, if parameters at a bound stay there; NaN if the data do not see it."""
+    reason: str
+    """Why ``std_err`` is NaN; empty if it is a number."""
+    unit: str
+    body: str = ""
+    """Whose it is."""
+    from_prior: float = math.nan
+    """Share of the squared ``std_err`` that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
+
+    @property
+    def known_from(self) -> Source:
+        """ "data", "prior" or "nothing"; "given" if it hangs on fixed parameters only."""
+        return "given" if self.std_err == 0 else source(self.std_err, self.from_prior)

@@ -1,0 +1,81 @@
+"""Errors of what hangs on several parameters, of which the data may see no more than combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spookid.kernels.kernel import Array
+
+UNOBSERVED = "the data do not determine it"
+RESOLVED = 1e-4
+"""Share of a squared direction from which on what lies in unseen directions makes it unseen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Covariances in the space of the parameters that the data see: 0 in all directions that they do not."""
+
+    covariance: Array
+    """(n_p, n_p)."""
+    scatter: Array
+    """That of the block jackknife, (n_p, n_p)."""
+    hidden: Array
+    """Unseen directions, of parameters over their magnitudes, times these magnitudes, (k, n_p)."""
+    magnitudes: Array
+    """Of the parameters, 0 of those that are held, (n_p,)."""
+    priors: Array
+    """What the uncertainty of priors adds to the covariance, (n_p, n_p)."""
+    raised_from: float = np.inf
+    """Ratio of the jackknife's standard error from which on it is taken."""
+
+    def error(self, slope: Array) -> float:
+        """Standard error of an expression with this slope in the parameters (n_p,); NaN if the data do not see it."""
+        length = float(np.sum((self.magnitudes * slope) ** 2))
+        if not np.all(np.isfinite(self.covariance)) or np.sum((self.hidden @ slope) ** 2) > RESOLVED * length:
+            return float("nan")
+        variance, scattered = (float(slope @ matrix @ slope) for matrix in (self.covariance, self.scatter))
+        is_raised = scattered > self.raised_from**2 * variance
+        return float(np.sqrt(max(scattered if is_raised else variance, 0.0)))
+
+
+def prior_share(slopes: Mapping[str, float], error: float, names: Sequence[str], seen: Seen | None) -> float:
+    """Share of an expression's squared standard error that is the uncertainty of priors, from 0 to 1: 1 if the data add
+    nothing to them. NaN if it is not known.
+
+    With P the covariance, and the information that of data and priors, P = P I_data P + P I_prior P.
+
+    Args:
+        slopes: in the parameters on which it depends.
+        error: the standard error.
+        names: of the parameters that were estimated.
+    """
+    if seen is None or not np.isfinite(error):
+        return float("nan")
+    slope = np.array([slopes.get(name, 0.0) for name in names])
+    return float(min(slope @ seen.priors @ slope / error**2, 1.0)) if error > 0 else 0.0
+
+
+def error_of(
+    slopes: Mapping[str, float], names: Sequence[str], covariance: Array, reasons: Mapping[str, str], seen: Seen | None
+) -> tuple[float, str]:
+    """Standard error of an expression, and why it has none.
+
+    Args:
+        slopes: in those parameters on which it depends; others than ``names`` are certain.
+        names: of the parameters that were estimated.
+        covariance: NaN where there are reasons.
+        seen: None: a parameter without an error leaves the expression without one.
+    """
+    slope = np.array([slopes.get(name, 0.0) for name in names])
+    rows = np.flatnonzero(slope)
+    without = {name: reasons[name] for name in slopes if slopes[name] and name in reasons}
+    if not without:
+        part = slope[rows]
+        return float(np.sqrt(part @ covariance[np.ix_(rows, rows)] @ part)) if rows.size else 0.0, ""
+    error = float("nan") if seen is None or set(without.values()) != {UNOBSERVED} else seen.error(slope)
+    if np.isfinite(error):
+        return error, ""
+    return error, next(iter(without.values()))

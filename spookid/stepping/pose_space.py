@@ -1,0 +1,186 @@
+"""The rows of ``joint_space`` in the poses of all bodies: joints hold by rows of each step, none of them identically.
+
+The unknowns of a step are the poses q_k; all of g(q_k) = 0 is hard and holds one step alone, so that solvers eliminate
+it there, joint by joint. The random rows are the same virtual work w = Sᵀp of the residual
+
+    p = M (v₊ − v) − h (f + f_g),    v = (q_k ⊟ q_{k−1})/h,    v₊ = (q_{k+1} ⊟ q_k)/h,
+
+with S at poses that satisfy the joints of the tree. Joints that close loops have their λ and the random impulses along
+their coordinates as private unknowns, as in ``joint_space``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
+from typing import ClassVar
+
+import casadi as ca
+import numpy as np
+
+from spookid.kernels.kernel import Array
+from spookid.mechanics.constraints import Constraint
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joints import Joint
+from spookid.mechanics.kinematics import central
+from spookid.mechanics.manifold import Manifold, split
+from spookid.mechanics.model import Mechanics, Model
+from spookid.stepping.base import Scheme
+from spookid.stepping.dry_friction import DryFriction
+from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor
+from spookid.stepping.windows import first_of_positions, of_positions
+from spookid.transcription.factor import Factor, Group, Kind
+
+
+@dataclass(frozen=True)
+class PoseSpace(Scheme):
+    """Poses of all bodies at each step as unknowns."""
+
+    name = "variational"
+    order: ClassVar[int] = 2
+    offers_hard: ClassVar[bool] = True
+    law: DryFriction = field(default=DryFriction(), repr=False)
+
+    def manifold(self, model: Model) -> Manifold:
+        """The unknowns of a step: q, what cut joints transmit, and those of the friction law."""
+        flat = _private(JointCoordinates(model)) + self.law.unknowns(model)
+        return Manifold((*model.configuration.parts, *((("flat", flat),) if flat else ())))
+
+    def configuration(self, model: Model, x: ca.SX) -> ca.SX:
+        """q (7 n_b,) of the unknowns of one step."""
+        return x[: model.configuration.ambient]
+
+    def window(self, model: Model, settings: Settings, order: int) -> Window:
+        """Velocities and accelerations are differences, over three steps."""
+        return of_positions(model, settings, order, self.manifold(model).ambient, partial(self.configuration, model))
+
+    def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
+        """The velocity at the first step is that of a parabola through three poses."""
+        ambient = self.manifold(model).ambient
+        return first_of_positions(model, settings, order, ambient, partial(self.configuration, model))
+
+    def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
+        """The poses, and nothing transmitted."""
+        none = np.zeros((len(states), _private(JointCoordinates(model))))
+        return np.hstack([states[:, : model.configuration.ambient], none, friction])
+
+    def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
+        """States x = (q, v), (N, 13 n_b), from poses q: v_k is the mean of both sides, extrapolated at the ends."""
+        return np.hstack([poses, central(poses, step)])
+
+    def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
+        """Unknowns of which every other one belongs to the same motion in steps of 2h."""
+        return unknowns
+
+    def inputs(self, held: Array, mean: Array, late: Array) -> Array:
+        """Data of the impulse factor, (N − 2, n_u): the inputs weighted by a hat over [t_{k−1}, t_{k+1}]."""
+        return late[:-1] + (mean - late)[1:]
+
+    def factors(self, model: Model, settings: Settings, hard: bool = False) -> list[Factor]:
+        """The random rows of each inner step, and g(q_k) = 0 at every step."""
+        step = _step(model, settings, self)
+        joints, first = step.joints, model.configuration.tangent
+        private = (1, range(first, first + _private(joints))) if joints.closing else None
+        impulses, places = ca.vertcat(step.residual, step.random), [*joints.places, *joints.cut_places]
+        known = len(joints.places)
+        factors = [random_factor(model, settings, places, impulses, step.variables, step.u, private, known=known)]
+        if model.rows:
+            here, labels, none = step.variables[1], model.holding.labels(), ca.SX.sym("none", 0)
+            held = model.violation(step.q)
+            factors.append(Factor("joints", Group.STATE, held, {0: here}, none, labels, kind=Kind.HARD))
+        return factors + self.law.factors(model, settings, step.slips, step.extra, step.variables)
+
+    def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
+        """λ of the step at t_k, (n_g,), from the impulses that its joints transmit."""
+        step = _step(model, settings, self)
+        return StepFunction(step.variables, step.u, step.multipliers)
+
+    def friction_along(self, model: Model, settings: Settings) -> StepFunction:
+        """In the step around t_k."""
+        step = _step(model, settings, self)
+        value = self.law.along(model, settings, step.slips, step.multipliers, step.extra)
+        return StepFunction(step.variables, step.u, value)
+
+
+def _private(joints: JointCoordinates) -> int:
+    """Unknowns of what closes: λ, and the random impulses along coordinates of cut joints."""
+    return joints.closing_rows + joints.cut_rates
+
+
+@lru_cache(maxsize=4)
+def _step(model: Model, settings: Settings, scheme: PoseSpace) -> _PoseStep:
+    """Kept, for a fit needs it several times, and building expressions takes longer than an iteration."""
+    return _PoseStep(model, settings, scheme.law, scheme.manifold(model))
+
+
+class _PoseStep:
+    """The symbols of one step around t_k, from the unknowns at three steps."""
+
+    def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
+        self.model, self.settings, self.law = model, settings, law
+        self.joints = JointCoordinates(model)
+        self.variables = {i: ca.SX.sym(name, manifold.ambient) for i, name in enumerate(("x_before", "x", "x_after"))}
+        self.u = ca.SX.sym("u", len(model.signals))
+        n, rows = model.configuration.ambient, self.joints.closing_rows
+        cuts = [0, n, n + rows, n + _private(self.joints), manifold.ambient]
+        self.q, self._loads, self.random, self.extra = ca.vertsplit(self.variables[1], cuts)
+        difference, h = model.configuration.difference, settings.step
+        self.v = difference(self.q, self.variables[0][:n]) / h
+        self.v_next = difference(self.variables[2][:n], self.q) / h
+        self.slips = self._slips()
+
+    def _slips(self) -> Slips:
+        """Slip rates at the midpoint velocity, all rows Ḡ at q_k."""
+        velocities = (self.v + self.v_next) / 2, self.v, self.v_next, self.v_next - self.v
+        middle, before, after, change = (self.model.rates(self.q, v) for v in velocities)
+        states = (self.model.joint(joint, self.q) for joint in self.model.joints)
+        position = ca.vertcat(ca.SX(0, 1), *(state.displacement for state in states))
+        return Slips(now=middle, end=after, before=middle, change=change, rubbing=(before, after), position=position)
+
+    @cached_property
+    def _at(self) -> Mechanics:
+        return self.model.mechanics(self.q)
+
+    @cached_property
+    def _closing(self) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
+        """λ of what closes, and what they do to the bodies."""
+        if not self.joints.closing:
+            return {}, ca.SX(self.model.configuration.tangent, 1)
+        return self.joints.closed_by(self._loads, self._at)
+
+    @cached_property
+    def _along_with(self) -> tuple[ca.SX, ca.SX]:
+        """Impulses along the coordinates of all joints, and λ of all joints."""
+        given = self._closing[0]
+        own = self._along(self.joints.ordered(given))  # a joint's friction follows its own load alone
+        free = self.joints.transmitted(self.q, self._needed(own))
+        multipliers = self.joints.ordered(given | free.loads)
+        return self._along(multipliers), multipliers
+
+    @property
+    def multipliers(self) -> ca.SX:
+        """λ of all joints, (n_g,)."""
+        return self._along_with[1]
+
+    @cached_property
+    def residual(self) -> ca.SX:
+        """w = Sᵀp, (n,)."""
+        along = self._along_with[0]
+        net = self.joints.transmitted(self.q, self._needed(along)).along
+        tree = ca.vertcat(ca.SX(0, 1), *(along[self.model.freedoms_of(joint), 0] for joint in self.joints.tree))
+        return net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1))
+
+    def _along(self, multipliers: ca.SX) -> ca.SX:
+        friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
+        return along_coordinates(self.model, self.settings, self.slips, friction, self.u)
+
+    def _needed(self, along: ca.SX) -> ca.SX:
+        """M (v₊ − v) − h (f + f_g) less what cut joints do to the bodies, (6 n_b,)."""
+        model, mass, middle = self.model, self.model.inertia(), (self.v + self.v_next) / 2
+        force = model.weight() + Mechanics.gyroscopic_of(mass, middle) + model.pushed(self.q, middle, self.u)
+        impulse = mass @ (self.v_next - self.v) - self.settings.step * force - self._closing[1]
+        cut = self.joints.cut
+        for joint, random in zip(cut, split(self.random, [len(joint.coordinates) for joint in cut]), strict=True):
+            own = model.freedoms_of(joint)
+            impulse -= self._at.slip[own, :].T @ (along[own, 0] + random)
+        return impulse

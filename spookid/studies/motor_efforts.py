@@ -1,0 +1,258 @@
+"""Inverse dynamics: what motors have to do along a motion, and what they did.
+
+Positions of a recording are low-passed, forward and back, and differentiated; the equations of motion at each instant
+leave one effort a joint that a motor drives. Nothing is fitted: with parameters from elsewhere it is a prediction, of
+the torques and currents of a trajectory that no estimate has seen. Signals of the motors, predicted and measured, pass
+the same filter as the positions (Gautier, "Dynamic identification of robots with power model", ICRA 1997).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, TypeAlias
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, chosen_numbers, gather, numbers
+from spookid.assembly.declaration import Declaration
+from spookid.data.recording import Recording
+from spookid.data.sampling import finite_samples, low_passed
+from spookid.errors import ProblemError, shown
+from spookid.kernels.kernel import Array
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.parameter import number
+from spookid.results.motion import rms
+from spookid.stepping.impulses import Settings
+from spookid.stepping.joint_space import JointSpace, instant
+from spookid.studies.simulating import Parameters, values_of
+from spookid.tables.numbers import number as digits
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Tabular
+
+_BRIEF = 1e-9
+"""h of an instant [s]."""
+_ENDS = 3.0
+"""Periods of the cutoff at both ends of a recording that the filter spoils, and that are left out."""
+
+Moving: TypeAlias = tuple[Any, Any, Any]
+"""Positions, rates and accelerations of all joints, (N, n) each, in the order of the model's joints."""
+
+
+@dataclass(frozen=True, eq=False)
+class MotorEfforts(Tabular):
+    """Efforts and signals of m motors at N instants."""
+
+    motors: tuple[str, ...]
+    """The coordinate that each drives."""
+    signals: tuple[str, ...]
+    units: tuple[str, ...]
+    """Of the efforts: N m or N."""
+    t: Array
+    """[s], (N,); NaN where no recording was asked about."""
+    efforts: Array
+    """What the signal of each motor has to bring about along its coordinate, n K u: all that the motion takes but for
+    friction, springs, the motor's inertia, back-EMF and offset, (N, m) [N m or N]."""
+    predicted: Array
+    """The signals that do so, (N, m)."""
+    measured: Array
+    """Those that were recorded, (N, m), NaN where there are none."""
+    measured_efforts: Array
+    """What these bring about with the same gains, (N, m) [N m or N]."""
+
+    @property
+    def errors(self) -> Array:
+        """Root mean square of measured less predicted efforts, (m,) [N m or N]; NaN where nothing was measured."""
+        return np.array([rms(e) for e in (self.measured_efforts - self.efforts).T])
+
+    def blocks(self) -> Sequence[Block]:
+        """Title and a row a motor: measured effort, and how far off the predicted one is."""
+        rows = []
+        for i, error in enumerate(self.errors):
+            spread = float(np.nanstd(self.measured_efforts[:, i])) if math.isfinite(error) else math.nan
+            share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
+            cells = (f"{digits(v)} {self.units[i]}" for v in (rms(self.efforts[:, i]), error))
+            rows.append((self.motors[i], self.signals[i], *cells, share))
+        heads = ("motor", "signal", "predicted, rms", "measured less predicted, rms", "of what was measured")
+        return [f"Inverse dynamics at {len(self.t):,} instants", Table(heads, rows)]
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each instant and motor."""
+        return [
+            {"t": float(t), "motor": motor, "signal": self.signals[i], "effort": float(self.efforts[k, i])}
+            | {"predicted": float(self.predicted[k, i]), "measured": float(self.measured[k, i])}
+            for k, t in enumerate(self.t)
+            for i, motor in enumerate(self.motors)
+        ]
+
+
+def inverse_dynamics(
+    problem: Declaration,
+    parameters: Parameters = None,
+    recording: int | Recording = 0,
+    *,
+    motion: Moving | None = None,
+    cutoff: float | None = None,
+) -> MotorEfforts:
+    """What the motors have to do along a recording, or along a motion that is given.
+
+    Dry friction is smooth, of the problem's ``friction_width`` or 1 % of the motion's rms rate, as in a fit.
+
+    Args:
+        parameters: a Solution for its estimates, or values by name; None: the problem's guesses.
+        recording: one of the problem's, by its number, or another one with the signals of the problem's sensors.
+        motion: positions, rates and accelerations of all joints, (N, n) each, in the order of the model's joints; of
+            hinges and sliders alone. Then nothing is filtered, and nothing measured.
+        cutoff: of the low-pass filter [Hz]; None: the problem's own.
+
+    Raises:
+        ProblemError: if the mechanism closes loops or has constraints, if no motor or more than one drives a
+            coordinate that is asked about, for unknown names, or for arrays of another shape.
+    """
+    values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
+    problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameters])
+    _check(problem)
+    if motion is not None:
+        return _told(problem, _given(problem, motion))
+    if not isinstance(recording, Recording):
+        if not (isinstance(recording, Integral) and 0 <= recording < len(problem.recordings)):
+            what = f"{problem.place}: Problem {problem.name!r} has no recording number {shown(recording)}"
+            raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
+        recording = problem.recordings[recording]
+    intervals = [float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in problem.channels]
+    problem = problem.with_(recordings=[recording], step=min(intervals), cutoff=cutoff or problem.cutoff)
+    return _compared(problem, _recorded(problem))
+
+
+@dataclass(frozen=True, eq=False)
+class _Motion:
+    """At N instants."""
+
+    t: Array
+    moving: Array
+    """Positions, rates and accelerations in joint coordinates, (N, ambient + 2 n)."""
+    rates: Array
+    """Of all joints, (N, n_s)."""
+    inputs: Array
+    """Their means over the intervals before and behind, (N, n_u)."""
+
+
+def _check(problem: Declaration) -> None:
+    """Refuse what leaves forces that no motion tells from those of motors, and what has no motors."""
+    model, what = problem.model, f"{problem.place}: Problem {problem.name!r}"
+    if model.has_loops or model.ties or model.is_unilateral:
+        raise ProblemError(
+            f"{what} closes loops, or has constraints, limits or contacts, whose forces no motion tells from those of "
+            "motors; inverse dynamics are for trees of joints"
+        )
+    if not model.motors:
+        raise ProblemError(f"{what} has no motors; declare those that drive it")
+    labels = [motor.label for motor in model.motors]
+    for motor in model.motors:
+        if labels.count(motor.label) > 1:
+            raise ProblemError(
+                f"{motor.place}: Motor drives {motor.label!r} beside another one; inverse dynamics tell what both do "
+                "together, so declare one"
+            )
+
+
+def _given(problem: Declaration, motion: Moving) -> _Motion:
+    """The motion in the order of the tree's joints."""
+    model, n = problem.model, len(problem.model.freedoms)
+    if any(len(joint.coordinates) != 1 for joint in model.joints) or any(body.free for body in model.bodies):
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has joints of several coordinates or of none, or free bodies; "
+            "give a recording in the place of motion"
+        )
+    arrays = [np.atleast_2d(np.asarray(part, dtype=np.float64)) for part in motion]
+    for name, part in zip(("positions", "rates", "accelerations"), arrays, strict=True):
+        if part.shape != (len(arrays[0]), n) or not np.all(np.isfinite(part)):
+            raise ProblemError(
+                f"{problem.place}: {name} of motion have the shape {part.shape}; give finite numbers of the shape "
+                f"({len(arrays[0])}, {n})"
+            )
+    order = [model.freedoms_of(joint).start for joint in JointCoordinates(model).tree]
+    none = np.zeros((len(arrays[0]), len(model.signals)))
+    return _Motion(np.full(len(none), np.nan), np.hstack([part[:, order] for part in arrays]), arrays[1], none)
+
+
+def _recorded(problem: Declaration) -> _Motion:
+    """That of the problem's recording, filtered, without its ends."""
+    model, evidence = problem.model, gather(problem, problem.recordings[0])
+    steps, scheme, equations = evidence.grid, JointSpace(), instant(model, settings := Settings.of(model))
+    x = scheme.start(model, evidence.guess.states, evidence.guess.displacements, np.zeros((steps.count, 0)))
+    differences = ca.Function("differences", [*equations.neighbours, settings.step], [ca.densify(equations.moving)])
+    moving = np.asarray(differences(x[:-2].T, x[1:-1].T, x[2:].T, steps.step).full()).T
+    rates = np.gradient(evidence.guess.displacements, steps.step, axis=0)
+    around = (evidence.acting.mean[:-1] + evidence.acting.mean[1:]) / 2
+    return _Motion(steps.times()[1:-1], moving, rates[1:-1], around)
+
+
+def _told(problem: Declaration, motion: _Motion) -> MotorEfforts:
+    """What the motors have to do."""
+    motors = problem.model.motors
+    inputs = motion.inputs.copy()
+    inputs[:, [problem.model.signals.index(motor.signal) for motor in motors]] = 0.0
+    function, values = _equations(problem, motion)
+    efforts, units = (np.asarray(part.full()).T for part in function(motion.moving.T, inputs.T, values))
+    none = np.full(efforts.shape, np.nan)
+    return MotorEfforts(
+        tuple(motor.label for motor in motors),
+        tuple(motor.signal for motor in motors),
+        tuple(motor.joint.coordinates[motor.coordinate].effort for motor in motors),
+        motion.t,
+        efforts,
+        efforts / units,
+        none,
+        none,
+    )
+
+
+def _equations(problem: Declaration, motion: _Motion) -> tuple[ca.Function, list[float]]:
+    """Function (x and its derivatives, inputs, numbers) to what lacks along the coordinate of each motor and the unit
+    effort of each, (m,) both, and the numbers."""
+    model, settings = problem.model, Settings.of(problem.model)
+    equations, names = instant(model, settings), JointCoordinates(model).names
+    share = WIDTH_SHARE * np.sqrt(np.mean(motion.rates**2, axis=0))
+    widths = np.where(share > 0, share, WIDTH_AT_REST)
+    if problem.friction_width is not None:
+        widths = np.full(len(widths), problem.friction_width)
+    known = [*numbers(problem, settings, widths), *chosen_numbers(problem, problem.guess, 0)]
+    lacking = [equations.lacking[names.index(motor.label)] / settings.step for motor in model.motors]
+    units = [motor.unit_effort for motor in model.motors]
+    inputs = [equations.symbols, equations.u, ca.vertcat(*(c.symbol for c in known))]
+    function = ca.Function("efforts", inputs, [ca.densify(ca.vertcat(*part)) for part in (lacking, units)])
+    with_time = settings.step, settings.impulse_width
+    shares = [_BRIEF / problem.step if any(c.symbol is s for s in with_time) else 1.0 for c in known]
+    return function, [c.value * share for c, share in zip(known, shares, strict=True)]
+
+
+def _compared(problem: Declaration, motion: _Motion) -> MotorEfforts:
+    """Beside what was recorded, both through the same filter, without the ends that it spoils."""
+    told, (recording,), motors = _told(problem, motion), problem.recordings, problem.model.motors
+    rate, ends = 1 / problem.step, math.ceil(_ENDS / problem.cutoff / problem.step)
+    if len(motion.t) <= 2 * ends + 1:
+        raise ProblemError(
+            f"recording {recording.name!r} lasts {motion.t[-1] - motion.t[0]:.3g} s, and a cutoff of "
+            f"{problem.cutoff:g} Hz leaves nothing of it; raise the cutoff"
+        )
+    inner = slice(ends, -ends)
+
+    def filtered(columns: Array) -> Array:
+        return np.column_stack([low_passed(column, rate, problem.cutoff) for column in columns.T])[inner]
+
+    places = [problem.model.signals.index(motor.signal) for motor in motors]
+    shown = filtered(motion.inputs[:, places])
+    values = problem.guess_on(recording.name)
+    gains = np.array([number(motor.unit_effort, values) for motor in motors])
+    return replace(
+        told,
+        t=told.t[inner],
+        efforts=filtered(told.efforts),
+        predicted=filtered(told.predicted),
+        measured=shown,
+        measured_efforts=gains * shown,
+    )
