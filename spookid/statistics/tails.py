@@ -73,7 +73,7 @@ def tails_of(condensed: Condensed, signal: str, places: Sequence[Mapping[str, Ar
     z = (fourth / variance**2 - 3) / np.sqrt(24 / len(e))
     width = float(np.median(np.abs(e))) / 0.6745 or 1.0
     far = np.abs(e) > _FAR * width
-    return Tails(signal, int(np.sum(far)), z, fourth, _between(apart[far], apart, step[far]))
+    return Tails(signal, int(np.sum(far)), z, fourth, between_steps(apart[far], apart, step[far]))
 
 
 def _errors(condensed: Condensed, places: Sequence[Mapping[str, Array]], key: str) -> tuple[Array, Array, Array]:
@@ -92,7 +92,7 @@ def _errors(condensed: Condensed, places: Sequence[Mapping[str, Array]], key: st
     return np.concatenate(errors), np.concatenate(apart), np.concatenate(steps)
 
 
-def _between(far: Array, every: Array, steps: Array) -> bool:
+def between_steps(far: Array, every: Array, steps: Array) -> bool:
     """True if samples that are far off lie farther from the steps than others do: outliers may lie anywhere, what a
     long step does not predict grows with the distance. Those of neighbouring steps lie alike, and count once.
 
