@@ -13,6 +13,7 @@ from spookid.assembly.assembly import assemble
 from spookid.estimation.identifiability import a_priori
 from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.student import Variances
+from spookid.statistics.weak_directions import WeakDirection, in_units
 
 TRUTH = {"M": 95.0, "b": 200.0, "c": 20.0, "G": 35.0}
 
@@ -63,6 +64,14 @@ def test_an_estimate_that_is_zero_within_its_error_does_not_hide_what_else_is_un
     weak = analyse(["a", "f"], statistics_of(information), magnitudes, np.zeros(2, bool), estimates)
     (direction,) = [w.direction for w in weak.sensitivities.weak]
     assert direction == pytest.approx({"a": 1.0, "f": -1.0})
+
+
+def test_directions_can_be_told_of_other_estimates() -> None:
+    weak = WeakDirection(0.5, {"a": 1.0, "b": -0.5}, "Fix a.")
+    other = in_units(weak, {"a": 1.0, "b": 2.0}, {"a": 2.0, "b": -0.5})  # changes of 1 and −1, as shares 0.5 and 2
+    assert other.direction == pytest.approx({"b": 1.0, "a": 0.25})
+    assert list(other.direction) == ["b", "a"]
+    assert other.singular_value == pytest.approx(0.5 * np.hypot(1, 0.5) / np.hypot(0.5, 2))
 
 
 def test_weak_directions_are_judged_by_the_errors_that_are_shown() -> None:

@@ -32,7 +32,7 @@ from spookid.statistics.covariance import LEAST_BLOCK, without_blocks
 from spookid.statistics.hard_dynamics import denied, feedback, unstable
 from spookid.statistics.hausman import EstimatorOutput, HausmanTest, hausman_test
 from spookid.statistics.linearized import linearize
-from spookid.statistics.score_tests import FALSE_ALARMS
+from spookid.statistics.tails import FALSE_ALARMS
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,9 @@ from spookid.estimation.fit import Fit
 from spookid.kernels.kernel import Array
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
 from spookid.results.result import Estimate, MeasuredPoses, Noise, Result, Trajectory
+from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
-from spookid.statistics.weak_directions import pivots
+from spookid.statistics.weak_directions import in_units, pivots, references
 
 _SHARE = 1 / 3
 """Of θ_{h/2} − θ_h that lies beyond θ_{h/2}."""
@@ -74,6 +75,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
 
     return found.changed(
         step=step,
+        sensitivities=fine.later(lambda: _told_of(fine, parameters)),
         size=replace(coarse.result.size, parameters=found.size.parameters),
         noise=tuple(_over(noise, step) for noise in found.noise),
         normaliser=None,  # it is that of steps of h/2
@@ -105,6 +107,21 @@ def _beyond(coarse: float, fine: Estimate) -> Estimate:
     if fine.fixed or fine.at_bound or not (fine.lower < coarse < fine.upper and fine.lower < value < fine.upper):
         return fine
     return fine.changed(estimate=value, step_error=math.nan if fine.reason else coarse - value)
+
+
+def _told_of(fine: Fit, parameters: dict[str, Estimate]) -> Sensitivities:
+    """Sensitivities of the finer fit, directions that it hardly sees in shares of the estimates that are told. Those that
+    it does not see are those of a scale, which follows the estimates."""
+    known, analysis = fine.identifiability.sensitivities, fine.identifiability.analysis
+    statistics = fine.identifiability.statistics
+    if statistics is None or not known.weak:
+        return known
+    sizes = np.maximum(np.abs(fine.point.parameters), fine.assembly.transcription.magnitudes)
+    estimates = np.array([parameters[name].estimate for name in known.names])
+    told = references(estimates, sizes, statistics.information, statistics.scatter)
+    before, after = (dict(zip(known.names, one.tolist(), strict=True)) for one in (analysis.references, told))
+    told_of = (w if set(w.direction) & set(known.reasons) else in_units(w, before, after) for w in known.weak)
+    return replace(known, weak=tuple(told_of))
 
 
 def _every_second(trajectory: Trajectory, count: int) -> Trajectory:

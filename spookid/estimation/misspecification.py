@@ -17,7 +17,8 @@ from spookid.parameter import substitute
 from spookid.results.notices import MISFIT
 from spookid.results.result import Trajectory
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.score_tests import Experiment, Finding, ScoreTests, Signals, findings, run_score_tests
+from spookid.statistics.score_tests import Experiment, ScoreTests, Signals, findings, run_score_tests
+from spookid.statistics.tails import Finding
 
 
 def misspecification_tests(

@@ -328,8 +328,7 @@ class Result(LazyRecord):
         return replace(self.times, analysis=self.times.analysis + sum(clock.seconds for clock in self.clocks))
 
     def __repr__(self) -> str:
-        # Short, and nothing lazy is computed for it.
-        values = ", ".join(f"{name}={value:.6g}" for name, value in self.values.items())
+        values = ", ".join(f"{name}={value:.6g}" for name, value in self.values.items())  # nothing lazy is computed
         return f"<{type(self).__name__} of {self.problem!r}, {self.status.value}: {values}>"
 
     @property

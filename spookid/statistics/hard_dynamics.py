@@ -17,7 +17,7 @@ from scipy.special import fdtrc
 from spookid.kernels.kernel import Array
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
-from spookid.statistics.score_tests import FALSE_ALARMS
+from spookid.statistics.tails import FALSE_ALARMS
 from spookid.transcription.factor import Group
 
 _LAGS = 5

@@ -17,19 +17,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from spookid.kernels.kernel import Array
 from spookid.statistics import homogeneity, whiteness
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
+from spookid.statistics.tails import Finding, Tails, limit, tails_of
 from spookid.transcription.factor import Group, measured_noise
 
-FALSE_ALARMS = 0.01
-"""Probability of one or more on data that the model fits."""
-_FAMILIES = 4
-"""Tails, alternatives, recordings, whiteness: each may raise so large a part of the false alarms."""
 _MOST = 3
 """Findings that are told."""
 _INDEPENDENT = {True: 1e-4, False: 1e-2}
@@ -38,12 +33,6 @@ what motion, parameters and the equations of motion make up together is left wit
 the alternative does to the volume of the states is not known."""
 _LATE = (0.0, np.inf)
 """Delays that there are: of two sensors either lags."""
-_FAR = 5.0
-"""Times the noise, by the median of the residuals, from which on a sample is an outlier."""
-
-_GROWS = 4.0
-"""Factor by which a step twice as long makes the fourth power of what it does not predict larger at the least; that of
-h² grows by 256."""
 
 
 @dataclass(frozen=True)
@@ -59,41 +48,6 @@ class Alternative:
     """Between which it is an alternative: nothing acts before it is told to, and no one declares twice a mass."""
     volume: float | None = None
     """Half its slope of the logarithms in −2 log L; None if it is not known, and about what parameters would do."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """An alternative that the residuals speak for."""
-
-    words: str
-    z: float
-    """Standard errors."""
-
-
-@dataclass(frozen=True)
-class Tails:
-    """Of a sensor's residuals."""
-
-    signal: str
-    count: int
-    """How many samples are far off."""
-    z: float
-    """Standard errors by which their fourth moment is not that of normal noise."""
-    fourth: float
-    """Mean fourth power of the residuals over the noise that was found."""
-    between: bool
-    """True if those that are far off lie farther from the steps than the others."""
-
-    def are_heavy(self, sensors: int) -> bool:
-        """True if samples of this one among so many sensors are farther off than noise would put them."""
-        return self.count > 0 and abs(self.z) > _limit(sensors)
-
-    def finding(self, coarser: Tails | None) -> Finding:
-        """Outliers, or what the step does: a step twice as long leaves outliers what they are, ``coarser`` tells."""
-        by_step = self.between or (coarser is not None and coarser.fourth > _GROWS * self.fourth)
-        cause = "is the step too long?" if by_step else "outliers?"
-        words = f"{self.count} samples of {self.signal} are more than {_FAR:g} times its noise off: {cause}"
-        return Finding(words, self.z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +91,7 @@ def run_score_tests(
         declared: alternatives in what is declared of bodies and joints.
         volumes: ``Alternative.volume`` of the parameters in each recording, (recordings, n_p).
     """
-    tails = tuple(_tails(condensed, experiment, i) for i in range(len(experiment.sensors)))
+    tails = tuple(tails_of(condensed, signal, experiment.apart) for signal, _ in experiment.sensors)
     every = [c for c in (*_usual(condensed, experiment), *declared) if _acts(c)]
     if not every:
         return ScoreTests(condensed, tails, (), _Tests(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), np.zeros((0, 0)))
@@ -168,11 +122,6 @@ def _acts(alternative: Alternative) -> bool:
     return any(np.any(part) for chain in alternative.columns for part in chain)
 
 
-def _limit(tests: int) -> float:
-    """Standard errors that one of so many tests of a family must exceed, on either side."""
-    return float(-ndtri(FALSE_ALARMS / _FAMILIES / 2 / max(tests, 1)))
-
-
 def _tested(
     condensed: Condensed, tails: tuple[Tails, ...], alternatives: Sequence[Alternative], volumes: Array
 ) -> ScoreTests:
@@ -186,7 +135,7 @@ def _tested(
     slopes -= condensed.inner(states, condensed.T) @ condensed.inverse @ volumes.sum(axis=0)
     tests = _Tests(
         np.vstack([*(c.sizes for c in alternatives), *[(-np.inf, np.inf)] * len(apart.names)]),
-        np.repeat([_limit(len(alternatives)), _limit(len(apart.names))], [len(alternatives), len(apart.names)]),
+        np.repeat([limit(len(alternatives)), limit(len(apart.names))], [len(alternatives), len(apart.names)]),
         np.append(
             np.array([_INDEPENDENT[k] for k in known.tolist()]) * np.diag(condensed.inner(states, states)),
             _INDEPENDENT[False] * apart.before,
@@ -278,42 +227,9 @@ class ScoreTests:
 def _lasting(condensed: Condensed) -> tuple[Finding, ...]:
     """Noise that is not white, the worst."""
     found = whiteness.serial_correlations(condensed)
-    if not found or abs((worst := max(found, key=lambda test: abs(test.z))).z) <= _limit(len(found)):
+    if not found or abs((worst := max(found, key=lambda test: abs(test.z))).z) <= limit(len(found)):
         return ()
     return (Finding(worst.words, worst.z),)
-
-
-def _tails(condensed: Condensed, experiment: Experiment, i: int) -> Tails:
-    """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
-    signal = experiment.sensors[i][0]
-    e, apart = _errors(condensed, experiment, measured_noise(signal))
-    if not e.size:  # nothing that is estimated moves what it shows
-        return Tails("", 0, 0.0, 0.0, False)
-    variance, fourth = float(np.mean(e**2)) or 1.0, float(np.mean(e**4))
-    z = (fourth / variance**2 - 3) / np.sqrt(24 / len(e))
-    width = float(np.median(np.abs(e))) / 0.6745 or 1.0
-    far = np.abs(e) > _FAR * width
-    return Tails(signal, int(np.sum(far)), z, fourth, _between(apart, far))
-
-
-def _errors(condensed: Condensed, experiment: Experiment, key: str) -> tuple[Array, Array]:
-    """What is left of the samples with this noise, and how far each is from the nearest step, in steps, (n,)."""
-    errors, apart = [], []
-    known = experiment.apart or ({},) * len(condensed.linearized.chains)
-    for terms, parts, places in zip(condensed.linearized.chains, condensed.residuals, known, strict=True):
-        for term, r in zip(terms, parts, strict=True):
-            if term.factor.group is Group.OBSERVATION and key in term.factor.noise:
-                here = (term.alive > 0) & np.array([name == key for name in term.factor.noise])
-                errors.append(r[:, 0][here])
-                apart.append(places.get(term.factor.name, np.zeros(here.shape))[here])
-    return np.concatenate(errors), np.concatenate(apart)
-
-
-def _between(apart: Array, far: NDArray[np.bool_]) -> bool:
-    """True if samples that are far off lie farther from the steps than others do: outliers may lie anywhere, what a
-    long step does not predict grows with the distance."""
-    spread = float(np.std(apart)) / np.sqrt(max(int(np.sum(far)), 1))
-    return spread > 0 and float(np.mean(apart[far]) - np.mean(apart)) > _limit(1) * spread if far.any() else False
 
 
 def _amount(size: float, unit: str) -> str:

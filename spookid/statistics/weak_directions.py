@@ -63,6 +63,19 @@ def describe(singular: float, vector: Array, ratios: Array, names: Sequence[str]
     return WeakDirection(singular / float(np.linalg.norm(changes)), {names[i]: float(shares[i]) for i in order})
 
 
+def in_units(weak: WeakDirection, before: Mapping[str, float], after: Mapping[str, float]) -> WeakDirection:
+    """The same direction in other references.
+
+    Args:
+        before, after: references of the parameters by name.
+    """
+    shares = {name: share * before[name] / after[name] for name, share in weak.direction.items()}
+    lengths = [float(np.linalg.norm(list(one.values()))) for one in (weak.direction, shares)]
+    largest = max(shares.values(), key=abs)
+    told = {name: share / largest for name, share in sorted(shares.items(), key=lambda pair: -abs(pair[1]))}
+    return WeakDirection(weak.singular_value * lengths[0] / lengths[1], told, weak.advice)
+
+
 def pivots(directions: Array) -> list[int]:
     """Of k directions (k, n) the k components that, once known, leave none of them open, the largest first."""
     _, order = linalg.qr(directions, mode="r", pivoting=True)
