@@ -308,10 +308,10 @@ def test_very_dense_samples_are_thinned(monkeypatch):
     run = run_of(t, sine(t))
     steps = grid(run, 0.1)
     sizes = []
-    plain = sampling._low_passed
+    plain = sampling.low_passed
     monkeypatch.setattr(sampling, "_MOST_POINTS", 2000)
     monkeypatch.setattr(
-        sampling, "_low_passed", lambda values, rate, cutoff: sizes.append(len(values)) or plain(values, rate, cutoff)
+        sampling, "low_passed", lambda values, rate, cutoff: sizes.append(len(values)) or plain(values, rate, cutoff)
     )
     smooth = smoothed(run, "y", steps, period=None, cutoff=10.0)
     assert 1000 < sizes[0] <= 2000
