@@ -110,8 +110,8 @@ def _beyond(coarse: float, fine: Estimate) -> Estimate:
 
 
 def _told_of(fine: Fit, parameters: dict[str, Estimate]) -> Sensitivities:
-    """Sensitivities of the finer fit, directions that it hardly sees in shares of the estimates that are told. Those that
-    it does not see are those of a scale, which follows the estimates."""
+    """Sensitivities of the finer fit, directions that it hardly sees in shares of the estimates that are told. Those
+    that it does not see are those of a scale, which follows the estimates."""
     known, analysis = fine.identifiability.sensitivities, fine.identifiability.analysis
     statistics = fine.identifiability.statistics
     if statistics is None or not known.weak:
