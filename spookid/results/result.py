@@ -53,7 +53,8 @@ class Estimate(LazyRecord, Listed):
     """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
     nearer to what a step of length zero would give; NaN if unknown."""
     from_prior: float = lazy(math.nan)
-    """Share of the squared ``std_err`` that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
+    """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1, also where ``std_err`` was
+    raised above that; NaN if unknown."""
 
     @property
     def known_from(self) -> Source:

@@ -12,7 +12,7 @@ Source = Literal["data", "prior", "given", "bound", "nothing"]
 """Where a number comes from: mostly from the data, mostly from what was known beforehand, it was given, it is where its
 bound is, or nothing tells it."""
 _LEADS = 0.5
-"""Share of the squared standard error from which on it is mostly the prior's."""
+"""Share of the variance from which on it is mostly the prior's."""
 
 
 def source(std_err: float, from_prior: float) -> Source:
@@ -33,7 +33,7 @@ class Value(Listed):
     reason: str = ""
     """Why ``std_err`` is NaN; empty if it is a number."""
     from_prior: float = math.nan
-    """Share of the squared ``std_err`` that is the uncertainty of priors; NaN if unknown."""
+    """Share of its variance for white noise that is the uncertainty of priors; NaN if unknown."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Derived:
     body: str = ""
     """Whose it is."""
     from_prior: float = math.nan
-    """Share of the squared ``std_err`` that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
+    """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
 
     @property
     def known_from(self) -> Source:
