@@ -18,7 +18,7 @@ from spookid.results.measured import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
 from spookid.results.sketch import Mechanism
 from spookid.results.values import Derived as Derived
-from spookid.results.values import Source, source
+from spookid.results.values import EffortFit, Source, source
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
 from spookid.statistics.combinations import prior_share
@@ -233,6 +233,8 @@ class Trajectory(Tabular):
     """(N, n_o): sum of the squares of their errors, each at its own time; None if the folder read has none."""
     largest: Array | None = None
     """(N, n_o): the largest of these errors; None likewise."""
+    efforts: tuple[EffortFit, ...] | None = None
+    """One of each measured torque whose noise is estimated; None likewise."""
 
     def __repr__(self) -> str:
         return f"<Trajectory of {self.name!r}: {len(self.t):,} steps, {', '.join(self.signals) or 'no signals'}>"
@@ -243,6 +245,7 @@ class Trajectory(Tabular):
         for i, (signal, unit) in enumerate(zip(self.signals, self.units, strict=True)):
             size = rms_of_samples([self], i)
             rows.append((signal, f"{self.samples[:, i].sum():,.0f}", quantity(size, superscripts(unit))))
+        rows += [(e.signal, f"{e.steps:,} steps", quantity(e.rms, superscripts(e.unit))) for e in self.efforts or ()]
         title = f"{self.name}: {counted(len(self.t), 'step')} from {number(self.t[0])} to {number(self.t[-1])} s"
         return [title, Table(("signal", "samples", "rms of residuals"), rows)]
 

@@ -12,6 +12,8 @@ from spookid.kernels.kernel import Array
 UNOBSERVED = "the data do not determine it"
 RESOLVED = 1e-4
 """Share of a squared direction from which on what lies in unseen directions makes it unseen."""
+LEADS = 0.5
+"""Share of the variance from which on a number is mostly known from priors."""
 
 
 @dataclass(frozen=True, eq=False)
