@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_loops import AXLE, BASE, LENGTHS, closed
 
 from spookid import (
     GROUND,
@@ -24,6 +25,8 @@ from spookid import (
     gravity,
     load,
 )
+from spookid.errors import ProblemError
+from spookid.estimation import grouping, motions
 from spookid.estimation.followed import followed_notices
 from spookid.report.conclusion import conclusion
 from spookid.results.notices import FOLLOWED
@@ -106,3 +109,44 @@ def test_a_sensor_that_is_followed_exactly_gets_a_notice() -> None:
     assert followed_notices([replace(one, given=True) for one in unseen], exact) == []
     assert followed_notices(unseen, solution.trajectories) == []
     assert followed_notices(solution.noise, exact) == []
+
+
+def looped() -> Problem:
+    """A four-bar whose rocker has an unknown centre of mass."""
+    inertia = FullInertia(0.5, (Parameter("c", 0.005, unit="m"), 0, 0), inertia=(1e-5, 4e-3, 4e-3))
+    crank, coupler = Body("crank", 0.2, (1e-5, 2e-4, 2e-4)), Body("coupler", 0.4, (1e-5, 3e-3, 3e-3))
+    rocker = Body("rocker", inertia=inertia)
+    a, b, c = (length / 2 for length in LENGTHS)
+    joints = [
+        Hinge("drive", GROUND.frame(**AXLE), crank.frame(at=(-a, 0, 0), **AXLE), viscous=0.01),
+        Hinge("knee", crank.frame(at=(a, 0, 0), **AXLE), coupler.frame(at=(-b, 0, 0), **AXLE)),
+        Hinge("wrist", coupler.frame(at=(b, 0, 0), **AXLE), rocker.frame(at=(c, 0, 0), **AXLE)),
+        Hinge("pivot", GROUND.frame(at=(BASE, 0, 0), **AXLE), rocker.frame(at=(-c, 0, 0), **AXLE)),
+    ]
+    model = Model([crank, coupler, rocker], joints, gravity=(0, -9.81, 0))
+    sensors = [HingeAngle(joints[0], "crank", sigma=1e-3), HingeAngle(joints[-1], "rocker", sigma=1e-3)]
+    problem = Problem("loop", model, observations=sensors, step=0.01, state_weight=1e6, every=1)
+    seen = problem.simulate({"c": 0.01}, 0.4, closed(LENGTHS, BASE, 0.5), noise={"crank": 1e-3, "rocker": 1e-3})
+    return problem.with_(recordings=[Recording(seen.t, seen.signals, "release")])
+
+
+def test_combinations_of_loops_are_told_whatever_closes_or_it_is_said_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = looped()
+    solution = problem.solve()
+    of_any = list(solution.base_parameters)
+    assert of_any
+    assert not any("ase parameters" in notice for notice in solution.notices)
+
+    monkeypatch.setattr(motions, "_TRIALS", 0)  # as if no loop closed
+    of_motion = problem.solve()
+    assert list(of_motion.base_parameters) == of_any
+    (notice,) = [notice for notice in of_motion.notices if "ase parameters" in notice]
+    assert notice.startswith("Base parameters are those of the recordings, and another motion may show more")
+
+    def short(*_: object) -> None:
+        raise ProblemError("the recording is too short")
+
+    monkeypatch.setattr(grouping, "measured", short)
+    neither = problem.solve()
+    assert neither.base_parameters == {}
+    assert "Base parameters of the bodies are not known: the recording is too short" in neither.notices
