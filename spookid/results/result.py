@@ -306,7 +306,8 @@ class Result(LazyRecord):
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
     log_likelihood: float = math.nan
     """Logarithm of the marginal likelihood of the data, states integrated out, that of the noise estimated also where
-    hard dynamics were chosen: it compares models. NaN with a given state weight."""
+    hard dynamics were chosen: it compares models at the same step, by the same stepper and in the same coordinates. NaN
+    with a given state weight."""
     noise: tuple[Noise, ...] = ()
     """What is random in the motion and in the sensors; empty with a given state weight."""
     choice: Choice | None = None
