@@ -232,7 +232,7 @@ def _figure(efforts: MotorEfforts) -> None:
         ax.plot(efforts.t, measured - predicted, color="tab:red", linewidth=0.6, label="difference")
         ax.set_title(f"joint {i + 1}", fontsize=9)
         ax.set_ylabel("torque [N m]")
-    axes[0, 0].legend(fontsize=8, ncols=3)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", fontsize=8, ncols=3)
     for ax in axes[-1]:
         ax.set_xlabel("time [s]")
     figure.savefig(HERE / "ur10e.png", dpi=100)
