@@ -112,6 +112,29 @@ def test_signals_along_a_recording_are_those_that_drove_it() -> None:
     assert wrong.errors[0] > 0.8 * TRUTH["c"]
 
 
+def test_of_what_a_recording_has_of_its_own_no_other_one_is_told() -> None:
+    rod = Body("rod", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    hinge = Hinge("hinge", GROUND.frame(), rod.frame())
+    zero = Parameter("zero", 0.0, per="recording")
+    t = np.arange(200) * H
+    one, new = (Recording(t, {"q": np.sin(t), "u": 0 * t}, name) for name in ("one", "new"))
+    model = Model([rod], [hinge], [Motor(hinge, "u", offset=zero)], gravity=gravity(G))
+    problem = Problem("arm", model, [one], [HingeAngle(hinge, "q")], step=H)
+    at_rest = [np.zeros((1, 1))] * 3
+    words = "says nothing of it; give 'zero' too"
+    for where in ({"recording": new}, {"motion": at_rest}):
+        with pytest.raises(ProblemError, match=rf"test_inverse_dynamics\.py:\d+: .*'zero\[one\]' {words}"):
+            problem.inverse_dynamics({"zero[one]": 0.5}, cutoff=5.0, **where)
+        bare, told = (problem.inverse_dynamics(said, cutoff=5.0, **where) for said in (None, {"zero": 0.5}))
+        np.testing.assert_allclose(told.efforts - bare.efforts, -0.5)
+        both = problem.inverse_dynamics({"zero[one]": 0.1, "zero": 0.5}, cutoff=5.0, **where)
+        np.testing.assert_allclose(both.efforts, told.efforts)
+    own = problem.inverse_dynamics({"zero[one]": 0.5}, cutoff=5.0)
+    np.testing.assert_allclose(own.efforts, problem.inverse_dynamics({"zero": 0.5}, cutoff=5.0).efforts)
+    with pytest.raises(ProblemError, match="cutoff is 0"):
+        problem.inverse_dynamics(cutoff=0)
+
+
 def with_motors(*motors: Any) -> Problem:
     model = arm()
     return problem_of(Model(model.bodies, model.joints, motors, gravity=model.gravity))
@@ -122,6 +145,9 @@ def with_motors(*motors: Any) -> Problem:
     [
         (lambda: problem_of(arm()).inverse_dynamics(), "no recording number 0"),
         (lambda: problem_of(arm()).inverse_dynamics(motion=([0.0], [0.0], [0.0])), r"\(1, 2\)"),
+        (lambda: problem_of(arm()).inverse_dynamics(motion=(np.zeros((3, 2)),) * 2), "give positions, rates and acc"),
+        (lambda: problem_of(arm()).inverse_dynamics(motion=np.zeros((3, 2, 2))[0, 0]), r"three arrays of numbers"),
+        (lambda: problem_of(arm()).inverse_dynamics(motion=("a", "b", "c")), r"three arrays of numbers \(N, 2\)"),
         (lambda: problem_of(arm()).inverse_dynamics({"no": 1.0}), "no parameter 'no'"),
         (lambda: with_motors().inverse_dynamics(), "has no motors"),
         (lambda: problem_of(tied()).inverse_dynamics(), "closes loops"),

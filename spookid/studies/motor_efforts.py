@@ -102,7 +102,9 @@ def inverse_dynamics(
     Dry friction is smooth, of the problem's ``friction_width`` or 1 % of the motion's rms rate, as in a fit.
 
     Args:
-        parameters: a Solution for its estimates, or values by name; None: the problem's guesses.
+        parameters: a Solution for its estimates, or values by name; None: the problem's guesses. A motion, and a
+            recording that is none of the problem's, have no part in what is known of single recordings: of Parameters
+            with ``per="recording"`` give what holds for it, as ``{**solution.values, "offset": 0.1}``.
         recording: one of the problem's, by its number, or another one with the signals of the problem's sensors.
         motion: positions, rates and accelerations of all joints, (N, n) each, in the order of the model's joints; of
             hinges and sliders alone. Then nothing is filtered, and nothing measured.
@@ -110,20 +112,27 @@ def inverse_dynamics(
 
     Raises:
         ProblemError: if the mechanism closes loops or has constraints, if no motor or more than one drives a
-            coordinate that is asked about, for unknown names, or for arrays of another shape.
+            coordinate that is asked about, for unknown names, for arrays of another shape, or for parameters that are
+            known of other recordings alone.
     """
     values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
-    problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameters])
+    problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameter_set.declared])
     _check(problem)
     if motion is not None:
-        return _told(problem, _given(problem, motion))
-    if not isinstance(recording, Recording):
+        _refuse_others(problem, "the motion given")
+        return _told(problem.with_(recordings=[]), _given(problem, motion))
+    if isinstance(recording, Recording):
+        if recording.name not in problem.parameter_set.recordings:
+            _refuse_others(problem, f"recording {recording.name!r}")
+    else:
         if not (isinstance(recording, Integral) and 0 <= recording < len(problem.recordings)):
             what = f"{problem.place}: Problem {problem.name!r} has no recording number {shown(recording)}"
             raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
         recording = problem.recordings[recording]
     intervals = [float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in problem.channels]
-    problem = problem.with_(recordings=[recording], step=min(intervals), cutoff=cutoff or problem.cutoff)
+    problem = problem.with_(
+        recordings=[recording], step=min(intervals), cutoff=problem.cutoff if cutoff is None else cutoff
+    )
     return _compared(problem, _recorded(problem))
 
 
@@ -159,6 +168,17 @@ def _check(problem: Declaration) -> None:
             )
 
 
+def _refuse_others(problem: Declaration, what: str) -> None:
+    """Refuse what is known of the problem's recordings alone, of parameters of which each has its own."""
+    for p in problem.parameter_set.own:
+        told = [one.name for one in problem.parameter_set.of(p) if one.name in problem.initial]
+        if told and p.name not in problem.initial:
+            raise ProblemError(
+                f"{problem.place}: {what} is not of problem {problem.name!r}, so that {told[0]!r} says nothing of it; "
+                f"give {p.name!r} too, as {{**solution.values, {p.name!r}: ...}}"
+            )
+
+
 def _given(problem: Declaration, motion: Moving) -> _Motion:
     """The motion in the order of the tree's joints."""
     model, n = problem.model, len(problem.model.freedoms)
@@ -167,7 +187,15 @@ def _given(problem: Declaration, motion: Moving) -> _Motion:
             f"{problem.place}: Problem {problem.name!r} has joints of several coordinates or of none, or free bodies; "
             "give a recording in the place of motion"
         )
-    arrays = [np.atleast_2d(np.asarray(part, dtype=np.float64)) for part in motion]
+    try:
+        arrays = [np.atleast_2d(np.asarray(part, dtype=np.float64)) for part in motion]
+    except (TypeError, ValueError, RuntimeError):
+        arrays = []
+    if len(arrays) != 3:
+        raise ProblemError(
+            f"{problem.place}: motion of problem {problem.name!r} is {shown(motion)}; give positions, rates and "
+            f"accelerations, three arrays of numbers (N, {n})"
+        )
     for name, part in zip(("positions", "rates", "accelerations"), arrays, strict=True):
         if part.shape != (len(arrays[0]), n) or not np.all(np.isfinite(part)):
             raise ProblemError(
