@@ -192,6 +192,9 @@ REFUSED = [
     (lambda: LogCholesky("link", some(), inside=Ellipsoid((1, 0, 0), (0.1, 0.1, 0.1))), "no body inside its ellipsoid"),
     (lambda: Ellipsoid((0, 0, 0), (1, 1, 0)), "all must be positive"),
     (lambda: PointMasses("link", [(1, 0, 0), (0, 1, 0), (0, 0, 0), (1, 1, 0)], some()), "points in a plane"),
+    (lambda: PointMasses("link", [*POINTS[:4], (np.nan, 0, 0)], some()), "points a list; give finite numbers"),
+    (lambda: PointMasses("link", "corners", some()), r"points 'corners'; give finite numbers \(n, 3\)"),
+    (lambda: PointMasses("link", POINTS.T, some()), r"points of shape \(3, 5\); give a row a point, \(n, 3\)"),
     (lambda: Body("link", mass=1, inertia=some()), "has a mass beside that of its FullInertia; leave it out"),
     (lambda: Body("link", inertia=(1, 1, 1)), "needs a mass and an inertia"),
 ]

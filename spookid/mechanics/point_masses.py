@@ -50,10 +50,7 @@ class PointMasses(FullInertia):
         what = f"{place}: PointMasses {name!r}"
         if not isinstance(guess, FullInertia):
             raise ProblemError(f"{what} has the guess {shown(guess)}; give a FullInertia")
-        try:
-            given = np.asarray(points, dtype=float).reshape(-1, 3)
-        except (TypeError, ValueError):
-            raise ProblemError(f"{what} has points {shown(points)}; give numbers (n, 3)") from None
+        given = _given(points, what)
         if len(given) < 4 or np.linalg.matrix_rank(given[1:] - given[0], tol=1e-9) < 3:
             raise ProblemError(f"{what} has points in a plane; give at least four that are not")
         columns = _columns(given)
@@ -66,6 +63,19 @@ class PointMasses(FullInertia):
         parts = whole.mass, whole.center_of_mass
         super().__init__(*parts, inertia=whole.inertia, within=within, around=expected, place=place)
         object.__setattr__(self, "coordinates", declared)
+
+
+def _given(points: Any, what: str) -> Array:
+    """Points as an array (n, 3)."""
+    try:
+        given = np.asarray(points, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError):
+        given = np.full((1, 3), np.nan)
+    if given.ndim != 2 or given.shape[1] != 3:
+        raise ProblemError(f"{what} has points of shape {given.shape}; give a row a point, (n, 3)")
+    if not np.all(np.isfinite(given)):
+        raise ProblemError(f"{what} has points {shown(points)}; give finite numbers (n, 3)")
+    return given
 
 
 def _columns(points: Array) -> Array:
