@@ -29,6 +29,7 @@ from spookid.results.motion import rms
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace, instant
 from spookid.studies.simulating import Parameters, values_of
+from spookid.tables.numbers import counted
 from spookid.tables.numbers import number as digits
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular
@@ -62,6 +63,8 @@ class MotorEfforts(Tabular):
     """Those that were recorded, (N, m), NaN where there are none."""
     measured_efforts: Array
     """What these bring about with the same gains, (N, m) [N m or N]."""
+    cutoff: float
+    """Of the filter that all of these passed [Hz]; NaN for a motion that was given, of which nothing is filtered."""
 
     @property
     def errors(self) -> Array:
@@ -69,15 +72,19 @@ class MotorEfforts(Tabular):
         return np.array([rms(e) for e in (self.measured_efforts - self.efforts).T])
 
     def blocks(self) -> Sequence[Block]:
-        """Title and a row a motor: measured effort, and how far off the predicted one is."""
+        """Title and a row a motor: rms of the predicted effort, and how far off the measured one is, if there is."""
         rows = []
         for i, error in enumerate(self.errors):
-            spread = float(np.nanstd(self.measured_efforts[:, i])) if math.isfinite(error) else math.nan
-            share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
-            cells = (f"{digits(v)} {self.units[i]}" for v in (rms(self.efforts[:, i]), error))
-            rows.append((self.motors[i], self.signals[i], *cells, share))
+            off = share = ""
+            if math.isfinite(error):
+                spread = float(np.nanstd(self.measured_efforts[:, i]))
+                off = f"{digits(error)} {self.units[i]}"
+                share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
+            predicted = f"{digits(rms(self.efforts[:, i]))} {self.units[i]}"
+            rows.append((self.motors[i], self.signals[i], predicted, off, share))
         heads = ("motor", "signal", "predicted, rms", "measured less predicted, rms", "of what was measured")
-        return [f"Inverse dynamics at {len(self.t):,} instants", Table(heads, rows)]
+        filtered = f", low-passed at {self.cutoff:g} Hz" if math.isfinite(self.cutoff) else ""
+        return [f"Inverse dynamics at {counted(len(self.t), 'instant')}{filtered}", Table(heads, rows)]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each instant and motor."""
@@ -236,6 +243,7 @@ def _told(problem: Declaration, motion: _Motion) -> MotorEfforts:
         efforts / units,
         none,
         none,
+        math.nan,
     )
 
 
@@ -283,4 +291,5 @@ def _compared(problem: Declaration, motion: _Motion) -> MotorEfforts:
         predicted=filtered(told.predicted),
         measured=shown,
         measured_efforts=gains * shown,
+        cutoff=problem.cutoff,
     )
