@@ -125,16 +125,22 @@ def test_of_what_a_recording_has_of_its_own_no_other_one_is_told() -> None:
     model = Model([rod], [hinge], [Motor(hinge, "u", offset=zero)], gravity=gravity(G))
     problem = Problem("arm", model, [one], [HingeAngle(hinge, "q")], step=H)
     at_rest = [np.zeros((1, 1))] * 3
-    words = "says nothing of it; give 'zero' too"
     for where in ({"recording": new}, {"motion": at_rest}):
-        with pytest.raises(ProblemError, match=rf"test_inverse_dynamics\.py:\d+: .*'zero\[one\]' {words}"):
+        words = r"test_inverse_dynamics\.py:\d+: 'zero\[one\]' says nothing of .*; give .* one for 'zero' too"
+        with pytest.raises(ProblemError, match=words):
             problem.inverse_dynamics({"zero[one]": 0.5}, cutoff=5.0, **where)
+        with pytest.raises(ProblemError, match=words):
+            problem.with_(initial={"zero[one]": 0.5}).inverse_dynamics(cutoff=5.0, **where)
         bare, told = (problem.inverse_dynamics(said, cutoff=5.0, **where) for said in (None, {"zero": 0.5}))
         np.testing.assert_allclose(told.efforts - bare.efforts, -0.5)
         both = problem.inverse_dynamics({"zero[one]": 0.1, "zero": 0.5}, cutoff=5.0, **where)
         np.testing.assert_allclose(both.efforts, told.efforts)
     own = problem.inverse_dynamics({"zero[one]": 0.5}, cutoff=5.0)
     np.testing.assert_allclose(own.efforts, problem.inverse_dynamics({"zero": 0.5}, cutoff=5.0).efforts)
+    solution = problem.solve(max_iterations=1)
+    for recordings, where in (([new], {}), ([], {"recording": new}), ([], {"motion": at_rest})):
+        with pytest.raises(ProblemError, match="'zero\\[one\\]' says nothing of"):
+            problem.with_(recordings=recordings).inverse_dynamics(solution, cutoff=5.0, **where)
     with pytest.raises(ProblemError, match="cutoff is 0"):
         problem.inverse_dynamics(cutoff=0)
 

@@ -9,7 +9,7 @@ the same filter as the positions (Gautier, "Dynamic identification of robots wit
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -24,8 +24,9 @@ from spookid.data.sampling import finite_samples, low_passed
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.parameter import number
+from spookid.parameter import number, own_name
 from spookid.results.motion import rms
+from spookid.results.result import Result
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace, instant
 from spookid.studies.simulating import Parameters, values_of
@@ -122,20 +123,21 @@ def inverse_dynamics(
             coordinate that is asked about, for unknown names, for arrays of another shape, or for parameters that are
             known of other recordings alone.
     """
+    said = set(parameters.values if isinstance(parameters, Result) else dict(parameters or {}))
     values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
     problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameter_set.declared])
     _check(problem)
     if motion is not None:
-        _refuse_others(problem, "the motion given")
+        _refuse_others(problem, {*said, *problem.initial}, "the motion given")
         return _told(problem.with_(recordings=[]), _given(problem, motion))
-    if isinstance(recording, Recording):
-        if recording.name not in problem.parameter_set.recordings:
-            _refuse_others(problem, f"recording {recording.name!r}")
-    else:
+    if not isinstance(recording, Recording):
         if not (isinstance(recording, Integral) and 0 <= recording < len(problem.recordings)):
             what = f"{problem.place}: Problem {problem.name!r} has no recording number {shown(recording)}"
             raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
         recording = problem.recordings[recording]
+    own = recording.name in problem.parameter_set.recordings
+    told, name = (said, recording.name) if own else ({*said, *problem.initial}, None)
+    _refuse_others(problem, told, f"recording {recording.name!r}", name)
     intervals = [float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in problem.channels]
     problem = problem.with_(
         recordings=[recording], step=min(intervals), cutoff=problem.cutoff if cutoff is None else cutoff
@@ -175,14 +177,19 @@ def _check(problem: Declaration) -> None:
             )
 
 
-def _refuse_others(problem: Declaration, what: str) -> None:
-    """Refuse what is known of the problem's recordings alone, of parameters of which each has its own."""
-    for p in problem.parameter_set.own:
-        told = [one.name for one in problem.parameter_set.of(p) if one.name in problem.initial]
-        if told and p.name not in problem.initial:
+def _refuse_others(problem: Declaration, said: Collection[str], what: str, name: str | None = None) -> None:
+    """Refuse values of other recordings alone, of parameters of which each recording has its own.
+
+    Args:
+        said: names of the parameters that have a value.
+        what: is asked about.
+        name: of the recording of the problem that this is; None if it is none.
+    """
+    for p in (p for p in problem.parameter_set.declared if p.per is not None):
+        stray = min((one for one in said if one.startswith(f"{p.name}[")), default=None)
+        if stray and p.name not in said and not (name and own_name(p.name, name) in said):
             raise ProblemError(
-                f"{problem.place}: {what} is not of problem {problem.name!r}, so that {told[0]!r} says nothing of it; "
-                f"give {p.name!r} too, as {{**solution.values, {p.name!r}: ...}}"
+                f"{problem.place}: {stray!r} says nothing of {what}; give values by name, with one for {p.name!r} too"
             )
 
 
