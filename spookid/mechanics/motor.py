@@ -91,6 +91,8 @@ class Motor:
         if not isinstance(self.joint, Joint):
             raise ProblemError(f"{what} drives {shown(self.joint)}, which is no Hinge or other Joint")
         check_coordinate(self.joint, self.coordinate, f"{what} drives")
+        if not isinstance(self.measured, bool):
+            raise ProblemError(f"{what}: measured is {shown(self.measured)}; give True or False")
         for name in ("shaft_inertia", "ratio", "torque_constant", "resistance", "rotor_inertia", "offset", "delay"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, symbolic(getattr(self, name), f"{what}: {name}"))
