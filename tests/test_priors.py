@@ -14,6 +14,7 @@ from spookid.parameter import Parameter
 from spookid.problem import Problem
 from spookid.results.notices import CONTRADICTED
 from spookid.solution import load
+from spookid.statistics.combinations import Seen, prior_share
 from spookid.statistics.covariance import UNOBSERVED
 
 
@@ -55,6 +56,15 @@ def test_estimates_say_whether_data_or_priors_tell_them(tmp_path):
     assert back(Parameter("two", 1.0)).from_prior == two.from_prior
     written = json.loads((tmp_path / "r" / "solution.json").read_text())["parameters"]
     assert (written["one"]["known_from"], written["two"]["known_from"]) == ("prior", "data")
+
+
+def test_an_error_that_is_raised_does_not_make_a_number_known_from_the_data() -> None:
+    """The data's information is a third of the prior's, and stretches of the recording scatter by 5 of its errors."""
+    covariance = np.array([[1.0]])
+    seen = Seen(covariance, 25 * covariance, np.zeros((0, 1)), np.ones(1), 0.75 * covariance, raised_from=1.5)
+    assert seen.error(np.array([2.0])) == 10
+    assert prior_share({"J": 2.0}, 10.0, ["J"], seen) == pytest.approx(0.75)
+    assert np.isnan(prior_share({"J": 2.0}, np.nan, ["J"], seen))
 
 
 def solution_of_sum(solution) -> float:

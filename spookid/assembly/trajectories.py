@@ -14,10 +14,12 @@ from spookid.assembly.sample_errors import sample_errors
 from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
-from spookid.parameter import number
+from spookid.parameter import number, substitute
+from spookid.results.motion import rms
 from spookid.results.result import Trajectory
+from spookid.results.values import EffortFit
 from spookid.stepping.impulses import StepFunction
-from spookid.transcription.factor import Constant, Group
+from spookid.transcription.factor import Constant, Group, measured_noise
 from spookid.transcription.transcription import Point
 
 
@@ -55,6 +57,7 @@ def _trajectory(
     states = _states(problem, unknowns, constants)
     predicted = predict(problem, states, constants)
     counts, squares, largest = sample_errors(assembly, point, residuals, chain)
+    impulses = _impulses(assembly, residuals, steps)
     friction, sticks, _ = dry_friction(assembly, evidence, unknowns, constants)
     return Trajectory(
         name=evidence.recording.name,
@@ -67,13 +70,30 @@ def _trajectory(
         observed=evidence.observed,
         samples=counts,
         predicted=beside(predicted, evidence.observed, [o.period for o in problem.channels]),
-        impulse_residual=_impulses(assembly, residuals, steps),
+        impulse_residual=impulses,
         multipliers=_multipliers(assembly, evidence, unknowns, constants),
         friction=friction,
         sticks=sticks,
         squares=squares,
         largest=largest,
+        efforts=_efforts(assembly, point, impulses),
     )
+
+
+def _efforts(assembly: Assembly, point: Point, impulses: Array) -> tuple[EffortFit, ...]:
+    """How well measured efforts fit, from the impulses that the motion lacks (N, rows): of an effort whose gain is
+    estimated these are at the guess of it."""
+    problem, labels, found = assembly.problem, assembly.transcription.motion.noise, dict[str, EffortFit]()
+    values = problem.parameter_set.on(assembly.values(point))
+    for motor in (motor for motor in problem.model.motors if motor.measured):
+        places = [i for i, label in enumerate(labels) if label == measured_noise(motor.signal)]
+        if places:
+            gain = abs(substitute(motor.sensitivity, values).item())
+            errors = gain * impulses[:, places] / problem.step
+            known = np.abs(errors[np.isfinite(errors)])
+            largest, unit = float(np.max(known, initial=0.0)), motor.joint.coordinates[motor.coordinate].effort
+            found[motor.signal] = EffortFit(motor.signal, unit, rms(errors), largest, known.size)
+    return tuple(found.values())
 
 
 def _states(problem: Declaration, unknowns: Array, constants: tuple[Constant, ...]) -> Array:

@@ -12,12 +12,18 @@ from spookid.parameter import Parameter
 _REMEDY = "Fix {} at a value you trust, or give {} a prior"
 
 
-def advise(model: Model, parameters: Sequence[Parameter]) -> str:
-    """What helps against a direction in which these parameters are hardly seen."""
-    motions = [text for p in parameters for text in _motions(model, p)]
+def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False) -> str:
+    """What helps against a direction in which these parameters are hardly seen.
+
+    Args:
+        settled: True if priors tell them.
+    """
+    motions = "; ".join(dict.fromkeys(text for p in parameters for text in _motions(model, p)))
+    if settled:
+        return f"Priors tell it; a motion would that shows more: {motions}." if motions else "Priors tell it."
     names = ", ".join(p.name for p in parameters)
     remedy = _REMEDY.format(names, "it") if len(parameters) == 1 else _REMEDY.format(f"one of {names}", "one")
-    motion = f", or record a motion that shows more: {'; '.join(dict.fromkeys(motions))}" if motions else ""
+    motion = f", or record a motion that shows more: {motions}" if motions else ""
     return f"{remedy}{motion}."
 
 

@@ -16,6 +16,7 @@ from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.outlining import mechanism
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
 from spookid.estimation import inertias, influence_functions, misspecification, step_errors
+from spookid.estimation.followed import followed_notices
 from spookid.estimation.identifiability import (
     Identifiability,
     a_posteriori,
@@ -214,6 +215,7 @@ class Fit:
             steps = step_errors.step_error_notices(assembly, self.point, known, self.influence.step_error)
         follows = [*contradictions(assembly, self.point, identifiability), *disagreement(assembly, known)]
         follows += trade_offs(problem, known)
+        follows += followed_notices(() if self.found is None else self.found.noise, self.motion)
         unphysical = inertias.inertia_notices(problem, self.values, known, self.motion)
         return ranked([*identifiability.notices, *follows, *unphysical, *steps, *remarks])
 

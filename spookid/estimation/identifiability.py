@@ -32,6 +32,7 @@ from spookid.statistics.covariance import (
 from spookid.statistics.force_unit import common_scale, without_direction
 from spookid.statistics.linearized import linearize
 from spookid.statistics.noise_sizes import NoiseSize
+from spookid.statistics.settled import is_settled, prior_led
 from spookid.statistics.student import Variances
 from spookid.statistics.weak_directions import WeakDirection
 from spookid.transcription.transcription import Point, Transcription
@@ -104,7 +105,7 @@ def a_posteriori(
         steps = [chain.steps for chain in transcription.chains]
         result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS)
         result = replace(result, weak=analysis.weak(result, magnitudes)) if result.raised else result
-    result = replace(result, weak=_advised(assembly, result.weak))
+    result = replace(result, weak=_advised(assembly, result))
     notices = (*_known_from_priors(assembly, statistics, result, magnitudes), *_too_heavy(assembly, result))
     return Identifiability(replace(analysis, sensitivities=result), condensed, edges, notices, statistics)
 
@@ -167,10 +168,13 @@ def _known(
     return ResidualStatistics(information, prior, (scatter - prior)[None], certain, *known), parts.edges
 
 
-def _advised(assembly: Assembly, weak: Sequence[WeakDirection]) -> tuple[WeakDirection, ...]:
-    free = {p.name: p for p in assembly.problem.free}
-    model = assembly.problem.model
-    return tuple(replace(w, advice=advise(model, [free[name] for name in w.direction])) for w in weak)
+def _advised(assembly: Assembly, known: Sensitivities) -> tuple[WeakDirection, ...]:
+    free, of_priors = {p.name: p for p in assembly.problem.free}, prior_led(known)
+
+    def advice(weak: WeakDirection) -> str:
+        return advise(assembly.problem.model, [free[name] for name in weak.direction], is_settled(weak, of_priors))
+
+    return tuple(replace(weak, advice=advice(weak)) for weak in known.weak)
 
 
 def _known_from_priors(

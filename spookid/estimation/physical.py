@@ -11,7 +11,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
-from spookid.estimation.grouping import base_parameters
+from spookid.estimation.grouping import BaseParameters, base_parameters
 from spookid.parameter import Parameter, is_constant, own_name
 from spookid.results.result import Derived, Result
 from spookid.statistics.combinations import prior_share
@@ -30,18 +30,33 @@ def physical_quantities(problem: Declaration, result: Result) -> dict[str, Deriv
     return _derived(_quantities(problem), problem, result)
 
 
-def base_quantities(problem: Declaration, result: Result) -> dict[str, Derived]:
+def base_quantities(problem: Declaration, result: Result) -> tuple[dict[str, Derived], str]:
     """The base parameters that any motion shows, by name, if such bodies are among what is unknown; those that are
-    single Parameters are left out."""
+    single Parameters are left out. Where loops close in few places only they are those that the recordings show.
+
+    Returns:
+        Them, and the notice if they are of the recordings or not known; else empty.
+    """
     if next(_quantities(problem), None) is None:
-        return {}
+        return {}, ""
     declared = {p.name for p in problem.parameter_set.declared}
     try:
-        combinations = base_parameters(problem).combinations
-    except ProblemError:  # of loops that close in few places only
-        return {}
-    rows = (_Row(one.name, one.unit, one.formula) for one in combinations if one.name not in declared)
-    return _derived(rows, problem, result)
+        found, notice = _combinations(problem)
+    except ProblemError as error:
+        return {}, f"Base parameters of the bodies are not known: {error}"
+    rows = (_Row(one.name, one.unit, one.formula) for one in found.combinations if one.name not in declared)
+    return _derived(rows, problem, result), notice
+
+
+def _combinations(problem: Declaration) -> tuple[BaseParameters, str]:
+    try:
+        return base_parameters(problem), ""
+    except ProblemError:  # of loops
+        found = base_parameters(problem, problem.recordings)
+    return found, (
+        "Base parameters are those of the recordings, and another motion may show more: the loops of the model do not "
+        "close from joints at random."
+    )
 
 
 def _quantities(problem: Declaration) -> Iterator[_Row]:

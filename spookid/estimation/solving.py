@@ -50,11 +50,19 @@ def solve(
     result = _solved(problem, backend, options, callback, warm_start, hold)
     other = time.perf_counter() - began - result.timing.total
     clock = next(iter(result.clocks), Clock())
-    bodies = {
+    return result.changed(times=replace(result.times, other=max(other, 0.0)), **_of_bodies(problem, result, clock))
+
+
+def _of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, Lazy[Any]]:
+    """What estimated inertias mean, and a notice if combinations are not those of any motion."""
+    base = Lazy(lambda: base_quantities(problem, result), clock)
+    found: dict[str, Lazy[Any]] = {
         "physical": Lazy(lambda: physical_quantities(problem, result), clock),
-        "base_parameters": Lazy(lambda: base_quantities(problem, result), clock),
+        "base_parameters": Lazy(lambda: base.get()[0], clock),
     }
-    return result.changed(times=replace(result.times, other=max(other, 0.0)), **bodies)
+    if problem.model.has_loops or problem.model.ties:
+        found["notices"] = Lazy(lambda: ranked([*result.notices, *filter(None, [base.get()[1]])]), clock)
+    return found
 
 
 def _solved(

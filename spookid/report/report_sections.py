@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from spookid.report import report_plot, residual_plot, summary
-from spookid.report.summary import weak_words
+from spookid.report.summary import settled_words, weak_words
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Estimate, Noise, Result, Trajectory
 from spookid.results.sketch import Quantity, SensorOutline
 from spookid.results.wording import is_seen, remark
+from spookid.statistics.settled import left_open
 from spookid.statistics.weak_directions import WEAK
 from spookid.tables.numbers import HALF_WIDTH, bounds, deviation, number, quantity, superscripts, uncertain
 from spookid.tables.table import Table
@@ -251,7 +252,8 @@ def directions(solution: Result) -> list[dict[str, Any]]:
 
 def weak(solution: Result) -> list[str]:
     """Sentences about what the data hardly see."""
-    return [weak_words(direction) for direction in solution.sensitivities.weak]
+    known = solution.sensitivities
+    return [*map(weak_words, left_open(known)), *filter(None, [settled_words(known)])]
 
 
 # --- how it was found ---

@@ -12,6 +12,7 @@ from spookid.results.notices import DOUBTS, NOT_WHITE
 from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
 from spookid.results.wording import DYNAMICS, HARD, noise_words, origin, remark, some_of, status_words, weight_words
 from spookid.statistics.covariance import IMPULSES, Sensitivities
+from spookid.statistics.settled import left_open, settled_parameters
 from spookid.statistics.weak_directions import UNSEEN, WeakDirection
 from spookid.tables.numbers import bounds, counted, number, quantity, seconds, uncertain
 from spookid.tables.table import Table, TableRow, wrapped
@@ -177,16 +178,26 @@ def _share_words(share: float) -> str:
     return f"{percent:+.0f} %" if abs(percent) >= 1 else f"{percent:+.1g} %"
 
 
+def settled_words(known: Sensitivities) -> str:
+    """What is said of the weak directions that priors settle; empty if there are none."""
+    names = settled_parameters(known)
+    if not names:
+        return ""
+    return f"What the data hardly see of {', '.join(names)}, their priors tell."
+
+
 def _weak(known: Sensitivities, notices: Sequence[str]) -> list[str]:
-    if not known.weak:
-        return []
-    lines = [line for direction in known.weak for line in _wrapped(weak_words(direction), "  - ")]
-    hardly = sum(direction.singular_value >= UNSEEN for direction in known.weak)
+    weak, settled = left_open(known), settled_words(known)
+    if not weak:
+        return ["Weak directions", *_wrapped(settled)] if settled else []
+    lines = [line for direction in weak for line in _wrapped(weak_words(direction), "  - ")]
+    lines += _wrapped(settled, "  - ") if settled else []
+    hardly = sum(direction.singular_value >= UNSEEN for direction in weak)
     doubtful = hardly > 0 and known.agreement > 1 and any(notice.startswith(NOT_WHITE) for notice in notices)
     if not doubtful:
         verdict = _WEAK_VERDICT
     else:
-        verdict = _WEAK_IF_WHITE if hardly == len(known.weak) else f"{_WEAK_VERDICT} {_WEAK_IF_WHITE}"
+        verdict = _WEAK_IF_WHITE if hardly == len(weak) else f"{_WEAK_VERDICT} {_WEAK_IF_WHITE}"
     return ["Weak directions", *lines, *_wrapped(verdict)]
 
 
@@ -195,6 +206,7 @@ def _fit(trajectories: Sequence[Trajectory]) -> list[str]:
         return []
     head = ("signal", "rms", "largest", "samples", f"worst of {len(trajectories)} recordings")
     rows = [_signal(trajectories, column) for column in range(len(trajectories[0].signals))]  # the same for all
+    rows += [_effort(trajectories, place) for place in range(len(trajectories[0].efforts or ()))]
     return ["Fit: measured less estimated", *(_table(head, rows) if rows else [])]
 
 
@@ -210,11 +222,29 @@ def _signal(trajectories: Sequence[Trajectory], column: int) -> tuple[str, ...]:
     )
 
 
+def _effort(trajectories: Sequence[Trajectory], place: int) -> tuple[str, ...]:
+    """A row of a measured torque or force, which the motion is driven by."""
+    fits = [t.efforts[place] for t in trajectories if t.efforts]
+    known = [one for one in fits if one.steps]
+    steps, unit = sum(one.steps for one in known), fits[0].unit
+    if not known:
+        return f"{fits[0].signal}, mean of a step", "", "", "0", ""
+    rms = math.sqrt(sum(one.steps * one.rms**2 for one in known) / steps)
+    sizes = [(t.efforts[place].rms, t.name) for t in trajectories if t.efforts]
+    largest = quantity(max(one.largest for one in known), unit)
+    return f"{known[0].signal}, mean of a step", quantity(rms, unit), largest, f"{steps:,}", _worst_of(sizes, unit)
+
+
 def _worst(trajectories: Sequence[Trajectory], column: int) -> str:
     """The recording among several that fits worst, and how badly."""
-    known = [(size, t.name) for t in trajectories if math.isfinite(size := rms_of_samples([t], column))]
+    sizes = [(rms_of_samples([t], column), t.name) for t in trajectories]
+    return _worst_of(sizes, trajectories[0].units[column])
+
+
+def _worst_of(sizes: Sequence[tuple[float, str]], unit: str) -> str:
+    known = [(size, name) for size, name in sizes if math.isfinite(size)]
     size, name = max(known, default=(math.nan, ""))
-    return f"{name}: {quantity(size, trajectories[0].units[column])}" if len(known) > 1 else ""
+    return f"{name}: {quantity(size, unit)}" if len(known) > 1 else ""
 
 
 def cost(solution: Result) -> Table:

@@ -16,11 +16,13 @@ MISFIT = "The residuals are not noise"
 """How the notice begins that says what a model lacks; it stands before the estimates."""
 UNEXPLAINED = "What disturbs the motion exceeds all that acts in the model"
 SMOOTHER = "Smooth friction fits better"
+FOLLOWED = "The estimated motion follows"
 UNPHYSICAL = "No mass distribution has"
 
 _ORDER = (
     UNEXPLAINED,
     MISFIT,
+    FOLLOWED,
     UNDETERMINED,
     DIFFER,
     ROUGH,

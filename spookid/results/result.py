@@ -18,7 +18,7 @@ from spookid.results.measured import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
 from spookid.results.sketch import Mechanism
 from spookid.results.values import Derived as Derived
-from spookid.results.values import Source, source
+from spookid.results.values import EffortFit, Source, source
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
 from spookid.statistics.combinations import prior_share
@@ -53,7 +53,8 @@ class Estimate(LazyRecord, Listed):
     """What the time step adds in ``unit``, to leading order and no part of ``std_err``: ``estimate - step_error`` is
     nearer to what a step of length zero would give; NaN if unknown."""
     from_prior: float = lazy(math.nan)
-    """Share of the squared ``std_err`` that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
+    """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1, also where ``std_err`` was
+    raised above that; NaN if unknown."""
 
     @property
     def known_from(self) -> Source:
@@ -232,6 +233,8 @@ class Trajectory(Tabular):
     """(N, n_o): sum of the squares of their errors, each at its own time; None if the folder read has none."""
     largest: Array | None = None
     """(N, n_o): the largest of these errors; None likewise."""
+    efforts: tuple[EffortFit, ...] | None = None
+    """One of each measured torque whose noise is estimated; None likewise."""
 
     def __repr__(self) -> str:
         return f"<Trajectory of {self.name!r}: {len(self.t):,} steps, {', '.join(self.signals) or 'no signals'}>"
@@ -242,6 +245,7 @@ class Trajectory(Tabular):
         for i, (signal, unit) in enumerate(zip(self.signals, self.units, strict=True)):
             size = rms_of_samples([self], i)
             rows.append((signal, f"{self.samples[:, i].sum():,.0f}", quantity(size, superscripts(unit))))
+        rows += [(e.signal, f"{e.steps:,} steps", quantity(e.rms, superscripts(e.unit))) for e in self.efforts or ()]
         title = f"{self.name}: {counted(len(self.t), 'step')} from {number(self.t[0])} to {number(self.t[-1])} s"
         return [title, Table(("signal", "samples", "rms of residuals"), rows)]
 

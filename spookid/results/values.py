@@ -6,20 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from spookid.statistics.combinations import LEADS
 from spookid.tables.tabular import Listed
 
 Source = Literal["data", "prior", "given", "bound", "nothing"]
 """Where a number comes from: mostly from the data, mostly from what was known beforehand, it was given, it is where its
 bound is, or nothing tells it."""
-_LEADS = 0.5
-"""Share of the squared standard error from which on it is mostly the prior's."""
 
 
 def source(std_err: float, from_prior: float) -> Source:
     """Of a number that was estimated."""
     if math.isnan(std_err):
         return "nothing"
-    return "prior" if from_prior > _LEADS else "data"
+    return "prior" if from_prior > LEADS else "data"
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,22 @@ class Value(Listed):
     reason: str = ""
     """Why ``std_err`` is NaN; empty if it is a number."""
     from_prior: float = math.nan
-    """Share of the squared ``std_err`` that is the uncertainty of priors; NaN if unknown."""
+    """Share of its variance for white noise that is the uncertainty of priors; NaN if unknown."""
+
+
+@dataclass(frozen=True)
+class EffortFit(Listed):
+    """How far a measured torque or force of one recording is from what drives the estimated motion, both in mean over a
+    step."""
+
+    signal: str
+    unit: str
+    """Of the effort."""
+    rms: float
+    """NaN if nothing was measured."""
+    largest: float
+    steps: int
+    """How many have a mean."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +65,7 @@ class Derived:
     body: str = ""
     """Whose it is."""
     from_prior: float = math.nan
-    """Share of the squared ``std_err`` that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
+    """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
 
     @property
     def known_from(self) -> Source:

@@ -33,7 +33,7 @@ FRICTION = {
 """What each form of dry friction means."""
 NO_FRICTION = "no joint has dry friction"
 _WHOLLY = 0.99
-"""Share of a squared standard error above which it is the prior's alone."""
+"""Share of a variance above which it is the prior's alone."""
 
 
 def remark(estimate: Estimate) -> str:

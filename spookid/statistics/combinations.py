@@ -12,6 +12,8 @@ from spookid.kernels.kernel import Array
 UNOBSERVED = "the data do not determine it"
 RESOLVED = 1e-4
 """Share of a squared direction from which on what lies in unseen directions makes it unseen."""
+LEADS = 0.5
+"""Share of the variance from which on a number is mostly known from priors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,20 +44,23 @@ class Seen:
 
 
 def prior_share(slopes: Mapping[str, float], error: float, names: Sequence[str], seen: Seen | None) -> float:
-    """Share of an expression's squared standard error that is the uncertainty of priors, from 0 to 1: 1 if the data add
-    nothing to them. NaN if it is not known.
+    """Share of an expression's variance that is the uncertainty of priors, from 0 to 1: 1 if the data add nothing to
+    them. NaN if it is not known.
 
-    With P the covariance, and the information that of data and priors, P = P I_data P + P I_prior P.
+    With P the covariance, and the information that of data and priors, P = P I_data P + P I_prior P. It is that of
+    white noise also where the standard error was raised to the jackknife's: a larger error is no larger share of the
+    data.
 
     Args:
         slopes: in the parameters on which it depends.
-        error: the standard error.
+        error: the standard error; the share is unknown where it is NaN, and 0 where it is 0.
         names: of the parameters that were estimated.
     """
     if seen is None or not np.isfinite(error):
         return float("nan")
     slope = np.array([slopes.get(name, 0.0) for name in names])
-    return float(min(slope @ seen.priors @ slope / error**2, 1.0)) if error > 0 else 0.0
+    variance = float(slope @ seen.covariance @ slope)
+    return float(min(slope @ seen.priors @ slope / variance, 1.0)) if error > 0 and variance > 0 else 0.0
 
 
 def error_of(

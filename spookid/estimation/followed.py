@@ -1,0 +1,35 @@
+"""A notice of sensors whose samples the estimated motion follows exactly, so that their errors count as motion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from spookid.results.motion import rms_of_samples
+from spookid.results.notices import FOLLOWED
+from spookid.results.result import Noise, Trajectory
+from spookid.results.wording import is_seen
+
+_ROUNDING = 1e-10
+"""Error of a signal that is rounding, as a share of how far its values spread."""
+
+
+def followed_notices(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> list[str]:
+    """One that names the sensors whose noise was estimated, and none found in what differs from them by rounding."""
+    unseen = [name for one in noise if one.kind == "sensor" and not is_seen(one) for name in one.names]
+    signals = motion[0].signals if motion else ()
+    found = [name for name in unseen if name in signals and _is_followed(motion, signals.index(name))]
+    if not found:
+        return []
+    each = "its sensor" if len(found) == 1 else "each sensor"
+    return [
+        f"{FOLLOWED} {', '.join(found)} exactly: no noise was found there, and what the samples err by counts as "
+        f"motion. Unless they are free of noise, give {each} the sigma that is known of it, or the fit a longer step."
+    ]
+
+
+def _is_followed(motion: Sequence[Trajectory], column: int) -> bool:
+    values = np.concatenate([trajectory.observed[:, column] for trajectory in motion])
+    known = values[np.isfinite(values)]
+    return bool(known.size and rms_of_samples(motion, column) <= _ROUNDING * np.std(known))
