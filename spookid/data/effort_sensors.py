@@ -24,7 +24,7 @@ class JointTorque(OfCoordinate):
 
     It is ``Motor(joint, signal, gain=1 / scale, measured=True)`` by another name, with the sigma and the offset of a
     sensor: the measured torque drives the mechanism, and its noise is what is random in the motion of that coordinate.
-    With a given state weight nothing is, and it is an input like others. The current of a motor with the constant K
+    With a given state weight nothing is, and it is an input like others. Between its samples it is linear. The current of a motor with the constant K
     [N m/A] has ``scale=1 / K``.
 
     Raises:
