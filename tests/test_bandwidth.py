@@ -20,6 +20,7 @@ from spookid import (
     Prismatic,
     Problem,
     Recording,
+    Spook,
     gravity,
 )
 from spookid.assembly.assembly import assemble
@@ -98,6 +99,7 @@ def test_with_it_the_step_is_off_by_the_share_that_is_told() -> None:
 def test_only_measured_efforts_ask_for_it() -> None:
     assert slide(measured=False).step == 0.01
     assert slide(step=0.02).step == 0.02
+    assert slide(stepper=Spook()).step == 0.01  # of first order
     assert not any("bandwidth" in notice for notice in assemble(slide(step=0.02)).notices)
     chosen = slide()
     assert chosen.with_(cutoff=5.0).step == chosen.step

@@ -36,7 +36,7 @@ AUTO: Literal["auto"] = "auto"
 """The same as no state weight: the noise is estimated."""
 STEP = 0.01
 """h where nothing else is asked for [s]."""
-_TELLS_STEP = {"model", "recordings", "observations", "cutoff"}
+_TELLS_STEP = {"model", "recordings", "observations", "cutoff", "stepper"}
 """What the bandwidth of a motion follows from."""
 Dynamics = Literal["estimated", "hard", "weight"]
 """Where the weight of the equations of motion comes from: noise that the data tell, none at all, or a given number."""
@@ -64,8 +64,9 @@ class Declaration:
     residuals: Sequence[Residual] = field(kw_only=True, default=())
     """What else is known of the motion: see ``Residual``."""
     step: float = cast(float, None)
-    """h [s]; None: 0.01 s, or where the efforts of motors are measured what the motion's bandwidth asks for, so that
-    the step is off by 0.5 % of them (``spookid.data.bandwidth``); it then follows the recordings given to ``with_``."""
+    """h [s]; None: 0.01 s, or where the efforts of motors are measured and the stepper is of second order what the
+    motion's bandwidth asks for, so that the step is off by 0.5 % of them (``spookid.data.bandwidth``); it then follows
+    the recordings given to ``with_``."""
     state_weight: float | Literal["auto"] | None = None
     """None (or "auto"): the sizes of what disturbs the motion and of the sensors' noise are estimated together with the
     parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
@@ -208,8 +209,10 @@ class Declaration:
 
     @cached_property
     def bandwidth_step(self) -> float | None:
-        """The longest step that the motion allows [s]; None where no effort is measured or no joint's position is."""
-        if not (isinstance(self.model, Model) and any(motor.measured for motor in self.model.motors)):
+        """The longest step that the motion allows [s]; None where no effort is measured or no joint's position is, and
+        for steps of first order."""
+        measured = isinstance(self.model, Model) and any(motor.measured for motor in self.model.motors)
+        if not measured or getattr(self.stepper, "order", None) != 2:
             return None
         return fitting_step(self.recordings, self.observations, self.cutoff)
 
