@@ -189,7 +189,8 @@ def swinging() -> Recording:
     """A pendulum driven by a motor of 0.8 N m/A, its current measured with an error of 0.05 A."""
     t = np.arange(401) * H
     inputs = Recording(t, {"i": 1.5 * np.sin(3.0 * t) + np.sin(7.3 * t)})
-    run = pendulum(Motor, [], {}).simulate(inputs=inputs, initial={"hinge": 0.3}, duration=4.0, substeps=4)
+    known = pendulum(Motor, [], {}, hold="linear")
+    run = known.simulate(inputs=inputs, initial={"hinge": 0.3}, duration=4.0, substeps=4)
     rng = np.random.default_rng(3)
     signals = {"q": run.signals["q"] + 1e-4 * rng.normal(size=len(t)), "i": inputs.signals["i"]}
     return Recording(t, {**signals, "i": signals["i"] + 0.05 * rng.normal(size=len(t))}, "run")
