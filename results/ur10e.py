@@ -152,11 +152,12 @@ def _steps(steps: dict[float, tuple[Solution, Array]]) -> str:
         ]
         rows.append([*cells, inertias, f"{1000 * noise.std:.3f} mrad"])
     heads = ["h", "", "mean ratio to the README's", "largest", "J_m [kg m²]", "noise of q1"]
+    own = max(set(steps) - set(STEPS))
     return f"""{_table(heads, rows)}
 
 The step is not that of the logger: noise of currents that lasts for some samples, and stamps that jitter, are white
-over longer steps only, and these cost less. The motion's bandwidth allows {1000 * max(set(steps) - set(STEPS)):g} ms, at which the step is
-off by 0.5 % of the torques; with half of it estimates are the same, with twice as much it shows in the encoders' noise.
+over longer steps only, and these cost less. The motion's bandwidth allows {1000 * own:g} ms, at which the step is off by
+0.5 % of the torques; with half of it estimates are the same, with twice as much it shows in the encoders' noise.
 """
 
 
