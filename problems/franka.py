@@ -42,7 +42,7 @@ def arm() -> Model:
     for i, ((a, alpha, d), mass) in enumerate(zip(KINEMATICS, MASSES, strict=True), 1):
         moment = 2 * mass * EXTENT**2
         rough = FullInertia(mass, (0, 0, 0), inertia=(moment, moment, moment))
-        body = Body(f"link_{i}", inertia=LogCholesky(f"link_{i}", rough, within=1.0))
+        body = Body(f"link_{i}", inertia=LogCholesky(f"link_{i}", rough, within=0.5))
         axis = (0, -sin(alpha), cos(alpha))
         at = (a, axis[1] * d, axis[2] * d)
         joint = Hinge(

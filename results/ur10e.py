@@ -152,11 +152,12 @@ def _steps(steps: dict[float, tuple[Solution, Array]]) -> str:
         ]
         rows.append([*cells, inertias, f"{1000 * noise.std:.3f} mrad"])
     heads = ["h", "", "mean ratio to the README's", "largest", "J_m [kg m²]", "noise of q1"]
+    own = max(set(steps) - set(STEPS))
     return f"""{_table(heads, rows)}
 
 The step is not that of the logger: noise of currents that lasts for some samples, and stamps that jitter, are white
-over longer steps only. The motion's bandwidth allows {1000 * max(set(steps) - set(STEPS)):g} ms, at which the step is
-off by 0.5 % of the torques; with half of it estimates are the same, with twice as much it shows in the encoders' noise.
+over longer steps only, and these cost less. The motion's bandwidth allows {1000 * own:g} ms, at which the step is off by
+0.5 % of the torques; with half of it estimates are the same, with twice as much it shows in the encoders' noise.
 """
 
 
@@ -232,7 +233,7 @@ def _figure(efforts: MotorEfforts) -> None:
         ax.plot(efforts.t, measured - predicted, color="tab:red", linewidth=0.6, label="difference")
         ax.set_title(f"joint {i + 1}", fontsize=9)
         ax.set_ylabel("torque [N m]")
-    axes[0, 0].legend(fontsize=8, ncols=3)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", fontsize=8, ncols=3)
     for ax in axes[-1]:
         ax.set_xlabel("time [s]")
     figure.savefig(HERE / "ur10e.png", dpi=100)

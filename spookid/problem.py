@@ -35,11 +35,10 @@ class Problem(Declaration, Tabular):
     @classmethod
     def of(cls, declared: Declaration) -> Problem:
         """The same declaration as a problem."""
-        return (
-            declared
-            if isinstance(declared, Problem)
-            else cls(**{f.name: getattr(declared, f.name) for f in fields(declared)})
-        )
+        if isinstance(declared, Problem):
+            return declared
+        given = {f.name: getattr(declared, f.name) for f in fields(declared)}
+        return cls(**given | ({"step": None} if declared.follows_motion else {}))
 
     def solve(
         self,

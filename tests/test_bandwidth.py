@@ -20,6 +20,7 @@ from spookid import (
     Prismatic,
     Problem,
     Recording,
+    Spook,
     gravity,
 )
 from spookid.assembly.assembly import assemble
@@ -98,10 +99,23 @@ def test_with_it_the_step_is_off_by_the_share_that_is_told() -> None:
 def test_only_measured_efforts_ask_for_it() -> None:
     assert slide(measured=False).step == 0.01
     assert slide(step=0.02).step == 0.02
+    assert slide(stepper=Spook()).step == 0.01  # of first order
     assert not any("bandwidth" in notice for notice in assemble(slide(step=0.02)).notices)
     chosen = slide()
     assert chosen.with_(cutoff=5.0).step == chosen.step
     other = Model(chosen.model.bodies, chosen.model.joints, gravity=gravity(0.0))
     sensors = [JointTorque(other.joints[0], "f"), *chosen.observations]
     assert Problem("other", other, chosen.recordings, sensors).step == chosen.step
-    assert chosen.with_(recordings=[]).with_(step=None).step == 0.01
+
+
+def test_a_step_that_was_not_given_follows_the_recordings() -> None:
+    chosen = slide()
+    (recording,) = chosen.recordings
+    unseen = chosen.with_(recordings=[])
+    assert unseen.step == 0.01
+    assert unseen.with_(fixed=["b"]).with_(recordings=[recording]).step == chosen.step
+    signals = {"x": np.sin(HZ * T / 2), "f": recording.signals["f"]}
+    assert chosen.with_(recordings=[Recording(T, signals)]).step == pytest.approx(2 * chosen.step, rel=0.05)
+    assert chosen.with_(step=0.02).with_(recordings=[]).step == 0.02
+    assert slide(step=0.02).with_(recordings=[recording]).step == 0.02
+    assert slide(step=0.02).with_(step=None).step == chosen.step

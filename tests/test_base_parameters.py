@@ -383,6 +383,8 @@ def test_entries_that_are_known_stay_so_and_recordings_may_have_their_own() -> N
     found = problem.base_parameters(runs)
     assert found.names == ("arm mass", "arm h_x", "arm I_yy", "arm I_zz")
     assert (found.alone, found.unseen, found.scaled) == (("arm h_x", "arm I_yy"), ("arm mass", "arm I_zz"), True)
+    with pytest.raises(ProblemError, match="has no recording 'other', and so no 'm' of it; give it to the problem"):
+        problem.base_parameters(Recording(t, runs[0].signals, name="other"))
     solution = problem.solve(max_iterations=1)
     for name in ("empty", "loaded"):
         moment = solution.base_parameters[f"arm h_x[{name}]"]
@@ -402,3 +404,6 @@ def test_without_a_freedom_or_an_unknown_there_is_nothing_to_know() -> None:
     known = Problem("p", Model([rod], [Hinge("h", GROUND.frame(), rod.frame())], gravity=gravity(G))).base_parameters()
     assert (known.rank, known.names, known.combinations) == (0, (), ())
     assert "0 combinations of 0 unknowns" in str(known)
+    rod = Body("rod", mass=1.0, inertia=(Parameter("J", 1.0), 1.0, 1.0))
+    one = Problem("p", Model([rod], [Hinge("h", GROUND.frame(), rod.frame())], gravity=gravity(G))).base_parameters()
+    assert "any motion shows 1 combination of 1 unknown," in one.headline()

@@ -21,6 +21,7 @@ from spookid import (
     Hinge,
     HingeAngle,
     JointPosition,
+    JointTorque,
     Model,
     Motor,
     Observation,
@@ -297,6 +298,16 @@ def test_clocks_of_their_own_are_refused_if_they_do_not_fit() -> None:
 def pendulum_motor(hold: Any) -> Motor:
     rod = Body("rod", 1.0, (1, 1, 1))
     return Motor(Hinge("pin", GROUND.frame(), rod.frame()), "u", hold=hold)
+
+
+def test_commands_are_held_and_what_was_measured_is_linear_between_its_samples() -> None:
+    rod = Body("rod", 1.0, (1, 1, 1))
+    pin = Hinge("pin", GROUND.frame(), rod.frame())
+    assert Motor(pin, "u").hold == "previous"
+    assert Motor(pin, "u", measured=True).hold == "linear"
+    assert Motor(pin, "u", measured=True, hold="previous").hold == "previous"
+    problem = Problem("pin", Model([rod], [pin], gravity=gravity(9.81)), [], [JointTorque(pin, "u")])
+    assert [one.hold for one in problem.model.inputs] == ["linear"]
 
 
 def test_columns_of_a_file_have_clocks_of_their_own(tmp_path: Any) -> None:

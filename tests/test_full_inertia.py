@@ -310,8 +310,16 @@ def test_point_masses_fit_too():
     assert abs(seen.estimate - MASS * CENTER[0]) < 5e-3
 
 
-def test_given_moments_that_no_body_has_are_named():
-    body = Body("rod", mass=0.5, inertia=(1e-4, 0.005, 0.02))
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"mass": 0.5, "inertia": (1e-4, 0.005, 0.02)},
+        {"inertia": FullInertia(0.5, inertia=(0.00012, 0.00034, 0.000461))},
+    ],
+    ids=["made up", "printed"],
+)
+def test_given_moments_that_no_body_has_are_named(given):
+    body = Body("rod", **given)
     hinge = Hinge("hinge", GROUND.frame(**ACROSS), body.frame(at=(-0.25, 0, 0), **ACROSS), viscous=Parameter("b", 0.01))
     sensors = [HingeAngle(hinge, "q", sigma=1e-3)]
     solution = Problem(

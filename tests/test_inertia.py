@@ -6,6 +6,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from mechanisms import full_inertia
+from scipy.spatial.transform import Rotation
 
 from spookid import (
     GROUND,
@@ -163,14 +164,17 @@ def test_sigma_is_that_of_coordinates():
 def test_room_is_what_an_ellipsoid_leaves():
     inside = Ellipsoid((0.05, 0.02, 0), (0.3, 0.2, 0.25), turn=(0.1, 0.2, 0.3))
     made = LogCholesky("link", some(), inside=inside)
-    from scipy.spatial.transform import Rotation
-
     away = (POINTS - [0.05, 0.02, 0]) @ Rotation.from_rotvec([0.1, 0.2, 0.3]).as_matrix() / [0.3, 0.2, 0.25]
     assert made.room.guess == pytest.approx(1 - MASSES @ np.sum(away**2, axis=1) / MASSES.sum())
     assert made.room.lower == 0
 
 
 # --- what is refused ---
+
+
+def unknown(value: float) -> Parameter:
+    return Parameter("unknown", value)
+
 
 REFUSED = [
     (lambda: FullInertia(0, inertia=(1, 1, 1)), "has mass 0 kg; a mass must be positive"),
@@ -183,15 +187,37 @@ REFUSED = [
     (lambda: FullInertia(1, inertia=(1, 1)), "three principal moments, six entries or 3 x 3, not 2 x 1"),
     (lambda: FullInertia(1, inertia=(1, 1, 1), about="tip"), 'give "center_of_mass" or "origin"'),
     (lambda: FullInertia(1, inertia=(1, 1, 1), within=-1), "has within=-1; give a positive share"),
+    (lambda: FullInertia(1, inertia=(1, 1, 1), within=30), "has within=30; give a positive share below 10, as 0.3"),
+    (lambda: LogCholesky("link", some(), within=True), "LogCholesky has within=True; give a positive share"),
     (lambda: FullInertia(1, inertia=(1, 1, 1), around=3), "has around=3; give a FullInertia"),
+    (lambda: LogCholesky("link", some(), around=some()), "has around= without within=; give within="),
+    (
+        lambda: LogCholesky("link", FullInertia(1, inertia=(1, 1, 1), within=0.3)),
+        "LogCholesky 'link' takes numbers of its guess, not its within=; give within= to the LogCholesky",
+    ),
+    (lambda: FullInertia(unknown(-1.0), inertia=(1, 1, 1), within=0.3), "within 0.3 of what has mass -1 kg, which no"),
+    (lambda: FullInertia(unknown(0.0), inertia=(1, 1, 1), within=0.3), "within 0.3 of what has mass 0 kg, which no"),
+    (
+        lambda: FullInertia(1, inertia=(1, 1, unknown(2.1)), within=1),
+        "within 1 of what has principal moments 1, 1, 2.1",
+    ),
+    (lambda: FullInertia.possible(1, inertia=(1, 1, unknown(1))), "possible is given a Parameter; give numbers"),
+    (lambda: FullInertia.possible(1, inertia=(-1, -1, -1)), "possible is given principal moments -1, -1, -1 kg m²"),
+    (lambda: FullInertia.possible(1, inertia=(1, 1, 3), extent=2), "has extent=2; give a share above 0, at most 1"),
+    (lambda: FullInertia.possible(0, inertia=(1, 1, 1)), "FullInertia has mass 0 kg; a mass must be positive"),
     (lambda: LogCholesky("link", (1, 2)), r"LogCholesky 'link' has the guess \(1, 2\); give a FullInertia"),
     (lambda: LogCholesky("link", FullInertia(1, inertia=(1, 1, 2))), "largest not below the sum of the others; raise"),
+    (lambda: LogCholesky(some(), "link"), "LogCholesky has the name <FullInertia of 1.5 kg>; give an identifier first"),
     (lambda: LogCholesky("a link", some()), "Parameter name 'a link_alpha' is not an identifier"),
     (lambda: LogCholesky("link", some(), sigma=(1, 2)), r"sigma \(1, 2\); give one positive number, or 10"),
     (lambda: LogCholesky("link", some(), inside=0.3), "inside=0.3; give an Ellipsoid"),
     (lambda: LogCholesky("link", some(), inside=Ellipsoid((1, 0, 0), (0.1, 0.1, 0.1))), "no body inside its ellipsoid"),
     (lambda: Ellipsoid((0, 0, 0), (1, 1, 0)), "all must be positive"),
     (lambda: PointMasses("link", [(1, 0, 0), (0, 1, 0), (0, 0, 0), (1, 1, 0)], some()), "points in a plane"),
+    (lambda: PointMasses("link", [*POINTS[:4], (np.nan, 0, 0)], some()), "points a list; give finite numbers"),
+    (lambda: PointMasses("link", 5 * np.vstack([np.eye(3), -np.eye(3)]), some()), "nearest has the mass .* not 1.5 kg"),
+    (lambda: PointMasses("link", "corners", some()), r"points 'corners'; give finite numbers \(n, 3\)"),
+    (lambda: PointMasses("link", POINTS.T, some()), r"points of shape \(3, 5\); give a row a point, \(n, 3\)"),
     (lambda: Body("link", mass=1, inertia=some()), "has a mass beside that of its FullInertia; leave it out"),
     (lambda: Body("link", inertia=(1, 1, 1)), "needs a mass and an inertia"),
 ]
@@ -205,6 +231,29 @@ def test_what_no_body_has_is_refused_by_name(make, words):
 
 def test_a_lamina_may_be_given_rounded():
     FullInertia(1, inertia=(0.1234567, 0.1, 0.2234568))
+    FullInertia(1, inertia=(0.00012, 0.00034, 0.000461))  # as in URDF files
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inertias_of_files_are_brought_to_the_nearest_that_some_body_has(kind):
+    R, c = Rotation.from_rotvec((0.3, -0.5, 0.8)).as_matrix(), np.array([0.1, 0.2, -0.1])
+    about = R @ np.diag([0.12, 0.34, 0.6]) @ R.T  # second moments 0.41, 0.19 and -0.07
+    nearest = R @ np.diag([0.19 + 4.1e-5, 0.41 + 4.1e-5, 0.6]) @ R.T
+    shifted = about + 2.0 * (c @ c * np.eye(3) - np.outer(c, c))
+    for made in (
+        FullInertia.possible(2.0, c, inertia=about),
+        FullInertia.possible(2.0, c, inertia=six(shifted), about="origin"),
+    ):
+        np.testing.assert_allclose(at_guess(made.inertia), nearest, atol=1e-12)
+        np.testing.assert_allclose(at_guess(made.center_of_mass), c)
+        np.testing.assert_allclose(at_guess(kind("link", made).inertia), nearest, atol=1e-12)
+    kept = FullInertia.possible(1.5, of_points()[1], inertia=of_points()[2])
+    np.testing.assert_array_equal(at_guess(kept.pi), at_guess(some().pi))
+
+
+def test_its_name_is_short():
+    assert repr(some()) == "<FullInertia of 1.5 kg>"
+    assert repr(LogCholesky("link", some())) == "<LogCholesky of about 1.5 kg>"
 
 
 def test_expressions_of_a_model_without_it_are_as_they_were():

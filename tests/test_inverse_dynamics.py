@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,8 @@ def test_what_motors_have_to_do_follows_from_lagranges_equations() -> None:
     np.testing.assert_allclose(found.efforts, efforts, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.predicted, efforts / [-2 * TRUTH["K"], 0.5 / 2.0], rtol=1e-9, atol=1e-9)
     assert np.all(np.isnan(found.errors))
+    assert not {"nan", "measured", "low-passed"} & set(re.findall(r"[\w-]+", str(found)))
+    assert f"{np.sqrt(np.mean(efforts[:, 0] ** 2)):.4g} N m" in str(found)
     other = problem_of(arm(), friction_width=width).inverse_dynamics({"J_m": 0.05}, motion=(q, v, a))
     np.testing.assert_allclose((other.efforts - found.efforts)[:, 0], 4 * 0.02 * a[:, 0], atol=1e-9)
 
@@ -106,10 +109,40 @@ def test_signals_along_a_recording_are_those_that_drove_it() -> None:
     np.testing.assert_array_less(found.errors, [0.01, 0.03])  # of some 3 N m that gravity and inertia take
     np.testing.assert_allclose(found.measured_efforts, found.measured * [-2 * TRUTH["K"], 0.25])
     assert found.t[0] == pytest.approx(3 / 20.0, abs=2 * H)
-    assert "shoulder" in str(found)
+    assert f"at {len(found.t)} instants, low-passed at 20 Hz\n" in str(found)
+    assert f"{found.errors[0]:.4g} N m" in str(found)
     assert len(found.records()) == 2 * len(found.t)
     wrong = problem.inverse_dynamics({"c": 0.0}, problem.recordings[0], cutoff=20.0)
     assert wrong.errors[0] > 0.8 * TRUTH["c"]
+
+
+def test_of_what_a_recording_has_of_its_own_no_other_one_is_told() -> None:
+    rod = Body("rod", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    hinge = Hinge("hinge", GROUND.frame(), rod.frame())
+    zero = Parameter("zero", 0.0, per="recording")
+    t = np.arange(200) * H
+    one, new = (Recording(t, {"q": np.sin(t), "u": 0 * t}, name) for name in ("one", "new"))
+    model = Model([rod], [hinge], [Motor(hinge, "u", offset=zero)], gravity=gravity(G))
+    problem = Problem("arm", model, [one], [HingeAngle(hinge, "q")], step=H)
+    at_rest = [np.zeros((1, 1))] * 3
+    for where in ({"recording": new}, {"motion": at_rest}):
+        words = r"test_inverse_dynamics\.py:\d+: 'zero\[one\]' says nothing of .*; give .* one for 'zero' too"
+        with pytest.raises(ProblemError, match=words):
+            problem.inverse_dynamics({"zero[one]": 0.5}, cutoff=5.0, **where)
+        with pytest.raises(ProblemError, match=words):
+            problem.with_(initial={"zero[one]": 0.5}).inverse_dynamics(cutoff=5.0, **where)
+        bare, told = (problem.inverse_dynamics(said, cutoff=5.0, **where) for said in (None, {"zero": 0.5}))
+        np.testing.assert_allclose(told.efforts - bare.efforts, -0.5)
+        both = problem.inverse_dynamics({"zero[one]": 0.1, "zero": 0.5}, cutoff=5.0, **where)
+        np.testing.assert_allclose(both.efforts, told.efforts)
+    own = problem.inverse_dynamics({"zero[one]": 0.5}, cutoff=5.0)
+    np.testing.assert_allclose(own.efforts, problem.inverse_dynamics({"zero": 0.5}, cutoff=5.0).efforts)
+    solution = problem.solve(max_iterations=1)
+    for recordings, where in (([new], {}), ([], {"recording": new}), ([], {"motion": at_rest})):
+        with pytest.raises(ProblemError, match="'zero\\[one\\]' says nothing of"):
+            problem.with_(recordings=recordings).inverse_dynamics(solution, cutoff=5.0, **where)
+    with pytest.raises(ProblemError, match="cutoff is 0"):
+        problem.inverse_dynamics(cutoff=0)
 
 
 def with_motors(*motors: Any) -> Problem:
@@ -122,6 +155,9 @@ def with_motors(*motors: Any) -> Problem:
     [
         (lambda: problem_of(arm()).inverse_dynamics(), "no recording number 0"),
         (lambda: problem_of(arm()).inverse_dynamics(motion=([0.0], [0.0], [0.0])), r"\(1, 2\)"),
+        (lambda: problem_of(arm()).inverse_dynamics(motion=(np.zeros((3, 2)),) * 2), "give positions, rates and acc"),
+        (lambda: problem_of(arm()).inverse_dynamics(motion=np.zeros((3, 2, 2))[0, 0]), r"three arrays of numbers"),
+        (lambda: problem_of(arm()).inverse_dynamics(motion=("a", "b", "c")), r"three arrays of numbers \(N, 2\)"),
         (lambda: problem_of(arm()).inverse_dynamics({"no": 1.0}), "no parameter 'no'"),
         (lambda: with_motors().inverse_dynamics(), "has no motors"),
         (lambda: problem_of(tied()).inverse_dynamics(), "closes loops"),
@@ -153,7 +189,8 @@ def swinging() -> Recording:
     """A pendulum driven by a motor of 0.8 N m/A, its current measured with an error of 0.05 A."""
     t = np.arange(401) * H
     inputs = Recording(t, {"i": 1.5 * np.sin(3.0 * t) + np.sin(7.3 * t)})
-    run = pendulum(Motor, [], {}).simulate(inputs=inputs, initial={"hinge": 0.3}, duration=4.0, substeps=4)
+    known = pendulum(Motor, [], {}, hold="linear")
+    run = known.simulate(inputs=inputs, initial={"hinge": 0.3}, duration=4.0, substeps=4)
     rng = np.random.default_rng(3)
     signals = {"q": run.signals["q"] + 1e-4 * rng.normal(size=len(t)), "i": inputs.signals["i"]}
     return Recording(t, {**signals, "i": signals["i"] + 0.05 * rng.normal(size=len(t))}, "run")

@@ -36,6 +36,8 @@ AUTO: Literal["auto"] = "auto"
 """The same as no state weight: the noise is estimated."""
 STEP = 0.01
 """h where nothing else is asked for [s]."""
+_TELLS_STEP = {"model", "recordings", "observations", "cutoff", "stepper"}
+"""What the bandwidth of a motion follows from."""
 Dynamics = Literal["estimated", "hard", "weight"]
 """Where the weight of the equations of motion comes from: noise that the data tell, none at all, or a given number."""
 
@@ -62,8 +64,9 @@ class Declaration:
     residuals: Sequence[Residual] = field(kw_only=True, default=())
     """What else is known of the motion: see ``Residual``."""
     step: float = cast(float, None)
-    """h [s]; None: 0.01 s, or where the efforts of motors are measured what the motion's bandwidth asks for, so that
-    the step is off by 0.5 % of them (``spookid.data.bandwidth``)."""
+    """h [s]; None: 0.01 s, or where the efforts of motors are measured and the stepper is of second order what the
+    motion's bandwidth asks for, so that the step is off by 0.5 % of them (``spookid.data.bandwidth``); it then follows
+    the recordings given to ``with_``."""
     state_weight: float | Literal["auto"] | None = None
     """None (or "auto"): the sizes of what disturbs the motion and of the sensors' noise are estimated together with the
     parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
@@ -100,6 +103,8 @@ class Declaration:
     """Names of parameters that keep their guess; bounds are for estimates, so these may lie outside theirs."""
     place: str = field(default_factory=declared_at, repr=False)
 
+    follows_motion = False  # no field: True of a problem whose step was not given
+
     def __post_init__(self) -> None:
         for name, kind in (("recordings", Recording), ("observations", Sensor), ("residuals", Residual)):
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self._what}: {name}"))
@@ -111,6 +116,7 @@ class Declaration:
         if isinstance(self.model, Model):
             object.__setattr__(self, "model", with_torques(self.model, self.observations))
         if self.step is None:
+            object.__setattr__(self, "follows_motion", True)
             object.__setattr__(self, "step", self.bandwidth_step or STEP)
         self._check_settings()
         self._check_names()
@@ -203,8 +209,10 @@ class Declaration:
 
     @cached_property
     def bandwidth_step(self) -> float | None:
-        """The longest step that the motion allows [s]; None where no effort is measured or no joint's position is."""
-        if not (isinstance(self.model, Model) and any(motor.measured for motor in self.model.motors)):
+        """The longest step that the motion allows [s]; None where no effort is measured or no joint's position is, and
+        for steps of first order."""
+        measured = isinstance(self.model, Model) and any(motor.measured for motor in self.model.motors)
+        if not measured or getattr(self.stepper, "order", None) != 2:
             return None
         return fitting_step(self.recordings, self.observations, self.cutoff)
 
@@ -288,7 +296,13 @@ class Declaration:
             gone = self.parameter_set.gone(said, names)
             kept = {name: value for name, value in self.initial.items() if name not in gone}
             changes = {"initial": kept, "fixed": set(self.fixed) - gone, **changes}
-        return replace(self, **changes)
+        follows = self.follows_motion and "step" not in changes
+        if follows and not _TELLS_STEP.isdisjoint(changes):
+            changes["step"] = None
+        changed = replace(self, **changes)
+        if follows:
+            object.__setattr__(changed, "follows_motion", True)
+        return changed
 
 
 def _list(names: Iterable[str]) -> str:

@@ -23,9 +23,9 @@ class JointTorque(OfCoordinate):
     """What drives a coordinate of a joint [N m or N], as a torque sensor or the current of a motor tells it.
 
     It is ``Motor(joint, signal, gain=1 / scale, measured=True)`` by another name, with the sigma and the offset of a
-    sensor: the measured torque drives the mechanism, and its noise is what is random in the motion of that coordinate.
-    With a given state weight nothing is, and it is an input like others. The current of a motor with the constant K
-    [N m/A] has ``scale=1 / K``.
+    sensor: the measured torque, on lines from sample to sample, drives the mechanism, and its noise is what is random
+    in the motion of that coordinate. With a given state weight nothing is, and it is an input like others. The current
+    of a motor with the constant K [N m/A] has ``scale=1 / K``.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, ``sigma`` is not positive, or the loss is not

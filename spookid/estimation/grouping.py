@@ -19,7 +19,7 @@ from spookid.assembly.assembly import gather, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.priors import priors
 from spookid.data.recording import Recording
-from spookid.errors import collected, declared_at
+from spookid.errors import ProblemError, collected, declared_at
 from spookid.estimation.motions import anywhere, forces, measured
 from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import Values
@@ -136,7 +136,9 @@ class BaseParameters(Tabular):
         """How many combinations are seen, and how well the regressor is conditioned."""
         motion = f"the motion of {', '.join(self.motion)}" if self.motion else "any motion"
         condition = f", condition number {written(self.condition, 3)}" if self.rank else ""
-        return f"{motion} shows {self.rank} combinations of {counted(len(self.names), 'unknown')}{condition}."
+        return (
+            f"{motion} shows {counted(self.rank, 'combination')} of {counted(len(self.names), 'unknown')}{condition}."
+        )
 
     def remarks(self) -> list[str]:
         """What the numbers presume."""
@@ -189,10 +191,12 @@ def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recor
             with any rates and accelerations, which is what an experiment can show at the most.
 
     Raises:
-        ProblemError: if loops do not close, or a recording is too short or lacks a signal.
+        ProblemError: if loops do not close, or a recording is too short, lacks a signal, or is none of the problem's
+            although Parameters are another in each.
     """
     given = () if recordings is None else [recordings] if isinstance(recordings, Recording) else recordings
     chosen = collected(given, Recording, f"{declared_at()}: base_parameters: recordings")
+    _check_known(problem, chosen)
     regressor = Regressor(problem.model, _unknown(problem))
     if chosen:
         evidence = tuple(gather(problem, recording) for recording in chosen)
@@ -213,6 +217,17 @@ def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recor
         held=regressor.held,
         scaled=known or not _may_grow(regressor, values),
     )
+
+
+def _check_known(problem: Declaration, recordings: Iterable[Recording]) -> None:
+    """Refuse recordings of which parameters of their own are not known."""
+    known = problem.parameter_set
+    stray = next((recording.name for recording in recordings if recording.name not in known.recordings), None)
+    if known.own and stray is not None:
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has no recording {stray!r}, and so no {known.own[0].name!r} "
+            "of it; give it to the problem with with_(recordings=...) first"
+        )
 
 
 def _may_grow(regressor: Regressor, values: Values) -> bool:

@@ -18,7 +18,8 @@ from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.statistics.search import Search, starting_logs
+from spookid.statistics.search import Search
+from spookid.statistics.starting_sizes import starting_logs
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
 
@@ -105,7 +106,7 @@ def maximize_likelihood(
     uncertain = marginalization.uncertain_sizes(search).tolist()
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = _with(assembly, numbered, sizes), search.best
-    return Found(whole, outcome, errors, value, noise, best.marginal.volume, _stiff(search), best.states)
+    return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), best.states)
 
 
 def _begun(assembly: Assembly, search: Search, start: Point, threads: int) -> tuple[Point, Array]:
@@ -117,7 +118,7 @@ def _begun(assembly: Assembly, search: Search, start: Point, threads: int) -> tu
     problem = assembly.transcription
     signals = [[e.samples[i].values for e in assembly.evidence] for i in range(len(assembly.problem.channels))]
     logs = starting_logs(_rated(assembly), problem, start, signals, _SHARE)
-    if any(factor.density for factor in problem.factors):
+    if problem.has_density:
         return start, logs
     with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long may lead anywhere
         outcome = replace(_TOGETHER, threads=threads).solve(problem.with_numbers(search.numbers(logs)), start)

@@ -32,7 +32,8 @@ def misspecification_tests(
     speeds = _speeds(assembly.problem, trajectories, values)
     declared = variations.alternatives(assembly, condensed, found.outcome.point, speeds, found.states)
     known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
-    volumes = np.array(known if found.states is None else [chain.sweep[0] for chain in found.states.chains])
+    counted = found.states is not None and found.states.density
+    volumes = np.array([chain.sweep[0] for chain in found.states.chains] if found.states and counted else known)
     return run_score_tests(condensed, _experiment(assembly, trajectories, values), declared, volumes)
 
 

@@ -30,7 +30,8 @@ def without_outliers(problem: Declaration) -> Declaration:
         recordings.append(recording.with_signals(**kept))
     plain = [_linear(sensor) for sensor in problem.observations]
     estimator = "hard" if problem.estimator == "hard" else "noise"
-    return problem.with_(observations=plain, recordings=recordings, estimator=estimator, step_correction=False)
+    straight = problem.with_(observations=plain, recordings=recordings, step=problem.step, step_correction=False)
+    return straight.with_(estimator=estimator)
 
 
 def _linear(sensor: Sensor) -> Sensor:

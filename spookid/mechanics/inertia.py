@@ -22,7 +22,11 @@ from spookid.parameter import expression, is_constant, parameters_in, substitute
 SYMMETRIC = 1e-12
 """Largest difference of opposite entries of an inertia that is taken for rounding [kg m²]."""
 ROUNDING = 1e-6
-"""Share of the largest principal moment by which the triangle inequality may be missed: given numbers are rounded."""
+"""Share of the largest principal moment by which the triangle inequality may be missed without a word."""
+_PRINTED = 1e-2
+"""That by which it may be missed at all: numbers in files are printed with few digits."""
+_WIDEST = 10.0
+"""Share of a value from which on nothing is known of it; what is larger is meant in per cent."""
 _ROWS, _COLUMNS = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
 """Of I_xx, I_yy, I_zz, I_xy, I_xz and I_yz."""
 ENTRIES = ("I_xx", "I_yy", "I_zz", "I_xy", "I_xz", "I_yz")
@@ -62,12 +66,14 @@ class FullInertia:
         within: what is known beforehand, as a share: 0.3 for "within 30 %". Each entry of π (``pi``) is normally
             distributed around its value in ``around``, sigma is this share of the value; of first moments and products
             of inertia, which may be zero, at least this share of m ρ and m ρ², with 6 m ρ² the trace of the inertia
-            about the centre of mass (ρ is the mean extent along an axis).
-        around: a FullInertia of the values that are expected; None: those at the guesses of the Parameters.
+            about the centre of mass (ρ is the mean extent along an axis). Below 10.
+        around: a FullInertia of the values that are expected, with ``within``; None: those at the guesses of the
+            Parameters.
 
     Raises:
-        ProblemError: for numbers that no body has: a mass or a principal moment that is not positive, a largest moment
-            above the sum of the others; or values of another shape.
+        ProblemError: for numbers that no body has, given or expected: a mass or a principal moment that is not
+            positive, a largest moment more than 1 % above the sum of the others (of less, as printed digits leave it,
+            results have a notice; ``possible`` mends it); or values of another shape.
     """
 
     mass: Any
@@ -81,22 +87,36 @@ class FullInertia:
     def __post_init__(self) -> None:
         mass = symbolic(self.mass, f"{self._what}: mass")
         center = symbolic(self.center_of_mass, f"{self._what}: center_of_mass", (3,))
-        inertia = inertia_matrix(self.inertia, f"{self._what}: inertia")
-        if self.about not in ("center_of_mass", "origin"):
-            raise ProblemError(f'{self._what} has about={shown(self.about)}; give "center_of_mass" or "origin"')
-        if self.about == "origin":
-            inertia = ca.simplify(inertia - steiner(mass, center))
-        if not (self.around is None or isinstance(self.around, FullInertia)):
-            raise ProblemError(f"{self._what} has around={shown(self.around)}; give a FullInertia")
-        if not (self.within is None or (isinstance(self.within, (int, float)) and 0 < self.within < np.inf)):
-            raise ProblemError(f"{self._what} has within={shown(self.within)}; give a positive share, as 0.3 for 30 %")
+        inertia = _about_center(mass, center, self.inertia, self.about, self._what)
         for name, value in (("mass", mass), ("center_of_mass", center), ("inertia", inertia)):
             object.__setattr__(self, name, ca.densify(value))
         object.__setattr__(self, "about", "center_of_mass")
         if is_constant(mass) and not float(mass) > 0:
             raise ProblemError(f"{self._what} has mass {float(mass):g} kg; a mass must be positive")
-        if is_constant(inertia) and (wrong := impossible(ca.DM(inertia).full())):
+        if is_constant(inertia) and (wrong := impossible(ca.DM(inertia).full(), _PRINTED)):
             raise ProblemError(f"{self._what} {wrong}, which no body has; check products, axes, the point it is about")
+        self._check_known()
+
+    def _check_known(self) -> None:
+        """Refuse a ``within`` that is no share, or one of what no body has."""
+        within, around = self.within, self.around
+        if not (around is None or isinstance(around, FullInertia)):
+            raise ProblemError(f"{self._what} has around={shown(around)}; give a FullInertia")
+        if within is None:
+            if around is not None:
+                raise ProblemError(f"{self._what} has around= without within=; give within=, as 0.3 for 30 %")
+            return
+        if isinstance(within, bool) or not (isinstance(within, (int, float)) and 0 < within < _WIDEST):
+            raise ProblemError(
+                f"{self._what} has within={shown(within)}; give a positive share below {_WIDEST:g}, as 0.3 for 30 %"
+            )
+        expected = around or self
+        mass = at_guess(expected.mass).item()
+        wrong = impossible(at_guess(expected.inertia), _PRINTED) if mass > 0 else f"has mass {mass:g} kg"
+        if wrong:
+            raise ProblemError(
+                f"{self._what} is expected within {within:g} of what {wrong}, which no body has; mend it"
+            )
 
     @classmethod
     def from_pi(cls, pi: Any, **known: Any) -> FullInertia:
@@ -108,6 +128,48 @@ class FullInertia:
         """
         given = symbolic(pi, f"{declared_at()}: FullInertia: pi", (10,))
         return cls(given[0], given[1:4] / given[0], inertia=given[4:], about="origin", **known)
+
+    @staticmethod
+    def possible(
+        mass: float,
+        center_of_mass: Any = (0, 0, 0),
+        *,
+        inertia: Any,
+        about: Literal["center_of_mass", "origin"] = "center_of_mass",
+        extent: float = 0.01,
+    ) -> FullInertia:
+        """The nearest to given numbers that some body has, for files whose inertias no body has.
+
+        Second moments about the centre of mass along the principal axes that are too small, or negative, are raised:
+        the nearest in the Frobenius norm of Σ. What extends more stays as it is.
+
+        Args:
+            mass, center_of_mass, inertia, about: as of a FullInertia, all numbers.
+            extent: how far the body extends along an axis at least, as a share of that along the longest.
+
+        Raises:
+            ProblemError: for a mass that is not positive, an inertia of which nothing is left about the centre of mass,
+                or values that are no numbers.
+        """
+        what = f"{declared_at()}: FullInertia.possible"
+        m, c = symbolic(mass, f"{what}: mass"), symbolic(center_of_mass, f"{what}: center_of_mass", (3,))
+        given = _about_center(m, c, inertia, about, what)
+        if not all(map(is_constant, (m, c, given))):
+            raise ProblemError(f"{what} is given a Parameter; give numbers")
+        if isinstance(extent, bool) or not (isinstance(extent, (int, float)) and 0 < extent <= 1):
+            raise ProblemError(f"{what} has extent={shown(extent)}; give a share above 0, at most 1")
+        moments, axes = np.linalg.eigh(ca.DM(second_moment(given)).full())
+        if not moments[2] > 0:
+            told = ", ".join(f"{moment:.4g}" for moment in np.linalg.eigvalsh(ca.DM(given).full()))
+            raise ProblemError(f"{what} is given principal moments {told} kg m² about the centre of mass; correct them")
+        least = extent**2 * moments[2]
+        if moments[0] < least:
+            given = from_second_moment(ca.SX(ca.DM(axes * np.maximum(moments, least) @ axes.T)))
+        return FullInertia(m, c, inertia=given)
+
+    def __repr__(self) -> str:
+        about = "" if is_constant(self.mass) else "about "
+        return f"<{type(self).__name__} of {about}{at_guess(self.mass).item():.4g} kg>"
 
     @property
     def _what(self) -> str:
@@ -149,6 +211,28 @@ class FullInertia:
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
         return [self.mass, self.center_of_mass, self.inertia, *(belief.row for belief in self.beliefs)]
+
+
+def check_guess(kind: str, name: Any, guess: Any, what: str) -> None:
+    """Refuse what coordinates of an inertia cannot begin from.
+
+    Raises:
+        ProblemError: if ``name`` is no text, ``guess`` no FullInertia, or one whose ``within`` would be lost.
+    """
+    if not isinstance(name, str):
+        raise ProblemError(f"{what} has the name {shown(name)}; give an identifier first, then a FullInertia")
+    if not isinstance(guess, FullInertia):
+        raise ProblemError(f"{what} {name!r} has the guess {shown(guess)}; give a FullInertia")
+    if guess.within is not None:
+        raise ProblemError(f"{what} {name!r} takes numbers of its guess, not its within=; give within= to the {kind}")
+
+
+def _about_center(mass: ca.SX, center: ca.SX, inertia: Any, about: str, what: str) -> ca.SX:
+    """An inertia about the centre of mass, (3, 3)."""
+    given = inertia_matrix(inertia, f"{what}: inertia")
+    if about not in ("center_of_mass", "origin"):
+        raise ProblemError(f'{what} has about={shown(about)}; give "center_of_mass" or "origin"')
+    return ca.simplify(given - steiner(mass, center)) if about == "origin" else given
 
 
 def inertia_matrix(value: Any, what: str) -> ca.SX:
@@ -201,12 +285,13 @@ def at_guess(formula: ca.SX) -> Array:
     return substitute(formula, {p.name: p.guess for p in parameters_in([formula], "the inertia")})
 
 
-def impossible(inertia: Array) -> str:
-    """Why no body has this inertia about its centre of mass (3, 3), after a subject; empty if one has."""
+def impossible(inertia: Array, rounding: float = ROUNDING) -> str:
+    """Why no body has this inertia about its centre of mass (3, 3), after a subject; empty if one has, or the triangle
+    inequality is missed by no more than ``rounding`` times the largest principal moment."""
     moments = np.linalg.eigvalsh(inertia)
     told = ", ".join(f"{moment:.4g}" for moment in moments)
     if not moments[0] > 0:
         return f"has principal moments {told} kg m² about the centre of mass, not all positive"
-    if moments[2] > moments[0] + moments[1] + ROUNDING * moments[2]:
+    if moments[2] > moments[0] + moments[1] + rounding * moments[2]:
         return f"has principal moments {told} kg m² about the centre of mass, the largest above the sum of the others"
     return ""

@@ -20,6 +20,7 @@ from spookid.mechanics.inertia import (
     Belief,
     FullInertia,
     at_guess,
+    check_guess,
     from_second_moment,
     second_moment,
 )
@@ -70,20 +71,8 @@ class Ellipsoid:
 
 
 class InertiaCoordinates(FullInertia):
-    """An inertia as a function of coordinates that are Parameters, named after it: ``link_alpha``.
-
-    Args:
-        name: what their names begin with, an identifier; mostly that of the body.
-        guess: a FullInertia from which they begin; Parameters in it count with their guesses.
-        within, around: what is known of π beforehand, see ``FullInertia``; without ``around`` of the guess.
-        sigma: what is known of the coordinates beforehand: standard deviations around those of the guess in their own
-            units, one for all or one each.
-        inside: an ellipsoid that encloses the body: what is left of it, ``<name>_room`` = 1 − the mean square of the
-            distance from its centre in semi-axes, is one more Parameter, with the lower bound 0. Backends know bounds.
-
-    Raises:
-        ProblemError: for a name that is no identifier, or a guess that no body has, is flat, or is not inside.
-    """
+    """An inertia as a function of coordinates that are Parameters, named after it: what ``LogCholesky`` and
+    ``ExponentialEigenvalue`` share, which tell its arguments."""
 
     names: ClassVar[tuple[str, ...]]
     """Of the coordinates, after that of the inertia."""
@@ -110,9 +99,8 @@ class InertiaCoordinates(FullInertia):
         inside: Ellipsoid | None = None,
     ) -> None:
         place, kind = declared_at(), type(self).__name__
+        check_guess(kind, name, guess, f"{place}: {kind}")
         what = f"{place}: {kind} {name!r}"
-        if not isinstance(guess, FullInertia):
-            raise ProblemError(f"{what} has the guess {shown(guess)}; give a FullInertia")
         try:
             start = self._start(guess)
         except ValueError as error:
@@ -205,7 +193,20 @@ class LogCholesky(InertiaCoordinates):
         U = e^alpha [[e^d_1, s_12, s_13, t_1], [0, e^d_2, s_23, t_2], [0, 0, e^d_3, t_3], [0, 0, 0, 1]]:
 
     the mass is e^(2 alpha), t the centre of mass [m], and the rest, lengths and logarithms of lengths in metres, say
-    how mass lies around it. Arguments are those of ``InertiaCoordinates``.
+    how mass lies around it.
+
+    Args:
+        name: what the names of the coordinates begin with, an identifier; mostly that of the body: ``link_alpha``.
+        guess: a FullInertia from which they begin; Parameters in it count with their guesses. Of one that no body has,
+            or that is flat, ``FullInertia.possible`` gives the nearest that will do.
+        within, around: what is known of π beforehand, see ``FullInertia``; without ``around`` of the guess.
+        sigma: what is known of the coordinates beforehand: standard deviations around those of the guess in their own
+            units, one for all or one each.
+        inside: an ellipsoid that encloses the body: what is left of it, ``<name>_room`` = 1 − the mean square of the
+            distance from its centre in semi-axes, is one more Parameter, with the lower bound 0. Backends know bounds.
+
+    Raises:
+        ProblemError: for a name that is no identifier, or a guess that no body has, is flat, or is not inside.
     """
 
     extents, power = ("d_1", "d_2", "d_3"), 1
@@ -244,7 +245,19 @@ class ExponentialEigenvalue(InertiaCoordinates):
     the centre of mass is R diag(L_y + L_z, L_x + L_z, L_x + L_y) Rᵀ.
 
     Where two second moments are equal the turn about the third axis moves nothing: there ``LogCholesky`` is better.
-    Arguments are those of ``InertiaCoordinates``.
+
+    Args:
+        name: what the names of the coordinates begin with, an identifier; mostly that of the body: ``link_sigma``.
+        guess: a FullInertia from which they begin; Parameters in it count with their guesses. Of one that no body has,
+            or that is flat, ``FullInertia.possible`` gives the nearest that will do.
+        within, around: what is known of π beforehand, see ``FullInertia``; without ``around`` of the guess.
+        sigma: what is known of the coordinates beforehand: standard deviations around those of the guess in their own
+            units, one for all or one each.
+        inside: an ellipsoid that encloses the body: what is left of it, ``<name>_room`` = 1 − the mean square of the
+            distance from its centre in semi-axes, is one more Parameter, with the lower bound 0. Backends know bounds.
+
+    Raises:
+        ProblemError: for a name that is no identifier, or a guess that no body has, is flat, or is not inside.
     """
 
     extents, power = ("sigma_x", "sigma_y", "sigma_z"), 2
@@ -303,7 +316,8 @@ def _thick(mass: float, inertia: Array) -> Array:
     if not moments[0] > _FLAT * moments[2]:
         told = ", ".join(f"{moment:.4g}" for moment in np.linalg.eigvalsh(inertia))
         raise ValueError(
-            f"has principal moments {told} kg m², the largest not below the sum of the others; raise the smaller ones"
+            f"has principal moments {told} kg m², the largest not below the sum of the others; raise the smaller "
+            "ones, as FullInertia.possible does"
         )
     return np.asarray(second)
 

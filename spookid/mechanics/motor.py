@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import casadi as ca
 
@@ -61,7 +61,8 @@ class Motor:
         offset: a constant torque or force along the coordinate [N m or N].
         delay: by how much later than its stamps the signal acts [s], a number or an expression of Parameters.
         hold: what the signal is between its samples: the one before (``"previous"``), as commands that a computer
-            sends, or on a line from that to the next (``"linear"``).
+            sends, or on a line from that to the next (``"linear"``), as what was measured; None: ``"linear"`` if it is
+            ``measured``, else ``"previous"``.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, for a ``gain`` beside a ``torque_constant``, a
@@ -80,7 +81,7 @@ class Motor:
     rotor_inertia: Any = field(default=0, kw_only=True)
     offset: Any = field(default=0, kw_only=True)
     delay: Any = field(default=0, kw_only=True)
-    hold: Hold = field(default="previous", kw_only=True)
+    hold: Hold = field(default=cast(Hold, None), kw_only=True)
     place: str = field(default_factory=declared_at, repr=False)
 
     def __repr__(self) -> str:
@@ -91,6 +92,8 @@ class Motor:
         if not isinstance(self.joint, Joint):
             raise ProblemError(f"{what} drives {shown(self.joint)}, which is no Hinge or other Joint")
         check_coordinate(self.joint, self.coordinate, f"{what} drives")
+        if not isinstance(self.measured, bool):
+            raise ProblemError(f"{what}: measured is {shown(self.measured)}; give True or False")
         for name in ("shaft_inertia", "ratio", "torque_constant", "resistance", "rotor_inertia", "offset", "delay"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, symbolic(getattr(self, name), f"{what}: {name}"))
@@ -99,6 +102,9 @@ class Motor:
         for name in ("ratio", "resistance"):
             if getattr(self, name) is not None and is_absent(getattr(self, name)):
                 raise ProblemError(f"{what}: {name} is 0; give what it is, or leave it out")
+        if self.hold is None:
+            # Held, a sampled torque would act half a sample late.
+            object.__setattr__(self, "hold", "linear" if self.measured else "previous")
         if self.hold not in get_args(Hold):
             raise ProblemError(f"{what}: hold {self.hold!r} is not known; choose 'previous' or 'linear'")
         object.__setattr__(self, "gain", self._gain(what))

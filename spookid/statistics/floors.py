@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.statistics.likelihood import Marginal
+from spookid.statistics.marginal import Marginal
 from spookid.statistics.noise_sizes import NoiseSize
 
 _CONDITION = 1e11

@@ -20,8 +20,7 @@ states leaves, r − J H⁻¹ Jᵀr, so that states need not be found to the las
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -31,6 +30,7 @@ from spookid.kernels.kernel import Array
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows
 from spookid.statistics.determinants import Determinants
+from spookid.statistics.marginal import Marginal
 from spookid.statistics.slopes import slopes
 from spookid.statistics.systems import System, system
 from spookid.transcription.factor import Factor, Group
@@ -41,45 +41,6 @@ _SLOW = 100
 _EPSILON = float(np.finfo(float).eps)
 _PROBES, _SAMPLES = (1, 16), 4_000
 """Random vectors for the information of a noise, at least and at most, and steps that they cover together."""
-
-
-@dataclass(frozen=True, eq=False)
-class Marginal:
-    """At a point whose states are the best for its parameters and noise."""
-
-    value: float
-    """−2 log L, but for a constant of the number of rows; infinite if the states are not determined."""
-    gradient: Array
-    """Half the gradient of |r|² in θ, states following, (n_p,)."""
-    volume: Array
-    """The same of the logarithms, (n_p,)."""
-    information: Array
-    """Schur complement of the states in JᵀJ, (n_p, n_p)."""
-    residual: Mapping[str, float]
-    """Σ r² by name of the noise."""
-    freedom: Mapping[str, float]
-    """Rows less their leverage Σ rᵀ P r by name of the noise."""
-    following: Mapping[str, float]
-    """What states that follow a noise add to its slope, by its name."""
-    fisher: Mapping[tuple[str, str], float]
-    """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
-
-    strength: Mapping[str, float]
-    """Sum of squares of the Jacobian in the states by name of the noise; of observations along slow motions."""
-    rounding: Callable[[], Mapping[str, float]]
-    """What rounding of squares does to log det H at most, by name of the noise in equations of motion."""
-    ahead: Callable[[Array], Mapping[str, float]]
-    """Σ r² by name of the noise after a step of the parameters (n_p,), to first order, states following."""
-
-    @property
-    def score(self) -> Array:
-        """d(−log L)/dθ, (n_p,)."""
-        return self.gradient + self.volume
-
-    @property
-    def slopes(self) -> Mapping[str, float]:
-        """d(−log L)/d log s by the name of the noise s."""
-        return {name: self.freedom[name] + self.following[name] - self.residual[name] for name in self.freedom}
 
 
 class States:
@@ -114,6 +75,11 @@ class States:
             for factor, rows in chain.soft:
                 totals[factor.group] += float(np.sum(rows.matrix[:, -1] ** 2))
         return totals
+
+    @property
+    def density(self) -> bool:
+        """True if some row is a density of the states: not all efforts are measured."""
+        return self.reduced.problem.has_density
 
     @property
     def plain(self) -> bool:
@@ -164,6 +130,7 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
         value + float(left[-1, -1]),
         left[:-1, -1],
         volume,
+        states.density,
         left[:-1, :-1],
         residual,
         freedom,

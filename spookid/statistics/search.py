@@ -6,14 +6,15 @@ Each iteration takes a step of Newton's kind in the parameters θ and the logari
 
 with the score g of ``likelihood``, B of the Schur complement of the states and the expected information of the noise,
 and C a correction that makes up for what B lacks, learnt from one step to the next (a symmetric update of rank one),
-once the end is near. The states follow by linear steps from where their linearization puts them, and by
+once the end is near. Where no row is a density of the states, θ is where the squares are least at the sizes η, and η
+where −log L is at that θ (``marginal``): the score is no slope of one function, and what has to fall is −log L less
+what the logarithms do along θ. The states follow by linear steps from where their linearization puts them, and by
 Levenberg–Marquardt where these do not suffice or hard rows link steps. Steps are damped until the likelihood rises.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,7 +26,8 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.floors import floors, sharp
-from spookid.statistics.likelihood import Marginal, States, marginal
+from spookid.statistics.likelihood import States, marginal
+from spookid.statistics.marginal import Marginal
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point, Transcription
@@ -257,10 +259,10 @@ class Search:
                 return None, promised, damping
             step[n:][fading] = np.maximum(lower[n:], -_LONGEST / (1 + damping))[fading]
             trial = self._moved(step)
-            if trial is not None and here.value - trial.value > _ACCEPT * promised:
+            if trial is not None and (fall := _fall(here, trial)) > _ACCEPT * promised:
                 length = float(np.sqrt(step @ (metric * step)))
                 self._accept(trial, damping, length)
-                kept = (here.value - trial.value) / promised
+                kept = fall / promised
                 following = damping / 10 if kept > _KEPT else max(4 * damping, 1e-3)
                 return trial.unknowns - here.unknowns, promised, following if following > 1e-6 else 0.0
             damping = max(4 * damping, _FIRST)
@@ -334,6 +336,16 @@ class Search:
         return Outcome(Status.DIVERGED, detail, start, (first,), timing)
 
 
+def _fall(here: Trial, there: Trial) -> float:
+    """By how much −log L falls from here to there; where squares alone tell the parameters, but for what the logarithms
+    do along them, by the trapezoidal rule."""
+    fall = here.value - there.value
+    if here.marginal.density:
+        return fall
+    moved = there.point.parameters - here.point.parameters
+    return fall + float((here.marginal.volume + there.marginal.volume) @ moved) / 2
+
+
 def _definite(matrix: Array) -> bool:
     diagonal = np.diag(matrix)
     seen = diagonal > 0
@@ -352,48 +364,3 @@ def _learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Arra
     if abs(along) <= 1e-3 * np.linalg.norm(missing / scale) * np.linalg.norm(step * scale):
         return correction
     return correction + np.outer(missing, missing) / along
-
-
-def starting_logs(
-    sizes: Sequence[NoiseSize], problem: Transcription, start: Point, signals: Sequence[Sequence[Array]], share: float
-) -> Array:
-    """η to begin with: of a sensor what fourth differences of its samples leave, of a disturbance a small share of the
-    impulses that the initial guess lacks, as the likelihood has no use for far too much noise. Of a measured effort it
-    is all that the guess lacks: the motion then begins as its own sensors have it.
-
-    Args:
-        signals: per sensor its samples in each recording, gaps as NaN.
-        share: of the impulses, for disturbances.
-    """
-    projected = ReducedProblem(problem, start).project(start)
-    residuals = problem.residuals(projected)
-    logs, sensor = [], 0
-    for size in sizes:
-        if size.given:
-            found = size.given
-        elif size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem):
-            found = max(_roughness(signals[sensor]), size.floor)
-        else:
-            squares = [
-                np.mean(values[:, i] ** 2)
-                for chain in residuals
-                for factor, values in zip(problem.factors, chain, strict=True)
-                for i, name in enumerate(factor.noise)
-                if name in size.keys
-            ]
-            found = (1.0 if size.kind == "sensor" else share) * float(np.sqrt(np.mean(squares)))
-        sensor += size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem)
-        logs.append(np.log(max(found, np.finfo(float).tiny)))
-    return np.array(logs)
-
-
-def _rows_of_states(problem: Transcription) -> set[str]:
-    """Names of noise in the equations of motion."""
-    return {name for factor in problem.factors if factor.group is Group.STATE for name in factor.noise}
-
-
-def _roughness(recordings: Sequence[Array]) -> float:
-    """Standard deviation of white noise with the median of these fourth differences."""
-    parts = [np.diff(values[np.isfinite(values)], 4) / np.sqrt(70) for values in recordings]
-    together = np.abs(np.concatenate(parts)) if parts else np.zeros(0)
-    return float(np.median(together)) / 0.6745 if len(together) else 0.0

@@ -29,7 +29,7 @@ def cases(problems: Mapping[str, Declaration]) -> list[Case]:
     """
     groups: dict[str, dict[str, Declaration]] = {}
     for key, problem in problems.items():
-        groups.setdefault(digest(problem.with_(name="", recordings=())), {})[key] = problem
+        groups.setdefault(digest(problem.with_(name="", recordings=(), step=problem.step)), {})[key] = problem
     return [_merged(group) for group in groups.values()]
 
 
@@ -47,7 +47,7 @@ def _merged(group: Mapping[str, Declaration]) -> Case:
             distinct.append(recording)
     first = next(iter(group.values()))
     name = _common(list(group)) if len(group) > 1 else next(iter(group))
-    return Case(name, first.with_(recordings=_named(distinct)))
+    return Case(name, first.with_(recordings=_named(distinct), step=first.step))
 
 
 def _named(recordings: Iterable[Recording]) -> list[Recording]:

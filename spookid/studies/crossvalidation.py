@@ -180,7 +180,7 @@ def crossvalidate(
     _check(problem)
     fit = fit or _solve
     problem = problem.with_(estimator="noise")
-    alone = [problem.with_(recordings=[recording]) for recording in problem.recordings]
+    alone = [problem.with_(recordings=[one], step=problem.step) for one in problem.recordings]
     names = [recording.name for recording in problem.recordings]
     fits = [fit(one, None, recording) for one, recording in zip(alone, names, strict=True)]
     scores = []

@@ -9,7 +9,7 @@ the same filter as the positions (Gautier, "Dynamic identification of robots wit
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -24,11 +24,13 @@ from spookid.data.sampling import finite_samples, low_passed
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.parameter import number
+from spookid.parameter import number, own_name
 from spookid.results.motion import rms
+from spookid.results.result import Result
 from spookid.stepping.impulses import Settings
 from spookid.stepping.joint_space import JointSpace, instant
 from spookid.studies.simulating import Parameters, values_of
+from spookid.tables.numbers import counted
 from spookid.tables.numbers import number as digits
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular
@@ -62,6 +64,8 @@ class MotorEfforts(Tabular):
     """Those that were recorded, (N, m), NaN where there are none."""
     measured_efforts: Array
     """What these bring about with the same gains, (N, m) [N m or N]."""
+    cutoff: float
+    """Of the filter that all of these passed [Hz]; NaN for a motion that was given, of which nothing is filtered."""
 
     @property
     def errors(self) -> Array:
@@ -69,15 +73,19 @@ class MotorEfforts(Tabular):
         return np.array([rms(e) for e in (self.measured_efforts - self.efforts).T])
 
     def blocks(self) -> Sequence[Block]:
-        """Title and a row a motor: measured effort, and how far off the predicted one is."""
+        """Title and a row a motor: rms of the predicted effort, and how far off the measured one is, if there is."""
         rows = []
         for i, error in enumerate(self.errors):
-            spread = float(np.nanstd(self.measured_efforts[:, i])) if math.isfinite(error) else math.nan
-            share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
-            cells = (f"{digits(v)} {self.units[i]}" for v in (rms(self.efforts[:, i]), error))
-            rows.append((self.motors[i], self.signals[i], *cells, share))
+            off = share = ""
+            if math.isfinite(error):
+                spread = float(np.nanstd(self.measured_efforts[:, i]))
+                off = f"{digits(error)} {self.units[i]}"
+                share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
+            predicted = f"{digits(rms(self.efforts[:, i]))} {self.units[i]}"
+            rows.append((self.motors[i], self.signals[i], predicted, off, share))
         heads = ("motor", "signal", "predicted, rms", "measured less predicted, rms", "of what was measured")
-        return [f"Inverse dynamics at {len(self.t):,} instants", Table(heads, rows)]
+        filtered = f", low-passed at {self.cutoff:g} Hz" if math.isfinite(self.cutoff) else ""
+        return [f"Inverse dynamics at {counted(len(self.t), 'instant')}{filtered}", Table(heads, rows)]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each instant and motor."""
@@ -102,7 +110,9 @@ def inverse_dynamics(
     Dry friction is smooth, of the problem's ``friction_width`` or 1 % of the motion's rms rate, as in a fit.
 
     Args:
-        parameters: a Solution for its estimates, or values by name; None: the problem's guesses.
+        parameters: a Solution for its estimates, or values by name; None: the problem's guesses. A motion, and a
+            recording that is none of the problem's, have no part in what is known of single recordings: of Parameters
+            with ``per="recording"`` give what holds for it, as ``{**solution.values, "offset": 0.1}``.
         recording: one of the problem's, by its number, or another one with the signals of the problem's sensors.
         motion: positions, rates and accelerations of all joints, (N, n) each, in the order of the model's joints; of
             hinges and sliders alone. Then nothing is filtered, and nothing measured.
@@ -110,20 +120,28 @@ def inverse_dynamics(
 
     Raises:
         ProblemError: if the mechanism closes loops or has constraints, if no motor or more than one drives a
-            coordinate that is asked about, for unknown names, or for arrays of another shape.
+            coordinate that is asked about, for unknown names, for arrays of another shape, or for parameters that are
+            known of other recordings alone.
     """
+    said = set(parameters.values if isinstance(parameters, Result) else dict(parameters or {}))
     values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
-    problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameters])
+    problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameter_set.declared])
     _check(problem)
     if motion is not None:
-        return _told(problem, _given(problem, motion))
+        _refuse_others(problem, {*said, *problem.initial}, "the motion given")
+        return _told(problem.with_(recordings=[]), _given(problem, motion))
     if not isinstance(recording, Recording):
         if not (isinstance(recording, Integral) and 0 <= recording < len(problem.recordings)):
             what = f"{problem.place}: Problem {problem.name!r} has no recording number {shown(recording)}"
             raise ProblemError(f"{what}; it has {len(problem.recordings)}, counted from 0 on")
         recording = problem.recordings[recording]
+    own = recording.name in problem.parameter_set.recordings
+    told, name = (said, recording.name) if own else ({*said, *problem.initial}, None)
+    _refuse_others(problem, told, f"recording {recording.name!r}", name)
     intervals = [float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in problem.channels]
-    problem = problem.with_(recordings=[recording], step=min(intervals), cutoff=cutoff or problem.cutoff)
+    problem = problem.with_(
+        recordings=[recording], step=min(intervals), cutoff=problem.cutoff if cutoff is None else cutoff
+    )
     return _compared(problem, _recorded(problem))
 
 
@@ -159,6 +177,22 @@ def _check(problem: Declaration) -> None:
             )
 
 
+def _refuse_others(problem: Declaration, said: Collection[str], what: str, name: str | None = None) -> None:
+    """Refuse values of other recordings alone, of parameters of which each recording has its own.
+
+    Args:
+        said: names of the parameters that have a value.
+        what: is asked about.
+        name: of the recording of the problem that this is; None if it is none.
+    """
+    for p in (p for p in problem.parameter_set.declared if p.per is not None):
+        stray = min((one for one in said if one.startswith(f"{p.name}[")), default=None)
+        if stray and p.name not in said and not (name and own_name(p.name, name) in said):
+            raise ProblemError(
+                f"{problem.place}: {stray!r} says nothing of {what}; give values by name, with one for {p.name!r} too"
+            )
+
+
 def _given(problem: Declaration, motion: Moving) -> _Motion:
     """The motion in the order of the tree's joints."""
     model, n = problem.model, len(problem.model.freedoms)
@@ -167,7 +201,15 @@ def _given(problem: Declaration, motion: Moving) -> _Motion:
             f"{problem.place}: Problem {problem.name!r} has joints of several coordinates or of none, or free bodies; "
             "give a recording in the place of motion"
         )
-    arrays = [np.atleast_2d(np.asarray(part, dtype=np.float64)) for part in motion]
+    try:
+        arrays = [np.atleast_2d(np.asarray(part, dtype=np.float64)) for part in motion]
+    except (TypeError, ValueError, RuntimeError):
+        arrays = []
+    if len(arrays) != 3:
+        raise ProblemError(
+            f"{problem.place}: motion of problem {problem.name!r} is {shown(motion)}; give positions, rates and "
+            f"accelerations, three arrays of numbers (N, {n})"
+        )
     for name, part in zip(("positions", "rates", "accelerations"), arrays, strict=True):
         if part.shape != (len(arrays[0]), n) or not np.all(np.isfinite(part)):
             raise ProblemError(
@@ -208,6 +250,7 @@ def _told(problem: Declaration, motion: _Motion) -> MotorEfforts:
         efforts / units,
         none,
         none,
+        math.nan,
     )
 
 
@@ -255,4 +298,5 @@ def _compared(problem: Declaration, motion: _Motion) -> MotorEfforts:
         predicted=filtered(told.predicted),
         measured=shown,
         measured_efforts=gains * shown,
+        cutoff=problem.cutoff,
     )

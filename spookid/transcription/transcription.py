@@ -300,6 +300,11 @@ class Transcription:
         return np.asarray(np.sum(seen, axis=0) != 1)
 
     @property
+    def has_density(self) -> bool:
+        """True if some row is a density of the newest state; False where all efforts are measured."""
+        return any(factor.density for factor in self.factors)
+
+    @property
     def unknowns(self) -> int:
         """Tangent dimension of all states and parameters together."""
         return sum(chain.steps for chain in self.chains) * self.manifold.tangent + len(self.names)

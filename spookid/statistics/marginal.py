@@ -1,0 +1,64 @@
+"""What the marginal likelihood of parameters and noise tells at a point, and the equations that estimates solve.
+
+Where all efforts are measured no row is a density of the state: all motions are believed alike. Log L is no measure of
+the parameters then. Of a residual τ − I a, the states integrated out, with the spectral density σ_τ² + σ_q² I² ω⁴ it
+makes the inertia I smaller at all frequencies, those without any motion too, and short steps have many. This is the
+functional errors-in-variables model (Kendall and Stuart, The Advanced Theory of Statistics, vol. 2, ch. 29): at given
+sizes least squares in states and parameters together are consistent for the parameters, which they are not for the
+sizes. So θ is where the squares are least, and η where −log L is at that θ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from spookid.kernels.kernel import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """At a point whose states are the best for its parameters and noise."""
+
+    value: float
+    """−2 log L, but for a constant of the number of rows; infinite if the states are not determined."""
+    gradient: Array
+    """Half the gradient of |r|² in θ, states following, (n_p,)."""
+    volume: Array
+    """The same of the logarithms, (n_p,)."""
+    density: bool
+    """True if rows are a density of the states; else parameters are estimated by the squares alone."""
+    information: Array
+    """Schur complement of the states in JᵀJ, (n_p, n_p)."""
+    residual: Mapping[str, float]
+    """Σ r² by name of the noise."""
+    freedom: Mapping[str, float]
+    """Rows less their leverage Σ rᵀ P r by name of the noise."""
+    following: Mapping[str, float]
+    """What states that follow a noise add to its slope, by its name."""
+    fisher: Mapping[tuple[str, str], float]
+    """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
+
+    strength: Mapping[str, float]
+    """Sum of squares of the Jacobian in the states by name of the noise; of observations along slow motions."""
+    rounding: Callable[[], Mapping[str, float]]
+    """What rounding of squares does to log det H at most, by name of the noise in equations of motion."""
+    ahead: Callable[[Array], Mapping[str, float]]
+    """Σ r² by name of the noise after a step of the parameters (n_p,), to first order, states following."""
+
+    @property
+    def counted(self) -> Array:
+        """What the logarithms add to the score, (n_p,): nothing where no row is a density of the states."""
+        return self.volume if self.density else np.zeros_like(self.volume)
+
+    @property
+    def score(self) -> Array:
+        """d(−log L)/dθ, or that of the squares alone, (n_p,): zero at the estimates."""
+        return self.gradient + self.counted
+
+    @property
+    def slopes(self) -> Mapping[str, float]:
+        """d(−log L)/d log s by the name of the noise s."""
+        return {name: self.freedom[name] + self.following[name] - self.residual[name] for name in self.freedom}
