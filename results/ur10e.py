@@ -155,8 +155,9 @@ def _steps(steps: dict[float, tuple[Solution, Array]]) -> str:
     return f"""{_table(heads, rows)}
 
 The step is not that of the logger: noise of currents that lasts for some samples, and stamps that jitter, are white
-over longer steps only, and these cost less. The motion's bandwidth allows {1000 * max(set(steps) - set(STEPS)):g} ms, at which the step is
-off by 0.5 % of the torques; with half of it estimates are the same, with twice as much it shows in the encoders' noise.
+over longer steps only, and these cost less. The motion's bandwidth allows {1000 * max(set(steps) - set(STEPS)):g} ms,
+at which the step is off by 0.5 % of the torques; with half of it estimates are the same, with twice as much it shows in
+the encoders' noise.
 """
 
 
