@@ -63,3 +63,24 @@ def test_an_inertia_is_what_it_is_however_short_the_step(step: float | None) -> 
     z = np.array([list(off(solution).values()) for solution in found])
     assert np.all(np.abs(z.mean(axis=0)) < 1.5), z
     assert np.all(np.abs(z) < 4), z
+
+
+@pytest.mark.parametrize("step", [0.01, 0.03, None])
+def test_the_noise_of_a_torque_is_that_of_its_samples_whatever_the_step(step: float | None) -> None:
+    found = wheel(driven(0), step=step).solve()
+    told = wheel(driven(0), TORQUE, step=step).solve()
+    (free, given) = (next(n for n in s.noise if n.names == ("tau",)) for s in (found, told))
+    assert free.std == pytest.approx(TORQUE, rel=0.1)
+    assert given.std == pytest.approx(TORQUE, rel=1e-9)
+    assert given.given
+
+
+def test_means_over_neighbouring_steps_share_noise_and_raise_no_alarm() -> None:
+    found = [wheel(driven(seed), step=0.03).solve() for seed in range(4)]
+    assert not any(notice.startswith("The residuals are not noise") for s in found for notice in s.notices)
+
+
+def test_errors_are_those_of_the_noise_of_samples() -> None:
+    # 12 wheels: the root mean square of J and b over their errors is 1 but for accident.
+    found = [list(off(wheel(driven(seed), TORQUE).solve()).values()) for seed in range(12)]
+    assert 0.7 < np.sqrt(np.mean(np.square(found))) < 1.35

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.effort_sensors import TorqueMotor
+from spookid.data.sampling import finite_samples
 from spookid.kernels.kernel import Array
 from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_units
 from spookid.parameter import is_constant, substitute
@@ -43,9 +45,10 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
     for signal, symbol in settings.torques.items():
         motor = next(m for m in model.motors if m.signal == signal)
         unit, given = motor.joint.coordinates[motor.coordinate].effort, None
-        if isinstance(motor, TorqueMotor):
-            given = motor.sigma
-        found.append(NoiseSize("sensor", (signal,), unit, (place(symbol),), given))
+        averaging = _averaging(problem, signal)
+        if isinstance(motor, TorqueMotor) and motor.sigma is not None:
+            given = motor.sigma * averaging
+        found.append(NoiseSize("sensor", (signal,), unit, (place(symbol),), given, averaging=averaging))
     for i, sensor in enumerate(problem.channels):
         floor = (
             0.0
@@ -55,6 +58,17 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
         where = (place(settings.sensors[i]),)
         found.append(NoiseSize("sensor", (sensor.signal,), sensor.unit, where, sensor.sigma, floor / np.sqrt(12)))
     return tuple(found)
+
+
+def _averaging(problem: Declaration, signal: str) -> float:
+    """Standard deviation of white noise of a row that slow motions take for that in the samples, over that of a sample.
+
+    Both have the same spectral density at low frequencies: means over overlapping intervals are not white, and steps
+    may be shorter than the intervals Δ between samples. So it is √(Σ Δ² / (h Σ Δ)).
+    """
+    intervals = [np.diff(finite_samples(recording, signal)[0]) for recording in problem.recordings]
+    every = np.concatenate([np.zeros(0), *intervals])
+    return math.sqrt(float(every @ every) / (problem.step * float(every.sum()))) if len(every) else 1.0
 
 
 def at_gains(

@@ -90,7 +90,7 @@ class TorqueMotor(Motor):
     """What a ``JointTorque`` is to the mechanism: a motor that does what was measured."""
 
     sigma: float | None = field(kw_only=True, default=None)
-    """Standard deviation of the measurement [N m or N], at the guess of its scale; None: it is estimated."""
+    """Standard deviation of a sample [N m or N], at the guess of its scale; None: it is estimated."""
 
 
 def with_torques(model: Model, observations: Sequence[Sensor]) -> Model:

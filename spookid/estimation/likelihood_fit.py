@@ -148,7 +148,7 @@ def fit_at_known_noise(
 
     The normaliser's weight c is the last of the constants.
     """
-    by_name = _symbols(known, assembly.problem.step)
+    by_name = _symbols(known, assembly.problem.step, assembly.noise)
     constants = assembly.transcription.constants.copy()
     for size in assembly.noise:
         # A size that several joints shared may have been told apart.
@@ -194,15 +194,23 @@ def _rated(assembly: Assembly) -> tuple[NoiseSize, ...]:
     )
 
 
-def _symbols(known: Sequence[Noise], step: float) -> dict[tuple[str, str], float]:
-    """Numbers of the symbols of noise by its kind and name: of disturbances the random impulses of a step."""
-    root = math.sqrt(step)
-    return {(n.kind, name): n.density * root if n.kind == "disturbance" else n.std for n in known for name in n.names}
+def _symbols(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) -> dict[tuple[str, str], float]:
+    """Numbers of the symbols of noise by its kind and name: of disturbances the random impulses of a step, of measured
+    efforts their means."""
+    found: dict[tuple[str, str], float] = {}
+    averaging: dict[tuple[str, str], float] = {
+        (size.kind, name): size.averaging for size in sizes for name in size.names
+    }
+    for one in known:
+        for key in ((one.kind, name) for name in one.names):
+            disturbs = one.kind == "disturbance"
+            found[key] = one.density * math.sqrt(step) if disturbs else one.std * averaging.get(key, 1.0)
+    return found
 
 
 def _logs(sizes: Sequence[NoiseSize], known: Sequence[Noise], step: float) -> Array | None:
     """Logarithms of sizes as another fit has found them; None if it does not tell all."""
-    by_name = _symbols(known, step)
+    by_name = _symbols(known, step, sizes)
     values = [by_name.get((size.kind, size.names[0]), 0.0) for size in sizes]
     return np.log(values) if all(value > 0 for value in values) else None
 
@@ -282,7 +290,7 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
             Noise(
                 size.kind,
                 size.names,
-                value / h if moving else value,
+                value / h if moving else value / size.averaging,
                 size.unit,
                 value / math.sqrt(h) if moving else math.nan,
                 float(error),

@@ -86,8 +86,8 @@ class Noise(Listed):
     names: tuple[str, ...]
     """Hinges and free bodies whose disturbance it is, or the sensor's signal."""
     std: float
-    """Standard deviation: of a disturbance the random force or torque, in root mean square over a step; of a sensor in
-    its signal's unit."""
+    """Standard deviation: of a disturbance the random force or torque, in root mean square over a step; of a sensor
+    that of a sample, in its signal's unit."""
     unit: str
     density: float
     """Of a disturbance per √Hz, which no step changes; NaN for a sensor."""

@@ -20,7 +20,7 @@ states leaves, r − J H⁻¹ Jᵀr, so that states need not be found to the las
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -110,7 +110,7 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
     chains, n = states.chains, len(states.reduced.problem.names)
     value = 0.0
     volume, residual, freedom, following = np.zeros(n), _Totals(), _Totals(), _Totals()
-    fisher, strength = _Totals(), _Totals()
+    fisher, strength, coloured = _Totals(), _Totals(), _Totals()
     for chain in chains:
         value += chain.volume()
         gradient, pulled = chain.sweep
@@ -121,8 +121,11 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
             following.add(name, follow)
         for name, squares in chain.strength():
             strength.add(name, squares)
-        for pair, square in chain.fisher():
+        informed, shared = chain.fisher()
+        for pair, square in informed:
             fisher.add(pair, 2 * square)
+        for name, more in shared:
+            coloured.add(name, more)
         for name, rows in chain.measured(sensors):
             value += 2 * rows * np.log(sensors[name])
     left = np.sum([chain.system.corner for chain in chains], axis=0)
@@ -134,6 +137,7 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
         left[:-1, :-1],
         residual,
         freedom,
+        coloured,
         following,
         fisher,
         strength,
@@ -299,11 +303,24 @@ class _Chain:
         """J times moves of the states (N t, m), (count, m, rows)."""
         return rows.image(moves.reshape(self.steps, self.t, -1))
 
-    def fisher(self) -> list[tuple[tuple[str, str], float]]:
-        """|(I − J P Jᵀ)_gg'|² by the names of two noises."""
+    def fisher(self) -> tuple[list[tuple[tuple[str, str], float]], list[tuple[str, float]]]:
+        """|(I − J P Jᵀ)_gg'|² by the names of two noises; and by one what noise that neighbouring rows share adds to
+        the squares to expect, over its density."""
+        found, coloured = [], []
+        for name, factor, left in self._probed():
+            squares = np.einsum("kmr,kmr->r", left, left)
+            found += [((name, other), squares[i]) for i, other in enumerate(factor.noise)]
+            measured = set(range(len(factor.rows))) - set(factor.density) if factor.overlap else set[int]()
+            for i in (i for i in measured if factor.noise[i] == name):
+                shared = np.sum(left[1:, :, i] * left[:-1, :, i]) - squares[i]
+                coloured.append((name, 2 * factor.overlap * float(shared)))
+        return found, coloured
+
+    def _probed(self) -> Iterator[tuple[str, Factor, Array]]:
+        """(I − J P Jᵀ) z of random signs z in the rows of one noise, by its name and in all rows of each factor that
+        has a noise, (count, probes, rows) over √probes."""
         rng, names_ = np.random.default_rng(0), names([factor for factor, _ in self.soft])
         probes = int(np.clip(_SAMPLES // self.steps, *_PROBES))
-        found = []
         for name in names_:
             signs = [self._signs(factor, rows, name, probes, rng) for factor, rows in self.soft]
             right = np.zeros((self.steps, self.t, probes))
@@ -313,9 +330,7 @@ class _Chain:
             for (factor, rows), z in zip(self.soft, signs, strict=True):
                 if factor.noise:
                     left = _whole(rows, z - rows.image(moved)) * self._alive(factor)[:, None]
-                    squares = np.einsum("kmr,kmr->r", left, left) / probes
-                    found += [((name, other), squares[i]) for i, other in enumerate(factor.noise)]
-        return found
+                    yield name, factor, left / np.sqrt(probes)
 
     def _alive(self, factor: Factor) -> Array:
         """1 where a row has data, (count, rows)."""

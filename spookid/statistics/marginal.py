@@ -36,6 +36,8 @@ class Marginal:
     """Σ r² by name of the noise."""
     freedom: Mapping[str, float]
     """Rows less their leverage Σ rᵀ P r by name of the noise."""
+    coloured: Mapping[str, float]
+    """What is to be added to that for noise that neighbouring rows have in common, by its name."""
     following: Mapping[str, float]
     """What states that follow a noise add to its slope, by its name."""
     fisher: Mapping[tuple[str, str], float]
@@ -60,5 +62,11 @@ class Marginal:
 
     @property
     def slopes(self) -> Mapping[str, float]:
-        """d(−log L)/d log s by the name of the noise s."""
-        return {name: self.freedom[name] + self.following[name] - self.residual[name] for name in self.freedom}
+        """d(−log L)/d log s by the name of the noise s; of noise that neighbouring rows have in common the squares to
+        expect less those that are."""
+        return {n: self.expected[n] + self.following[n] - self.residual[n] for n in self.freedom}
+
+    @property
+    def expected(self) -> Mapping[str, float]:
+        """Squares to expect of each noise."""
+        return {name: self.freedom[name] + self.coloured.get(name, 0.0) for name in self.freedom}

@@ -25,6 +25,9 @@ class NoiseSize:
     """Its value if it is not estimated: of a disturbance per √Hz."""
     floor: float = 0.0
     """It is not smaller: what a sensor resolves."""
+    averaging: float = 1.0
+    """Of a measured effort: the standard deviation of the means that drive the motion, as white noise, over that of a
+    sample."""
     marginalized: bool = False
     """True if a fit has found it but hardly knows it, and errors are averaged over it."""
 

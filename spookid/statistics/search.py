@@ -56,6 +56,7 @@ _INDEPENDENT = 1e-8
 class Trial:
     """Parameters and noise with their best states."""
 
+    sizes: tuple[NoiseSize, ...]
     logs: Array
     """η, (n_s,)."""
     states: States
@@ -63,7 +64,7 @@ class Trial:
     slopes: Array
     """d(−log L)/dη, (n_s,)."""
     freedom: Array
-    """Rows less leverage of each noise, (n_s,)."""
+    """Squares to expect of each noise: rows less leverage if it is white, (n_s,)."""
     fisher: Array
     """Expected information in η, (n_s, n_s)."""
 
@@ -86,6 +87,13 @@ class Trial:
     def score(self) -> Array:
         """Of −log L in θ and η."""
         return np.concatenate([self.marginal.score, self.slopes])
+
+    @property
+    def beside(self) -> Array:
+        """The score less the slope of −log L, in θ and η."""
+        coloured = self.marginal.coloured
+        sizes = [sum(coloured.get(key, 0.0) for key in size.keys) for size in self.sizes]
+        return np.append(self.marginal.counted - self.marginal.volume, sizes)
 
     @property
     def matrix(self) -> Array:
@@ -184,7 +192,7 @@ class Search:
         self.spent["factorize"] += time.perf_counter() - began
         slopes, freedom = (
             np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes])
-            for values in (found.slopes, found.freedom)
+            for values in (found.slopes, found.expected)
         )
         fisher = np.array(
             [
@@ -193,7 +201,7 @@ class Search:
             ]
         )
         symmetric = (fisher + fisher.T) / 2
-        return Trial(logs, states, found, slopes, freedom, symmetric)
+        return Trial(self.sizes, logs, states, found, slopes, freedom, symmetric)
 
     def _nearby(self, held: Transcription, start: Point, most: float) -> States | None:
         """The best states if linear steps lead to them, as from where the last ones put them; else None."""
@@ -337,13 +345,10 @@ class Search:
 
 
 def _fall(here: Trial, there: Trial) -> float:
-    """By how much −log L falls from here to there; where squares alone tell the parameters, but for what the logarithms
-    do along them, by the trapezoidal rule."""
-    fall = here.value - there.value
-    if here.marginal.density:
-        return fall
-    moved = there.point.parameters - here.point.parameters
-    return fall + float((here.marginal.volume + there.marginal.volume) @ moved) / 2
+    """By how much −log L falls from here to there, but for what scores leave out of its slopes, by the trapezoidal
+    rule."""
+    beside = (here.beside + there.beside) / 2
+    return here.value - there.value - float(beside @ (there.unknowns - here.unknowns))
 
 
 def _definite(matrix: Array) -> bool:

@@ -11,6 +11,7 @@ off. Where the model lacks something that lasts, the sum is larger.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,11 +70,17 @@ def serial_correlations(condensed: Condensed) -> list[SerialCorrelation]:
 
 
 def _drawn(term: LinearizedFactor, draws: int, rng: np.random.Generator) -> Array:
-    """White noise in the rows that are random, (steps, draws, rows)."""
+    """Noise in the rows that are random, (steps, draws, rows): white, but for what neighbouring means share."""
     steps, rows = term.residual.shape
     if term.factor.hard:
         return np.zeros((steps, draws, rows))
-    return np.asarray(rng.standard_normal((steps, draws, rows)) * term.alive[:, None])
+    drawn = rng.standard_normal((steps, draws, rows))
+    if overlap := term.factor.overlap:
+        measured = [i for i in range(rows) if i not in term.factor.density]
+        before = np.concatenate([rng.standard_normal((1, draws, len(measured))), drawn[:-1, :, measured]])
+        share = (1 - math.sqrt(1 - 4 * overlap)) / 2  # a moving average: a + b = 1, a b = overlap
+        drawn[:, :, measured] = (1 - share) * drawn[:, :, measured] + share * before
+    return np.asarray(drawn * term.alive[:, None])
 
 
 def _sums(condensed: Condensed, columns: list[Columns], name: str) -> Array:

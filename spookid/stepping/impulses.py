@@ -149,6 +149,10 @@ def along_coordinates(model: Model, settings: Settings, slips: Slips, friction: 
     return ca.vertcat(ca.SX(0, 1), *impulses)
 
 
+HATS = 1 / 6
+"""``Factor.overlap`` of inputs weighted by a hat over [t_{k−1}, t_{k+1}]: ∫ of a hat times the next one, over h."""
+
+
 def random_factor(
     model: Model,
     settings: Settings,
@@ -158,12 +162,14 @@ def random_factor(
     data: ca.SX,
     private: tuple[int, range] | None = None,
     known: int | None = None,
+    overlap: float = 0.0,
 ) -> Factor:
     """Random impulses over their standard deviations: where an effort is measured the noise is that measurement's.
 
     Args:
         places: of each impulse among ``Settings.disturbance``.
         known: how many, the first, may be measured; by default all.
+        overlap: ``Factor.overlap`` of the inputs.
     """
     names = disturbance_names(model)
     measured = {motor.label: motor for motor in model.motors if motor.measured}
@@ -188,4 +194,5 @@ def random_factor(
         private=private,
         noise=tuple(noise),
         density=tuple(density),
+        overlap=overlap,
     )

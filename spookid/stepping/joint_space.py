@@ -38,7 +38,7 @@ from spookid.mechanics.model import Mechanics, Model
 from spookid.mechanics.recursion import Recursion, Wrench
 from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor
+from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, along_coordinates, random_factor
 from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.pose_space import PoseSpace
 from spookid.transcription.factor import Factor, Group, Kind
@@ -188,7 +188,8 @@ def _random(step: _JointStep, private: tuple[int, range] | None) -> Factor:
     joints = step.joints
     impulses, places = ca.vertcat(step.residual, step.random), [*joints.places, *joints.cut_places]
     known = len(joints.places)
-    return random_factor(step.model, step.settings, places, impulses, step.variables, step.u, private, known=known)
+    at = places, impulses, step.variables, step.u, private, known
+    return random_factor(step.model, step.settings, *at, overlap=HATS)
 
 
 def _weighted(step: _JointStep, private: tuple[int, range] | None, hard: bool) -> Factor:

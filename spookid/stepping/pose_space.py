@@ -27,7 +27,7 @@ from spookid.mechanics.manifold import Manifold, split
 from spookid.mechanics.model import Mechanics, Model
 from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import Settings, Slips, StepFunction, Window, along_coordinates, random_factor
+from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, along_coordinates, random_factor
 from spookid.stepping.windows import first_of_positions, of_positions
 from spookid.transcription.factor import Factor, Group, Kind
 
@@ -83,7 +83,8 @@ class PoseSpace(Scheme):
         private = (1, range(first, first + _private(joints))) if joints.closing else None
         impulses, places = ca.vertcat(step.residual, step.random), [*joints.places, *joints.cut_places]
         known = len(joints.places)
-        factors = [random_factor(model, settings, places, impulses, step.variables, step.u, private, known=known)]
+        at = places, impulses, step.variables, step.u, private, known
+        factors = [random_factor(model, settings, *at, overlap=HATS)]
         if model.rows:
             here, labels, none = step.variables[1], model.holding.labels(), ca.SX.sym("none", 0)
             held = model.violation(step.q)

@@ -108,6 +108,9 @@ class Factor:
     """Name of the noise that each row is whitened with; empty if its size is not estimated."""
     density: tuple[int, ...] = ()
     """Rows whose noise is a density of the newest variables; of others it is one of measurements."""
+    overlap: float = 0.0
+    """Covariance of the measurements' noise in neighbouring rows, whose sum over all lags is 1: 1/6 of means weighted
+    by hats of two steps, 0 of white noise."""
     private: tuple[int, range] | None = None
     """Offset and tangent columns of unknowns that stand in no other factor and nearly linearly in this one, such as the
     multipliers of rigid joints; solvers may fit them at every point and need not carry them."""
