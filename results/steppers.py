@@ -121,7 +121,7 @@ def picture(found: dict[str, np.ndarray]) -> Figure:
         for (label, rows), color, mark in zip(found.items(), colors, "osDv^", strict=True):
             axis.loglog(STEPS, np.abs(rows[:, i, 0]), mark + "-", color=color, label=label, ms=5)
         off, told = found[CORRECTED][:, i].T
-        label = "the same, not extrapolated"
+        label = "noise estimated, not extrapolated"
         axis.loglog(STEPS, np.abs(off + told), "^--", color=colors[-1], mfc="white", label=label, ms=5)
         guide = np.array([STEPS[-1], STEPS[0]])
         axis.loglog(guide, 2e-3 * (guide / guide[0]) ** 2, ":", color="0.5", label="slope 2")
@@ -143,8 +143,9 @@ if __name__ == "__main__":
         "# Estimates against the time step\n\n"
         "Relative errors of four parameters of a Furuta pendulum, from exact continuous-time motion with 0.001 rad of\n"
         "noise on two angles, in brackets what the solution says that its step adds (`step_error`; none with lifted\n"
-        "multipliers and for parameters at a bound, at which the others are told). That hinges of Spook are soft and\n"
-        "those of the data are not is no matter of the step: at J_Byy it makes some -2 %. This page is made by\n"
+        "multipliers and for parameters at a bound, at which the others are told). With noise estimated estimates are\n"
+        "extrapolated to continuous time; there it is what the step would have added. That hinges of Spook are soft\n"
+        "and those of the data are not is no matter of the step: at J_Byy it makes some -2 %. This page is made by\n"
         "`python results/steppers.py`.\n\n"
     )
     (HERE / "steppers.md").write_text(intro + table(result) + "\n\n![errors](steppers.png)\n", encoding="utf-8")
