@@ -46,13 +46,12 @@ class SerialCorrelation:
     @property
     def words(self) -> str:
         """What is told of it."""
-        long = (
-            ", or the step is too long for what is between: does it stay with half of it?" if self.interpolated else ""
-        )
+        cause = "something lasts that the model does not have"
+        if self.interpolated:
+            cause += ", or the step is too long for what is between: does it stay with half of it?"
         return (
             f"those of {self.noise.removeprefix('measurement of ')} are not white (lag-{self.lag} correlation "
-            f"{self.correlation:.2f}, of white noise {self.expected:.2f}): something lasts that the model does not have"
-            + long
+            f"{self.correlation:.2f}, of white noise {self.expected:.2f}): {cause}"
         )
 
 
