@@ -40,8 +40,8 @@ estimated. Inertias are hardly known beforehand (50 % of rough guesses), frictio
 """
 WHY = """## Which joints differ, and why
 
-Viscous friction is that published within two standard errors at every joint but the first (2.4); at joint 6, where a
-negative one is published, it is none. Coulomb friction is within 11 % of the published values at joints 1, 2, 5, 6
+Viscous friction is that published within two standard errors at every joint but the first (2.1); at joint 6, where a
+negative one is published, it is none. Coulomb friction is within 12 % of the published values at joints 1, 2, 5, 6
 and 7, and larger at joints 3 and 4, by 0.07 and 0.12 N m; constant torques differ at joints 1, 3 and 4. It is not the
 estimator: the regression here, which has nothing of it, differs from the published one at the same joints and to the
 same side, by two thirds as much or more. What is left of the torques of joints 1 to 4, 0.15 N m and more, is as large

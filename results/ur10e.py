@@ -152,12 +152,14 @@ def _steps(steps: dict[float, tuple[Solution, Array]]) -> str:
         ]
         rows.append([*cells, inertias, f"{1000 * noise.std:.3f} mrad"])
     heads = ["h", "", "mean ratio to the README's", "largest", "J_m [kg m²]", "noise of q1"]
-    own = max(set(steps) - set(STEPS))
     return f"""{_table(heads, rows)}
 
 The step is not that of the logger: noise of currents that lasts for some samples, and stamps that jitter, are white
-over longer steps only, and these cost less. The motion's bandwidth allows {1000 * own:g} ms, at which steps are off by
-0.5 % of the torques; with half of it estimates are the same, with twice as much it shows in the encoders' noise.
+over longer steps only, and these cost less. The motion's bandwidth allows {1000 * max(set(steps) - set(STEPS)):g} ms,
+at which the step is off by 0.5 % of the torques; with half of it torques are predicted as well,
+although the motor inertia of joint 1 moves by two of its standard errors; with twice as much it shows in the encoders'
+noise. The noise of currents is that of white samples with the density that the motion sees, more than single samples
+show.
 """
 
 
@@ -169,7 +171,7 @@ def _joints(problem: Problem, solution: Solution) -> str:
         noise = next(n for n in solution.noise if n.names == (f"i{i}",))
         cells = [uncertain(solution[key].estimate, solution[key].std_err) for key in keys]
         rows.append([f"{i}", f"{GAINS[i - 1]}", *cells, f"{noise.std:.3f}"])
-    heads = ["joint", "K published [N m/A]", *names, "noise [N m]"]
+    heads = ["joint", "K published [N m/A]", *names, "white noise of a sample [N m]"]
     return f"""{_table(heads, rows)}
 
 Units: N m/A, kg m², N m s, N m. A current tells ratios to the gain alone: all torques, inertias and frictions may be

@@ -80,6 +80,12 @@ def test_means_over_neighbouring_steps_share_noise_and_raise_no_alarm() -> None:
     assert not any(notice.startswith("The residuals are not noise") for s in found for notice in s.notices)
 
 
+def test_a_step_that_is_too_long_to_tell_samples_between_is_asked_about() -> None:
+    (notice,) = (n for n in wheel(driven(0)).solve().notices if n.startswith("The residuals are not noise"))
+    assert "those of q are not white" in notice
+    assert "does it stay with half of it?" in notice
+
+
 def test_errors_are_those_of_the_noise_of_samples() -> None:
     # 12 wheels: the root mean square of J and b over their errors is 1 but for accident.
     found = [list(off(wheel(driven(seed), TORQUE).solve()).values()) for seed in range(12)]

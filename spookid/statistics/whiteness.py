@@ -20,6 +20,7 @@ from scipy.special import ndtri, stdtr
 from spookid.kernels.kernel import Array
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
+from spookid.transcription.factor import Group
 
 _LAGS = (1, 4, 16)
 """Rows of one noise."""
@@ -39,19 +40,31 @@ class SerialCorrelation:
     expected: float
     """If it were white."""
     z: float
+    interpolated: bool = False
+    """True of a sensor whose samples lie between the steps."""
 
     @property
     def words(self) -> str:
         """What is told of it."""
+        cause = "something lasts that the model does not have"
+        if self.interpolated:
+            cause += ", or the step is too long for what is between: does it stay with half of it?"
         return (
             f"those of {self.noise.removeprefix('measurement of ')} are not white (lag-{self.lag} correlation "
-            f"{self.correlation:.2f}, of white noise {self.expected:.2f}): something lasts that the model does not have"
+            f"{self.correlation:.2f}, of white noise {self.expected:.2f}): {cause}"
         )
 
 
 def serial_correlations(condensed: Condensed) -> list[SerialCorrelation]:
     """Of every noise that has rows enough."""
     names = list(dict.fromkeys(n for terms in condensed.linearized.chains for s in terms for n in s.factor.noise))
+    between = {
+        noise
+        for terms in condensed.linearized.chains
+        for s in terms
+        if s.factor.group is Group.OBSERVATION and len(s.factor.variables) > 1
+        for noise in s.factor.noise
+    }
     steps, rng = sum(terms[0].steps for terms in condensed.linearized.chains), np.random.default_rng(0)
     count = max(min(_DRAWS, _STEPS // steps), _ENOUGH + 2 * len(names))
     draws = condensed.left([[_drawn(s, count, rng) for s in terms] for terms in condensed.linearized.chains])
@@ -65,7 +78,7 @@ def serial_correlations(condensed: Condensed) -> list[SerialCorrelation]:
         for j, lag in enumerate(_LAGS, 1):
             z = _score(null[i, j], seen[i, j], squares, measured)
             ratios = seen[i, j] / measured[i], null[i, j].mean() / squares[:, i].mean()
-            found.append(SerialCorrelation(name, lag, float(ratios[0]), float(ratios[1]), z))
+            found.append(SerialCorrelation(name, lag, float(ratios[0]), float(ratios[1]), z, name in between))
     return found
 
 
