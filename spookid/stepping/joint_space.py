@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar
 
@@ -28,19 +28,19 @@ from spookid.data.state import Motion
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Body
-from spookid.mechanics.constraints import Constraint
-from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import central
 from spookid.mechanics.linear import halved
-from spookid.mechanics.manifold import Manifold, split
-from spookid.mechanics.model import Mechanics, Model
+from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion, Wrench
 from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, along_coordinates, random_factor
+from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, random_factor
 from spookid.stepping.leapfrog import Leapfrog
 from spookid.stepping.pose_space import PoseSpace
+from spookid.stepping.virtual_work import VirtualWork
 from spookid.transcription.factor import Factor, Group, Kind
 
 
@@ -228,7 +228,7 @@ def _step(model: Model, settings: Settings, scheme: JointSpace) -> _JointStep:
     return _JointStep(model, settings, scheme.law, scheme.manifold(model))
 
 
-class _JointStep:
+class _JointStep(VirtualWork):
     """The symbols of one step around t_k.
 
     All is written in the unknowns x there, and in rates s and accelerations a: the mean of (x_k ⊟ x_{k−1})/h and
@@ -243,7 +243,7 @@ class _JointStep:
         self.u = ca.SX.sym("u", len(model.signals))
         n, rows = self.joints.manifold.ambient, self.joints.closing_rows
         cuts = [0, n, n + rows, manifold.ambient - law.unknowns(model), manifold.ambient]
-        x, self._loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
+        x, self.loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
         s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
         moved = _sides(self.joints, list(self.variables.values()), settings.step)
         self.symbols = ca.vertcat(self.here, s, a)
@@ -278,53 +278,26 @@ class _JointStep:
 
         return [*of_joints, *(model.holding.tied(tie, q, at) for tie in ties)]
 
-    @cached_property
-    def _closing(self) -> dict[Joint | Constraint, ca.SX]:
-        """λ of what closes."""
-        return self.joints.closed_by(self._loads, self._at)[0] if self.joints.closing else {}
-
-    @cached_property
-    def _at(self) -> Mechanics:
-        return self.model.mechanics(self.motion.q)
-
-    @cached_property
-    def _along_with(self) -> tuple[ca.SX, ca.SX]:
-        """Impulses along the coordinates of all joints, and λ of all joints."""
-        given = self._closing
-        own = self._along(self.joints.ordered(given))  # a joint's friction follows its own load alone
-        free = self.joints.transmitted(self.motion.q, self.motion.in_world(self._needed(own)))
-        multipliers = self.joints.ordered(given | free.loads)
-        return self._along(multipliers), multipliers
-
     @property
-    def multipliers(self) -> ca.SX:
-        """λ of all joints, (n_g,)."""
-        return self._along_with[1]
+    def q(self) -> ca.SX:
+        """Poses of all bodies, (7 n_b,)."""
+        return self.motion.q
 
-    @cached_property
-    def residual(self) -> ca.SX:
-        """w = Sᵀp, (n,)."""
-        along = self._along_with[0]
-        net = self.motion.along(self._needed(along))
-        tree = ca.vertcat(ca.SX(0, 1), *(along[self.model.freedoms_of(joint), 0] for joint in self.joints.tree))
-        return net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1))
+    def transmitted(self, along: ca.SX) -> Transmitted:
+        """What the joints of the tree transmit, with impulses along the coordinates of all joints."""
+        return self.joints.transmitted(self.q, self.motion.in_world(self._needed(along)))
 
-    def _along(self, multipliers: ca.SX) -> ca.SX:
-        friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
-        return along_coordinates(self.model, self.settings, self.slips, friction, self.u)
+    def net(self, along: ca.SX) -> ca.SX:
+        """What the motion takes along unit rates, less loads on bodies and what closes, (n,)."""
+        return self.motion.along(self._needed(along))
 
     def _needed(self, along: ca.SX) -> dict[Body, Wrench]:
         """Impulses that the motion takes, less those of loads on points and of joints that close loops."""
         h, motion, model = self.settings.step, self.motion, self.model
         needed = {body: (h * force, h * torque) for body, (force, torque) in motion.needed.items()}
-        given = h * model.pushed(motion.q, motion.v, self.u) if model.loads else ca.SX(model.configuration.tangent, 1)
-        if self.joints.closing:
-            given += self.joints.closed_by(self._loads, self._at)[1]
-        sizes = [len(joint.coordinates) for joint in self.joints.cut]
-        random = self.random if self.random.numel() else ca.SX.zeros(sum(sizes))
-        for joint, disturbed in zip(self.joints.cut, split(random, sizes), strict=True):
-            own = model.freedoms_of(joint)
-            given += self._at.slip[own, :].T @ (along[own, 0] + disturbed)
+        given = self.cut(along)
+        if model.loads:
+            given += h * model.pushed(motion.q, motion.v, self.u)
         return motion.less(needed, given) if given.nnz() else needed
 
 

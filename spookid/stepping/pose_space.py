@@ -12,22 +12,21 @@ their coordinates as private unknowns, as in ``joint_space``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array
-from spookid.mechanics.constraints import Constraint
-from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.joints import Joint
+from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.kinematics import central
-from spookid.mechanics.manifold import Manifold, split
+from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Mechanics, Model
 from spookid.stepping.base import Scheme
 from spookid.stepping.dry_friction import DryFriction
-from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, along_coordinates, random_factor
+from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, random_factor
+from spookid.stepping.virtual_work import VirtualWork
 from spookid.stepping.windows import first_of_positions, of_positions
 from spookid.transcription.factor import Factor, Group, Kind
 
@@ -114,7 +113,7 @@ def _step(model: Model, settings: Settings, scheme: PoseSpace) -> _PoseStep:
     return _PoseStep(model, settings, scheme.law, scheme.manifold(model))
 
 
-class _PoseStep:
+class _PoseStep(VirtualWork):
     """The symbols of one step around t_k, from the unknowns at three steps."""
 
     def __init__(self, model: Model, settings: Settings, law: DryFriction, manifold: Manifold) -> None:
@@ -124,7 +123,7 @@ class _PoseStep:
         self.u = ca.SX.sym("u", len(model.signals))
         n, rows = model.configuration.ambient, self.joints.closing_rows
         cuts = [0, n, n + rows, n + _private(self.joints), manifold.ambient]
-        self.q, self._loads, self.random, self.extra = ca.vertsplit(self.variables[1], cuts)
+        self._poses, self.loads, self.random, self.extra = ca.vertsplit(self.variables[1], cuts)
         difference, h = model.configuration.difference, settings.step
         self.v = difference(self.q, self.variables[0][:n]) / h
         self.v_next = difference(self.variables[2][:n], self.q) / h
@@ -138,50 +137,21 @@ class _PoseStep:
         position = ca.vertcat(ca.SX(0, 1), *(state.displacement for state in states))
         return Slips(now=middle, end=after, before=middle, change=change, rubbing=(before, after), position=position)
 
-    @cached_property
-    def _at(self) -> Mechanics:
-        return self.model.mechanics(self.q)
-
-    @cached_property
-    def _closing(self) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
-        """λ of what closes, and what they do to the bodies."""
-        if not self.joints.closing:
-            return {}, ca.SX(self.model.configuration.tangent, 1)
-        return self.joints.closed_by(self._loads, self._at)
-
-    @cached_property
-    def _along_with(self) -> tuple[ca.SX, ca.SX]:
-        """Impulses along the coordinates of all joints, and λ of all joints."""
-        given = self._closing[0]
-        own = self._along(self.joints.ordered(given))  # a joint's friction follows its own load alone
-        free = self.joints.transmitted(self.q, self._needed(own))
-        multipliers = self.joints.ordered(given | free.loads)
-        return self._along(multipliers), multipliers
-
     @property
-    def multipliers(self) -> ca.SX:
-        """λ of all joints, (n_g,)."""
-        return self._along_with[1]
+    def q(self) -> ca.SX:
+        """Poses of all bodies, (7 n_b,)."""
+        return self._poses
 
-    @cached_property
-    def residual(self) -> ca.SX:
-        """w = Sᵀp, (n,)."""
-        along = self._along_with[0]
-        net = self.joints.transmitted(self.q, self._needed(along)).along
-        tree = ca.vertcat(ca.SX(0, 1), *(along[self.model.freedoms_of(joint), 0] for joint in self.joints.tree))
-        return net - ca.vertcat(tree, ca.SX(net.numel() - tree.numel(), 1))
+    def transmitted(self, along: ca.SX) -> Transmitted:
+        """What the joints of the tree transmit, with impulses along the coordinates of all joints."""
+        return self.joints.transmitted(self.q, self._needed(along))
 
-    def _along(self, multipliers: ca.SX) -> ca.SX:
-        friction = self.law.impulses(self.model, self.settings, self.slips, multipliers, self.extra)
-        return along_coordinates(self.model, self.settings, self.slips, friction, self.u)
+    def net(self, along: ca.SX) -> ca.SX:
+        """What the motion takes along unit rates, less loads on bodies and what closes, (n,)."""
+        return self.transmitted(along).along
 
     def _needed(self, along: ca.SX) -> ca.SX:
         """M (v₊ − v) − h (f + f_g) less what cut joints do to the bodies, (6 n_b,)."""
         model, mass, middle = self.model, self.model.inertia(), (self.v + self.v_next) / 2
         force = model.weight() + Mechanics.gyroscopic_of(mass, middle) + model.pushed(self.q, middle, self.u)
-        impulse = mass @ (self.v_next - self.v) - self.settings.step * force - self._closing[1]
-        cut = self.joints.cut
-        for joint, random in zip(cut, split(self.random, [len(joint.coordinates) for joint in cut]), strict=True):
-            own = model.freedoms_of(joint)
-            impulse -= self._at.slip[own, :].T @ (along[own, 0] + random)
-        return impulse
+        return mass @ (self.v_next - self.v) - self.settings.step * force - self.cut(along)
