@@ -91,7 +91,7 @@ Twins integrated by Lagrange's equations in coordinates of their own (`tests/lag
 {1e3 * STEP:g} ms for {DURATION:g} s with noise of 0.5 mm or mrad, and fitted with `Variational()`, noise estimated,
 h = {STEP:g} s, guesses 40 % off. Errors of the first seed; where there are several, how many of them lie inside their
 interval of 95 %. Seconds are those of a solve, compiled kernels cached, on one core of two.
-The motion of these twins has no disturbance: standard errors that allow for one are on the safe side.
+The motion of these twins has no disturbance; standard errors allow for one.
 """
 
 if __name__ == "__main__":
