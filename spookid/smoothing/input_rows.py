@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -49,6 +49,8 @@ class InputRows:
         self._delays = {one.signal: number(one.delay, values) for one in self._inputs}
         self._lines = {one.signal for one in self._inputs if one.hold == "linear"}
         self._none = {f.name: np.zeros(len(f.rows), dtype=np.bool_) for f in self._taking}
+        self._given: dict[str, dict[int, Array]] = {f.name: {} for f in self._taking}
+        """The data of each row of each factor."""
         self._changed: int | None = None
         """The first step whose inputs have changed."""
 
@@ -90,7 +92,10 @@ class InputRows:
         return self._give(self._changed, newest, set_data)
 
     def forget(self, first: int) -> None:
-        """Forget samples that no longer act at a step or behind it."""
+        """Forget rows before a step, and samples that no longer act there."""
+        for rows in self._given.values():
+            for row in [r for r in rows if r < first]:
+                del rows[row]
         time = self._start + self._step * (first - self._reach - _BESIDE - 1)
         for signal, samples in self.samples.items():
             acting = bisect_right(samples, (time - self._delays[signal], math.inf)) - 1
@@ -98,14 +103,26 @@ class InputRows:
                 del samples[: acting - 1]
 
     def _give(self, changed: int, newest: int, set_data: SetData) -> bool:
-        """Rows of which a part lies behind a step."""
+        """Rows of which a part lies behind a step, if their data are others than before; True if there were any."""
         self._changed, found = None, False
-        if self._taking:
-            lowest = max(changed - self._reach, 0)
-            for name, (first, rows) in self.rows(lowest, newest).items():
-                for i, row in enumerate(rows):
-                    found |= set_data(name, first + i, row, self._none[name])
+        for name, row, data in self._rows(changed, newest):
+            before = self._given[name].get(row)
+            if before is None or not np.array_equal(before, data):
+                self._given[name][row] = data
+                found |= set_data(name, row, data, self._none[name])
         return found
+
+    def restore(self, samples: Mapping[str, Samples], first: int, newest: int) -> None:
+        """Take samples where none have come, whose rows have been given."""
+        self.samples |= samples
+        for name, row, data in self._rows(first, newest):
+            self._given[name][row] = data
+
+    def _rows(self, changed: int, newest: int) -> Iterator[tuple[str, int, Array]]:
+        """Factor, number and data of the rows of which a part lies behind a step."""
+        if self._taking:
+            for name, (first, rows) in self.rows(max(changed - self._reach, 0), newest).items():
+                yield from ((name, first + i, row.copy()) for i, row in enumerate(rows))
 
     def rows(self, lowest: int, newest: int) -> dict[str, tuple[int, Array]]:
         """Data of the factors that inputs stand in, by their names: the number of the first row and (n, n_d), of rows

@@ -61,7 +61,8 @@ class Samples:
         self._channels: dict[str, list[int]] = {}
         for i, channel in enumerate(problem.channels):
             self._channels.setdefault(channel.signal, []).append(i)
-        self._known = {*self._channels, *self.inputs.signals}
+        self.known = signals(problem)
+        """Names of the signals."""
         self._mirrored = tuple(dict.fromkeys(c.sensor for c in problem.channels if c.sensor.either_sign))
         self._before: dict[Sensor, Array] = {}
         """The last values of sensors whose signals may have either sign."""
@@ -71,27 +72,12 @@ class Samples:
         """Time and the finite values of one update.
 
         Raises:
-            ProblemError: for a time that is not finite, a signal that is unknown, an infinite value, or a second sample
-                of a signal at the same time or step.
+            ProblemError: as ``checked``, and for a second sample of a signal at the same time or step.
         """
         what = f"{self._problem.place}: Problem {self._problem.name!r}"
-        if not (isinstance(t, Real) and math.isfinite(t)):
-            raise ProblemError(f"{what}: a sample has the time {shown(t)}; give seconds as a finite number")
-        if not isinstance(values, Mapping):
-            raise ProblemError(f"{what}: the samples at {t:.12g} s are {shown(values)}; give a dict of signal to value")
-        time, finite = float(t), {}
-        for name, value in values.items():
-            if name not in self._known:
-                raise ProblemError(f"{what} has no signal {name!r}; it has {listing(self._known)}")
-            if value is None or (isinstance(value, Real) and math.isnan(value)):
-                continue
-            if not (isinstance(value, Real) and math.isfinite(value)):
-                raise ProblemError(
-                    f"{what}: {name!r} is {shown(value)} at {time:.12g} s; give a number, or NaN for none"
-                )
-            if self._twice(name, time):
-                raise ProblemError(f"{what}: {name!r} has a second sample at {time:.12g} s; give each sample once")
-            finite[str(name)] = float(value)
+        time, finite = checked(what, self.known, t, values)
+        if twice := next((name for name in finite if self._twice(name, time)), None):
+            raise ProblemError(f"{what}: {twice!r} has a second sample at {time:.12g} s; give each sample once")
         return time, finite
 
     def _twice(self, name: str, t: float) -> bool:
@@ -153,3 +139,51 @@ class Samples:
         """Forget what no step from one on hangs on."""
         self.sensors.forget(first)
         self.inputs.forget(first)
+
+    def arrays(self) -> dict[str, Array]:
+        """All that is kept, by names."""
+        found = {"sensors": np.array(list(self.sensors.kept())).reshape(-1, 5)}
+        for name, samples in self.inputs.samples.items():
+            found[f"input {name}"] = np.array(samples).reshape(-1, 2)
+        for i, sensor in enumerate(self._mirrored):
+            if sensor in self._before:
+                found[f"sign {i}"] = self._before[sensor]
+        return found
+
+    def restore(self, arrays: Mapping[str, Array], counts: Intake, first: int, newest: int) -> None:
+        """Take what ``arrays`` gave where nothing has come, with a window from a first to a newest step."""
+        self.sensors.restore(arrays["sensors"].tolist())
+        pairs = {name: arrays[f"input {name}"].tolist() for name in self.inputs.signals}
+        self.inputs.restore({name: [(t, value) for t, value in rows] for name, rows in pairs.items()}, first, newest)
+        self._before = {s: arrays[f"sign {i}"] for i, s in enumerate(self._mirrored) if f"sign {i}" in arrays}
+        self.counts = counts
+
+
+def signals(problem: Declaration) -> frozenset[str]:
+    """Names of those that sensors show, and of inputs."""
+    return frozenset({*(channel.signal for channel in problem.channels), *problem.model.signals})
+
+
+def checked(what: str, known: frozenset[str], t: object, values: object) -> tuple[float, dict[str, float]]:
+    """Time and the finite values of one update.
+
+    Args:
+        known: names of the signals.
+
+    Raises:
+        ProblemError: for a time that is not finite, a signal that is unknown, or an infinite value.
+    """
+    if not (isinstance(t, Real) and math.isfinite(t)):
+        raise ProblemError(f"{what}: a sample has the time {shown(t)}; give seconds as a finite number")
+    time, finite = float(t), {}
+    if not isinstance(values, Mapping):
+        raise ProblemError(f"{what}: the samples at {time:.12g} s are {shown(values)}; give a dict of signal to value")
+    for name, value in values.items():
+        if name not in known:
+            raise ProblemError(f"{what} has no signal {name!r}; it has {listing(sorted(known))}")
+        if value is None or (isinstance(value, Real) and math.isnan(value)):
+            continue
+        if not (isinstance(value, Real) and math.isfinite(value)):
+            raise ProblemError(f"{what}: {name!r} is {shown(value)} at {time:.12g} s; give a number, or NaN for none")
+        finite[str(name)] = float(value)
+    return time, finite

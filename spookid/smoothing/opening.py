@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spookid.assembly.assembly import all_factors, assemble, check_stepper, transcribed
+from spookid.assembly.assembly import all_factors, assemble, check_stepper, numbers, settings_of, transcribed
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
@@ -19,7 +20,6 @@ from spookid.kernels.kernel import Array
 from spookid.results.result import Result
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
-from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant
 from spookid.transcription.transcription import Chain, Transcription
@@ -34,6 +34,8 @@ class Opening:
 
     problem: Declaration
     """As it is smoothed."""
+    settings: Settings
+    """Symbols of its settings."""
     transcription: Transcription
     """Of a recording without end, with the numbers of the noise."""
     observed: tuple[Observed, ...]
@@ -94,7 +96,7 @@ def from_solution(problem: Declaration, known: Result) -> Opening:
     observed = tuple(map(_roomier, assembly.observed))
     endless = without_end(problem, assembly.settings, assembly.transcription.given, observed)
     of = evidence.recording, evidence.grid.start, states, found.point.parameters
-    return Opening(problem, endless, observed, *of)
+    return Opening(problem, assembly.settings, endless, observed, *of)
 
 
 def from_guess(problem: Declaration, recording: Recording) -> Opening:
@@ -105,11 +107,11 @@ def from_guess(problem: Declaration, recording: Recording) -> Opening:
     """
     problem = problem.with_(recordings=[recording])
     assembly = assemble(problem)
-    numbers = assembly.transcription.constants.copy()
+    values = assembly.transcription.constants.copy()
     for size in assembly.noise:
         assert size.given is not None
-        numbers[list(size.places)] = size.given * (np.sqrt(problem.step) if size.kind == "disturbance" else 1.0)
-    given = [replace(c, value=v) for c, v in zip(assembly.constants, numbers.tolist(), strict=True)]
+        values[list(size.places)] = size.given * (np.sqrt(problem.step) if size.kind == "disturbance" else 1.0)
+    given = [replace(c, value=v) for c, v in zip(assembly.constants, values.tolist(), strict=True)]
     (evidence,), (states,) = assembly.evidence, assembly.start.states
     observed = tuple(map(_roomier, assembly.observed))
     endless = without_end(problem, assembly.settings, given, observed)
@@ -118,14 +120,16 @@ def from_guess(problem: Declaration, recording: Recording) -> Opening:
     )
 
 
-def check_noise(problem: Declaration, noise: Sequence[NoiseSize]) -> None:
-    """Raise ProblemError if the size of some noise is not declared."""
+def check_noise(problem: Declaration) -> None:
+    """Raise ProblemError if the size of some noise, or a width of friction, is not declared."""
+    settings, none = settings_of(problem), np.zeros(len(problem.model.freedoms))
+    noise = sizes(problem, settings, numbers(problem, settings, none)) if problem.dynamics == "estimated" else ()
     unknown = [name for size in noise if not size.given for name in size.names]
     what = f"{problem.place}: Problem {problem.name!r}"
     if unknown:
         raise ProblemError(
-            f"{what} does not say how large the noise of {unknown[0]!r} is; give the smoother start=, a solution of the "
-            "first seconds, or declare sigma of each sensor and disturbance of each joint"
+            f"{what} does not say how large the noise of {unknown[0]!r} is; give the smoother start=, a solution of "
+            "the first seconds, or declare sigma of each sensor and disturbance of each joint"
         )
     if problem.friction_width is None and any(joint.rubs for joint in problem.model.joints):
         raise ProblemError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -138,6 +138,12 @@ class SensorRows:
             place += slots
         parts = [values, present] if one.reach is None else [values, present, stamps]
         return np.concatenate(parts), present == 0
+
+    def restore(self, samples: Iterable[tuple[int, int, int, float, float]]) -> None:
+        """Take what ``kept`` gave where nothing has come; the rows have been given."""
+        for number, row, column, t, value in samples:
+            self.add(Place(int(number), int(row), int(column)), t, value)
+        self._changed = [set() for _ in self._observed]
 
     def kept(self) -> Iterator[tuple[int, int, int, float, float]]:
         """Every sample: factor, row, column, time and value."""

@@ -47,7 +47,13 @@ class FixedLag:
     """
 
     def __init__(
-        self, transcription: Transcription, window: int, *, parameters: Array | None = None, iterations: int = 5
+        self,
+        transcription: Transcription,
+        window: int,
+        *,
+        parameters: Array | None = None,
+        iterations: int = 5,
+        volumes: bool = False,
     ) -> None:
         self.transcription, self.window, self.iterations = transcription, window, iterations
         self._window = LagWindow(transcription, window)
@@ -64,6 +70,8 @@ class FixedLag:
         self._border = _empty(n)
         """What is remembered of the parameters alone."""
         self._score, self._information = np.zeros(n), np.zeros((n, n))
+        self.converged = False
+        """True if the last step was small."""
         self._found: tuple[list[Pivots], Pivots] | None = None
         """Of each step, and of the parameters, when they were solved for last."""
 
@@ -133,19 +141,19 @@ class FixedLag:
             pivots, border = self._factorized()
             steps, parameters, length, violation = self._step(pivots, border)
             moved = self._move(steps, parameters)
-            if not moved or (length <= _SMALL and violation <= _MET):
+            self.converged = length <= _SMALL and violation <= _MET
+            if not moved or self.converged:
                 break
         return count
 
     def state_covariance(self) -> Array:
         """Of the newest state in its tangent, (t, t); NaN where it is not determined."""
         t = self.transcription.manifold.tangent
-        return self._covariance()[:t, :t]
+        return self.covariance()[:t, :t]
 
     def parameter_covariance(self) -> Array:
         """(n_p, n_p); NaN where they are not determined."""
-        t = self.transcription.manifold.tangent
-        return self._covariance()[t:, t:]
+        return self.covariance(0)
 
     def released(self) -> tuple[Array, Array]:
         """Score (n_p,) and information (n_p, n_p) of what has left since this was asked last, at the present parameters.
@@ -259,19 +267,36 @@ class FixedLag:
         self._border = Front(merged.rows, self._border.hard, self._border.linear)
         self._window.drop()
 
-    def _covariance(self) -> Array:
-        """Of the newest state and the parameters."""
+    def covariance(self, steps: int = 1) -> Array:
+        """Of so many of the newest states, the oldest first, and the parameters, (steps t + n_p, steps t + n_p); NaN
+        where they are not determined."""
         if self._found is None:
             self._linearize()
             self._factorized()
         assert self._found is not None
         pivots, border = self._found
         t, n = self.transcription.manifold.tangent, len(self.parameters)
-        wide = self._window.reach * t
         own = border.responses(np.zeros((n, 0)), np.zeros((n, 0)))
-        known, loose = (np.concatenate([np.zeros((t + wide, part.shape[1])), part]) for part in own)
-        kept = np.r_[0:t, t + wide : t + wide + n]
-        responses, follows = (part[kept] for part in pivots[-1].responses(known, loose))
+        ahead = self._window.reach * t
+        known, loose = (np.concatenate([np.zeros((ahead, part.shape[1])), part]) for part in own)
+        for found in pivots[: -steps - 1 : -1]:
+            # What lies farther ahead than a row reaches stays as it is, behind the unknowns of the row.
+            near = np.r_[0:ahead, len(known) - n : len(known)]
+            far = np.arange(ahead, len(known) - n)
+            wide = [np.concatenate([np.zeros((t, part.shape[1])), part[near]]) for part in (known, loose)]
+            parts = found.responses(*wide)
+            known, loose = (
+                np.concatenate(
+                    [
+                        new[: -n or None],
+                        np.pad(part[far], ((0, 0), (0, new.shape[1] - part.shape[1]))),
+                        new[len(new) - n :],
+                    ]
+                )
+                for new, part in zip(parts, (known, loose), strict=True)
+            )
+        kept = np.r_[0 : steps * t, len(known) - n : len(known)]
+        responses, follows = known[kept], loose[kept]
         covariance = responses @ responses.T
         undetermined = np.any(follows != 0.0, axis=1)
         covariance[undetermined] = covariance[:, undetermined] = np.nan
