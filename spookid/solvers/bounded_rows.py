@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spookid.kernels.kernel import Array
+from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.fronts import Front, Pivots, eliminate
 
 _ROUNDS = 20
@@ -35,7 +35,7 @@ def bounded_solution(pivots: Pivots, lower: Array, upper: Array) -> Array:
     return np.clip(step, lower, upper)
 
 
-def _held(pivots: Pivots, ends: Array, held: Array) -> Array:
+def _held(pivots: Pivots, ends: Array, held: Mask) -> Array:
     """The solution with some unknowns held where they end."""
     rows = pivots.rows.copy()
     rows[:, -1] += pivots.shifts + rows[:, :-1] @ ends

@@ -20,7 +20,9 @@ import numpy as np
 
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.solvers.bounded_rows import bounded_solution
-from spookid.solvers.fronts import Front, Pivots, eliminate
+from spookid.solvers.fronts import Pivots
+from spookid.solvers.lag_memory import Memory
+from spookid.solvers.lag_volumes import check_volumes, volume_slopes
 from spookid.solvers.lag_window import Extrapolation, LagWindow
 from spookid.transcription.transcription import Transcription
 
@@ -41,6 +43,8 @@ class FixedLag:
         window: steps that are kept.
         parameters: where they start, (n_p,).
         iterations: Gauss–Newton steps of an update at the most.
+        volumes: True to add the volume of the states to the likelihood, as fits do in which disturbances are estimated;
+            without it inertias and damping are biased there. Where efforts are measured it does not belong.
 
     Raises:
         ProblemError: if factors switch, or reach over more steps than the window has.
@@ -56,7 +60,9 @@ class FixedLag:
         volumes: bool = False,
     ) -> None:
         self.transcription, self.window, self.iterations = transcription, window, iterations
-        self._window = LagWindow(transcription, window)
+        self.volumes, self._window = volumes, LagWindow(transcription, window)
+        if volumes:
+            check_volumes(self._window)
         self._next = Extrapolation(transcription.manifold)
         n = len(transcription.names)
         if n and parameters is None:
@@ -65,15 +71,13 @@ class FixedLag:
         """Best values, (n_p,)."""
         self._point: Array | None = None
         """Where the parameters are linearized; None: at the best values."""
-        self._carried = _empty(self._window.reach * transcription.manifold.tangent + n)
-        """What is remembered of the oldest states that are kept and the parameters."""
-        self._border = _empty(n)
-        """What is remembered of the parameters alone."""
-        self._score, self._information = np.zeros(n), np.zeros((n, n))
+        self._memory = Memory(self._window)
         self.converged = False
         """True if the last step was small."""
-        self._found: tuple[list[Pivots], Pivots] | None = None
-        """Of each step, and of the parameters, when they were solved for last."""
+        self._border: Pivots | None = None
+        """Rows that give the parameters, of when they were solved for last."""
+        self._slopes: Array | None = None
+        """Linear terms of the rows in the window; None: not known yet."""
 
     @property
     def states(self) -> Array:
@@ -107,7 +111,7 @@ class FixedLag:
                 raise ValueError("the first step needs a state")
             state = self._next(window.states.values)
         window.append(contiguous(state))
-        self._found = None
+        self._border = self._slopes = None
         return window.first + window.steps - 1
 
     def set_data(self, name: str, step: int, data: Array, missing: Mask | None = None) -> bool:
@@ -136,15 +140,18 @@ class FixedLag:
 
     def solve(self) -> int:
         """Estimate all that is kept; how many steps it took, at most ``iterations``."""
-        for count in range(1, self.iterations + 1):
+        taken, self._slopes = 0, None
+        while taken < self.iterations:
+            taken += 1
             self._linearize()
-            pivots, border = self._factorized()
-            steps, parameters, length, violation = self._step(pivots, border)
-            moved = self._move(steps, parameters)
-            self.converged = length <= _SMALL and violation <= _MET
-            if not moved or self.converged:
+            border = self._factorized()
+            parameters = bounded_solution(border, *self._room)
+            along = border.rows[border.hard :, :-1] @ parameters
+            square, violation = self._memory.size
+            self.converged = square + float(along @ along) <= _SMALL**2 and max(violation, border.violation) <= _MET
+            if not self._move(self._memory.step(parameters), parameters) or self.converged:
                 break
-        return count
+        return taken
 
     def state_covariance(self) -> Array:
         """Of the newest state in its tangent, (t, t); NaN where it is not determined."""
@@ -156,60 +163,39 @@ class FixedLag:
         return self.covariance(0)
 
     def released(self) -> tuple[Array, Array]:
-        """Score (n_p,) and information (n_p, n_p) of what has left since this was asked last, at the present parameters.
+        """Score (n_p,) and information (n_p, n_p) of what left since this was asked last, at the present parameters.
 
         With rows [E | e] of the parameters that are left of rows that have left, states eliminated: Eᵀe and EᵀE. At the
         true parameters, and with noise as large as it is said to be, e is white and of unit variance.
         """
-        found = self._score, self._information
-        self._score, self._information = np.zeros_like(self._score), np.zeros_like(self._information)
+        memory = self._memory
+        found = memory.score, memory.information
+        memory.score, memory.information = np.zeros_like(memory.score), np.zeros_like(memory.information)
         return found
 
     def _linearize(self) -> None:
-        self._window.linearize(self.parameters, self.parameters if self._point is None else self._point)
+        self._window.linearize(self.parameters, self._linearized)
 
-    def _front(self, carried: Front, step: int) -> Front:
-        """Carried rows, and those whose oldest step is the ``step``-th."""
-        t, n = self.transcription.manifold.tangent, len(self.parameters)
-        wide, rows = _widened(carried, t, n), [self._window.rows(step, hard) for hard in (False, True)]
-        soft, hard = np.concatenate([wide.soft, rows[0]]), np.concatenate([wide.hard, rows[1]])
-        return Front(soft, hard, wide.linear)
+    def _factorized(self) -> Pivots:
+        """All eliminated; the rows that give the parameters."""
+        shape = self._window.steps, (self._window.reach + 1) * self.transcription.manifold.tangent
+        if self._slopes is None or len(self._slopes) != shape[0]:
+            self._slopes = np.zeros((shape[0], shape[1] + len(self.parameters)))
+            if self.volumes:
+                self._memory.factorize(self._slopes)
+                self._slopes = volume_slopes(self._window, self._memory, self._linearized)
+        self._border = self._memory.factorize(self._slopes)
+        return self._border
 
-    def _eliminated(self, carried: Front, step: int) -> tuple[Pivots, Front, Array]:
-        t = self.transcription.manifold.tangent
-        return eliminate(self._front(carried, step), t, (self._window.reach + 1) * t)
+    @property
+    def _linearized(self) -> Array:
+        """Where the parameters are linearized."""
+        return self.parameters if self._point is None else self._point
 
-    def _factorized(self) -> tuple[list[Pivots], Pivots]:
-        """All steps eliminated, then the parameters."""
-        carried, pivots = self._carried, []
-        rest = [self._border.soft, self._window.believed()]
-        for step in range(self._window.steps):
-            found, carried, more = self._eliminated(carried, step)
-            pivots.append(found)
-            rest.append(more)
-        n = len(self.parameters)
-        border = Front(
-            np.concatenate(rest),
-            np.concatenate([self._border.hard, carried.hard[:, -n - 1 :]]),
-            self._border.linear + carried.linear[len(carried.linear) - n :],
-        )
-        self._found = pivots, eliminate(border, n, n)[0]
-        return self._found
-
-    def _step(self, pivots: list[Pivots], border: Pivots) -> tuple[Array, Array, float, float]:
-        """Of the states (steps, t) and of the parameters; its length in standard errors, and how far hard rows are from
-        met."""
-        t, window, limits = self.transcription.manifold.tangent, self._window, self.transcription
-        parameters = bounded_solution(border, limits.lower - self.parameters, limits.upper - self.parameters)
-        steps = np.zeros((window.steps + window.reach, t))
-        for k in reversed(range(window.steps)):
-            whole = np.concatenate([steps[k : k + window.reach + 1].ravel(), parameters])
-            pivots[k].solve(whole)
-            steps[k] = whole[:t]
-        along = border.rows[border.hard :, :-1] @ parameters
-        square = sum(found.square for found in pivots) + float(along @ along)
-        violation = max(found.violation for found in [*pivots, border])
-        return steps[: window.steps], parameters, float(np.sqrt(square)), violation
+    @property
+    def _room(self) -> tuple[Array, Array]:
+        """How far the parameters may move."""
+        return self.transcription.lower - self.parameters, self.transcription.upper - self.parameters
 
     def _move(self, steps: Array, parameters: Array) -> bool:
         """Take a step, or a part of it; False if none is any good."""
@@ -223,7 +209,7 @@ class FixedLag:
             moved = self.parameters - before
             new, left = self._merit(part * steps, moved)
             if new <= cost + _RISE + 1e-9 * cost or left < 0.5 * violation:
-                self._follow(part * steps, moved)
+                self._memory.follow(part * steps, moved)
                 return True
         window.states.values[:], self.parameters = states, before
         return False
@@ -231,68 +217,38 @@ class FixedLag:
     def _merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
         """Cost after a step, and the largest value of a hard row."""
         cost, violation = self._window.evaluate(self.parameters)
-        linked = self._linked(steps, parameters)
-        for front, step in ((self._carried, linked), (self._border, parameters)):
-            values = front.soft[:, :-1] @ step + front.soft[:, -1]
-            cost += float(values @ values) + 2 * float(front.linear @ step)
-            violation = max(violation, float(np.max(np.abs(front.hard[:, :-1] @ step + front.hard[:, -1]), initial=0)))
-        return cost, violation
-
-    def _follow(self, steps: Array, parameters: Array) -> None:
-        """Bring the values of carried rows to where a step has led."""
-        linked = self._linked(steps, parameters)
-        for front, step in ((self._carried, linked), (self._border, parameters)):
-            front.soft[:, -1] += front.soft[:, :-1] @ step
-            front.hard[:, -1] += front.hard[:, :-1] @ step
-        self._score = self._score + self._information @ parameters
-
-    def _linked(self, steps: Array, parameters: Array) -> Array:
-        """The unknowns of carried rows."""
-        whole = np.zeros((self._window.reach, self.transcription.manifold.tangent))
-        whole[: len(steps)] = steps[: self._window.reach]
-        return np.concatenate([whole.ravel(), parameters])
+        carried, left = self._memory.merit(steps, parameters)
+        return cost + carried, max(violation, left)
 
     def _marginalize(self) -> None:
         """Let the oldest step leave."""
-        n = len(self.parameters)
         if self._point is None:
             self._point = self.parameters.copy()
         self._linearize()
-        before = self._carried.linear[len(self._carried.linear) - n :]
-        _, self._carried, rest = self._eliminated(self._carried, 0)
-        self._score = self._score + rest[:, :-1].T @ rest[:, -1]
-        self._score += self._carried.linear[len(self._carried.linear) - n :] - before
-        self._information = self._information + rest[:, :-1].T @ rest[:, :-1]
-        merged = eliminate(Front(np.concatenate([self._border.soft, rest]), _empty(n).hard, np.zeros(n)), n, n)[0]
-        self._border = Front(merged.rows, self._border.hard, self._border.linear)
+        if self._slopes is None:
+            self._factorized()
+        assert self._slopes is not None
+        self._memory.leave(self._slopes[0])
         self._window.drop()
 
     def covariance(self, steps: int = 1) -> Array:
         """Of so many of the newest states, the oldest first, and the parameters, (steps t + n_p, steps t + n_p); NaN
         where they are not determined."""
-        if self._found is None:
+        if self._border is None:
             self._linearize()
             self._factorized()
-        assert self._found is not None
-        pivots, border = self._found
+        assert self._border is not None
         t, n = self.transcription.manifold.tangent, len(self.parameters)
-        own = border.responses(np.zeros((n, 0)), np.zeros((n, 0)))
+        own = self._border.responses(np.zeros((n, 0)), np.zeros((n, 0)))
         ahead = self._window.reach * t
         known, loose = (np.concatenate([np.zeros((ahead, part.shape[1])), part]) for part in own)
-        for found in pivots[: -steps - 1 : -1]:
-            # What lies farther ahead than a row reaches stays as it is, behind the unknowns of the row.
-            near = np.r_[0:ahead, len(known) - n : len(known)]
-            far = np.arange(ahead, len(known) - n)
+        for back in range(steps):
+            # What lies farther ahead than a row reaches stays as it is.
+            near, far = np.r_[0:ahead, len(known) - n : len(known)], slice(ahead, len(known) - n)
             wide = [np.concatenate([np.zeros((t, part.shape[1])), part[near]]) for part in (known, loose)]
-            parts = found.responses(*wide)
+            parts = self._memory.pivots(self.steps - 1 - back).responses(*wide)
             known, loose = (
-                np.concatenate(
-                    [
-                        new[: -n or None],
-                        np.pad(part[far], ((0, 0), (0, new.shape[1] - part.shape[1]))),
-                        new[len(new) - n :],
-                    ]
-                )
+                np.concatenate([new[: t + ahead], _padded(part[far], new.shape[1]), new[t + ahead :]])
                 for new, part in zip(parts, (known, loose), strict=True)
             )
         kept = np.r_[0 : steps * t, len(known) - n : len(known)]
@@ -305,34 +261,24 @@ class FixedLag:
     def arrays(self) -> dict[str, Array]:
         """All that is remembered, by names."""
         point = np.zeros(0) if self._point is None else self._point
-        found = {"settings": np.array([self.window, self.iterations]), "parameters": self.parameters, "point": point}
-        for name, front in (("carried", self._carried), ("border", self._border)):
-            found |= {f"{name} soft": front.soft, f"{name} hard": front.hard, f"{name} linear": front.linear}
-        found |= {"score": self._score, "information": self._information}
-        return found | self._window.arrays()
+        found = {
+            "settings": np.array([self.window, self.iterations, self.volumes]),
+            "parameters": self.parameters,
+            "point": point,
+        }
+        return found | self._memory.arrays() | self._window.arrays()
 
     @classmethod
     def resumed(cls, transcription: Transcription, arrays: Mapping[str, Array]) -> FixedLag:
         """One that goes on from ``arrays`` of another, with the same digits."""
-        window, iterations = (int(value) for value in arrays["settings"])
-        new = cls(transcription, window, parameters=arrays["parameters"], iterations=iterations)
+        window, iterations, volumes = (int(value) for value in arrays["settings"])
+        new = cls(transcription, window, parameters=arrays["parameters"], iterations=iterations, volumes=bool(volumes))
         new._point = arrays["point"].copy() if arrays["point"].size or not arrays["parameters"].size else None
-        new._carried, new._border = (
-            Front(*(contiguous(arrays[f"{name} {part}"]).copy() for part in ("soft", "hard", "linear")))
-            for name in ("carried", "border")
-        )
-        new._score, new._information = arrays["score"].copy(), arrays["information"].copy()
+        new._memory.restore(arrays)
         new._window.restore(arrays)
         return new
 
 
-def _empty(count: int) -> Front:
-    """Nothing known of some unknowns."""
-    return Front(np.zeros((0, count + 1)), np.zeros((0, count + 1)), np.zeros(count))
-
-
-def _widened(front: Front, tangent: int, parameters: int) -> Front:
-    """The same with one more step before the parameters."""
-    place = len(front.linear) - parameters
-    soft, hard = (np.insert(rows, [place] * tangent, 0.0, axis=1) for rows in (front.soft, front.hard))
-    return Front(soft, hard, np.insert(front.linear, [place] * tangent, 0.0))
+def _padded(rows: Array, columns: int) -> Array:
+    """With zeros in more columns behind."""
+    return np.pad(rows, ((0, 0), (0, columns - rows.shape[1])))

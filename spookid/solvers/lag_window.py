@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import casadi as ca
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Kernel, Mask
@@ -26,11 +28,11 @@ class Sliding:
     """
 
     def __init__(self, most: int, shape: tuple[int, ...], kind: type = float) -> None:
-        self._room = np.zeros((_ROOM * most, *shape), dtype=kind)
+        self._room: NDArray[Any] = np.zeros((_ROOM * most, *shape), dtype=kind)
         self._start = self._stop = 0
 
     @property
-    def values(self) -> Array:
+    def values(self) -> NDArray[Any]:
         """A view, (steps, *shape)."""
         return self._room[self._start : self._stop]
 
@@ -160,8 +162,10 @@ class LagWindow:
 
     def drop(self) -> None:
         """Forget the oldest step; those that its rows saw stay where they were linearized."""
-        for part in (self.states, self.points, *self.placed):
+        for part in (self.states, self.points):
             part.drop()
+        for placed in self.placed:
+            placed.drop()
         self.first += 1
         self.frozen = min(self.reach, self.steps)
 
