@@ -60,7 +60,7 @@ def write(stream: Stream, path: str | os.PathLike[str]) -> None:
     try:
         try:
             with beside.open("wb") as file:
-                np.savez(file, **arrays)
+                np.savez(file, allow_pickle=False, **arrays)
             os.replace(beside, target)
         finally:
             beside.unlink(missing_ok=True)
