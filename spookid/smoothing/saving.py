@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def write(stream: Stream, path: str | os.PathLike[str]) -> None:
     try:
         try:
             with beside.open("wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
+                partial(np.savez, **arrays)(file)
             os.replace(beside, target)
         finally:
             beside.unlink(missing_ok=True)

@@ -265,6 +265,7 @@ class FixedLag:
             "settings": np.array([self.window, self.iterations, self.volumes]),
             "parameters": self.parameters,
             "point": point,
+            "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
         }
         return found | self._memory.arrays() | self._window.arrays()
 
@@ -276,6 +277,7 @@ class FixedLag:
         new._point = arrays["point"].copy() if arrays["point"].size or not arrays["parameters"].size else None
         new._memory.restore(arrays)
         new._window.restore(arrays)
+        new._slopes = arrays["slopes"].copy() if arrays["slopes"].size else None
         return new
 
 
