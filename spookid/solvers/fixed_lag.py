@@ -21,9 +21,9 @@ import numpy as np
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.solvers.bounded_rows import bounded_solution
 from spookid.solvers.fronts import Pivots
-from spookid.solvers.lag_memory import Memory
 from spookid.solvers.lag_volumes import check_volumes, volume_slopes
 from spookid.solvers.lag_window import Extrapolation, LagWindow
+from spookid.solvers.native_memory import memory_of
 from spookid.transcription.transcription import Transcription
 
 _SMALL = 1e-4
@@ -71,7 +71,7 @@ class FixedLag:
         """Best values, (n_p,)."""
         self._point: Array | None = None
         """Where the parameters are linearized; None: at the best values."""
-        self._memory = Memory(self._window)
+        self._memory = memory_of(self._window)
         self.converged = False
         """True if the last step was small."""
         self._border: Pivots | None = None
@@ -145,7 +145,7 @@ class FixedLag:
             taken += 1
             self._linearize()
             border = self._factorized()
-            parameters = bounded_solution(border, *self._room)
+            parameters = bounded_solution(border, self._memory.border_step(border), *self._room)
             along = border.rows[border.hard :, :-1] @ parameters
             square, violation = self._memory.size
             self.converged = square + float(along @ along) <= _SMALL**2 and max(violation, border.violation) <= _MET
@@ -169,12 +169,12 @@ class FixedLag:
         true parameters, and with noise as large as it is said to be, e is white and of unit variance.
         """
         memory = self._memory
-        found = memory.score, memory.information
-        memory.score, memory.information = np.zeros_like(memory.score), np.zeros_like(memory.information)
+        found = memory.score.copy(), memory.information.copy()
+        memory.score[:], memory.information[:] = 0.0, 0.0
         return found
 
     def _linearize(self) -> None:
-        self._window.linearize(self.parameters, self._linearized)
+        self._memory.linearize(self.parameters, self._linearized, self.steps)
 
     def _factorized(self) -> Pivots:
         """All eliminated; the rows that give the parameters."""
@@ -204,7 +204,7 @@ class FixedLag:
         cost, violation = self._merit(np.zeros_like(steps), np.zeros_like(parameters))
         for halving in range(_HALVINGS):
             part = 0.5**halving
-            window.states.values[:] = problem.moved(states, part * steps)
+            window.states.values[:] = window.moved(states, part * steps)
             self.parameters = problem.stepped(before, part * parameters)
             moved = self.parameters - before
             new, left = self._merit(part * steps, moved)
@@ -216,7 +216,7 @@ class FixedLag:
 
     def _merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
         """Cost after a step, and the largest value of a hard row."""
-        cost, violation = self._window.evaluate(self.parameters)
+        cost, violation = self._memory.evaluate(self.parameters, self.steps)
         carried, left = self._memory.merit(steps, parameters)
         return cost + carried, max(violation, left)
 
@@ -224,9 +224,11 @@ class FixedLag:
         """Let the oldest step leave."""
         if self._point is None:
             self._point = self.parameters.copy()
-        self._linearize()
         if self._slopes is None:
+            self._linearize()
             self._factorized()
+        else:
+            self._memory.linearize(self.parameters, self._linearized, 1)
         assert self._slopes is not None
         self._memory.leave(self._slopes[0])
         self._window.drop()
