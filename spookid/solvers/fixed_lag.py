@@ -64,6 +64,8 @@ class FixedLag:
         if volumes:
             check_volumes(self._window)
         self._next = Extrapolation(transcription.manifold)
+        hidden = sorted({c for f in transcription.factors if f.private for c in f.private[1]})
+        self._private = [transcription.manifold.coordinate(column) for column in hidden]
         n = len(transcription.names)
         if n and parameters is None:
             raise ValueError("a transcription with parameters needs values to start from: parameters=")
@@ -110,6 +112,8 @@ class FixedLag:
             if not window.steps:
                 raise ValueError("the first step needs a state")
             state = self._next(window.states.values)
+            if window.steps > 1:  # the last step has no rows yet that know its private unknowns
+                state[self._private] = window.states.values[-2, self._private]
         window.append(contiguous(state))
         self._border = self._slopes = None
         return window.first + window.steps - 1

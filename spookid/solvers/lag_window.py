@@ -14,6 +14,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.compiled import compiles
 from spookid.kernels.kernel import Array, Kernel, Mask
 from spookid.mechanics.manifold import Manifold
+from spookid.solvers.fronts import HARD_RANK, ROUNDING
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Transcription
 
@@ -232,12 +233,16 @@ class LagWindow:
         for placed in self.placed:
             if placed.factor.hard is hard and step < placed.count(self.steps, self.first):
                 block = np.zeros((placed.rows, parts[0].shape[1]))
-                matrix = placed.matrix[step].T
+                matrix = placed.matrix[step].T.copy()
+                slopes = matrix[:, : len(placed.offsets) * t]
+                slopes[np.abs(slopes) <= ROUNDING * np.max(np.abs(slopes), initial=0.0)] = 0.0
                 for i, offset in enumerate(placed.offsets):
                     block[:, offset * t : (offset + 1) * t] = matrix[:, i * t : (i + 1) * t]
                 block[:, -n - 1 : -1] = matrix[:, len(placed.offsets) * t : -1]
                 block[:, -1] = placed.residual[step]
-                parts.append(block[np.any(block[:, :-1] != 0.0, axis=1) & ~placed.absent.values[step]])
+                sizes = np.max(np.abs(block[:, :-1]), axis=1, initial=0.0)
+                least = HARD_RANK * np.max(sizes, initial=0.0) if hard else 0.0  # what is smaller is rounding
+                parts.append(block[(sizes > least) & ~placed.absent.values[step]])
         whole = np.concatenate(parts)
         return whole / np.max(np.abs(whole[:, :-1]), axis=1, keepdims=True, initial=1e-300) if hard else whole
 
