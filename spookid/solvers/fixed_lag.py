@@ -6,10 +6,11 @@ time of an update do not grow.
 
 A row is linearized for good when it leaves, and then the states that it shares with rows that leave later, and the
 parameters, must stand in all of these where they stood in the first: rows that say nothing about a direction at one
-point say something about it at a mixture of points, and what they seem to know would add up (Huang, Mourikis and
-Roumeliotis, first-estimates Jacobian). So the Jacobians of such variables are taken at the first estimates with which a
-row that held them left. Residuals are always taken at the best values: Σ Jᵀr = 0 with any J that does not depend on the
-noise is solved by the true values on average, so a frozen J costs precision, not truth.
+point say something about it at a mixture of points, and what they seem to know would add up (first-estimates Jacobian;
+Huang, Mourikis and Roumeliotis, International Journal of Robotics Research 29, 2010). So the Jacobians of rows that
+hold such a variable are taken at its first estimate (``first_estimates`` says when parameters may have another).
+Residuals are always taken at the best values: Σ Jᵀr = 0 is solved by the true values on average with any J that does
+not depend on the noise, so a J of first estimates costs precision, not truth.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.solvers.bounded_rows import bounded_solution
+from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
 from spookid.solvers.lag_volumes import check_volumes, volume_slopes
 from spookid.solvers.lag_window import Extrapolation, LagWindow
@@ -71,13 +73,13 @@ class FixedLag:
             raise ValueError("a transcription with parameters needs values to start from: parameters=")
         self.parameters = contiguous(np.zeros(0) if parameters is None else parameters).copy()
         """Best values, (n_p,)."""
-        self._point: Array | None = None
+        self._first: FirstEstimates | None = None
         """Where the parameters are linearized; None: at the best values."""
         self._memory = memory_of(self._window)
         self.converged = False
         """True if the last step was small."""
         self._border: Pivots | None = None
-        """Rows that give the parameters, of when they were solved for last."""
+        """Rows that give the parameters, if all is factorized at the best values."""
         self._slopes: Array | None = None
         """Linear terms of the rows in the window; None: not known yet."""
 
@@ -155,6 +157,7 @@ class FixedLag:
             self.converged = square + float(along @ along) <= _SMALL**2 and max(violation, border.violation) <= _MET
             if not self._move(self._memory.step(parameters), parameters) or self.converged:
                 break
+        self._border = None
         return taken
 
     def state_covariance(self) -> Array:
@@ -194,7 +197,7 @@ class FixedLag:
     @property
     def _linearized(self) -> Array:
         """Where the parameters are linearized."""
-        return self.parameters if self._point is None else self._point
+        return self.parameters if self._first is None else self._first.point
 
     @property
     def _room(self) -> tuple[Array, Array]:
@@ -226,8 +229,9 @@ class FixedLag:
 
     def _marginalize(self) -> None:
         """Let the oldest step leave."""
-        if self._point is None:
-            self._point = self.parameters.copy()
+        if self._first is None:
+            self._first = FirstEstimates(self._window, self.parameters)
+        self._first.renew(self.parameters)
         if self._slopes is None:
             self._linearize()
             self._factorized()
@@ -266,24 +270,27 @@ class FixedLag:
 
     def arrays(self) -> dict[str, Array]:
         """All that is remembered, by names."""
-        point = np.zeros(0) if self._point is None else self._point
-        found = {
+        first = self._first
+        own = {
             "settings": np.array([self.window, self.iterations, self.volumes]),
-            "parameters": self.parameters,
-            "point": point,
+            "parameters": self.parameters.copy(),
+            "first estimates": np.zeros((0, 0)) if first is None else first.point[None],
+            "waits": np.array([0 if first is None else first.waits]),
             "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
         }
-        return found | self._memory.arrays() | self._window.arrays()
+        return own | self._memory.arrays() | self._window.arrays()
 
     @classmethod
     def resumed(cls, transcription: Transcription, arrays: Mapping[str, Array]) -> FixedLag:
         """One that goes on from ``arrays`` of another, with the same digits."""
         window, iterations, volumes = (int(value) for value in arrays["settings"])
         new = cls(transcription, window, parameters=arrays["parameters"], iterations=iterations, volumes=bool(volumes))
-        new._point = arrays["point"].copy() if arrays["point"].size or not arrays["parameters"].size else None
+        if len(arrays["first estimates"]):
+            new._first = FirstEstimates(new._window, arrays["first estimates"][0])
+            new._first.waits = int(arrays["waits"][0])
+        new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
         new._memory.restore(arrays)
         new._window.restore(arrays)
-        new._slopes = arrays["slopes"].copy() if arrays["slopes"].size else None
         return new
 
 

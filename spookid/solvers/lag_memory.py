@@ -53,13 +53,15 @@ class Memory:
         border.solve(step)
         return step
 
-    def factorize(self, slopes: Array) -> Pivots:
+    def factorize(self, slopes: Array, believed: bool = True) -> Pivots:
         """Eliminate all steps, then the parameters, whose rows are given back.
 
         Args:
             slopes: linear terms of the rows whose oldest step is each, (steps, (reach + 1) t + n_p).
+            believed: False to leave out what is known of the parameters beforehand.
         """
-        carried, firm, rest = self._carried, self._border.hard, [self._border.soft, self._window.believed()]
+        carried, firm, rest = self._carried, self._border.hard, [self._border.soft]
+        rest += [self._window.believed()] if believed else []
         self._found = []
         for step in range(self._window.steps):
             found, carried, more = self._eliminated(carried, step, slopes[step])

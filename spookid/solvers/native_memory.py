@@ -101,11 +101,11 @@ class NativeMemory(Memory):
         cost, violation = self._by.residuals(count)
         return cost + believed, violation
 
-    def factorize(self, slopes: Array) -> Pivots:
+    def factorize(self, slopes: Array, believed: bool = True) -> Pivots:
         self._bind()
         if len(self._beliefs):
             self._beliefs[:, : self._n + 1] = self._window.believed()
-        self._by.sweep(False, slopes, self._beliefs)
+        self._by.sweep(False, slopes, self._beliefs[: len(self._beliefs) if believed else 0])
         return self._of(self._window.steps, self._n, self._slim, self._n)
 
     @property
