@@ -7,7 +7,6 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,7 @@ def write(stream: Stream, path: str | os.PathLike[str]) -> None:
     try:
         try:
             with beside.open("wb") as file:
-                partial(np.savez, **arrays)(file)
+                np.savez(file, **arrays)
             os.replace(beside, target)
         finally:
             beside.unlink(missing_ok=True)
