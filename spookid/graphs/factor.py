@@ -11,6 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import casadi as ca
@@ -30,17 +31,30 @@ class Window:
     variables: Variables
     step: ca.SX
     """h [s]."""
-    now: Mapping[str, ca.SX]
-    """Variables of step k by name."""
-    after: Mapping[str, ca.SX]
-    """Those of step k + 1; empty for a factor of one step."""
+    steps: Sequence[Mapping[str, ca.SX]]
+    """Variables by name, of step k and of so many that follow as the factor reaches."""
     given: Mapping[str, ca.SX]
     """Its signals at step k, by name."""
+
+    @property
+    def now(self) -> Mapping[str, ca.SX]:
+        """Variables of step k."""
+        return self.steps[0]
+
+    @property
+    def after(self) -> Mapping[str, ca.SX]:
+        """Those of step k + 1."""
+        return self.steps[1]
 
     @property
     def system(self) -> System:
         """The mechanism."""
         return self.variables.system
+
+    def changes(self, name: str) -> list[ca.SX]:
+        """x_{k+1} ⊟ x_k of a variable from each step to the next."""
+        space, x = self.variables.space(name), [step[name] for step in self.steps]
+        return [space.difference(after, before) for before, after in pairwise(x)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,8 +70,6 @@ class GraphFactor(ABC):
     name: str = ""
     place: str = field(default_factory=declared_at, repr=False)
 
-    reach: ClassVar[int] = 0
-    """1 if it sees the next step too."""
     group: ClassVar[Group] = Group.STATE
     """Which part of the cost it belongs to."""
 
@@ -92,6 +104,11 @@ class GraphFactor(ABC):
     @abstractmethod
     def variables(self) -> tuple[str, ...]:
         """Names of the variables that it needs."""
+
+    @property
+    def reach(self) -> int:
+        """How many steps behind its own it sees."""
+        return 0
 
     @property
     def first_only(self) -> bool:

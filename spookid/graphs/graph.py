@@ -19,6 +19,7 @@ from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.factor import GraphFactor
 from spookid.graphs.parameter_errors import standard_errors
 from spookid.graphs.solution import GraphSolution
+from spookid.graphs.rounding import rounding
 from spookid.graphs.stage import Stage
 from spookid.graphs.start import started
 from spookid.graphs.variables import MEANING, Variables
@@ -179,7 +180,7 @@ class Graph:
                 ``simulated`` gives, or the ``values`` of another solution; of Parameters by name. The branch of a loop
                 is that of the start.
             stages: what counts and moves in solves before the last one, of all.
-            solver: with other settings.
+            solver: with other settings; by default it ends at a cost that is rounding, too.
 
         Raises:
             ProblemError: for wrong data or a wrong start, constraints that imply each other there, or a first step that
@@ -191,7 +192,7 @@ class Graph:
         guess = np.array([start.get(p.name, p.guess) for p in self.parameters], dtype=float)
         point = Point((states,), np.clip(guess, problem.lower, problem.upper))
         self._check_start(problem, point)
-        method = solver or LevenbergMarquardt()
+        method = solver or LevenbergMarquardt(negligible_cost=rounding(problem, point))
         parts = [stage.of(self.variables, self.written) for stage in stages]
         before = solve_in_stages(problem, parts, point, lambda part, at: method.solve(part, at))
         last = method.solve(problem, before[-1].point if before else point)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
 import casadi as ca
 
+from spookid.errors import ProblemError, shown
 from spookid.graphs.factor import GraphFactor, Window
 from spookid.graphs.variables import Variables
 
@@ -17,7 +16,11 @@ class _Integration(GraphFactor):
 
     variable: str
     rate: str
-    reach: ClassVar[int] = 1
+
+    @property
+    def reach(self) -> int:
+        """To the next step."""
+        return 1
 
     @property
     def default(self) -> str:
@@ -33,11 +36,6 @@ class _Integration(GraphFactor):
         """One for each direction of the variable."""
         return variables.labels(self.variable)
 
-    def _change(self, at: Window) -> ca.SX:
-        """x_{k+1} ⊟ x_k."""
-        space = at.variables.space(self.variable)
-        return space.difference(at.after[self.variable], at.now[self.variable])
-
 
 @dataclass(frozen=True, eq=False)
 class Euler(_Integration):
@@ -51,7 +49,7 @@ class Euler(_Integration):
 
     def error(self, at: Window) -> ca.SX:
         """(22)."""
-        return self._change(at) - at.step * at.now[self.rate]
+        return at.changes(self.variable)[0] - at.step * at.now[self.rate]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,27 +64,40 @@ class Trapezoid(_Integration):
 
     def error(self, at: Window) -> ca.SX:
         """(23)."""
-        return self._change(at) - at.step / 2 * (at.now[self.rate] + at.after[self.rate])
+        return at.changes(self.variable)[0] - at.step / 2 * (at.now[self.rate] + at.after[self.rate])
 
 
 @dataclass(frozen=True, eq=False)
 class SoftEquality(GraphFactor):
     """e = x_{k+1} ⊟ x_k: a variable changes little from a step to the next (f_eq of section 5.2).
 
-    A large sigma settles what nothing else does, such as the branch of a loop or how an effort alternates.
+    A large sigma settles what nothing else does, such as how an effort alternates from step to step, to which a
+    trapezoidal rule is blind. Of order 2, e = (x_{k+2} ⊟ x_{k+1}) − (x_{k+1} ⊟ x_k), it has nothing against a steady
+    change.
 
     Args:
         variable: x.
+        order: 1, or 2.
         sigma: in the unit of x; not 0, which would hold it still.
     """
 
     variable: str
-    reach: ClassVar[int] = 1
+    order: int = 1
+
+    def __post_init__(self) -> None:
+        if self.order not in (1, 2):
+            raise ProblemError(f"{self.what}: order is {shown(self.order)}; give 1 or 2")
+        super().__post_init__()
 
     @property
     def default(self) -> str:
         """With the name of the variable."""
         return f"{super().default} {self.variable}"
+
+    @property
+    def reach(self) -> int:
+        """Its order."""
+        return self.order
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -98,5 +109,6 @@ class SoftEquality(GraphFactor):
         return variables.labels(self.variable)
 
     def error(self, at: Window) -> ca.SX:
-        """The difference."""
-        return at.variables.space(self.variable).difference(at.after[self.variable], at.now[self.variable])
+        """The first or the second difference."""
+        changes = at.changes(self.variable)
+        return changes[0] if self.order == 1 else changes[1] - changes[0]

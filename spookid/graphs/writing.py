@@ -79,8 +79,7 @@ def _part(
     signals = source.signals(variables.system)
     whole = ca.SX.sym("given", len(signals))
     given = dict(zip(signals, ca.vertsplit(whole) if signals else (), strict=True))
-    after = variables.of(x[1]) if source.reach else {}
-    error = ca.densify(source.error(Window(variables, step, variables.of(x[0]), after, given)))
+    error = ca.densify(source.error(Window(variables, step, [variables.of(one) for one in x.values()], given)))
     if error.numel() != len(labels):
         raise ProblemError(
             f"{source.what} has an error of {error.numel()} rows and {len(labels)} labels; make them one"
