@@ -18,3 +18,7 @@ from spookid.graphs.knowledge import Prior as Prior
 from spookid.graphs.solution import GraphSolution as GraphSolution
 from spookid.graphs.stage import Stage as Stage
 from spookid.graphs.start import simulated as simulated
+from spookid.graphs.building import STAGES as STAGES
+from spookid.graphs.building import Noise as Noise
+from spookid.graphs.building import forward_dynamics as forward_dynamics
+from spookid.graphs.building import inverse_dynamics as inverse_dynamics

@@ -17,6 +17,7 @@ import numpy as np
 
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.factor import GraphFactor
+from spookid.graphs.knowledge import Prior
 from spookid.graphs.parameter_errors import standard_errors
 from spookid.graphs.solution import GraphSolution
 from spookid.graphs.rounding import rounding
@@ -212,9 +213,15 @@ class Graph:
             last.detail,
             sum(len(outcome.history) - 1 for outcome in (*before, last)),
             {factor.name: np.sum(rows**2, axis=1) for factor, rows in squares if factor.soft},
-            self._branches(values["q"], last.point.parameters) if "z" in self.variables.names else np.zeros(0),
+            self._branches(values["q"], last.point.parameters) if self._follows else np.zeros(0),
             sum(outcome.timing.solve for outcome in (*before, last)),
         )
+
+    @property
+    def _follows(self) -> bool:
+        """True if independent coordinates are to tell where the others are."""
+        given = (one for one in self.sources if isinstance(one, Prior) and not one.first_only)
+        return "z" in self.variables.names or any(one.variable == "q" for one in given)
 
     def _branches(self, q: Array, parameters: Array) -> Array:
         """On which side of a singular position: the sign of det [Φ_q; B], B the rows of the independent rates."""

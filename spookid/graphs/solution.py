@@ -40,8 +40,8 @@ class GraphSolution(Tabular):
     costs: Mapping[str, Array]
     """Of each soft factor, by its name, what it adds to the cost at each step at which it stands, (count,)."""
     branch: Array
-    """Of a graph of independent coordinates on which side of a singular position each step is, 1 or −1, (N,); else
-    empty."""
+    """Where independent coordinates are integrated or given, on which side of a position in which they do not determine
+    the others each step is, 1 or −1, (N,); else empty."""
     seconds: float = field(default=float("nan"))
     """Wall time of the solver [s]."""
 
