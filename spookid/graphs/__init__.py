@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from spookid.graphs.building import STAGES as STAGES
+from spookid.graphs.building import Noise as Noise
+from spookid.graphs.building import forward_dynamics as forward_dynamics
+from spookid.graphs.building import inverse_dynamics as inverse_dynamics
 from spookid.graphs.constraint_factors import AccelerationConstraint as AccelerationConstraint
 from spookid.graphs.constraint_factors import PositionConstraint as PositionConstraint
 from spookid.graphs.constraint_factors import VelocityConstraint as VelocityConstraint
@@ -18,7 +22,3 @@ from spookid.graphs.knowledge import Prior as Prior
 from spookid.graphs.solution import GraphSolution as GraphSolution
 from spookid.graphs.stage import Stage as Stage
 from spookid.graphs.start import simulated as simulated
-from spookid.graphs.building import STAGES as STAGES
-from spookid.graphs.building import Noise as Noise
-from spookid.graphs.building import forward_dynamics as forward_dynamics
-from spookid.graphs.building import inverse_dynamics as inverse_dynamics

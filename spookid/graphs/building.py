@@ -45,8 +45,8 @@ class Noise:
 
 
 TIGHT = Noise(trapezoid=(1e-7, 1e-4))
-"""For inverse dynamics: accelerations are second differences of the reference, and what the trapezoidal rule may miss is
-of the size of its own error, not more."""
+"""For inverse dynamics: accelerations are second differences of the reference, so that the trapezoidal rule may miss
+little."""
 
 
 def forward_dynamics(
@@ -56,7 +56,7 @@ def forward_dynamics(
     v: Any = 0.0,
     *,
     coordinates: Coordinates = "dependent",
-    noise: Noise = Noise(),  # noqa: B008
+    noise: Noise = Noise(),
     more: Iterable[GraphFactor] = (),
 ) -> Graph:
     """The motion from a first state on (Figures 2 and 3)::
@@ -134,8 +134,8 @@ def _first(system: System, q: Any, v: Any, coordinates: Coordinates, sigma: floa
     place, flow = np.asarray(q, dtype=float), np.broadcast_to(np.asarray(v, dtype=float), len(system.names))
     own = list(system.independent)
     if len(own) == len(system.names) and coordinates == "dependent":
-        return [Prior("q", place, sigma=sigma), Prior("v", flow, sigma=sigma)]
-    chosen = place[[system.manifold.coordinate(i) for i in own]], flow[own]
+        return [Prior("q", place.tolist(), sigma=sigma), Prior("v", flow.tolist(), sigma=sigma)]
+    chosen = place[[system.manifold.coordinate(i) for i in own]].tolist(), flow[own].tolist()
     if coordinates == "independent":
         return [Prior("z", chosen[0], sigma=sigma), Prior("dz", chosen[1], sigma=sigma)]
     rows = _independent(system)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import casadi as ca
 import numpy as np
@@ -19,8 +19,9 @@ from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.factor import GraphFactor
 from spookid.graphs.knowledge import Prior
 from spookid.graphs.parameter_errors import standard_errors
-from spookid.graphs.solution import GraphSolution
+from spookid.graphs.picture import Picture
 from spookid.graphs.rounding import rounding
+from spookid.graphs.solution import GraphSolution
 from spookid.graphs.stage import Stage
 from spookid.graphs.start import started
 from spookid.graphs.variables import MEANING, Variables
@@ -31,15 +32,20 @@ from spookid.parameter import Parameter, parameters_in
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.stages import solve_in_stages
 from spookid.solvers.status import Outcome
+from spookid.tables.numbers import counted, number
+from spookid.tables.tabular import Block, Tabular
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _PRIORS = "prior of parameters"
 _DEPENDENT = 1e-9
 """Singular values of rows below this are zero."""
 
 
-class Graph:
+class Graph(Tabular):
     """Factors of a mechanism over so many steps as data or a solve ask for.
 
     Args:
@@ -204,7 +210,7 @@ class Graph:
         errors, reasons = standard_errors(problem, last.point)
         squares = zip(problem.factors, problem.residuals(last.point)[0], strict=True)
         return GraphSolution(
-            np.arange(steps) * self.step,
+            np.arange(steps, dtype=np.float64) * self.step,
             values,
             dict(zip(problem.names, last.point.parameters.tolist(), strict=True)),
             dict(zip(problem.names, errors.tolist(), strict=True)),
@@ -248,6 +254,29 @@ class Graph:
                         "determine already; give it rows of independent coordinates, or a sigma"
                     )
                 every.append(own)
+
+    @cached_property
+    def picture(self) -> Picture:
+        """Its variables and factors, of which each step has the same."""
+        columns = np.arange(self.variables.manifold.tangent)
+        nodes = {name: columns[self.variables.columns(name)].tolist() for name in self.variables.names}
+        return Picture("factor graph", self._transcription(Chain("graph", 0, {}, {})), nodes)
+
+    def draw(self, axes: Axes, steps: int = 3) -> None:
+        """Draw some steps: variables as circles, factors as squares, parameters as one node."""
+        self.picture.draw(axes, steps)
+
+    def blocks(self) -> Sequence[Block]:
+        """Tables of variables and factors."""
+        return self.picture.blocks()
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """A row for each factor."""
+        return self.picture.records()
+
+    def __repr__(self) -> str:
+        sizes = counted(len(self.variables.names), "variable"), counted(len(self.sources), "factor")
+        return f"<Graph of {' and '.join(sizes)} at each step of {number(self.step)} s>"
 
     @property
     def what(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import casadi as ca
 
 from spookid.errors import ProblemError, shown
