@@ -74,6 +74,8 @@ class FixedLag:
         self._first: FirstEstimates | None = None
         """Where the parameters are linearized; None: at the best values."""
         self._memory = memory_of(self._window)
+        self.converged = False
+        """True if the last step was small."""
         self._border: Pivots | None = None
         """Rows that give the parameters, if all is factorized at the best values."""
         self._slopes: Array | None = None
@@ -148,9 +150,8 @@ class FixedLag:
             parameters = bounded_solution(border, self._memory.border_step(border), *self._room)
             along = border.rows[border.hard :, :-1] @ parameters
             square, violation = self._memory.size
-            if not self._move(self._memory.step(parameters), parameters):
-                break
-            if square + float(along @ along) <= _SMALL**2 and max(violation, border.violation) <= _MET:
+            self.converged = square + float(along @ along) <= _SMALL**2 and max(violation, border.violation) <= _MET
+            if not self._move(self._memory.step(parameters), parameters) or self.converged:
                 break
         self._border = None
         return taken
@@ -158,12 +159,11 @@ class FixedLag:
     def state_covariance(self) -> Array:
         """Of the newest state in its tangent, (t, t); NaN where it is not determined."""
         t = self.transcription.manifold.tangent
-        return self._covariance()[:t, :t]
+        return self.covariance()[:t, :t]
 
     def parameter_covariance(self) -> Array:
         """(n_p, n_p); NaN where they are not determined."""
-        t = self.transcription.manifold.tangent
-        return self._covariance()[t:, t:]
+        return self.covariance(0)
 
     def released(self) -> tuple[Array, Array]:
         """Score (n_p,) and information (n_p, n_p) of what left since this was asked last, at the present parameters.
@@ -237,19 +237,28 @@ class FixedLag:
         self._memory.leave(self._slopes[0])
         self._window.drop()
 
-    def _covariance(self) -> Array:
-        """Of the newest state and the parameters."""
+    def covariance(self, steps: int = 1) -> Array:
+        """Of so many of the newest states, the oldest first, and the parameters, (steps t + n_p, steps t + n_p); NaN
+        where they are not determined."""
         if self._border is None:
             self._linearize()
             self._factorized()
         assert self._border is not None
-        border, newest = self._border, self._memory.pivots(self.steps - 1)
         t, n = self.transcription.manifold.tangent, len(self.parameters)
-        wide = self._window.reach * t
-        own = border.responses(np.zeros((n, 0)), np.zeros((n, 0)))
-        known, loose = (np.concatenate([np.zeros((t + wide, part.shape[1])), part]) for part in own)
-        kept = np.r_[0:t, t + wide : t + wide + n]
-        responses, follows = (part[kept] for part in newest.responses(known, loose))
+        own = self._border.responses(np.zeros((n, 0)), np.zeros((n, 0)))
+        ahead = self._window.reach * t
+        known, loose = (np.concatenate([np.zeros((ahead, part.shape[1])), part]) for part in own)
+        for back in range(steps):
+            # What lies farther ahead than a row reaches stays as it is.
+            near, far = np.r_[0:ahead, len(known) - n : len(known)], slice(ahead, len(known) - n)
+            wide = [np.concatenate([np.zeros((t, part.shape[1])), part[near]]) for part in (known, loose)]
+            parts = self._memory.pivots(self.steps - 1 - back).responses(*wide)
+            known, loose = (
+                np.concatenate([new[: t + ahead], _padded(part[far], new.shape[1]), new[t + ahead :]])
+                for new, part in zip(parts, (known, loose), strict=True)
+            )
+        kept = np.r_[0 : steps * t, len(known) - n : len(known)]
+        responses, follows = known[kept], loose[kept]
         covariance = responses @ responses.T
         undetermined = np.any(follows != 0.0, axis=1)
         covariance[undetermined] = covariance[:, undetermined] = np.nan
@@ -279,3 +288,8 @@ class FixedLag:
         new._memory.restore(arrays)
         new._window.restore(arrays)
         return new
+
+
+def _padded(rows: Array, columns: int) -> Array:
+    """With zeros in more columns behind."""
+    return np.pad(rows, ((0, 0), (0, columns - rows.shape[1])))
