@@ -18,10 +18,12 @@ and all parameters is the test's (Basseville and Nikiforov, Detection of Abrupt 
 onsets times parameters, each on both sides, and the probabilities are added up (Bonferroni), though neighbouring tests
 nearly are one: there are far fewer false alarms than stated, and never more, where noise is white and of the fit's size.
 
-**Misfit.** What the model lacks makes scores scatter by more than I says. z is divided by the root of the scatter that
-past blocks of B's length have had about what all data explain (``score_history.Scatter``), and, if single blocks of B
-scatter about their own mean by more than single blocks have done before, of that ratio too: a sensor that becomes noisier
-and outliers are no change of a parameter. Both count as 1 at the least. An onset needs 20 blocks after it.
+**Misfit.** What the model lacks makes scores scatter by more than I says, and lasts. The variance of z is multiplied by
+
+    max(1, scatter of past blocks as long as B, scatter of single blocks of B about their mean · growth),
+
+where the growth is that of the scatter with length, single blocks to past ones as long as B (``score_history.Scatter``):
+outliers, or a sensor that becomes noisier, are no change of a parameter. An onset needs 20 blocks after it.
 """
 
 from __future__ import annotations
@@ -238,7 +240,7 @@ class _Onsets:
         own = self._information.diagonal(axis1=1, axis2=2)
         self._u = self._score - left @ (self._root.T @ self._total[0])
         self._v = own - np.sum(left**2, axis=2)
-        self._testable = (self._v > _LOST * own) & (self._lengths[:, None] >= _LEAST)
+        self._tested = (self._v > _LOST * own) & (self._lengths[:, None] >= _LEAST)
 
     def _scatter_within(self, distance: Array) -> Array:
         """How far single blocks after each onset scatter about their mean, over what information says, (K, n)."""
@@ -253,16 +255,18 @@ class _Onsets:
 
     def standardized(self) -> Array:
         """z of each onset and parameter, (K, n); 0 where nothing can be said."""
-        noisier = np.maximum(self._within / self._scatter.single, 1)
-        variance = self._v * self._scatter.at(self._lengths) * noisier
-        return np.divide(self._u, np.sqrt(variance), out=np.zeros_like(self._u), where=self._testable)
+        past, growth = self._scatter.at(self._lengths)
+        scatter = np.maximum(np.maximum(past, growth * self._within), 1)
+        variance = np.where(self._tested, self._v * scatter, 1.0)
+        return np.where(self._tested, self._u / np.sqrt(variance), 0.0)
 
     def sizes(self, k: int, j: int) -> tuple[float, float, float]:
         """Change of parameter j at onset k, its d before, and the standard error of that, misfit included."""
         change = float(self._u[k, j] / self._v[k, j])
         before = self._root @ (self._root.T @ (self._total[0] - self._information[k][:, j] * change))
         earlier = _inverse_root(self._total[1] - self._information[k])
-        scatter = self._scatter.at(np.array([sum(b.length for b in self._blocks[:k])]))[0, j]
+        lengths = np.array([sum(b.length for b in self._blocks[:k])])
+        scatter = max(float(self._scatter.at(lengths)[0][0, j]), 1)
         return change, float(before[j]), float(np.sqrt(np.sum(earlier[j] ** 2) * scatter))
 
     def before(self, k: int, j: int) -> Block:

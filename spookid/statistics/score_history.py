@@ -7,7 +7,7 @@ Gionis, Indyk and Motwani, SIAM J. Comput. 31, 2002), so that n blocks are kept 
 past is a boundary within an eighth of its age.
 
 What a model lacks makes scores scatter by more than I says, and mostly the more the longer the blocks are, because it
-lasts. ``Scatter`` tells by how much, for each parameter and each length.
+lasts. ``Scatter`` tells by how much.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ _PER_LENGTH = 8
 """Blocks of one length that are not merged."""
 _ENOUGH = 8
 """Blocks of a length from which on their scatter is told from them; of longer ones it is extrapolated."""
-_CLIP = 16.0
-"""Times the scatter so far that a single square counts at the most: an outlier must not blind the test for hours."""
+_CLIP, _SHARE = 16.0, 0.1
+"""Times the mean so far, and share of what the mean is made of, that a single square counts at the most, whichever is
+more: an outlier must not blind the test for hours."""
+_LEAST = 1e-3
+"""Mean square that single blocks of data scatter by at the least."""
 _COLUMNS = ("until", "length", "score", "information", "within", "freedom")
 """Fields of a block."""
 
@@ -74,47 +77,50 @@ class Block:
 
 
 class Scatter:
-    """How far scores of blocks of 1, 2, 4 ... lie from what the parameters explain, over what I says: the mean of
-    (s − I d)²/I for each length and parameter, each square at most 16 times the mean before it."""
+    """How scores scatter about what the parameters explain, over what I says, for each length of blocks and parameter.
+
+    Of blocks of 1, 2, 4 ... it keeps the mean of (s − I d)²/I, and of how far single blocks scatter within them: both
+    are 1 where the model fits, their ratio is where noise is white, whatever its size (a variance ratio: Lo and
+    MacKinlay, 1988). A single square counts as 16 times the mean before it at the
+    most, or as a tenth of all that is in the mean.
+    """
 
     def __init__(self, parameters: int) -> None:
-        self._means = np.ones((0, parameters))
+        self._means = np.ones((0, 2, parameters))
         self._counts = np.zeros((0, parameters))
 
-    def add(self, level: int, square: Array, known: Array) -> None:
+    def add(self, level: int, square: Array, within: Array, known: Array) -> None:
         """A block of 2^level single ones.
 
         Args:
             square: (s − I d)² over its expectation, (n,).
+            within: mean square by which single blocks scatter within it, likewise, (n,).
             known: which parameters the block tells something of, (n,).
         """
         if level == len(self._means):
-            self._means = np.vstack([self._means, np.ones(len(square))])
-            self._counts = np.vstack([self._counts, np.zeros(len(square))])
+            self._means = np.concatenate([self._means, np.ones((1, *self._means.shape[1:]))])
+            self._counts = np.concatenate([self._counts, np.zeros((1, len(square)))])
         mean, count = self._means[level], self._counts[level]
         count += known
         # The first counts as the second: a mean of nothing is 1, as of data that the model fits.
-        mean += np.where(known, (np.minimum(square, _CLIP * np.maximum(mean, 1)) - mean) / (count + 1), 0.0)
+        most = np.maximum(_CLIP, _SHARE * count) * np.maximum(mean, 1)
+        change = np.minimum([square, within], most) - mean
+        mean += np.where(known, change / (count + 1), 0.0)
 
-    def at(self, lengths: Array) -> Array:
-        """Of blocks of so many single ones, (K,) to (K, n), 1 at the least; of lengths that are not known yet with the
-        growth per doubling that the known ones have."""
-        lengths = np.asarray(lengths, dtype=float)
-        found = np.ones((len(lengths), self._means.shape[1]))
+    def at(self, lengths: Array) -> tuple[Array, Array]:
+        """Of blocks of so many single ones, (K,): their mean square, and that over what single ones scatter within them
+        but not less than 1, each (K, n); beyond the lengths that are known both grow per doubling as the ratio does within them."""
+        found = np.ones((2, len(lengths), self._counts.shape[1]))
         places = np.log2(np.maximum(lengths, 1))
-        for j, (means, counts) in enumerate(zip(self._means.T, self._counts.T, strict=True)):
+        for j, counts in enumerate(self._counts.T):
             known = int(np.count_nonzero(np.logical_and.accumulate(counts >= _ENOUGH)))
             if known:
-                means = np.log2(means[:known])
-                growth = np.clip((means[-1] - means[0]) / (known - 1), 0, 2) if known > 1 else 0.0
-                beyond = np.maximum(places - (known - 1), 0)
-                found[:, j] = np.exp2(np.interp(places, np.arange(known), means) + growth * beyond)
-        return np.maximum(found, 1)
-
-    @property
-    def single(self) -> Array:
-        """Of single blocks, (n,), 1 at the least."""
-        return np.asarray(self.at(np.ones(1))[0])
+                squares, within = np.log2(np.maximum(self._means[:known, :, j], _LEAST)).T
+                ratios = np.clip(squares - within, 0, 2 * np.arange(known))  # a single block has no others within
+                growth = ratios[-1] / max(known - 1, 1) * np.maximum(places - (known - 1), 0)
+                for mean, values in zip(found, (squares, ratios), strict=True):
+                    mean[:, j] = np.exp2(np.interp(places, np.arange(known), values) + growth)
+        return found[0], found[1]
 
     def arrays(self) -> dict[str, Array]:
         """To be saved."""
@@ -123,7 +129,7 @@ class Scatter:
     @classmethod
     def resumed(cls, arrays: Mapping[str, Any]) -> Scatter:
         """From what ``arrays`` gave."""
-        found = cls(arrays["scatter_means"].shape[1])
+        found = cls(arrays["scatter_counts"].shape[1])
         found._means, found._counts = arrays["scatter_means"].copy(), arrays["scatter_counts"].copy()
         return found
 
@@ -163,7 +169,8 @@ class History:
         known = (own > 0) & (own < 0.5 * whole)
         with np.errstate(divide="ignore", invalid="ignore"):
             square = block.deviation(distance) ** 2 / (own * (1 - own / whole))
-        self.scatter.add(level, np.where(known, square, 0.0), known)
+        within = block.within / np.maximum(block.freedom, 1)
+        self.scatter.add(level, np.where(known, square, 0.0), within, known)
 
     def __iter__(self) -> Iterator[Block]:
         """From old to new, without the base."""
