@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -229,23 +228,22 @@ class _Onsets:
         self.since = np.array([self._base.until, *(b.until for b in blocks[:-1])])
         """[s], (K,)."""
         self._lengths = _after([b.length for b in blocks])
-        self._score = _after([b.score for b in blocks])
-        self._information = _after([b.information for b in blocks])
+        scores, informations = np.array([b.score for b in blocks]), np.array([b.information for b in blocks])
+        self._score, self._information = _after(scores), _after(informations)
         self._total = self._base.score + self._score[0], self._base.information + self._information[0]
         self._root = _inverse_root(self._total[1])
         self.distance = np.asarray(self._root @ (self._root.T @ self._total[0]))
         """Best d without a change, (n,)."""
-        self._within = self._scatter_within(distance)
+        self._within = self._scatter_within(scores - informations @ distance, informations)
         left = self._information @ self._root
         own = self._information.diagonal(axis1=1, axis2=2)
         self._u = self._score - left @ (self._root.T @ self._total[0])
         self._v = own - np.sum(left**2, axis=2)
         self._tested = (self._v > _LOST * own) & (self._lengths[:, None] >= _LEAST)
 
-    def _scatter_within(self, distance: Array) -> Array:
+    def _scatter_within(self, score: Array, information: Array) -> Array:
         """How far single blocks after each onset scatter about their mean, over what information says, (K, n)."""
-        score = np.array([b.deviation(distance) for b in self._blocks])
-        own = np.array([b.information.diagonal() for b in self._blocks])
+        own = information.diagonal(axis1=1, axis2=2)
         squares = np.divide(score**2, own, out=np.zeros_like(own), where=own > 0)
         squares = _after(squares + [b.within for b in self._blocks])
         freedom = _after([b.freedom for b in self._blocks] + (own > 0)) - 1
@@ -280,7 +278,7 @@ class _Onsets:
 
 def _after(values: Any) -> Array:
     """Sums from each to the last, (K, ...)."""
-    return np.asarray(list(accumulate(np.asarray(values, dtype=float)[::-1])))[::-1]
+    return np.cumsum(np.asarray(values, dtype=float)[::-1], axis=0)[::-1]
 
 
 def _inverse_root(information: Array) -> Array:

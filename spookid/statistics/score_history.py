@@ -29,6 +29,7 @@ _CLIP, _SHARE = 16.0, 0.1
 more: an outlier must not blind the test for hours."""
 _LEAST = 1e-3
 """Mean square that single blocks of data scatter by at the least."""
+_TINY = 1e-300
 _COLUMNS = ("until", "length", "score", "information", "within", "freedom")
 """Fields of a block."""
 
@@ -90,22 +91,22 @@ class Scatter:
         self._counts = np.zeros((0, parameters))
 
     def add(self, level: int, square: Array, within: Array, known: Array) -> None:
-        """A block of 2^level single ones.
+        """Some blocks of 2^level single ones.
 
         Args:
-            square: (s − I d)² over its expectation, (n,).
-            within: mean square by which single blocks scatter within it, likewise, (n,).
-            known: which parameters the block tells something of, (n,).
+            square: (s − I d)² over its expectation, (blocks, n).
+            within: mean square by which single blocks scatter within each, likewise, (blocks, n).
+            known: which parameters a block tells something of, (blocks, n).
         """
         if level == len(self._means):
             self._means = np.concatenate([self._means, np.ones((1, *self._means.shape[1:]))])
-            self._counts = np.concatenate([self._counts, np.zeros((1, len(square)))])
+            self._counts = np.concatenate([self._counts, np.zeros((1, self._counts.shape[1]))])
         mean, count = self._means[level], self._counts[level]
-        count += known
+        count += np.sum(known, axis=0)
         # The first counts as the second: a mean of nothing is 1, as of data that the model fits.
         most = np.maximum(_CLIP, _SHARE * count) * np.maximum(mean, 1)
-        change = np.minimum([square, within], most) - mean
-        mean += np.where(known, change / (count + 1), 0.0)
+        change = np.minimum([square, within], most[:, None]) - mean[:, None]
+        mean += np.sum(change * known, axis=1) / (count + 1)
 
     def at(self, lengths: Array) -> tuple[Array, Array]:
         """Of blocks of so many single ones, (K,): their mean square, and that over what single ones scatter within them
@@ -159,18 +160,18 @@ class History:
             if len(blocks) <= _PER_LENGTH + 1:
                 return
             first, second, *self._levels[level] = blocks
-            for one in (first, second):
-                self._learn(level, one, distance)
+            self._learn(level, [first, second], distance)
             block, level = first.merged(second, distance), level + 1
 
-    def _learn(self, level: int, block: Block, distance: Array) -> None:
-        """Its square over what it is expected to be: d has been found from this block, too."""
-        own, whole = block.information.diagonal(), self._total.diagonal()
-        known = (own > 0) & (own < 0.5 * whole)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            square = block.deviation(distance) ** 2 / (own * (1 - own / whole))
-        within = block.within / np.maximum(block.freedom, 1)
-        self.scatter.add(level, np.where(known, square, 0.0), within, known)
+    def _learn(self, level: int, blocks: list[Block], distance: Array) -> None:
+        """Squares over what they are expected to be: d has been found from these blocks, too."""
+        own = np.array([block.information.diagonal() for block in blocks])
+        share = own / np.maximum(self._total.diagonal(), _TINY)
+        known = (own > 0) & (share < 0.5)
+        expected = np.where(known, own * (1 - share), np.inf)
+        square = np.array([block.deviation(distance) for block in blocks]) ** 2 / expected
+        within = [block.within / np.maximum(block.freedom, 1) for block in blocks]
+        self.scatter.add(level, square, np.array(within), known)
 
     def __iter__(self) -> Iterator[Block]:
         """From old to new, without the base."""
