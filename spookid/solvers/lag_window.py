@@ -1,0 +1,277 @@
+"""The steps that a fixed-lag smoother keeps, with their data, and the rows of factors that stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array, Kernel, Mask
+from spookid.mechanics.manifold import Manifold
+from spookid.transcription.factor import Factor, Group, Kind
+from spookid.transcription.transcription import Transcription
+
+_ROOM = 4
+"""Windows that a buffer has room for: steps move to its front once it is full, and not with every update."""
+
+
+class Sliding:
+    """Numbers of consecutive steps, the oldest first, without gaps in memory.
+
+    Args:
+        most: steps at the most.
+        shape: of one step.
+    """
+
+    def __init__(self, most: int, shape: tuple[int, ...], kind: type = float) -> None:
+        self._room: NDArray[Any] = np.zeros((_ROOM * most, *shape), dtype=kind)
+        self._start = self._stop = 0
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """A view, (steps, *shape)."""
+        return self._room[self._start : self._stop]
+
+    def append(self, value: object) -> None:
+        """Add the newest step."""
+        if self._stop == len(self._room):
+            count = self._stop - self._start
+            self._room[:count] = self._room[self._start : self._stop]
+            self._start, self._stop = 0, count
+        self._room[self._stop] = value
+        self._stop += 1
+
+    def drop(self) -> None:
+        """Forget the oldest step."""
+        self._start += 1
+
+
+class Placed:
+    """A factor along the window: its data, and the rows it has there."""
+
+    def __init__(self, factor: Factor, transcription: Transcription, most: int) -> None:
+        self.factor, self.offsets = factor, tuple(factor.variables)
+        kernels, t = transcription.kernels, transcription.manifold.tangent
+        self.residual_kernel, self.jacobian_kernel = kernels.residual(factor), kernels.jacobian(factor)
+        self.rows, self.columns = len(factor.rows), len(self.offsets) * t + len(transcription.names) + 1
+        self.data = Sliding(most, (factor.data.numel(),))
+        self.absent = Sliding(most, (self.rows,), bool)
+        self.matrix = np.zeros((most, self.columns, self.rows))
+        """Transposed Jacobians where it is linearized, and there the residual below, (most, columns, rows)."""
+        self.residual = np.zeros((most, self.rows))
+        """At the best point."""
+
+    def append(self) -> None:
+        """The rows that begin at a new step: absent until they have data, if they take any."""
+        self.data.append(0.0)
+        self.absent.append(self.factor.data.numel() > 0)
+
+    def drop(self) -> None:
+        """Forget the rows that begin at the oldest step."""
+        self.data.drop()
+        self.absent.drop()
+
+    def count(self, steps: int, first: int) -> int:
+        """How often it stands in a window of some steps of which the oldest has number ``first``."""
+        standing = max(steps - self.factor.reach, 0)
+        return min(standing, int(first == 0)) if self.factor.first_only else standing
+
+    def evaluate(self, best: Array, shared: Sequence[Array], count: int) -> Array:
+        """Residuals at the best point, (count, rows)."""
+        found = self.residual[:count]
+        if count:
+            self.residual_kernel(self._stepwise(best, count), shared, found)
+            found[self.absent.values[:count]] = 0.0
+        return found
+
+    def linearize(self, states: Array, shared: Sequence[Array], count: int) -> Array:
+        """The transposed Jacobians, (count, columns, rows)."""
+        found = self.matrix[:count]
+        if count:
+            self.jacobian_kernel(self._stepwise(states, count), shared, found)
+            found.transpose(0, 2, 1)[self.absent.values[:count]] = 0.0
+        return found
+
+    def _stepwise(self, states: Array, count: int) -> list[Array]:
+        return [*(states[offset : offset + count] for offset in self.offsets), self.data.values[:count]]
+
+
+class Beliefs:
+    """Rows of the parameters alone that never leave: what is known beforehand."""
+
+    def __init__(self, factor: Factor, transcription: Transcription) -> None:
+        self.placed = Placed(factor, transcription, 1)
+        self.placed.append()
+        given = [chain.data[factor.name][0] for chain in transcription.chains if factor.name in chain.data]
+        if given:
+            carried = [data for data in given if np.any(data)] or given
+            self.set_data(carried[0], None)
+
+    def set_data(self, data: Array, missing: Mask | None) -> None:
+        """The numbers of the only row."""
+        self.placed.data.values[0] = data
+        self.placed.absent.values[0] = False if missing is None else missing
+
+
+class LagWindow:
+    """See the module.
+
+    Args:
+        transcription: of which the factors are taken, and the constants of its first chain.
+        most: steps at the most.
+
+    Raises:
+        ProblemError: if there are rows that a smoother cannot take.
+    """
+
+    def __init__(self, transcription: Transcription, most: int) -> None:
+        check(transcription)
+        self.problem = transcription
+        self.manifold, self.names = transcription.manifold, transcription.names
+        self.reach = max(f.reach for f in transcription.factors)
+        if most < self.reach + 1:
+            raise ProblemError(f"window is {most} steps; the factors reach over {self.reach + 1}: take as many or more")
+        self.placed = [Placed(f, transcription, most + 1) for f in transcription.factors if f.group is not Group.PRIOR]
+        self.beliefs = [Beliefs(f, transcription) for f in transcription.factors if f.group is Group.PRIOR]
+        self.by_name = {placed.factor.name: placed for placed in self.placed}
+        self.states = Sliding(most + 1, (self.manifold.ambient,))
+        """Best values."""
+        self.points = Sliding(most + 1, (self.manifold.ambient,))
+        """Where the rows are linearized, as far as ``frozen`` says; the best values elsewhere."""
+        self.frozen = 0
+        """How many of the oldest steps stay where they were linearized."""
+        self.first = 0
+        """Number of the oldest step."""
+        self.numbers = transcription.numbers(0)
+
+    @property
+    def steps(self) -> int:
+        """How many are kept."""
+        return len(self.states.values)
+
+    def append(self, state: Array) -> None:
+        """Add the newest step."""
+        for part in (self.states, self.points):
+            part.append(state)
+        for placed in self.placed:
+            placed.append()
+
+    def drop(self) -> None:
+        """Forget the oldest step; those that its rows saw stay where they were linearized."""
+        for part in (self.states, self.points):
+            part.drop()
+        for placed in self.placed:
+            placed.drop()
+        self.first += 1
+        self.frozen = min(self.reach, self.steps)
+
+    def linearize(self, parameters: Array, point: Array) -> None:
+        """Jacobians at the linearization points, ``point`` being that of the parameters, and residuals at the best
+        values."""
+        self.points.values[self.frozen :] = self.states.values[self.frozen :]
+        shared = [point, self.numbers]
+        for placed in self.placed:
+            placed.linearize(self.points.values, shared, placed.count(self.steps, self.first))
+        for beliefs in self.beliefs:
+            beliefs.placed.linearize(self.states.values[:1], [parameters, self.numbers], 1)
+        self.evaluate(parameters)
+
+    def evaluate(self, parameters: Array) -> tuple[float, float]:
+        """Cost of the soft rows at the best values, and the largest value of a hard one."""
+        shared, cost, violation = [parameters, self.numbers], 0.0, 0.0
+        for placed in self.placed:
+            values = placed.evaluate(self.states.values, shared, placed.count(self.steps, self.first))
+            if placed.factor.hard:
+                violation = max(violation, float(np.max(np.abs(values), initial=0.0)))
+            else:
+                cost += float(np.vdot(values, values))
+        for beliefs in self.beliefs:
+            values = beliefs.placed.evaluate(self.states.values[:1], shared, 1)
+            cost += float(np.vdot(values, values))
+        return cost, violation
+
+    def rows(self, step: int, hard: bool) -> Array:
+        """Rows whose oldest step is the ``step``-th that is kept, in the unknowns of that and the next ``reach`` steps,
+        the parameters, and their residual, (m, (reach + 1) t + n_p + 1); hard ones with largest entry 1."""
+        t, n = self.manifold.tangent, len(self.names)
+        parts = [np.zeros((0, (self.reach + 1) * t + n + 1))]
+        for placed in self.placed:
+            if placed.factor.hard is hard and step < placed.count(self.steps, self.first):
+                block = np.zeros((placed.rows, parts[0].shape[1]))
+                matrix = placed.matrix[step].T
+                for i, offset in enumerate(placed.offsets):
+                    block[:, offset * t : (offset + 1) * t] = matrix[:, i * t : (i + 1) * t]
+                block[:, -n - 1 : -1] = matrix[:, len(placed.offsets) * t : -1]
+                block[:, -1] = placed.residual[step]
+                parts.append(block[np.any(block != 0.0, axis=1)])
+        whole = np.concatenate(parts)
+        return whole / np.max(np.abs(whole[:, :-1]), axis=1, keepdims=True, initial=1e-300) if hard else whole
+
+    def believed(self) -> Array:
+        """Rows of the parameters alone, (m, n_p + 1)."""
+        n = len(self.names)
+        parts = [np.zeros((0, n + 1))]
+        for beliefs in self.beliefs:
+            placed = beliefs.placed
+            parts.append(np.concatenate([placed.matrix[0].T[:, -n - 1 : -1], placed.residual[0][:, None]], axis=1))
+        return np.concatenate(parts)
+
+    def arrays(self) -> dict[str, Array]:
+        """All that changes, by names."""
+        found: dict[str, Array] = {
+            "states": self.states.values.copy(),
+            "points": self.points.values.copy(),
+            "window": np.array([self.first, self.frozen]),
+        }
+        for placed in [*self.placed, *(beliefs.placed for beliefs in self.beliefs)]:
+            found[f"data {placed.factor.name}"] = placed.data.values.copy()
+            found[f"absent {placed.factor.name}"] = placed.absent.values.copy()
+        return found
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Take what ``arrays`` gave into a window that is empty."""
+        for state, point in zip(arrays["states"], arrays["points"], strict=True):
+            self.append(state)
+            self.points.values[-1] = point
+        self.first, self.frozen = (int(value) for value in arrays["window"])
+        for placed in [*self.placed, *(beliefs.placed for beliefs in self.beliefs)]:
+            placed.data.values[:] = arrays[f"data {placed.factor.name}"]
+            placed.absent.values[:] = arrays[f"absent {placed.factor.name}"]
+
+
+def check(transcription: Transcription) -> None:
+    """Refuse rows that a smoother cannot take.
+
+    Raises:
+        ProblemError: if there are any.
+    """
+    for factor in transcription.factors:
+        if factor.box is not None or factor.kind in {Kind.PAIRS, Kind.INEQUALITY}:
+            raise ProblemError(
+                f"the rows of {factor.name} switch, and a fixed-lag smoother takes smooth ones only; "
+                'take friction="smooth"'
+            )
+        if factor.group is Group.PRIOR and not factor.soft:
+            raise ProblemError(f"the rows of {factor.name} are hard rows of the parameters alone; fix a parameter")
+
+
+class Extrapolation:
+    """The next state after two, by their difference."""
+
+    def __init__(self, manifold: Manifold) -> None:
+        last, before = (ca.SX.sym(name, manifold.ambient) for name in ("last", "before"))
+        after = manifold.retract(last, manifold.difference(last, before))
+        self._flat = manifold.tangent == manifold.ambient
+        self._kernel = Kernel(ca.Function("extrapolated", [last, before], [ca.densify(after)]), 2)
+
+    def __call__(self, states: Array) -> Array:
+        """From the newest of some states (N, ambient); (ambient,)."""
+        if len(states) == 1:
+            return np.asarray(states[0].copy())
+        if self._flat:
+            return np.asarray(2 * states[-1] - states[-2])
+        return np.asarray(self._kernel([states[-1:], states[-2:-1]], [], np.empty((1, states.shape[1])))[0])
