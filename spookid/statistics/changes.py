@@ -114,20 +114,32 @@ class ChangeDetector:
         names: of the parameters, n.
         reference: values about which scores are summed, (n,); those of a fit.
         start: stamp from which on blocks come [s].
+        score: at the reference, of what was known before, (n,).
+        information: likewise, (n, n).
         false_alarms: at the most, a day of data.
 
     Raises:
         ProblemError: if ``false_alarms`` is not positive.
     """
 
-    def __init__(self, names: Sequence[str], reference: Array, start: float, *, false_alarms: float = 1.0) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        reference: Array,
+        start: float,
+        score: Array | None = None,
+        information: Array | None = None,
+        *,
+        false_alarms: float = 1.0,
+    ) -> None:
         if not 0 < false_alarms < np.inf:
             raise ProblemError(f"false_alarms is {false_alarms!r}; give how many a day may be false, such as 1")
         self.names = tuple(names)
         self.reference = np.array(reference, dtype=float)
         self.false_alarms = float(false_alarms)
         n = len(self.names)
-        self._history = History(Block.single(start, np.zeros(n), np.zeros((n, n))))
+        known = np.zeros(n) if score is None else score, np.zeros((n, n)) if information is None else information
+        self._history = History(Block.single(float(start), *known))
         self._distance = np.zeros(n)
         self._last, self._shortest, self._new = float(start), np.inf, 0
 
