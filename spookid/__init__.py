@@ -55,6 +55,7 @@ _HOME = {
     "OneStep": "stepping.one_step",
     "Orientation": "data.inertial_sensors",
     "Parameter": "parameter",
+    "PinInSlot": "mechanics.joint_kinds",
     "Planar": "mechanics.joint_kinds",
     "PointDistance": "data.sensors",
     "PointDrag": "mechanics.point_forces",
@@ -128,6 +129,7 @@ __all__ = [
     "OneStep",
     "Orientation",
     "Parameter",
+    "PinInSlot",
     "Planar",
     "PointDistance",
     "PointDrag",
@@ -180,7 +182,16 @@ if TYPE_CHECKING:
     from spookid.mechanics.gravity import gravity, tilted_gravity
     from spookid.mechanics.inertia import FullInertia
     from spookid.mechanics.inertia_coordinates import Ellipsoid, ExponentialEigenvalue, LogCholesky
-    from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Screw, Spherical, Universal
+    from spookid.mechanics.joint_kinds import (
+        Cylindrical,
+        Fixed,
+        PinInSlot,
+        Planar,
+        Prismatic,
+        Screw,
+        Spherical,
+        Universal,
+    )
     from spookid.mechanics.joints import Hinge, Joint
     from spookid.mechanics.loads import Bound, Effort, Load, Spring
     from spookid.mechanics.manifold import Manifold

@@ -32,8 +32,8 @@ _DOCUMENT, _CONSTANTS, _CORE, _STREAM = "document", "constants", "core ", "strea
 _AGAIN = "begin a new smoother"
 
 
-def write(stream: Stream, path: str | os.PathLike[str]) -> None:
-    """Write a stream to a file, whole or not at all.
+def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array]) -> None:
+    """Write a stream, and further arrays, to a file, whole or not at all.
 
     Raises:
         ProblemError: if it cannot be written.
@@ -53,6 +53,7 @@ def write(stream: Stream, path: str | os.PathLike[str]) -> None:
     }
     arrays: dict[str, Any] = {f"{_CORE}{name}": value for name, value in stream.core.arrays().items()}
     arrays |= {f"{_STREAM}{name}": value for name, value in stream.samples.arrays().items()}
+    arrays |= also
     arrays[_CONSTANTS] = transcription.constants
     arrays[_DOCUMENT] = np.frombuffer(msgspec.json.encode(document), dtype=np.uint8)
     target = Path(path)

@@ -108,15 +108,40 @@ class FixedLagSmoother:
         n = len(self._declared.free)
         return (np.zeros(n), np.zeros((n, n))) if self._stream is None else self._stream.core.released()
 
-    def save(self, path: str | PathLike[str]) -> None:
+    @property
+    def released_until(self) -> float:
+        """Time of the oldest step in the window [s], where what ``released`` tells ends; NaN before there is one."""
+        return math.nan if self._stream is None else self._stream.time(self._stream.core.first)
+
+    def revise(self, score: Array, information: Array) -> OnlineEstimate:
+        """Put other knowledge of the parameters in the place of what all rows that have left the window tell of them,
+        and estimate anew: what was known of a parameter before it changed is forgotten.
+
+        Args:
+            score: at the present parameters, (n_p,), as ``released`` gives it.
+            information: (n_p, n_p).
+
+        Raises:
+            ProblemError: before there are first states.
+        """
+        if self._stream is None:
+            raise ProblemError(f"{self._what} has no states yet, and nothing to be forgotten; give more samples first")
+        self._stream.core.set_border(score, information)
+        self._stream.settle(_SETTLING)
+        return self.estimate
+
+    def save(self, path: str | PathLike[str], also: Mapping[str, Array] | None = None) -> None:
         """Write all that is remembered to a file, whole or not at all; ``resume`` reads it.
+
+        Args:
+            also: further arrays, by names, which ``resume`` leaves alone.
 
         Raises:
             ProblemError: before there are first states, or if the file cannot be written.
         """
         if self._stream is None:
             raise ProblemError(f"{self._what} has no states yet that could be saved; give more samples first")
-        write(self._stream, path)
+        write(self._stream, path, also or {})
 
     @classmethod
     def resume(cls, problem: Declaration, path: str | PathLike[str]) -> Self:
