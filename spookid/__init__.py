@@ -27,6 +27,7 @@ _HOME = {
     "Equations": "stepping.one_step",
     "ExponentialEigenvalue": "mechanics.inertia_coordinates",
     "Fixed": "mechanics.joint_kinds",
+    "FixedLagSmoother": "smoothing.smoother",
     "Fourier": "mechanics.varying",
     "Friction": "mechanics.friction_loads",
     "FullInertia": "mechanics.inertia",
@@ -104,6 +105,7 @@ __all__ = [
     "Equations",
     "ExponentialEigenvalue",
     "Fixed",
+    "FixedLagSmoother",
     "Fourier",
     "Friction",
     "FullInertia",
@@ -202,6 +204,7 @@ if TYPE_CHECKING:
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
     from spookid.report.sweep import sweep
+    from spookid.smoothing.smoother import FixedLagSmoother
     from spookid.solution import Solution, load
     from spookid.solvers.status import Status
     from spookid.stepping.base import Stepper

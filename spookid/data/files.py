@@ -38,7 +38,7 @@ def read_csv(
     if not rows or not any(rows[0][1]):
         raise ProblemError(f"{path} has no header; write the column names into line 1")
     header = [column.strip() for column in rows[0][1]]
-    wanted = _csv_columns(path, header, time, chosen)
+    wanted = csv_columns(path, header, time, chosen)
     samples = rows[1:]
     for line, fields in samples:
         if len(fields) != len(header):
@@ -46,14 +46,14 @@ def read_csv(
                 f"{path} line {line} has {len(fields)} fields and the header {len(header)}; leave missing values empty"
             )
     at = header.index(time)
-    t = np.array([_number(fields[at], path, line, time) for line, fields in samples])
+    t = np.array([csv_number(fields[at], path, line, time) for line, fields in samples])
     lines = np.array([line for line, _ in samples], dtype=np.intp)
     stamped = np.isfinite(t) if others else np.full(len(t), True)
     _check_csv_times(path, t[stamped].tolist(), lines[stamped].tolist())
     columns = {}
     for name in wanted:
         at = header.index(name)
-        values = np.array([_number(fields[at], path, line, name) for line, fields in samples])
+        values = np.array([csv_number(fields[at], path, line, name) for line, fields in samples])
         columns[name] = values if name in others else _of_clock(path, name, values, stamped, lines)
     return t[stamped], columns
 
@@ -90,8 +90,12 @@ def _csv_rows(path: Path) -> list[tuple[int, list[str]]]:
     return rows
 
 
-def _csv_columns(path: Path, header: list[str], time: str, chosen: list[str] | None) -> list[str]:
-    """Names of the signal columns to read."""
+def csv_columns(path: Path, header: list[str], time: str, chosen: list[str] | None) -> list[str]:
+    """Names of the signal columns to read.
+
+    Raises:
+        ProblemError: for a header without the time or a chosen column, or with one twice.
+    """
     for name in header:
         if name and header.count(name) > 1:
             raise ProblemError(
@@ -113,8 +117,12 @@ def _csv_columns(path: Path, header: list[str], time: str, chosen: list[str] | N
     return chosen
 
 
-def _number(text: str, path: Path, line: int, column: str) -> float:
-    """Value of one field, NaN if it is empty."""
+def csv_number(text: str, path: Path, line: int, column: str) -> float:
+    """Value of one field, NaN if it is empty.
+
+    Raises:
+        ProblemError: for what is no finite number.
+    """
     text = text.strip()
     if not text:
         return math.nan

@@ -26,6 +26,8 @@ Group = tuple[Indices, Indices]
 _CLOSED = 1e-12
 """Largest violation of a constraint that holds, over the size of the mechanism."""
 _ITERATIONS = 50
+_HALVINGS = 12
+"""Of a step of Newton's method that makes no row smaller."""
 _STRIDE = 0.05
 """Of a coordinate that is moved to where it is asked to be, at once: an angle [rad], a length over the size."""
 _PARTS = 1e-9
@@ -80,14 +82,14 @@ class Closing:
         """Which coordinates are independent, in ascending order."""
         slope = self._slope(self.start, self.numbers(None))
         _, sizes, right = np.linalg.svd(slope)
-        if len(slope) >= len(self.names):
-            raise ProblemError(f"{self.what} has {len(slope)} constraints on {len(self.names)} coordinates: none moves")
-        if sizes[-1] < _PARTS * sizes[0]:
-            rank = int(np.sum(sizes >= _PARTS * sizes[0]))
+        rank = int(np.sum(sizes >= _PARTS * sizes[0]))
+        if rank < len(slope):
             raise ProblemError(
-                f"{self.what} has {len(slope)} constraints of which only {rank} are independent where it is declared; "
-                "leave out those that others imply, or declare the points somewhere else, not all in one line"
+                f"{self.what} has {len(slope)} constraints of rank {rank} where it is declared; leave out those that "
+                "others imply, or declare the points somewhere else, not all in one line"
             )
+        if rank == len(self.names):
+            raise ProblemError(f"{self.what} has {rank} constraints on {rank} coordinates: nothing moves")
         moves = right[len(slope) :].T / self._units[:, None]
         chosen = self._chosen(moves) if self.wanted is None else self._given(moves)
         return tuple(sorted(chosen))
@@ -171,18 +173,19 @@ class Closing:
         q, chosen = near.copy(), np.arange(self.sparsity.size1()) if rows is None else rows
         left = self._rows(q, p)[chosen]
         for _ in range(_ITERATIONS):
-            if np.max(np.abs(left), initial=0.0) <= _CLOSED * max(self._size, 1.0):
-                return q
+            closed = np.max(np.abs(left), initial=0.0) <= _CLOSED * max(self._size, 1.0)
             change = np.linalg.lstsq(self._slope(q, p)[np.ix_(chosen, columns)], left)[0]
-            for share in 0.5 ** np.arange(12):
+            for share in 0.5 ** np.arange(1 if closed else _HALVINGS):
                 there = q.copy()
                 there[columns] -= share * change
                 after = self._rows(there, p)[chosen]
                 if np.linalg.norm(after) < np.linalg.norm(left):
+                    q, left = there, after
                     break
             else:
-                return None
-            q, left = there, after
+                return q if closed else None
+            if closed:  # and one step nearer, which is all that rounding allows
+                return q
         return None
 
     def _solutions(self, q: Array, rows: Indices, columns: Indices, p: Array) -> Iterator[Array]:

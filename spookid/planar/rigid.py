@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import casadi as ca
 import numpy as np
@@ -24,11 +23,9 @@ from spookid.mechanics.point_forces import PointTorque, SpringDamper
 from spookid.mechanics.point_loads import PointLoad
 from spookid.planar.closing import Values
 from spookid.planar.constraints import AbsoluteAngle, ConstantDistance, FixedSlider, MovingSlider
+from spookid.planar.linkage import Linkage
 from spookid.planar.loads import PinFriction, Spring, Torque
 from spookid.planar.points import Link, Point, turned_left
-
-if TYPE_CHECKING:
-    from spookid.planar.mechanism import Mechanism
 
 Pair = tuple[Link, Link | None]
 """A link and what it turns against in a pin: another link, or the ground."""
@@ -44,7 +41,7 @@ class Rigid:
     mechanism is assembled as it is declared: that is the rest angle of each, so that fits start on this branch.
     """
 
-    mechanism: Mechanism
+    mechanism: Linkage
 
     # --- bodies ---
 

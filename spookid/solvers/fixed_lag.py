@@ -6,10 +6,11 @@ time of an update do not grow.
 
 A row is linearized for good when it leaves, and then the states that it shares with rows that leave later, and the
 parameters, must stand in all of these where they stood in the first: rows that say nothing about a direction at one
-point say something about it at a mixture of points, and what they seem to know would add up (Huang, Mourikis and
-Roumeliotis, first-estimates Jacobian). So the Jacobians of such variables are taken at the first estimates with which a
-row that held them left. Residuals are always taken at the best values: Σ Jᵀr = 0 with any J that does not depend on the
-noise is solved by the true values on average, so a frozen J costs precision, not truth.
+point say something about it at a mixture of points, and what they seem to know would add up (first-estimates Jacobian;
+Huang, Mourikis and Roumeliotis, International Journal of Robotics Research 29, 2010). So the Jacobians of rows that
+hold such a variable are taken at its first estimate (``first_estimates`` says when parameters may have another).
+Residuals are always taken at the best values: Σ Jᵀr = 0 is solved by the true values on average with any J that does
+not depend on the noise, so a J of first estimates costs precision, not truth.
 """
 
 from __future__ import annotations
@@ -20,16 +21,19 @@ import numpy as np
 
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.solvers.bounded_rows import bounded_solution
+from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
-from spookid.solvers.lag_memory import Memory
 from spookid.solvers.lag_volumes import check_volumes, volume_slopes
 from spookid.solvers.lag_window import Extrapolation, LagWindow
+from spookid.solvers.native_memory import memory_of
 from spookid.transcription.transcription import Transcription
 
 _SMALL = 1e-4
 """Steps shorter than this, in standard errors of all unknowns together, are the last."""
 _MET = 1e-9
 """Hard rows of largest entry 1 that were violated by no more are met after one more step."""
+_LOST = 1e-13
+"""Share of the largest below which a direction is not known."""
 _HALVINGS, _RISE = 6, 1e-2
 """How often a step is halved, and by how much the cost may rise with one: far less than one squared standard error."""
 
@@ -69,11 +73,13 @@ class FixedLag:
             raise ValueError("a transcription with parameters needs values to start from: parameters=")
         self.parameters = contiguous(np.zeros(0) if parameters is None else parameters).copy()
         """Best values, (n_p,)."""
-        self._point: Array | None = None
+        self._first: FirstEstimates | None = None
         """Where the parameters are linearized; None: at the best values."""
-        self._memory = Memory(self._window)
+        self._memory = memory_of(self._window)
+        self.converged = False
+        """True if the last step was small."""
         self._border: Pivots | None = None
-        """Rows that give the parameters, of when they were solved for last."""
+        """Rows that give the parameters, if all is factorized at the best values."""
         self._slopes: Array | None = None
         """Linear terms of the rows in the window; None: not known yet."""
 
@@ -143,24 +149,23 @@ class FixedLag:
             taken += 1
             self._linearize()
             border = self._factorized()
-            parameters = bounded_solution(border, *self._room)
+            parameters = bounded_solution(border, self._memory.border_step(border), *self._room)
             along = border.rows[border.hard :, :-1] @ parameters
             square, violation = self._memory.size
-            if not self._move(self._memory.step(parameters), parameters):
+            self.converged = square + float(along @ along) <= _SMALL**2 and max(violation, border.violation) <= _MET
+            if not self._move(self._memory.step(parameters), parameters) or self.converged:
                 break
-            if square + float(along @ along) <= _SMALL**2 and max(violation, border.violation) <= _MET:
-                break
+        self._border = None
         return taken
 
     def state_covariance(self) -> Array:
         """Of the newest state in its tangent, (t, t); NaN where it is not determined."""
         t = self.transcription.manifold.tangent
-        return self._covariance()[:t, :t]
+        return self.covariance()[:t, :t]
 
     def parameter_covariance(self) -> Array:
         """(n_p, n_p); NaN where they are not determined."""
-        t = self.transcription.manifold.tangent
-        return self._covariance()[t:, t:]
+        return self.covariance(0)
 
     def released(self) -> tuple[Array, Array]:
         """Score (n_p,) and information (n_p, n_p) of what left since this was asked last, at the present parameters.
@@ -169,12 +174,30 @@ class FixedLag:
         true parameters, and with noise as large as it is said to be, e is white and of unit variance.
         """
         memory = self._memory
-        found = memory.score, memory.information
-        memory.score, memory.information = np.zeros_like(memory.score), np.zeros_like(memory.information)
+        found = memory.score.copy(), memory.information.copy()
+        memory.score[:], memory.information[:] = 0.0, 0.0
         return found
 
+    def set_border(self, gradient: Array, information: Array) -> None:
+        """Put other knowledge of the parameters alone in the place of what has left the window: of one that has changed,
+        only what is known since.
+
+        Args:
+            gradient: Eᵀe of the rows [E | e] that are to be remembered, at the present parameters, (n_p,).
+            information: EᵀE, (n_p, n_p).
+        """
+        arrays, n = self._memory.arrays(), len(self.parameters)
+        linear = arrays["border linear"] + arrays["carried linear"][-n:] if n else np.zeros(0)
+        scale = np.sqrt(np.maximum(information.diagonal(), np.finfo(float).tiny))
+        sizes, along = np.linalg.eigh(information / np.outer(scale, scale))
+        kept = sizes > _LOST * np.max(sizes, initial=0.0)
+        rows = np.sqrt(sizes[kept])[:, None] * along[:, kept].T * scale
+        values = along[:, kept].T @ ((gradient - linear) / scale) / np.sqrt(sizes[kept])
+        self._memory.restore({**arrays, "border soft": np.column_stack([rows, values])})
+        self._border = self._slopes = None
+
     def _linearize(self) -> None:
-        self._window.linearize(self.parameters, self._linearized)
+        self._memory.linearize(self.parameters, self._linearized, self.steps)
 
     def _factorized(self) -> Pivots:
         """All eliminated; the rows that give the parameters."""
@@ -190,7 +213,7 @@ class FixedLag:
     @property
     def _linearized(self) -> Array:
         """Where the parameters are linearized."""
-        return self.parameters if self._point is None else self._point
+        return self.parameters if self._first is None else self._first.point
 
     @property
     def _room(self) -> tuple[Array, Array]:
@@ -204,7 +227,7 @@ class FixedLag:
         cost, violation = self._merit(np.zeros_like(steps), np.zeros_like(parameters))
         for halving in range(_HALVINGS):
             part = 0.5**halving
-            window.states.values[:] = problem.moved(states, part * steps)
+            window.states.values[:] = window.moved(states, part * steps)
             self.parameters = problem.stepped(before, part * parameters)
             moved = self.parameters - before
             new, left = self._merit(part * steps, moved)
@@ -216,34 +239,46 @@ class FixedLag:
 
     def _merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
         """Cost after a step, and the largest value of a hard row."""
-        cost, violation = self._window.evaluate(self.parameters)
+        cost, violation = self._memory.evaluate(self.parameters, self.steps)
         carried, left = self._memory.merit(steps, parameters)
         return cost + carried, max(violation, left)
 
     def _marginalize(self) -> None:
         """Let the oldest step leave."""
-        if self._point is None:
-            self._point = self.parameters.copy()
-        self._linearize()
+        if self._first is None:
+            self._first = FirstEstimates(self._window, self.parameters)
+        self._first.renew(self.parameters)
         if self._slopes is None:
+            self._linearize()
             self._factorized()
+        else:
+            self._memory.linearize(self.parameters, self._linearized, 1)
         assert self._slopes is not None
         self._memory.leave(self._slopes[0])
         self._window.drop()
 
-    def _covariance(self) -> Array:
-        """Of the newest state and the parameters."""
+    def covariance(self, steps: int = 1) -> Array:
+        """Of so many of the newest states, the oldest first, and the parameters, (steps t + n_p, steps t + n_p); NaN
+        where they are not determined."""
         if self._border is None:
             self._linearize()
             self._factorized()
         assert self._border is not None
-        border, newest = self._border, self._memory.pivots(self.steps - 1)
         t, n = self.transcription.manifold.tangent, len(self.parameters)
-        wide = self._window.reach * t
-        own = border.responses(np.zeros((n, 0)), np.zeros((n, 0)))
-        known, loose = (np.concatenate([np.zeros((t + wide, part.shape[1])), part]) for part in own)
-        kept = np.r_[0:t, t + wide : t + wide + n]
-        responses, follows = (part[kept] for part in newest.responses(known, loose))
+        own = self._border.responses(np.zeros((n, 0)), np.zeros((n, 0)))
+        ahead = self._window.reach * t
+        known, loose = (np.concatenate([np.zeros((ahead, part.shape[1])), part]) for part in own)
+        for back in range(steps):
+            # What lies farther ahead than a row reaches stays as it is.
+            near, far = np.r_[0:ahead, len(known) - n : len(known)], slice(ahead, len(known) - n)
+            wide = [np.concatenate([np.zeros((t, part.shape[1])), part[near]]) for part in (known, loose)]
+            parts = self._memory.pivots(self.steps - 1 - back).responses(*wide)
+            known, loose = (
+                np.concatenate([new[: t + ahead], _padded(part[far], new.shape[1]), new[t + ahead :]])
+                for new, part in zip(parts, (known, loose), strict=True)
+            )
+        kept = np.r_[0 : steps * t, len(known) - n : len(known)]
+        responses, follows = known[kept], loose[kept]
         covariance = responses @ responses.T
         undetermined = np.any(follows != 0.0, axis=1)
         covariance[undetermined] = covariance[:, undetermined] = np.nan
@@ -251,20 +286,30 @@ class FixedLag:
 
     def arrays(self) -> dict[str, Array]:
         """All that is remembered, by names."""
-        point = np.zeros(0) if self._point is None else self._point
-        found = {
+        first = self._first
+        own = {
             "settings": np.array([self.window, self.iterations, self.volumes]),
-            "parameters": self.parameters,
-            "point": point,
+            "parameters": self.parameters.copy(),
+            "first estimates": np.zeros((0, 0)) if first is None else first.point[None],
+            "waits": np.array([0 if first is None else first.waits]),
+            "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
         }
-        return found | self._memory.arrays() | self._window.arrays()
+        return own | self._memory.arrays() | self._window.arrays()
 
     @classmethod
     def resumed(cls, transcription: Transcription, arrays: Mapping[str, Array]) -> FixedLag:
         """One that goes on from ``arrays`` of another, with the same digits."""
         window, iterations, volumes = (int(value) for value in arrays["settings"])
         new = cls(transcription, window, parameters=arrays["parameters"], iterations=iterations, volumes=bool(volumes))
-        new._point = arrays["point"].copy() if arrays["point"].size or not arrays["parameters"].size else None
+        if len(arrays["first estimates"]):
+            new._first = FirstEstimates(new._window, arrays["first estimates"][0])
+            new._first.waits = int(arrays["waits"][0])
+        new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
         new._memory.restore(arrays)
         new._window.restore(arrays)
         return new
+
+
+def _padded(rows: Array, columns: int) -> Array:
+    """With zeros in more columns behind."""
+    return np.pad(rows, ((0, 0), (0, columns - rows.shape[1])))

@@ -186,17 +186,21 @@ class FactorKernels:
         return replace(recipe, pattern=pattern(factor, self.manifold, *of))
 
     @cached_property
-    def _seed(self) -> list[bytes]:
-        """All that kernels follow from, far quicker to have than the kernels themselves."""
+    def expressions(self) -> list[bytes]:
+        """The factors and the space of their variables, as they are written down."""
         undifferentiated = [
             ca.Function(f"factor_{i}", [*_stepwise(f), *self.shared], [f.residual]) for i, f in enumerate(self.factors)
         ]
         x, delta = self._move
         space = ca.Function("space", [x, delta], [self.manifold.retract(x, delta), self.manifold.basis(x)])
-        expressions = [f.serialize().encode() for f in (*undifferentiated, space)]
         roles = repr([(f.kind.value, f.first_only, f.private) for f in self.factors]).encode()
+        return [*(f.serialize().encode() for f in (*undifferentiated, space)), roles]
+
+    @cached_property
+    def _seed(self) -> list[bytes]:
+        """All that kernels follow from, far quicker to have than the kernels themselves."""
         files = (__file__, jacobian.__code__.co_filename, augmented.__code__.co_filename)
-        return [*expressions, roles, *(Path(file).read_bytes() for file in files)]
+        return [*self.expressions, *(Path(file).read_bytes() for file in files)]
 
     @property
     def _move(self) -> tuple[ca.SX, ca.SX]:
