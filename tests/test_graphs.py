@@ -3,13 +3,15 @@ partial sensors, and what is refused."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import casadi as ca
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import fsolve
 
-from spookid import GROUND, Body, Hinge, Model, Motor, Parameter, ProblemError, Spherical, planar
+from spookid import GROUND, Body, Hinge, Model, Motor, Parameter, ProblemError, Spherical, load_problem, planar
 from spookid.graphs import (
     STAGES,
     AccelerationConstraint,
@@ -316,6 +318,21 @@ def test_a_motion_beyond_a_singular_position_has_left_its_branch() -> None:
     assert "leaves its branch at t = 0.6 s" in str(found)
 
 
+def test_independent_coordinates_keep_the_branch_of_their_start() -> None:
+    system, h, steps = fourbar(), 2e-3, 251
+    data, theta = {"torque": np.zeros(251)}, system.names.index("theta")
+    here = system.branch(system.assembled())
+    ends = []
+    for branch, q in system.branches({"theta": 0.0}).items():
+        graph = forward_dynamics(system, h, q, coordinates="independent")
+        found = graph.solve(steps, data, start=simulated(system, h, steps, q, data=data))
+        assert found.left_branch is None
+        assert {system.branch(one) for one in found["q"][::50]} == {branch}
+        ends.append(found["q"][-1, theta])
+        assert (branch == here) == (abs(found["q"][0] - system.assembled()).max() < 1e-9)
+    assert abs(ends[0] - ends[1]) > 0.1
+
+
 def test_a_signal_at_one_step_is_that_of_the_horizon() -> None:
     graph = Graph(Pendulum(), [*DEPENDENT[1:8], DEPENDENT[-1]], step=0.1)
     data = {"torque": np.arange(4.0), "gyro": np.array([0.1, np.nan, 0.3, 0.4])}
@@ -343,6 +360,19 @@ def test_a_graph_prints_and_is_drawn() -> None:
     squares = {c.get_label(): len(c.get_offsets()) for c in axes.collections}
     assert squares["euler v"] == 2
     assert squares["dynamics"] == 3
+
+
+def test_a_problem_is_a_graph_too() -> None:
+    from matplotlib.figure import Figure
+
+    graph = load_problem(Path(__file__).parents[1] / "problems" / "pendulum.py").graph()
+    assert "factor graph of pendulum: 1 unknown a step, 3 parameters; over 914 steps 917 unknowns" in str(graph)
+    assert graph.records()[0]["of"] == "x, x+, x++, parameters"
+    axes = Figure().add_subplot()
+    graph.draw(axes, steps=4)
+    squares = {c.get_label(): len(c.get_offsets()) for c in axes.collections}
+    assert squares["impulse"] == 2
+    assert squares["observation"] == 4
 
 
 REFUSED = {
