@@ -32,7 +32,7 @@ _SMALL = 1e-4
 """Steps shorter than this, in standard errors of all unknowns together, are the last."""
 _MET, _ROUNDED = 1e-13, 0.5
 """Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""
-_LONGEST = 10.0
+_LONGEST = 1e2
 """Steps of a parameter that are that many times its size are damped: rounding makes such where nothing is known. It
 moves no estimate, for the next step begins where this one ends."""
 _UNKNOWN = 1e6
