@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.errors import ProblemError
 from spookid.kernels.compiled import compiles
-from spookid.kernels.kernel import Array, Kernel, Mask
-from spookid.mechanics.manifold import Manifold
+from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.fronts import HARD_RANK, ROUNDING
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Transcription
@@ -161,6 +159,8 @@ class LagWindow:
         self.problem = transcription
         self.manifold, self.names = transcription.manifold, transcription.names
         self.reach = max(f.reach for f in transcription.factors)
+        hidden = sorted({column for f in transcription.factors if f.private for column in f.private[1]})
+        self._private = [transcription.manifold.coordinate(column) for column in hidden]
         if most < self.reach + 1:
             raise ProblemError(f"window is {most} steps; the factors reach over {self.reach + 1}: take as many or more")
         self.most, kernels = most, transcription.kernels
@@ -218,6 +218,20 @@ class LagWindow:
             if native or not placed.native:
                 placed.evaluate(self.states.values, shared, placed.standing(count))
         return sum(beliefs.evaluate(self.states.values[:1], shared) for beliefs in self.beliefs)
+
+    def continued(self) -> Array:
+        """The state after the newest, by the last difference, (ambient,). Private unknowns are those of the newest but
+        one, for no row knows those of the newest yet."""
+        states = self.states.values
+        if len(states) == 1:
+            return np.asarray(states[0].copy())
+        if self.manifold.tangent == self.manifold.ambient:
+            after = np.asarray(2 * states[-1] - states[-2])
+        else:
+            room = np.empty((1, self.manifold.ambient))
+            after = np.asarray(self.kernels.continued([states[-1:], states[-2:-1]], [], room)[0])
+        after[self._private] = states[-2, self._private]
+        return after
 
     def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, t)."""
@@ -287,21 +301,3 @@ def check(transcription: Transcription) -> None:
             )
         if factor.group is Group.PRIOR and not factor.soft:
             raise ProblemError(f"the rows of {factor.name} are hard rows of the parameters alone; fix a parameter")
-
-
-class Extrapolation:
-    """The next state after two, by their difference."""
-
-    def __init__(self, manifold: Manifold) -> None:
-        last, before = (ca.SX.sym(name, manifold.ambient) for name in ("last", "before"))
-        after = manifold.retract(last, manifold.difference(last, before))
-        self._flat = manifold.tangent == manifold.ambient
-        self._kernel = Kernel(ca.Function("extrapolated", [last, before], [ca.densify(after)]), 2)
-
-    def __call__(self, states: Array) -> Array:
-        """From the newest of some states (N, ambient); (ambient,)."""
-        if len(states) == 1:
-            return np.asarray(states[0].copy())
-        if self._flat:
-            return np.asarray(2 * states[-1] - states[-2])
-        return np.asarray(self._kernel([states[-1:], states[-2:-1]], [], np.empty((1, states.shape[1])))[0])
