@@ -19,6 +19,8 @@ _FOREVER = 1_000_000
 """Steps of a stream, whose kernels are worth a compiler."""
 _ROOM = 4
 """Windows that a buffer has room for: steps move to its front once it is full, and not with every update."""
+_ROUNDING = 1e-12
+"""A hard row that is so much smaller than others of its factor is zero."""
 
 
 class Sliding:
@@ -175,6 +177,8 @@ class LagWindow:
         self.first = 0
         """Number of the oldest step."""
         self.numbers = transcription.numbers(0)
+        self.hidden: Mask = ~np.isin(np.arange(self.manifold.tangent), transcription.visible)
+        """True for tangent columns of private unknowns."""
 
     @property
     def steps(self) -> int:
@@ -245,7 +249,9 @@ class LagWindow:
                     block[:, offset * t : (offset + 1) * t] = matrix[:, i * t : (i + 1) * t]
                 block[:, -n - 1 : -1] = matrix[:, len(placed.offsets) * t : -1]
                 block[:, -1] = placed.residual[step]
-                parts.append(block[np.any(block[:, :-1] != 0.0, axis=1) & ~placed.absent.values[step]])
+                sizes = np.max(np.abs(block[:, :-1]), axis=1)
+                least = _ROUNDING * np.max(sizes) if hard else 0.0
+                parts.append(block[(sizes > least) & ~placed.absent.values[step]])
         whole = np.concatenate(parts)
         return whole / np.max(np.abs(whole[:, :-1]), axis=1, keepdims=True, initial=1e-300) if hard else whole
 
