@@ -154,7 +154,9 @@ class Memory:
         wide = _widened(carried, self._t, self._n)
         rows = [self._window.rows(step, hard) for hard in (False, True)]
         soft, hard = np.concatenate([wide.soft, rows[0]]), np.concatenate([wide.hard, rows[1]])
-        return eliminate(Front(soft, hard, wide.linear + slopes), self._t, (self._window.reach + 1) * self._t)
+        return eliminate(
+            Front(soft, hard, wide.linear + slopes), self._t, (self._window.reach + 1) * self._t, self._window.hidden
+        )
 
     def _moved(self, steps: Array, parameters: Array) -> tuple[tuple[Front, Array], tuple[Front, Array]]:
         """Carried rows with steps of their unknowns."""

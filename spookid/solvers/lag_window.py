@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from spookid.errors import ProblemError
 from spookid.kernels.compiled import compiles
 from spookid.kernels.kernel import Array, Mask
-from spookid.solvers.fronts import HARD_RANK, ROUNDING
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Transcription
 
@@ -20,6 +19,8 @@ _FOREVER = 1_000_000
 """Steps of a stream, whose kernels are worth a compiler."""
 _ROOM = 4
 """Windows that a buffer has room for: steps move to its front once it is full, and not with every update."""
+_ROUNDING = 1e-12
+"""A hard row that is so much smaller than others of its factor is zero."""
 
 
 class Sliding:
@@ -178,6 +179,8 @@ class LagWindow:
         self.first = 0
         """Number of the oldest step."""
         self.numbers = transcription.numbers(0)
+        self.hidden: Mask = ~np.isin(np.arange(self.manifold.tangent), transcription.visible)
+        """True for tangent columns of private unknowns."""
 
     @property
     def steps(self) -> int:
@@ -247,15 +250,13 @@ class LagWindow:
         for placed in self.placed:
             if placed.factor.hard is hard and step < placed.count(self.steps, self.first):
                 block = np.zeros((placed.rows, parts[0].shape[1]))
-                matrix = placed.matrix[step].T.copy()
-                slopes = matrix[:, : len(placed.offsets) * t]
-                slopes[np.abs(slopes) <= ROUNDING * np.max(np.abs(slopes), initial=0.0)] = 0.0
+                matrix = placed.matrix[step].T
                 for i, offset in enumerate(placed.offsets):
                     block[:, offset * t : (offset + 1) * t] = matrix[:, i * t : (i + 1) * t]
                 block[:, -n - 1 : -1] = matrix[:, len(placed.offsets) * t : -1]
                 block[:, -1] = placed.residual[step]
-                sizes = np.max(np.abs(block[:, :-1]), axis=1, initial=0.0)
-                least = HARD_RANK * np.max(sizes, initial=0.0) if hard else 0.0  # what is smaller is rounding
+                sizes = np.max(np.abs(block[:, :-1]), axis=1)
+                least = _ROUNDING * np.max(sizes) if hard else 0.0
                 parts.append(block[(sizes > least) & ~placed.absent.values[step]])
         whole = np.concatenate(parts)
         return whole / np.max(np.abs(whole[:, :-1]), axis=1, keepdims=True, initial=1e-300) if hard else whole

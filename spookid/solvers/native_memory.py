@@ -51,7 +51,7 @@ class NativeMemory(Memory):
         self._window_rows = WindowRows(
             *(t, window.manifold.ambient, window.reach, n, 0, len(window.placed), ctypes.addressof(self._factors)),
             *(0, 0, *addresses([self._theta, self._point, window.numbers]), *addresses(kept)),
-            *(*addresses([self.score, self.information, self._work]), *rooms, 0.0),
+            *(*addresses([self.score, self.information, self._work]), *rooms, 0.0, window.hidden.ctypes.data),
         )
         self._by, self._bound = WindowRoutines(loaded, self._window_rows), (-1, -1)
 
