@@ -28,7 +28,7 @@ from spookid.solvers.lag_window import LagWindow
 from spookid.solvers.native_memory import memory_of
 from spookid.transcription.transcription import Transcription
 
-_SMALL = 1e-4
+_SMALL = 1e-3
 """Steps shorter than this, in standard errors of all unknowns together, are the last."""
 _MET, _ROUNDED = 1e-13, 0.5
 """Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""

@@ -181,6 +181,7 @@ class LagWindow:
         self.numbers = transcription.numbers(0)
         self.hidden: Mask = ~np.isin(np.arange(self.manifold.tangent), transcription.visible)
         """True for tangent columns of private unknowns."""
+        self._private = [self.manifold.coordinate(int(column)) for column in np.flatnonzero(self.hidden)]
 
     @property
     def steps(self) -> int:
@@ -224,14 +225,18 @@ class LagWindow:
         return sum(beliefs.evaluate(self.states.values[:1], shared) for beliefs in self.beliefs)
 
     def continued(self) -> Array:
-        """The state after the newest, by the last difference, (ambient,)."""
+        """The state after the newest, by the last difference, (ambient,). Private unknowns of the newest steps stand in
+        no row yet: they are taken from the last step that all rows have seen."""
         states = self.states.values
         if len(states) == 1:
             return np.asarray(states[0].copy())
         if self.manifold.tangent == self.manifold.ambient:
-            return np.asarray(2 * states[-1] - states[-2])
-        after = np.empty((1, self.manifold.ambient))
-        return np.asarray(self.kernels.continued([states[-1:], states[-2:-1]], [], after)[0])
+            after = 2 * states[-1] - states[-2]
+        else:
+            room = np.empty((1, self.manifold.ambient))
+            after = self.kernels.continued([states[-1:], states[-2:-1]], [], room)[0]
+        after[self._private] = states[max(len(states) - max(self.reach, 1), 0), self._private]
+        return np.asarray(after)
 
     def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, t)."""
