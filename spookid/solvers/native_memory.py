@@ -138,6 +138,10 @@ class NativeMemory(Memory):
         self._bind()
         return self._by.merit(np.ascontiguousarray(steps), parameters, False)
 
+    @property
+    def border_linear(self) -> Array:
+        return self._rows[5]
+
     def follow(self, steps: Array, parameters: Array) -> None:
         self._by.merit(np.ascontiguousarray(steps), parameters, True)
 
