@@ -34,7 +34,7 @@ typedef struct {
   double *score, *information;
   double *work;
   size soft_room, hard_room;
-  double square, violation;
+  double square;
 } window;
 
 static size wide(const window *w) { return vectors((w->reach + 1) * w->tangent + w->parameters + 1); }
@@ -154,7 +154,7 @@ static void eliminate(window *w, front *f, size count, size value, double *pivot
   f->linear[value] = 0.0;
   for (size i = 0; i < hard; ++i) {
     memcpy(pivots + i * f->V * LANES, f->hard[i], f->V * sizeof(lanes));
-    shifts[i] = 0.0, w->violation = fmax(w->violation, fabs(f->hard[i][value]));
+    shifts[i] = 0.0;
   }
   for (size i = 0; i < found; ++i) {
     const double *row = f->soft[i];
@@ -274,7 +274,7 @@ EXPORT size sweep(window *w, size leaves, const double *slopes, size believed, c
   room r;
   outfit(w, &r, pointers);
   size m = w->held[0], h = w->held[1], b = w->held[2], firm = w->held[3];
-  w->square = w->violation = 0.0;
+  w->square = 0.0;
   for (size i = 0; i < m; ++i) widen(w, r.soft[i], w->carried + i * apart);
   for (size i = 0; i < h; ++i) widen(w, r.hard[i], w->carried_hard + i * apart);
   widen(w, r.linear, w->carried_linear);

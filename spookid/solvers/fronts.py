@@ -92,11 +92,6 @@ class Pivots:
         values = self.rows[self.hard :, -1] + self.shifts[self.hard :]
         return float(values @ values)
 
-    @property
-    def violation(self) -> float:
-        """Largest value of a hard row."""
-        return float(np.max(np.abs(self.rows[: self.hard, -1]), initial=0.0))
-
 
 def eliminate(front: Front, count: int, states: int) -> tuple[Pivots, Front, Array]:
     """Eliminate the first ``count`` unknowns.

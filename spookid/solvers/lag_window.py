@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.errors import ProblemError
 from spookid.kernels.compiled import compiles
-from spookid.kernels.kernel import Array, Kernel, Mask
-from spookid.mechanics.manifold import Manifold
+from spookid.kernels.kernel import Array, Mask
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Transcription
 
@@ -218,6 +216,16 @@ class LagWindow:
                 placed.evaluate(self.states.values, shared, placed.standing(count))
         return sum(beliefs.evaluate(self.states.values[:1], shared) for beliefs in self.beliefs)
 
+    def continued(self) -> Array:
+        """The state after the newest, by the last difference, (ambient,)."""
+        states = self.states.values
+        if len(states) == 1:
+            return np.asarray(states[0].copy())
+        if self.manifold.tangent == self.manifold.ambient:
+            return np.asarray(2 * states[-1] - states[-2])
+        after = np.empty((1, self.manifold.ambient))
+        return np.asarray(self.kernels.continued([states[-1:], states[-2:-1]], [], after)[0])
+
     def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, t)."""
         if self.manifold.tangent == self.manifold.ambient:
@@ -282,21 +290,3 @@ def check(transcription: Transcription) -> None:
             )
         if factor.group is Group.PRIOR and not factor.soft:
             raise ProblemError(f"the rows of {factor.name} are hard rows of the parameters alone; fix a parameter")
-
-
-class Extrapolation:
-    """The next state after two, by their difference."""
-
-    def __init__(self, manifold: Manifold) -> None:
-        last, before = (ca.SX.sym(name, manifold.ambient) for name in ("last", "before"))
-        after = manifold.retract(last, manifold.difference(last, before))
-        self._flat = manifold.tangent == manifold.ambient
-        self._kernel = Kernel(ca.Function("extrapolated", [last, before], [ca.densify(after)]), 2)
-
-    def __call__(self, states: Array) -> Array:
-        """From the newest of some states (N, ambient); (ambient,)."""
-        if len(states) == 1:
-            return np.asarray(states[0].copy())
-        if self._flat:
-            return np.asarray(2 * states[-1] - states[-2])
-        return np.asarray(self._kernel([states[-1:], states[-2:-1]], [], np.empty((1, states.shape[1])))[0])
