@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _PRIORS = "prior of parameters"
+_ENDLESS = 10**9
+"""Steps of a stream: enough that its functions are worth a compiler."""
 _DEPENDENT = 1e-9
 """Singular values of rows below this are zero."""
 
@@ -135,6 +137,11 @@ class Graph(Tabular):
             raise ProblemError(f"{self.what}: steps is {shown(steps)}; give {least} or more")
         given = self._data(steps, data or {})
         return self._transcription(Chain("graph", steps, *self._rows(given, steps)))
+
+    @cached_property
+    def endless(self) -> Transcription:
+        """The graph over a horizon that goes on, without data."""
+        return self._transcription(Chain("graph", _ENDLESS, {}, {}))
 
     def row(self, name: str, values: Mapping[str, float]) -> tuple[Array, Mask]:
         """What ``Chain.data`` and ``Chain.missing`` hold of a factor at one step, (n_d,) and (rows,).

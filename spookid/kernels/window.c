@@ -5,6 +5,7 @@
 
 #define RANK 1e-11
 #define HARD_RANK 1e-9
+#define ROUNDING 1e-14
 
 typedef int (*along)(size n, const double **first, const size *stride, double *out, size count);
 
@@ -171,20 +172,28 @@ static void eliminate(window *w, front *f, size count, size value, double *pivot
   f->h = saying(f->hard, f->h, value);
 }
 
-/* Rows of a factor at a step. */
+/* Rows of a factor at a step; of hard ones those whose slopes are not rounding. Slopes in the states that are so are
+   none: a multiplier that nothing hangs on would take a row. */
 static void take(const window *w, const factor *f, size s, double **row, size *m) {
   size t = w->tangent, n = w->parameters, last = (w->reach + 1) * t, V = wide(w);
   const double *matrix = f->matrix + s * (f->offsets * t + n + 1) * f->rows, *residual = f->residual + s * f->rows;
+  double least = 0.0, slope = 0.0;
+  for (size i = 0; i < f->offsets * t * f->rows; ++i) slope = fmax(slope, fabs(matrix[i]));
+  if (f->hard)
+    for (size i = 0; i < (f->offsets * t + n) * f->rows; ++i) least = fmax(least, HARD_RANK * fabs(matrix[i]));
   for (size i = 0; i < f->rows; ++i) {
     if (f->absent[s * f->rows + i]) continue;
     double *to = row[*m], most = 0.0;
     memset(to, 0, V * sizeof(lanes));
     for (size o = 0; o < f->offsets; ++o)
-      for (size c = 0; c < t; ++c) to[f->offset[o] * t + c] = matrix[(o * t + c) * f->rows + i];
+      for (size c = 0; c < t; ++c) {
+        double value = matrix[(o * t + c) * f->rows + i];
+        to[f->offset[o] * t + c] = fabs(value) <= ROUNDING * slope ? 0.0 : value;
+      }
     for (size c = 0; c < n; ++c) to[last + c] = matrix[(f->offsets * t + c) * f->rows + i];
     for (size c = 0; c < last + n; ++c) most = fmax(most, fabs(to[c]));
     to[last + n] = residual[i];
-    if (most == 0.0) continue;
+    if (most <= least) continue;
     if (f->hard)
       for (size v = 0; v < V; ++v) ((loose *)to)[v] *= 1.0 / most;
     ++*m;

@@ -18,6 +18,9 @@ from spookid.kernels.kernel import Array, Integers
 
 RANK = 1e-11
 """A column whose part that is orthogonal to those before is below this share of its length is zero."""
+ROUNDING = 1e-14
+"""A slope in the states is zero if it is no more than this share of the largest of its factor there: a multiplier that
+nothing hangs on would take a row."""
 HARD_RANK = 1e-9
 """A hard row, of largest entry 1 when it comes in, whose entries are all below this says nothing new."""
 _CANCELLED = 1e-9

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spookid.errors import ProblemError
 from spookid.kernels.compiled import compiles
 from spookid.kernels.kernel import Array, Mask
+from spookid.solvers.fronts import HARD_RANK, ROUNDING
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Transcription
 
@@ -175,6 +176,8 @@ class LagWindow:
         self.first = 0
         """Number of the oldest step."""
         self.numbers = transcription.numbers(0)
+        hidden = sorted({column for f in transcription.factors if f.private for column in f.private[1]})
+        self._private = [self.manifold.coordinate(column) for column in hidden]
 
     @property
     def steps(self) -> int:
@@ -221,10 +224,13 @@ class LagWindow:
         states = self.states.values
         if len(states) == 1:
             return np.asarray(states[0].copy())
-        if self.manifold.tangent == self.manifold.ambient:
-            return np.asarray(2 * states[-1] - states[-2])
         after = np.empty((1, self.manifold.ambient))
-        return np.asarray(self.kernels.continued([states[-1:], states[-2:-1]], [], after)[0])
+        if self.manifold.tangent == self.manifold.ambient:
+            np.subtract(2 * states[-1:], states[-2:-1], out=after)
+        else:
+            self.kernels.continued([states[-1:], states[-2:-1]], [], after)
+        after[0, self._private] = states[-2, self._private]  # no rows know yet those of the newest
+        return np.asarray(after[0])
 
     def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, t)."""
@@ -240,12 +246,16 @@ class LagWindow:
         for placed in self.placed:
             if placed.factor.hard is hard and step < placed.count(self.steps, self.first):
                 block = np.zeros((placed.rows, parts[0].shape[1]))
-                matrix = placed.matrix[step].T
+                matrix = placed.matrix[step].T.copy()
+                slopes = matrix[:, : len(placed.offsets) * t]
+                slopes[np.abs(slopes) <= ROUNDING * np.max(np.abs(slopes), initial=0.0)] = 0.0
                 for i, offset in enumerate(placed.offsets):
                     block[:, offset * t : (offset + 1) * t] = matrix[:, i * t : (i + 1) * t]
                 block[:, -n - 1 : -1] = matrix[:, len(placed.offsets) * t : -1]
                 block[:, -1] = placed.residual[step]
-                parts.append(block[np.any(block[:, :-1] != 0.0, axis=1) & ~placed.absent.values[step]])
+                sizes = np.max(np.abs(block[:, :-1]), axis=1, initial=0.0)
+                least = HARD_RANK * np.max(sizes, initial=0.0) if hard else 0.0  # what is smaller is rounding
+                parts.append(block[(sizes > least) & ~placed.absent.values[step]])
         whole = np.concatenate(parts)
         return whole / np.max(np.abs(whole[:, :-1]), axis=1, keepdims=True, initial=1e-300) if hard else whole
 
