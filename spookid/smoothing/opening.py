@@ -95,8 +95,8 @@ def from_solution(problem: Declaration, known: Result) -> Opening:
     (evidence,), (states,) = assembly.evidence, found.point.states
     observed = tuple(map(_roomier, assembly.observed))
     endless = without_end(problem, assembly.settings, assembly.transcription.given, observed)
-    of = evidence.recording, evidence.grid.start, states, found.point.parameters
-    return Opening(problem, assembly.settings, endless, observed, *of)
+    start, parameters = evidence.grid.start, found.point.parameters
+    return Opening(problem, assembly.settings, endless, observed, evidence.recording, start, states, parameters)
 
 
 def from_guess(problem: Declaration, recording: Recording) -> Opening:
@@ -115,9 +115,8 @@ def from_guess(problem: Declaration, recording: Recording) -> Opening:
     (evidence,), (states,) = assembly.evidence, assembly.start.states
     observed = tuple(map(_roomier, assembly.observed))
     endless = without_end(problem, assembly.settings, given, observed)
-    return Opening(
-        problem, endless, observed, evidence.recording, evidence.grid.start, states, assembly.start.parameters
-    )
+    start, parameters = evidence.grid.start, assembly.start.parameters
+    return Opening(problem, assembly.settings, endless, observed, evidence.recording, start, states, parameters)
 
 
 def check_noise(problem: Declaration) -> None:

@@ -51,7 +51,7 @@ def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array
         "now": stream.now,
         "intake": asdict(stream.samples.counts),
     }
-    arrays = {f"{_CORE}{name}": value for name, value in stream.core.arrays().items()}
+    arrays: dict[str, Any] = {f"{_CORE}{name}": value for name, value in stream.core.arrays().items()}
     arrays |= {f"{_STREAM}{name}": value for name, value in stream.samples.arrays().items()}
     arrays |= also
     arrays[_CONSTANTS] = transcription.constants
@@ -86,11 +86,12 @@ def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
         observed = tuple(map(_observed, document["observed"]))
         settings = settings_of(problem)
         known = numbers(problem, settings, np.zeros(len(problem.model.freedoms)))
-        transcription = without_end(problem, settings, known, observed).with_numbers(arrays[_CONSTANTS])
+        transcription = without_end(problem, settings, known, observed)
         if document["fingerprint"] != _fingerprint(transcription):
             raise ProblemError(
                 f"{path} is of another model or settings than problem {problem.name!r} has now; {_AGAIN}"
             )
+        transcription = transcription.with_numbers(arrays[_CONSTANTS])
         core = FixedLag.resumed(transcription, _part(arrays, _CORE))
         stream = Stream(problem, settings, core, observed, document["recording"], document["start"])
         counts = Intake(**document["intake"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Real
 from os import PathLike
 from typing import Any, Self
 
@@ -228,7 +227,7 @@ def _steps(problem: Declaration, window: object, seconds: object) -> int:
     if (window is None) == (seconds is None):
         raise ProblemError(f"{what}: give a smoother either window=, in steps, or seconds=")
     if seconds is not None:
-        if not (isinstance(seconds, Real) and math.isfinite(seconds) and seconds > 0):
+        if not (isinstance(seconds, (int, float)) and math.isfinite(seconds) and seconds > 0):
             raise ProblemError(f"{what}: seconds is {shown(seconds)}; give the length of the window, more than 0 s")
         return max(round(float(seconds) / problem.step), 1)
     if isinstance(window, bool) or not isinstance(window, int) or window < 1:

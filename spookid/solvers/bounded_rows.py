@@ -10,14 +10,15 @@ from spookid.solvers.fronts import Front, Pivots, eliminate
 _ROUNDS = 20
 
 
-def bounded_solution(pivots: Pivots, lower: Array, upper: Array) -> Array:
+def bounded_solution(pivots: Pivots, step: Array, lower: Array, upper: Array) -> Array:
     """The unknowns (n,) at which the rows' cost is least, lower ≤ δ ≤ upper with bounds that contain 0.
+
+    Args:
+        step: the same without bounds.
 
     Unknowns that end at a bound are guessed all at once (Hintermüller, Ito and Kunisch, 2002); those that no row gives
     stay 0.
     """
-    step = np.zeros(len(lower))
-    pivots.solve(step)
     if np.all((step >= lower) & (step <= upper)):
         return step
     slope = np.zeros_like(step)

@@ -6,10 +6,11 @@ time of an update do not grow.
 
 A row is linearized for good when it leaves, and then the states that it shares with rows that leave later, and the
 parameters, must stand in all of these where they stood in the first: rows that say nothing about a direction at one
-point say something about it at a mixture of points, and what they seem to know would add up (Huang, Mourikis and
-Roumeliotis, first-estimates Jacobian). So the Jacobians of such variables are taken at the first estimates with which a
-row that held them left. Residuals are always taken at the best values: Σ Jᵀr = 0 with any J that does not depend on the
-noise is solved by the true values on average, so a frozen J costs precision, not truth.
+point say something about it at a mixture of points, and what they seem to know would add up (first-estimates Jacobian;
+Huang, Mourikis and Roumeliotis, International Journal of Robotics Research 29, 2010). So the Jacobians of rows that
+hold such a variable are taken at its first estimate (``first_estimates`` says when parameters may have another).
+Residuals are always taken at the best values: Σ Jᵀr = 0 is solved by the true values on average with any J that does
+not depend on the noise, so a J of first estimates costs precision, not truth.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import numpy as np
 
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.solvers.bounded_rows import bounded_solution
+from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
-from spookid.solvers.lag_memory import Memory
 from spookid.solvers.lag_volumes import check_volumes, volume_slopes
 from spookid.solvers.lag_window import Extrapolation, LagWindow
+from spookid.solvers.native_memory import memory_of
 from spookid.transcription.transcription import Transcription
 
 _SMALL = 1e-4
@@ -66,18 +68,20 @@ class FixedLag:
         if volumes:
             check_volumes(self._window)
         self._next = Extrapolation(transcription.manifold)
+        hidden = sorted({c for f in transcription.factors if f.private for c in f.private[1]})
+        self._private = [transcription.manifold.coordinate(column) for column in hidden]
         n = len(transcription.names)
         if n and parameters is None:
             raise ValueError("a transcription with parameters needs values to start from: parameters=")
         self.parameters = contiguous(np.zeros(0) if parameters is None else parameters).copy()
         """Best values, (n_p,)."""
-        self._point: Array | None = None
+        self._first: FirstEstimates | None = None
         """Where the parameters are linearized; None: at the best values."""
-        self._memory = Memory(self._window)
+        self._memory = memory_of(self._window)
         self.converged = False
         """True if the last step was small."""
         self._border: Pivots | None = None
-        """Rows that give the parameters, of when they were solved for last."""
+        """Rows that give the parameters, if all is factorized at the best values."""
         self._slopes: Array | None = None
         """Linear terms of the rows in the window; None: not known yet."""
 
@@ -112,6 +116,8 @@ class FixedLag:
             if not window.steps:
                 raise ValueError("the first step needs a state")
             state = self._next(window.states.values)
+            if window.steps > 1:  # the last step has no rows yet that know its private unknowns
+                state[self._private] = window.states.values[-2, self._private]
         window.append(contiguous(state))
         self._border = self._slopes = None
         return window.first + window.steps - 1
@@ -147,12 +153,13 @@ class FixedLag:
             taken += 1
             self._linearize()
             border = self._factorized()
-            parameters = bounded_solution(border, *self._room)
+            parameters = bounded_solution(border, self._memory.border_step(border), *self._room)
             along = border.rows[border.hard :, :-1] @ parameters
             square, violation = self._memory.size
             self.converged = square + float(along @ along) <= _SMALL**2 and max(violation, border.violation) <= _MET
             if not self._move(self._memory.step(parameters), parameters) or self.converged:
                 break
+        self._border = None
         return taken
 
     def state_covariance(self) -> Array:
@@ -171,8 +178,8 @@ class FixedLag:
         true parameters, and with noise as large as it is said to be, e is white and of unit variance.
         """
         memory = self._memory
-        found = memory.score, memory.information
-        memory.score, memory.information = np.zeros_like(memory.score), np.zeros_like(memory.information)
+        found = memory.score.copy(), memory.information.copy()
+        memory.score[:], memory.information[:] = 0.0, 0.0
         return found
 
     def set_border(self, gradient: Array, information: Array) -> None:
@@ -194,7 +201,7 @@ class FixedLag:
         self._border = self._slopes = None
 
     def _linearize(self) -> None:
-        self._window.linearize(self.parameters, self._linearized)
+        self._memory.linearize(self.parameters, self._linearized, self.steps)
 
     def _factorized(self) -> Pivots:
         """All eliminated; the rows that give the parameters."""
@@ -210,7 +217,7 @@ class FixedLag:
     @property
     def _linearized(self) -> Array:
         """Where the parameters are linearized."""
-        return self.parameters if self._point is None else self._point
+        return self.parameters if self._first is None else self._first.point
 
     @property
     def _room(self) -> tuple[Array, Array]:
@@ -224,7 +231,7 @@ class FixedLag:
         cost, violation = self._merit(np.zeros_like(steps), np.zeros_like(parameters))
         for halving in range(_HALVINGS):
             part = 0.5**halving
-            window.states.values[:] = problem.moved(states, part * steps)
+            window.states.values[:] = window.moved(states, part * steps)
             self.parameters = problem.stepped(before, part * parameters)
             moved = self.parameters - before
             new, left = self._merit(part * steps, moved)
@@ -236,17 +243,20 @@ class FixedLag:
 
     def _merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
         """Cost after a step, and the largest value of a hard row."""
-        cost, violation = self._window.evaluate(self.parameters)
+        cost, violation = self._memory.evaluate(self.parameters, self.steps)
         carried, left = self._memory.merit(steps, parameters)
         return cost + carried, max(violation, left)
 
     def _marginalize(self) -> None:
         """Let the oldest step leave."""
-        if self._point is None:
-            self._point = self.parameters.copy()
-        self._linearize()
+        if self._first is None:
+            self._first = FirstEstimates(self._window, self.parameters)
+        self._first.renew(self.parameters)
         if self._slopes is None:
+            self._linearize()
             self._factorized()
+        else:
+            self._memory.linearize(self.parameters, self._linearized, 1)
         assert self._slopes is not None
         self._memory.leave(self._slopes[0])
         self._window.drop()
@@ -280,20 +290,25 @@ class FixedLag:
 
     def arrays(self) -> dict[str, Array]:
         """All that is remembered, by names."""
-        point = np.zeros(0) if self._point is None else self._point
-        found = {
+        first = self._first
+        own = {
             "settings": np.array([self.window, self.iterations, self.volumes]),
-            "parameters": self.parameters,
-            "point": point,
+            "parameters": self.parameters.copy(),
+            "first estimates": np.zeros((0, 0)) if first is None else first.point[None],
+            "waits": np.array([0 if first is None else first.waits]),
+            "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
         }
-        return found | self._memory.arrays() | self._window.arrays()
+        return own | self._memory.arrays() | self._window.arrays()
 
     @classmethod
     def resumed(cls, transcription: Transcription, arrays: Mapping[str, Array]) -> FixedLag:
         """One that goes on from ``arrays`` of another, with the same digits."""
         window, iterations, volumes = (int(value) for value in arrays["settings"])
         new = cls(transcription, window, parameters=arrays["parameters"], iterations=iterations, volumes=bool(volumes))
-        new._point = arrays["point"].copy() if arrays["point"].size or not arrays["parameters"].size else None
+        if len(arrays["first estimates"]):
+            new._first = FirstEstimates(new._window, arrays["first estimates"][0])
+            new._first.waits = int(arrays["waits"][0])
+        new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
         new._memory.restore(arrays)
         new._window.restore(arrays)
         return new

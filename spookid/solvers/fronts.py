@@ -18,6 +18,9 @@ from spookid.kernels.kernel import Array, Integers
 
 RANK = 1e-11
 """A column whose part that is orthogonal to those before is below this share of its length is zero."""
+ROUNDING = 1e-14
+"""A slope in the states is zero if it is no more than this share of the largest of its factor there: a multiplier that
+nothing hangs on would take a row."""
 HARD_RANK = 1e-9
 """A hard row, of largest entry 1 when it comes in, whose entries are all below this says nothing new."""
 _CANCELLED = 1e-9
@@ -108,7 +111,7 @@ def eliminate(front: Front, count: int, states: int) -> tuple[Pivots, Front, Arr
         The rows that give them; the front of the others, in which soft rows are triangular in the states that are
         left; soft rows of the parameters alone, (r, n_p + 1).
     """
-    soft, hard, linear = front.soft.copy(), front.hard.copy(), front.linear.copy()
+    soft, hard, linear = front.soft.copy(), front.hard, front.linear.copy()
     lengths = np.sqrt(np.einsum("ij,ij->j", soft, soft))
     taken, places, factors = _hard_pivots(soft, hard, linear, count)
     lengths = np.maximum(lengths, np.sqrt(np.einsum("ij,ij->j", soft, soft)))
@@ -125,9 +128,21 @@ def eliminate(front: Front, count: int, states: int) -> tuple[Pivots, Front, Arr
     return pivots, Front(left[: len(later)], factors[:, count:], linear[count:]), left[len(later) :, states - count :]
 
 
+def settled(front: Front, firm: Array) -> tuple[Front, Array]:
+    """Hard rows of the parameters alone taken from a front to others, (r, n_p + 1), of which independent ones are
+    kept."""
+    n = firm.shape[1] - 1
+    alone = np.max(np.abs(front.hard[:, : -n - 1]), axis=1, initial=0.0) <= HARD_RANK
+    if not np.any(alone):
+        return front, firm
+    whole = np.concatenate([firm, front.hard[alone, -n - 1 :]])
+    kept = _hard_pivots(np.zeros((0, n + 1)), whole, np.zeros(n), n)[0]
+    return Front(front.soft, front.hard[~alone], front.linear), kept
+
+
 def _hard_pivots(soft: Array, hard: Array, linear: Array, count: int) -> tuple[Array, list[int], Array]:
     """Hard rows that give some of the first unknowns, and which; and the rows that are left. All rows lose them."""
-    taken, places = [], list[int]()
+    taken, places, hard = [], list[int](), hard.copy()
     while hard.size and count:
         size = np.abs(hard[:, :count])
         i, place = divmod(int(np.argmax(size)), count)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from spookid.kernels.kernel import Array, contiguous
-from spookid.solvers.fronts import Front, Pivots, eliminate
+from spookid.solvers.fronts import Front, Pivots, eliminate, settled
 from spookid.solvers.lag_window import LagWindow
 
 _PARTS = ("soft", "hard", "linear")
@@ -30,22 +30,47 @@ class Memory:
         """Of rows that have left; see ``FixedLag.released``."""
         self._found: list[Pivots] = []
 
-    def factorize(self, slopes: Array) -> Pivots:
+    def linearize(self, parameters: Array, point: Array, count: int) -> None:
+        """The window's rows of the first ``count`` steps; parameters are linearized at ``point``."""
+        window = self._window
+        window.settle_points()
+        window.linearize(parameters, point, count)
+        for beliefs in window.beliefs:
+            beliefs.linearize(window.states.values[:1], [parameters, window.numbers])
+        self.evaluate(parameters, count)
+
+    def evaluate(self, parameters: Array, count: int) -> tuple[float, float]:
+        """Cost of the window's soft rows at the best values, and the largest value of a hard one."""
+        cost = self._window.evaluate(parameters, count)
+        found = [(p, p.residual[: p.standing(count)]) for p in self._window.placed]
+        cost += sum(float(np.vdot(values, values)) for placed, values in found if not placed.factor.hard)
+        hard = [np.max(np.abs(values), initial=0.0) for placed, values in found if placed.factor.hard]
+        return cost, float(max(hard, default=0.0))
+
+    def border_step(self, border: Pivots) -> Array:
+        """Of the parameters, as far as nothing bounds them."""
+        step = np.zeros(self._n)
+        border.solve(step)
+        return step
+
+    def factorize(self, slopes: Array, believed: bool = True) -> Pivots:
         """Eliminate all steps, then the parameters, whose rows are given back.
 
         Args:
             slopes: linear terms of the rows whose oldest step is each, (steps, (reach + 1) t + n_p).
+            believed: False to leave out what is known of the parameters beforehand.
         """
-        carried, rest = self._carried, [self._border.soft, self._window.believed()]
+        carried, firm, rest = self._carried, self._border.hard, [self._border.soft]
+        rest += [self._window.believed()] if believed else []
         self._found = []
         for step in range(self._window.steps):
             found, carried, more = self._eliminated(carried, step, slopes[step])
+            carried, firm = settled(carried, firm)
             self._found.append(found)
             rest.append(more)
         start = len(carried.linear) - self._n
-        hard = np.concatenate([self._border.hard, carried.hard[:, start:]])
         linear = self._border.linear + carried.linear[start:]
-        return eliminate(Front(np.concatenate(rest), hard, linear), self._n, self._n)[0]
+        return eliminate(Front(np.concatenate(rest), firm, linear), self._n, self._n)[0]
 
     @property
     def size(self) -> tuple[float, float]:
@@ -108,8 +133,9 @@ class Memory:
         _, self._carried, rest = self._eliminated(self._carried, 0, slopes)
         self.score += rest[:, :-1].T @ rest[:, -1] + self._carried.linear[start:] - before
         self.information += rest[:, :-1].T @ rest[:, :-1]
-        whole = Front(np.concatenate([self._border.soft, rest]), self._border.hard[:0], np.zeros(self._n))
-        self._border = Front(eliminate(whole, self._n, self._n)[0].rows, self._border.hard, self._border.linear)
+        self._carried, firm = settled(self._carried, self._border.hard)
+        whole = Front(np.concatenate([self._border.soft, rest]), firm[:0], np.zeros(self._n))
+        self._border = Front(eliminate(whole, self._n, self._n)[0].rows, firm, self._border.linear)
 
     def arrays(self) -> dict[str, Array]:
         """All that is remembered, by names."""

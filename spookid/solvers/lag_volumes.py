@@ -91,6 +91,7 @@ class _Volumes:
             place = placed.offsets.index(factor.private[0]) * t + np.array(factor.private[1])
             along = np.matmul(own.transpose(0, 2, 1), weights)
             whole[:, place] = -np.matmul(private.inverse.transpose(0, 2, 1), along)
+        whole[np.broadcast_to(placed.absent.values[:count, None], whole.shape)] = 0.0
         self.weights[factor.name] = whole
         if self.surface is not None:
             for i, offset in enumerate(placed.offsets):
@@ -161,8 +162,7 @@ class _Volumes:
 
     def _contracted(self, placed: Placed, weights: Array, point: Array) -> Array:
         window, count = self.window, len(weights)
-        kernel = window.problem.kernels.contraction(placed.factor)
-        weights[np.broadcast_to(placed.absent.values[:count, None], weights.shape)] = 0.0
+        kernel = window.kernels.contraction(placed.factor)
         states = [window.points.values[offset : offset + count] for offset in placed.offsets]
         stepwise = [*states, placed.data.values[:count], contiguous(weights).reshape(count, -1)]
         out = np.empty((count, len(placed.offsets) * window.manifold.tangent + len(window.names)))

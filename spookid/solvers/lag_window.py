@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import casadi as ca
@@ -10,11 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.errors import ProblemError
+from spookid.kernels.compiled import compiles
 from spookid.kernels.kernel import Array, Kernel, Mask
 from spookid.mechanics.manifold import Manifold
+from spookid.solvers.fronts import HARD_RANK, ROUNDING
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Transcription
 
+_FOREVER = 1_000_000
+"""Steps of a stream, whose kernels are worth a compiler."""
 _ROOM = 4
 """Windows that a buffer has room for: steps move to its front once it is full, and not with every update."""
 
@@ -36,6 +41,11 @@ class Sliding:
         """A view, (steps, *shape)."""
         return self._room[self._start : self._stop]
 
+    @property
+    def address(self) -> int:
+        """Of the oldest step's numbers."""
+        return int(self._room.ctypes.data) + self._start * self._room.strides[0]
+
     def append(self, value: object) -> None:
         """Add the newest step."""
         if self._stop == len(self._room):
@@ -53,17 +63,21 @@ class Sliding:
 class Placed:
     """A factor along the window: its data, and the rows it has there."""
 
-    def __init__(self, factor: Factor, transcription: Transcription, most: int) -> None:
-        self.factor, self.offsets = factor, tuple(factor.variables)
-        kernels, t = transcription.kernels, transcription.manifold.tangent
-        self.residual_kernel, self.jacobian_kernel = kernels.residual(factor), kernels.jacobian(factor)
-        self.rows, self.columns = len(factor.rows), len(self.offsets) * t + len(transcription.names) + 1
+    def __init__(self, factor: Factor, window: LagWindow, most: int) -> None:
+        self.factor, self.offsets, self._window = factor, tuple(factor.variables), window
+        self.tangent = t = window.manifold.tangent
+        self.residual_kernel, self.jacobian_kernel = window.kernels.residual(factor), window.kernels.jacobian(factor)
+        self.rows, self.columns = len(factor.rows), len(self.offsets) * t + len(window.names) + 1
         self.data = Sliding(most, (factor.data.numel(),))
         self.absent = Sliding(most, (self.rows,), bool)
         self.matrix = np.zeros((most, self.columns, self.rows))
         """Transposed Jacobians where it is linearized, and there the residual below, (most, columns, rows)."""
         self.residual = np.zeros((most, self.rows))
         """At the best point."""
+        self.native = False
+        """True if compiled code evaluates it."""
+        self.held: list[NDArray[Any]] = []
+        """What compiled code has addresses of."""
 
     def append(self) -> None:
         """The rows that begin at a new step: absent until they have data, if they take any."""
@@ -80,21 +94,20 @@ class Placed:
         standing = max(steps - self.factor.reach, 0)
         return min(standing, int(first == 0)) if self.factor.first_only else standing
 
-    def evaluate(self, best: Array, shared: Sequence[Array], count: int) -> Array:
-        """Residuals at the best point, (count, rows)."""
-        found = self.residual[:count]
-        if count:
-            self.residual_kernel(self._stepwise(best, count), shared, found)
-            found[self.absent.values[:count]] = 0.0
-        return found
+    def standing(self, most: int) -> int:
+        """How often it stands, at the first ``most`` steps."""
+        return min(self.count(self._window.steps, self._window.first), most)
 
-    def linearize(self, states: Array, shared: Sequence[Array], count: int) -> Array:
-        """The transposed Jacobians, (count, columns, rows)."""
-        found = self.matrix[:count]
+    def evaluate(self, states: Array, shared: Sequence[Array], count: int) -> None:
+        """Residuals at some states, (count, rows)."""
         if count:
-            self.jacobian_kernel(self._stepwise(states, count), shared, found)
-            found.transpose(0, 2, 1)[self.absent.values[:count]] = 0.0
-        return found
+            self.residual_kernel(self._stepwise(states, count), shared, self.residual[:count])
+            self.residual[:count][self.absent.values[:count]] = 0.0
+
+    def linearize(self, states: Array, shared: Sequence[Array], count: int) -> None:
+        """The transposed Jacobians, (count, columns, rows)."""
+        if count:
+            self.jacobian_kernel(self._stepwise(states, count), shared, self.matrix[:count])
 
     def _stepwise(self, states: Array, count: int) -> list[Array]:
         return [*(states[offset : offset + count] for offset in self.offsets), self.data.values[:count]]
@@ -103,18 +116,33 @@ class Placed:
 class Beliefs:
     """Rows of the parameters alone that never leave: what is known beforehand."""
 
-    def __init__(self, factor: Factor, transcription: Transcription) -> None:
-        self.placed = Placed(factor, transcription, 1)
+    def __init__(self, factor: Factor, window: LagWindow) -> None:
+        self.placed = Placed(factor, window, 1)
         self.placed.append()
-        given = [chain.data[factor.name][0] for chain in transcription.chains if factor.name in chain.data]
+        given = [chain.data[factor.name][0] for chain in window.problem.chains if factor.name in chain.data]
         if given:
-            carried = [data for data in given if np.any(data)] or given
-            self.set_data(carried[0], None)
+            self.set_data(next((data for data in given if np.any(data)), given[0]), None)
 
     def set_data(self, data: Array, missing: Mask | None) -> None:
         """The numbers of the only row."""
         self.placed.data.values[0] = data
         self.placed.absent.values[0] = False if missing is None else missing
+
+    def linearize(self, state: Array, shared: Sequence[Array]) -> None:
+        """At any state, for it does not matter."""
+        self.placed.linearize(state, shared, 1)
+
+    def evaluate(self, state: Array, shared: Sequence[Array]) -> float:
+        """The cost."""
+        self.placed.evaluate(state, shared, 1)
+        return float(np.vdot(self.placed.residual[0], self.placed.residual[0]))
+
+    @property
+    def rows(self) -> Array:
+        """(rows, n_p + 1)."""
+        placed, t = self.placed, len(self.placed.offsets) * self.placed.tangent
+        whole = np.concatenate([placed.matrix[0, t:-1].T, placed.residual[0][:, None]], axis=1)
+        return np.asarray(np.where(placed.absent.values[0][:, None], 0.0, whole))
 
 
 class LagWindow:
@@ -135,12 +163,15 @@ class LagWindow:
         self.reach = max(f.reach for f in transcription.factors)
         if most < self.reach + 1:
             raise ProblemError(f"window is {most} steps; the factors reach over {self.reach + 1}: take as many or more")
-        self.placed = [Placed(f, transcription, most + 1) for f in transcription.factors if f.group is not Group.PRIOR]
-        self.beliefs = [Beliefs(f, transcription) for f in transcription.factors if f.group is Group.PRIOR]
+        self.most, kernels = most, transcription.kernels
+        streamed = replace(kernels, steps=_FOREVER, _made=[], _boxes={}, _curvatures={})
+        self.kernels = kernels if compiles(kernels.steps) or not compiles(_FOREVER) else streamed
+        self.placed = [Placed(f, self, most) for f in transcription.factors if f.group is not Group.PRIOR]
+        self.beliefs = [Beliefs(f, self) for f in transcription.factors if f.group is Group.PRIOR]
         self.by_name = {placed.factor.name: placed for placed in self.placed}
-        self.states = Sliding(most + 1, (self.manifold.ambient,))
+        self.states = Sliding(most, (self.manifold.ambient,))
         """Best values."""
-        self.points = Sliding(most + 1, (self.manifold.ambient,))
+        self.points = Sliding(most, (self.manifold.ambient,))
         """Where the rows are linearized, as far as ``frozen`` says; the best values elsewhere."""
         self.frozen = 0
         """How many of the oldest steps stay where they were linearized."""
@@ -169,30 +200,30 @@ class LagWindow:
         self.first += 1
         self.frozen = min(self.reach, self.steps)
 
-    def linearize(self, parameters: Array, point: Array) -> None:
-        """Jacobians at the linearization points, ``point`` being that of the parameters, and residuals at the best
-        values."""
+    def settle_points(self) -> None:
+        """Linearize at the best values, as far as that is free."""
         self.points.values[self.frozen :] = self.states.values[self.frozen :]
-        shared = [point, self.numbers]
-        for placed in self.placed:
-            placed.linearize(self.points.values, shared, placed.count(self.steps, self.first))
-        for beliefs in self.beliefs:
-            beliefs.placed.linearize(self.states.values[:1], [parameters, self.numbers], 1)
-        self.evaluate(parameters)
 
-    def evaluate(self, parameters: Array) -> tuple[float, float]:
-        """Cost of the soft rows at the best values, and the largest value of a hard one."""
-        shared, cost, violation = [parameters, self.numbers], 0.0, 0.0
+    def linearize(self, parameters: Array, point: Array, count: int, native: bool = True) -> None:
+        """Jacobians at the linearization points of the first ``count`` steps, ``point`` being that of the parameters;
+        not of factors that compiled code has evaluated if not ``native``."""
         for placed in self.placed:
-            values = placed.evaluate(self.states.values, shared, placed.count(self.steps, self.first))
-            if placed.factor.hard:
-                violation = max(violation, float(np.max(np.abs(values), initial=0.0)))
-            else:
-                cost += float(np.vdot(values, values))
-        for beliefs in self.beliefs:
-            values = beliefs.placed.evaluate(self.states.values[:1], shared, 1)
-            cost += float(np.vdot(values, values))
-        return cost, violation
+            if native or not placed.native:
+                placed.linearize(self.points.values, [point, self.numbers], placed.standing(count))
+
+    def evaluate(self, parameters: Array, count: int, native: bool = True) -> float:
+        """Residuals at the best values, likewise; the cost of what is known beforehand."""
+        shared = [parameters, self.numbers]
+        for placed in self.placed:
+            if native or not placed.native:
+                placed.evaluate(self.states.values, shared, placed.standing(count))
+        return sum(beliefs.evaluate(self.states.values[:1], shared) for beliefs in self.beliefs)
+
+    def moved(self, states: Array, steps: Array) -> Array:
+        """States (n, ambient) moved by tangent steps (n, t)."""
+        if self.manifold.tangent == self.manifold.ambient:
+            return np.asarray(states + steps)
+        return self.kernels.mover([states, np.ascontiguousarray(steps)], [], np.empty_like(states))
 
     def rows(self, step: int, hard: bool) -> Array:
         """Rows whose oldest step is the ``step``-th that is kept, in the unknowns of that and the next ``reach`` steps,
@@ -202,23 +233,22 @@ class LagWindow:
         for placed in self.placed:
             if placed.factor.hard is hard and step < placed.count(self.steps, self.first):
                 block = np.zeros((placed.rows, parts[0].shape[1]))
-                matrix = placed.matrix[step].T
+                matrix = placed.matrix[step].T.copy()
+                slopes = matrix[:, : len(placed.offsets) * t]
+                slopes[np.abs(slopes) <= ROUNDING * np.max(np.abs(slopes), initial=0.0)] = 0.0
                 for i, offset in enumerate(placed.offsets):
                     block[:, offset * t : (offset + 1) * t] = matrix[:, i * t : (i + 1) * t]
                 block[:, -n - 1 : -1] = matrix[:, len(placed.offsets) * t : -1]
                 block[:, -1] = placed.residual[step]
-                parts.append(block[np.any(block != 0.0, axis=1)])
+                sizes = np.max(np.abs(block[:, :-1]), axis=1, initial=0.0)
+                least = HARD_RANK * np.max(sizes, initial=0.0) if hard else 0.0  # what is smaller is rounding
+                parts.append(block[(sizes > least) & ~placed.absent.values[step]])
         whole = np.concatenate(parts)
         return whole / np.max(np.abs(whole[:, :-1]), axis=1, keepdims=True, initial=1e-300) if hard else whole
 
     def believed(self) -> Array:
         """Rows of the parameters alone, (m, n_p + 1)."""
-        n = len(self.names)
-        parts = [np.zeros((0, n + 1))]
-        for beliefs in self.beliefs:
-            placed = beliefs.placed
-            parts.append(np.concatenate([placed.matrix[0].T[:, -n - 1 : -1], placed.residual[0][:, None]], axis=1))
-        return np.concatenate(parts)
+        return np.concatenate([np.zeros((0, len(self.names) + 1)), *(beliefs.rows for beliefs in self.beliefs)])
 
     def arrays(self) -> dict[str, Array]:
         """All that changes, by names."""
