@@ -190,9 +190,9 @@ class Graph(Tabular):
         Args:
             steps: how many.
             data: of each signal its values at the steps, (N,), NaN where there is none.
-            start: of the variables, at one point or at each step, such as ``{"q": system.assembled(...)}``, what
-                ``simulated`` gives, or the ``values`` of another solution; of Parameters by name. The branch of a loop
-                is that of the start.
+            start: of the variables, at one point or at each step, such as ``{"q": mechanism.assembled(...)}``, what
+                ``simulated`` gives, or the ``values`` of another solution; of Parameters by name. Rates that are not
+                given are differences. The branch of a loop is that of the start.
             stages: what counts and moves in solves before the last one, of all.
             solver: with other settings; by default it ends at a cost that is rounding, too.
 
@@ -202,7 +202,8 @@ class Graph(Tabular):
         """
         problem = self.transcription(steps, data)
         names = problem.names
-        states = started(self.variables, {k: v for k, v in start.items() if k not in names}, steps, self.what)
+        given = {name: values for name, values in start.items() if name not in names}
+        states = started(self.variables, given, steps, self.what, self.step)
         guess = np.array([start.get(p.name, p.guess) for p in self.parameters], dtype=float)
         point = Point((states,), np.clip(guess, problem.lower, problem.upper))
         self._check_start(problem, point)
