@@ -73,7 +73,7 @@ class Pendulum(System):
     names = ("x", "y", "theta")
     manifold = Manifold((("flat", 3),))
     signals = ("torque",)
-    independent = (2,)
+    independent: tuple[int, ...] = (2,)
     actuated = ("rod",)
 
     def __init__(self, mass: float | Parameter = 2.0) -> None:
@@ -458,3 +458,7 @@ def test_constraints_that_imply_each_other_are_refused() -> None:
 
     with pytest.raises(ProblemError, match="3 rates with 3 constraints are not 1 degrees of freedom"):
         Graph(Twice(), [PositionConstraint()], step=0.1)
+    Twice.independent = ()
+    graph = Graph(Twice(), [Dynamics(sigma=1.0)], step=0.1)
+    with pytest.raises(ProblemError, match="of 3 constraints 2 are independent where the solve starts"):
+        graph.solve(3, {"torque": np.zeros(3)}, start={"q": Pendulum.at(0.5)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -50,8 +51,9 @@ class _Constraint(GraphFactor):
         rows = self._constraint(at)
         return rows if self.coordinates == "dependent" else ca.vertcat(rows, self._link(at))
 
+    @abstractmethod
     def _constraint(self, at: Window) -> ca.SX:
-        raise NotImplementedError
+        """Φ or its derivative."""
 
     def _link(self, at: Window) -> ca.SX:
         whole = at.now[self.own[-1]]
