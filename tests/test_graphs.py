@@ -401,6 +401,7 @@ REFUSED = {
         lambda: graph_of(Observation("y", lambda q: q[0] + ca.SX.sym("c"), sigma=1)),
         "holds the symbol 'c'",
     ),
+    "other coordinates": (lambda: Dynamics("natural"), "coordinates is 'natural'; use 'dependent' or 'independent'"),
     "equality that holds still": (lambda: SoftEquality("q"), "has sigma 0, which holds q still; give a positive one"),
     "a step of 0": (lambda: Graph(Pendulum(), DEPENDENT[:2], step=0), "step is 0; give a positive number"),
     "hard rows alone": (lambda: graph_of(Trapezoid("q", "v")), "has hard rows alone; give one of its factors a sigma"),
