@@ -20,15 +20,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask, contiguous
-from spookid.solvers.bounded_rows import bounded_solution
+from spookid.solvers.bounded_rows import bent_solution, bounded_solution
 from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
-from spookid.solvers.lag_volumes import check_volumes, volume_slopes
+from spookid.solvers.lag_volumes import check_volumes, volume_bends, volume_slopes
 from spookid.solvers.lag_window import LagWindow
 from spookid.solvers.native_memory import memory_of
 from spookid.transcription.transcription import Transcription
 
-_SMALL = 1e-4
+_SMALL = 1e-3
 """Steps shorter than this, in standard errors of all unknowns together, are the last."""
 _MET, _ROUNDED = 1e-13, 0.5
 """Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""
@@ -86,6 +86,8 @@ class FixedLag:
         """Rows that give the parameters, if all is factorized at the best values."""
         self._slopes: Array | None = None
         """Linear terms of the rows in the window; None: not known yet."""
+        self._waits = 0
+        """Estimates until their change is looked for."""
 
     @property
     def states(self) -> Array:
@@ -150,11 +152,12 @@ class FixedLag:
         """Estimate all that is kept; how many steps it took: at most ``iterations``, and as many again that are small
         where hard rows are not met to the last digit."""
         taken, self._slopes, small, met = 0, None, False, True
+        self._bend()
         while taken < self.iterations or (small and not met and taken < 2 * self.iterations):
             taken += 1
             self._linearize()
             border = self._factorized(near=True)
-            parameters = bounded_solution(border, self._memory.border_step(border), *self._room)
+            parameters = self._parameter_step(border)
             along = border.rows[border.hard :, :-1] @ parameters
             small = self._memory.square + float(along @ along) <= _SMALL**2
             found = self._move(self._memory.step(parameters), parameters)
@@ -219,6 +222,25 @@ class FixedLag:
                 self._slopes = volume_slopes(self._window, self._memory, self._linearized)
         return self._memory.factorize(self._slopes, beside)
 
+    def _parameter_step(self, border: Pivots) -> Array:
+        if self.volumes and not border.hard:
+            return bent_solution(border, self._bends, *self._room)
+        return bounded_solution(border, self._memory.border_step(border), *self._room)
+
+    def _bend(self) -> None:
+        """Look how the volume's slopes change with the parameters, once in half a window."""
+        self._waits -= 1
+        if self.volumes and len(self.parameters) and self._waits < 0:
+            self._waits = self.window // 2
+            self._linearize()
+            bends = volume_bends(self._window, self._memory, self._linearized, self._sizes)
+            self._window.bends.values[:] = bends
+
+    @property
+    def _bends(self) -> Array:
+        """Curvature of all linear terms, (n_p, n_p)."""
+        return np.asarray(self._memory.bend + self._window.bends.values.sum(axis=0))
+
     @property
     def _sizes(self) -> Array:
         """Of the parameters, (n_p,)."""
@@ -247,6 +269,7 @@ class FixedLag:
             new, left = self._merit(part * steps, moved)
             if new <= cost + _RISE + 1e-9 * cost or left < 0.5 * violation:
                 self._memory.follow(part * steps, moved)
+                self._memory.border_linear[:] += self._memory.bend @ moved
                 return left <= _MET or left >= _ROUNDED * violation
         window.states.values[:], self.parameters = states, before
         return None
@@ -255,7 +278,8 @@ class FixedLag:
         """Cost after a step, and the largest value of a hard row."""
         cost, violation = self._memory.evaluate(self.parameters, self.steps)
         carried, left = self._memory.merit(steps, parameters)
-        return cost + carried, max(violation, left)
+        bent = float(parameters @ self._bends @ parameters) if self.volumes else 0.0
+        return cost + carried + bent, max(violation, left)
 
     def _marginalize(self) -> None:
         """Let the oldest step leave."""
@@ -269,6 +293,8 @@ class FixedLag:
             self._memory.linearize(self.parameters, self._linearized, 1)
         assert self._slopes is not None
         self._memory.leave(self._slopes[0])
+        self._memory.bend += self._window.bends.values[0]
+        self._memory.information += self._window.bends.values[0]
         self._window.drop()
 
     def covariance(self, steps: int = 1) -> Array:
@@ -305,7 +331,8 @@ class FixedLag:
             "settings": np.array([self.window, self.iterations, self.volumes]),
             "parameters": self.parameters.copy(),
             "first estimates": np.zeros((0, 0)) if first is None else first.point[None],
-            "waits": np.array([0 if first is None else first.waits]),
+            "waits": np.array([0 if first is None else first.waits, self._waits]),
+            "bend": self._memory.bend.copy(),
             "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
         }
         return own | self._memory.arrays() | self._window.arrays()
@@ -318,6 +345,7 @@ class FixedLag:
         if len(arrays["first estimates"]):
             new._first = FirstEstimates(new._window, arrays["first estimates"][0])
             new._first.waits = int(arrays["waits"][0])
+        new._waits, new._memory.bend = int(arrays["waits"][1]), arrays["bend"].copy()
         new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
         new._memory.restore(arrays)
         new._window.restore(arrays)

@@ -28,6 +28,8 @@ class Memory:
         """Of the parameters alone."""
         self.score, self.information = np.zeros(self._n), np.zeros((self._n, self._n))
         """Of rows that have left; see ``FixedLag.released``."""
+        self.bend = np.zeros((self._n, self._n))
+        """Curvature of linear terms that have left, (n_p, n_p); it may be of any sign."""
         self._found: list[Pivots] = []
 
     def linearize(self, parameters: Array, point: Array, count: int) -> None:
@@ -117,6 +119,11 @@ class Memory:
             violation = max(violation, float(np.max(np.abs(front.hard[:, :-1] @ step + front.hard[:, -1]), initial=0)))
         return cost, violation
 
+    @property
+    def border_linear(self) -> Array:
+        """Linear term of the parameters alone, (n_p,)."""
+        return self._border.linear
+
     def follow(self, steps: Array, parameters: Array) -> None:
         """Bring the values of carried rows to where a step has led."""
         for front, step in self._moved(steps, parameters):
@@ -153,7 +160,9 @@ class Memory:
         wide = _widened(carried, self._t, self._n)
         rows = [self._window.rows(step, hard) for hard in (False, True)]
         soft, hard = np.concatenate([wide.soft, rows[0]]), np.concatenate([wide.hard, rows[1]])
-        return eliminate(Front(soft, hard, wide.linear + slopes), self._t, (self._window.reach + 1) * self._t)
+        return eliminate(
+            Front(soft, hard, wide.linear + slopes), self._t, (self._window.reach + 1) * self._t, self._window.hidden
+        )
 
     def _moved(self, steps: Array, parameters: Array) -> tuple[tuple[Front, Array], tuple[Front, Array]]:
         """Carried rows with steps of their unknowns."""
