@@ -428,11 +428,11 @@ EXPORT void window_covariances(const window *w, double *out) {
         across[i * size_ + j] = here[i * states + t + j] = here[(t + j) * states + i] = sum;
       }
     for (size i = 0; i < t; ++i)
-      for (size j = 0; j < t; ++j) {
+      for (size j = 0; j <= i; ++j) { /* what is not symmetric would grow from step to step */
         double sum = 0.0;
         for (size c = 0; c < size_; ++c) sum += across[i * size_ + c] * x[j * columns + c];
         for (size c = size_; c < columns; ++c) sum += x[i * columns + c] * x[j * columns + c];
-        here[i * states + j] = sum;
+        here[i * states + j] = here[j * states + i] = sum;
       }
   }
 }

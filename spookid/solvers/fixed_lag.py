@@ -23,6 +23,7 @@ from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.solvers.bounded_rows import bent_solution, bounded_solution
 from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
+from spookid.solvers.lag_covariance import joint_covariance
 from spookid.solvers.lag_volumes import check_volumes, volume_bends, volume_slopes
 from spookid.solvers.lag_window import LagWindow
 from spookid.solvers.native_memory import memory_of
@@ -161,7 +162,7 @@ class FixedLag:
             along = border.rows[border.hard :, :-1] @ parameters
             small = self._memory.square + float(along @ along) <= _SMALL**2
             found = self._move(self._memory.step(parameters), parameters)
-            self.converged = small and bool(found)
+            self.converged = small and found is not False
             if found is None or self.converged:
                 break
             met = found
@@ -303,26 +304,13 @@ class FixedLag:
         if self._border is None:
             self._linearize()
             self._border = self._factorized()
-        t, n = self.transcription.manifold.tangent, len(self.parameters)
-        own = self._border.responses(np.zeros((n, 0)), np.zeros((n, 0)))
-        ahead = self._window.reach * t
-        known, loose = (np.concatenate([np.zeros((ahead, part.shape[1])), part]) for part in own)
-        for back in range(steps):
-            # What lies farther ahead than a row reaches stays as it is.
-            near, far = np.r_[0:ahead, len(known) - n : len(known)], slice(ahead, len(known) - n)
-            wide = [np.concatenate([np.zeros((t, part.shape[1])), part[near]]) for part in (known, loose)]
-            parts = self._memory.pivots(self.steps - 1 - back).responses(*wide)
-            known, loose = (
-                np.concatenate([new[: t + ahead], _padded(part[far], new.shape[1]), new[t + ahead :]])
-                for new, part in zip(parts, (known, loose), strict=True)
-            )
-        kept = np.r_[0 : steps * t, len(known) - n : len(known)]
-        responses, follows = known[kept], loose[kept]
-        covariance = responses @ responses.T
-        undetermined = np.any(follows != 0.0, axis=1)
-        undetermined[steps * t :] |= np.diag(covariance)[steps * t :] > (_UNKNOWN * self._sizes) ** 2
-        covariance[undetermined] = covariance[:, undetermined] = np.nan
-        return np.asarray(covariance)
+        newest = [self._memory.pivots(step) for step in range(self.steps - steps, self.steps)]
+        covariance = joint_covariance(newest, self._border, self.transcription.manifold.tangent)
+        n = len(self.parameters)
+        own = covariance.diagonal()[len(covariance) - n :]
+        unknown = len(covariance) - n + np.flatnonzero(own > (_UNKNOWN * self._sizes) ** 2)
+        covariance[unknown] = covariance[:, unknown] = np.nan
+        return covariance
 
     def arrays(self) -> dict[str, Array]:
         """All that is remembered, by names."""
@@ -350,8 +338,3 @@ class FixedLag:
         new._memory.restore(arrays)
         new._window.restore(arrays)
         return new
-
-
-def _padded(rows: Array, columns: int) -> Array:
-    """With zeros in more columns behind."""
-    return np.pad(rows, ((0, 0), (0, columns - rows.shape[1])))

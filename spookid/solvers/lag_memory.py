@@ -106,7 +106,8 @@ class Memory:
             whole = self._found[k].responses(known, known[:, :0])[0][:t]
             along, noise, later = whole[:, :size], whole[:, size:], found[k + 1, :size, :size]
             across = along @ later
-            found[k, :t, :t] = across @ along.T + noise @ noise.T
+            own = across @ along.T + noise @ noise.T
+            found[k, :t, :t] = (own + own.T) / 2  # what is not symmetric would grow from step to step
             found[k, :t, t:], found[k, t:, :t], found[k, t:, t:] = across, across.T, later
         return found[:-1]
 
