@@ -32,8 +32,6 @@ _SMALL = 1e-4
 """Steps shorter than this, in standard errors of all unknowns together, are the last."""
 _MET = 1e-9
 """Hard rows of largest entry 1 that were violated by no more are met after one more step."""
-_LOST = 1e-13
-"""Share of the largest below which a direction is not known."""
 _HALVINGS, _RISE = 6, 1e-2
 """How often a step is halved, and by how much the cost may rise with one: far less than one squared standard error."""
 
@@ -181,24 +179,6 @@ class FixedLag:
         found = memory.score.copy(), memory.information.copy()
         memory.score[:], memory.information[:] = 0.0, 0.0
         return found
-
-    def set_border(self, gradient: Array, information: Array) -> None:
-        """Put other knowledge of the parameters alone in the place of what has left the window: of one that has changed,
-        only what is known since.
-
-        Args:
-            gradient: Eᵀe of the rows [E | e] that are to be remembered, at the present parameters, (n_p,).
-            information: EᵀE, (n_p, n_p).
-        """
-        arrays, n = self._memory.arrays(), len(self.parameters)
-        linear = arrays["border linear"] + arrays["carried linear"][-n:] if n else np.zeros(0)
-        scale = np.sqrt(np.maximum(information.diagonal(), np.finfo(float).tiny))
-        sizes, along = np.linalg.eigh(information / np.outer(scale, scale))
-        kept = sizes > _LOST * np.max(sizes, initial=0.0)
-        rows = np.sqrt(sizes[kept])[:, None] * along[:, kept].T * scale
-        values = along[:, kept].T @ ((gradient - linear) / scale) / np.sqrt(sizes[kept])
-        self._memory.restore({**arrays, "border soft": np.column_stack([rows, values])})
-        self._border = self._slopes = None
 
     def _linearize(self) -> None:
         self._memory.linearize(self.parameters, self._linearized, self.steps)
