@@ -150,6 +150,8 @@ class ChangeDetector:
         self._last, self._shortest, self._new = float(start), np.inf, 0
         self._again = -np.inf
         """Before this stamp no onset is looked at once more [s]."""
+        self._candidate = -1
+        """Which parameter the last look has found to have changed, if any."""
 
     def add(self, until: float, at: Array, score: Array, information: Array) -> Change | None:
         """The next block.
@@ -192,10 +194,12 @@ class ChangeDetector:
             return None
         if self._last < self._again:
             return None
-        split, exact = onsets.split(k), self._reruns(onsets, k)
-        if not (exact or split).tells(threshold):
+        split = onsets.split(k)
+        exact = self._reruns(onsets, k, threshold)
+        if not self._is_told(split if exact is None else exact, threshold, exact is None):
             self._again = self._last + _PATIENCE * (self._last - split.since)
             return None
+        self._candidate = -1
         if exact is None:
             self._history = self._history.restarted(_block(split.since, split.kept), split.since)
             return self._change(split)
@@ -203,16 +207,22 @@ class ChangeDetector:
         self._history = self._history.restarted(_block(self._last, exact.kept.plus(exact.later)), self._last)
         return self._change(exact)
 
-    def _reruns(self, onsets: _Onsets, k: int) -> Split | None:
-        """The best of this onset and earlier ones: what a filter remembers makes an onset seem later than it was."""
-        found = []
+    def _reruns(self, onsets: _Onsets, k: int, threshold: float) -> Split | None:
+        """The latest onset that tells a change by data that are smoothed once more, of this one and earlier ones: what a
+        filter remembers makes an onset seem later than it was. None if none can be smoothed once more."""
+        exact = None
         for back in _BACK:
             since = onsets.since[k] - back * (self._last - onsets.since[k])
             split = onsets.split(max(int(np.searchsorted(onsets.since, since, "right")) - 1, 0))
-            exact = self._rerun(split, split.earlier, split.earlier)
-            if exact is not None:
-                found.append(exact)
-        return max(found, key=lambda split: float(np.max(np.abs(split.z))), default=None)
+            exact = self._rerun(split, split.earlier, split.earlier) or exact
+            if exact is not None and exact.tells(threshold):
+                return exact
+        return exact
+
+    def _is_told(self, split: Split, threshold: float, at_once: bool) -> bool:
+        """True if there is a change, and, unless it is to be told at once, the look before has found the same one."""
+        before, self._candidate = self._candidate, split.strongest if split.tells(threshold) else -1
+        return self._candidate >= 0 and (at_once or before == self._candidate)
 
     def _rerun(self, split: Split, best: Knowledge, known: Knowledge) -> Split | None:
         """With what data after the onset tell exactly of changed parameters that begin where ``best`` puts them, of which
@@ -250,7 +260,7 @@ class ChangeDetector:
 
     def arrays(self) -> dict[str, Array]:
         """To be saved; with the names ``resumed`` goes on from them with the same digits."""
-        numbers = np.array([self.false_alarms, self._last, self._shortest, self._again, self._new])
+        numbers = np.array([self.false_alarms, self._last, self._shortest, self._again, self._candidate, self._new])
         return {
             "reference": self.reference,
             "distance": self._distance,
@@ -261,10 +271,10 @@ class ChangeDetector:
     @classmethod
     def resumed(cls, names: Sequence[str], arrays: Mapping[str, Any]) -> ChangeDetector:
         """From what ``arrays`` gave."""
-        false_alarms, last, shortest, again, new = (float(number) for number in arrays["numbers"])
+        false_alarms, last, shortest, again, candidate, new = map(float, arrays["numbers"])
         found = cls(names, arrays["reference"], last, false_alarms=false_alarms)
         found._history, found._distance = History.resumed(arrays), arrays["distance"].copy()
-        found._shortest, found._again, found._new = shortest, again, int(new)
+        found._shortest, found._again, found._candidate, found._new = shortest, again, int(candidate), int(new)
         return found
 
 
