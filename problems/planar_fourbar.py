@@ -1,8 +1,8 @@
 """Four-bar linkage of the plane, a torque at its crank: two masses and friction from the angles of crank and rocker.
 
-The linkage is that of the paper on factor graphs (Blanco-Claraco, Leanza, Reina; design/equations.md has its numbers)
-with a torque, and friction in the pin of its crank. The data are a twin that the project made itself,
-`python problems/data/make_planar.py`: m_coupler 2 kg, m_rocker 4 kg, b 0.8 N m s, the noise 1 mrad.
+The linkage is that of the paper on factor graphs (Blanco-Claraco, Leanza, Reina), with a torque, and friction in the
+pin of its crank. The data are a twin that the project made itself, `python problems/data/make_planar.py`: m_coupler
+2 kg, m_rocker 4 kg, b 0.8 N m s, the noise 1 mrad.
 """
 
 from pathlib import Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import runpy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -329,30 +330,28 @@ def test_motion_is_that_of_lagranges_equations(name: str) -> None:
     t = np.arange(101) * 0.01
     start, still = motion.closed(angles, np.zeros(len(angles)))
     expected = motion.along(point, motion.run(start, still, t)[0])
-    problem = load_problem(PROBLEMS / f"{name}.py")
-    mechanism: planar.Mechanism = mechanism_of(name)
+    problem, mechanism = opened(name)
     values = TRUTH[name]
     assert np.max(np.ptp(expected, axis=0)) > 0.05
     found = ran(mechanism, t, drive(name, ca.SX.sym("t")), **values)
-    np.testing.assert_allclose(points(name, mechanism, found), expected, atol=1e-7)
+    np.testing.assert_allclose(points(name, mechanism, found), expected, atol=1e-9)
 
-    signals = [mechanism.signals[i] for i in range(len(mechanism.signals))]
     fine = np.arange(4001) * 2.5e-4
     held = np.array(ca.Function("u", [s := ca.SX.sym("t")], [drive(name, s)])(fine[None] + 1.25e-4))
-    inputs = Recording(fine, dict(zip(signals, held, strict=True))) if signals else None
+    inputs = Recording(fine, dict(zip(mechanism.signals, held, strict=True))) if mechanism.signals else None
     initial = mechanism.rigid.states(found[0, : len(mechanism.names)], found[0, len(mechanism.names) :], values)
-    own = problem.with_(model=mechanism.model, recordings=(), observations=sensors(mechanism), step=0.01)
+    own = problem.with_(recordings=(), observations=sensors(mechanism), step=0.01)
     run = own.simulate(parameters=values, initial=initial, duration=1.0, inputs=inputs)
     q, _ = mechanism.rigid.coordinates(run.q, run.v, values)
-    np.testing.assert_allclose(points(name, mechanism, q), expected, atol=2e-5)
+    np.testing.assert_allclose(points(name, mechanism, q), expected, atol=1e-6)
 
 
-def mechanism_of(name: str) -> planar.Mechanism:
-    """That of a problem file."""
-    namespace: dict[str, Any] = {"__file__": str(PROBLEMS / f"{name}.py"), "__name__": name}
-    exec(compile((PROBLEMS / f"{name}.py").read_text(encoding="utf-8"), f"{name}.py", "exec"), namespace)
+def opened(name: str) -> tuple[Problem, planar.Mechanism]:
+    """A problem file's problem, and the mechanism that it is of."""
+    path = PROBLEMS / f"{name}.py"
+    namespace = runpy.run_path(str(path))
     (found,) = (thing for thing in namespace.values() if isinstance(thing, planar.Mechanism))
-    return found
+    return namespace["problem"], found
 
 
 def sensors(mechanism: planar.Mechanism) -> list[HingeAngle]:
@@ -400,8 +399,8 @@ def test_every_constraint_and_load_moves_rigid_bodies_as_points() -> None:
     problem = Problem("all", model=system.model, observations=sensors(system), step=0.01)
     run = problem.simulate(initial=system.rigid.states(found[0, :n], found[0, n:]), duration=0.5, inputs=inputs)
     q, v = system.rigid.coordinates(run.q, run.v)
-    np.testing.assert_allclose(q, found[:, :n], atol=2e-5)
-    np.testing.assert_allclose(v, found[:, n:], atol=2e-4)
+    np.testing.assert_allclose(q, found[:, :n], atol=1e-6)
+    np.testing.assert_allclose(v, found[:, n:], atol=1e-5)
     assert run.q.shape == (51, 5, 7)
 
 

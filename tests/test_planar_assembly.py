@@ -29,7 +29,7 @@ def crossing(first: Array, r: float, second: Array, s: float) -> list[Array]:
 # --- assemblies ---
 
 
-@pytest.mark.parametrize("theta", [-12.0, -3.0, -0.4, 0.0, 0.7, 2.0, 9.0])
+@pytest.mark.parametrize("theta", [-9.0, 0.0, 0.7, 2.0])
 def test_a_fourbar_has_two_assemblies_at_every_angle(theta: float) -> None:
     system = fourbar("theta")
     pin = np.array([math.cos(theta), math.sin(theta)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,11 @@ class Reach:
         k = np.clip(nearest, self.first, last).astype(np.intp)
         inside = (x - k >= (-1 if self.centred else 0)) & (x - k <= 1)
         return np.where(inside & (last >= self.first), k, -1)
+
+    def cell(self, x: float) -> int:
+        """The same for one time along states without end."""
+        k = max(round(x) if self.centred else math.floor(x), self.first)
+        return k if (-1 if self.centred else 0) <= x - k <= 1 else -1
 
 
 @dataclass(frozen=True, eq=False)

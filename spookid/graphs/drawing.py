@@ -19,7 +19,7 @@ _COLOURS = (
 )  # fmt: skip
 """The first seven of Okabe and Ito: colour-blind people tell them apart."""
 _EDGE, _PALE, _BLACK = "#707070", "#e4e4e4", "#1a1a1a"
-_CIRCLE, _SQUARE = 620.0, 80.0
+_CIRCLE, _SQUARE = 760.0, 80.0
 """Areas [pt²]."""
 _HEIGHT = 1.3
 """From a variable to the one below it."""
@@ -81,6 +81,8 @@ def draw_graph(
         _marks(axes, i, factor, [square.at for square in squares if square.kind == i])
     axes.set_axis_off()
     axes.set_aspect("equal")
+    axes.margins(0.08)
+    axes.set_ylim(min(rows.values(), default=0.0) - _HEIGHT, above[1] + _HEIGHT / 2 if parameters else _HEIGHT)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
 
 
@@ -101,19 +103,19 @@ def _marks(axes: Axes, kind: int, factor: Node, places: Sequence[tuple[float, fl
 
 def _circle(axes: Axes, at: tuple[float, float], name: str, k: int) -> None:
     axes.scatter(*at, s=_CIRCLE, facecolor="white", edgecolor=_BLACK, linewidth=1.0, zorder=2)
-    step = "k" if k == 0 else f"k+{k}"
-    axes.text(*at, rf"$\mathit{{{name}}}_{{{step}}}$", ha="center", va="center", fontsize=9, zorder=4)
+    axes.text(*at, rf"$\mathit{{{name}}}_{{{k}}}$", ha="center", va="center", fontsize=10 - len(name), zorder=4)
 
 
 def _squares(
     factors: Sequence[Node], rows: Mapping[str, float], steps: int, above: tuple[float, float]
 ) -> Iterator[_Square]:
     """Of all factors at the steps shown, none on another."""
+    circles = [(_WIDTH * k, y) for k in range(steps) for y in rows.values()]
     taken: list[tuple[float, float]] = []
     for i, factor in enumerate(factors):
         for k in range(1 if factor.first_only else steps - factor.reach):
             ends = [(_WIDTH * (k + offset), rows[name]) for name, offset in factor.edges]
-            at = _free(_place(factor, k, ends, above), taken)
+            at = _free(_place(factor, k, ends, above), taken, circles)
             taken.append(at)
             yield _Square(i, at, (*ends, above) if factor.parameters else tuple(ends))
 
@@ -126,18 +128,24 @@ def _place(
         return above[0] + 2.0, above[1]
     x, y = (float(np.mean(values)) for values in zip(*ends, strict=True))
     if factor.reach:
-        return _WIDTH * (k + factor.reach / 2), y - 0.5 * (factor.reach > 1)
+        return _WIDTH * (k + factor.reach / 2), y - 1.5 * _APART * (factor.reach > 1)
     return x + _INNER[len(ends) > 1], y
 
 
-def _free(at: tuple[float, float], taken: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The nearest place below or above that no other one has."""
-    for i in range(2 * len(taken) + 1):
+def _free(
+    at: tuple[float, float], taken: Sequence[tuple[float, float]], circles: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
+    """The nearest place below or above that nothing else has."""
+    for i in range(2 * (len(taken) + len(circles)) + 1):
         shift = (i + 1) // 2 * _APART * (-1 if i % 2 else 1)
         moved = at[0], at[1] + shift
-        if all(np.hypot(moved[0] - x, moved[1] - y) > 0.9 * _APART for x, y in taken):
+        if _clear(moved, taken, 0.9 * _APART) and _clear(moved, circles, 1.3 * _APART):
             return moved
     return at
+
+
+def _clear(at: tuple[float, float], others: Sequence[tuple[float, float]], distance: float) -> bool:
+    return all(np.hypot(at[0] - x, at[1] - y) > distance for x, y in others)
 
 
 def draw_costs(axes: Axes, t: Array, costs: Mapping[str, Array]) -> None:

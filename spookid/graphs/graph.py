@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _PRIORS = "prior of parameters"
+_ENDLESS = 10**9
+"""Steps of a stream: enough that its functions are worth a compiler."""
 _DEPENDENT = 1e-9
 """Singular values of rows below this are zero."""
 
@@ -54,8 +56,8 @@ class Graph(Tabular):
         step: h [s].
 
     Raises:
-        ProblemError: for a step that is not positive, two factors of one name, more hard rows than a step has unknowns,
-            or a symbol that is no Parameter.
+        ProblemError: for a step that is not positive, two factors of one name, hard rows alone, constraints that are
+            more than the degrees of freedom allow, or a symbol that is no Parameter.
     """
 
     def __init__(self, system: System, factors: Iterable[GraphFactor], *, step: float) -> None:
@@ -75,6 +77,8 @@ class Graph(Tabular):
             part for factor in self.sources for part in written(factor, self.variables, h)
         )
         self._check(what)
+        self.parameters: tuple[Parameter, ...] = self._found(what)
+        """Unknowns of all steps, in the order of their declaration."""
 
     def _check(self, what: str) -> None:
         if not self.sources:
@@ -83,26 +87,21 @@ class Graph(Tabular):
         twice = next((factor for factor in self.sources if titles.count(factor.title) > 1), None)
         if twice is not None:
             raise ProblemError(f"{twice.what} is the second one called {twice.title!r}; give each a name of its own")
-        system, unknowns = self.system, self.variables.manifold.tangent
+        system = self.system
         rates, rows = system.manifold.tangent, system.constraint(ca.SX.sym("q", system.manifold.ambient)).numel()
         if rates - rows != len(system.independent):
             raise ProblemError(
                 f"{what}: {rates} rates with {rows} constraints are not {len(system.independent)} degrees of freedom; "
                 "leave out constraints that follow from others"
             )
-        hard = sum(len(part.factor.rows) for part in self.written if part.factor.hard and not part.factor.first_only)
-        if hard > unknowns:
-            raise ProblemError(
-                f"{what} has {hard} hard rows for {unknowns} unknowns of a step; give some of its factors a sigma"
-            )
+        if all(part.factor.hard for part in self.written):
+            raise ProblemError(f"{what} has hard rows alone; give one of its factors a sigma")
 
-    @cached_property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Unknowns of all steps, in the order of their declaration."""
+    def _found(self, what: str) -> tuple[Parameter, ...]:
         known: list[ca.SX] = [self._step.symbol]
         for part in self.written:
             known += [*part.factor.variables.values(), part.factor.data, *(c.symbol for c in part.constants)]
-        return parameters_in([part.factor.residual for part in self.written], self.what, known)
+        return parameters_in([part.factor.residual for part in self.written], what, known)
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -133,8 +132,16 @@ class Graph(Tabular):
         Raises:
             ProblemError: if data are missing, too short, or of no factor.
         """
+        least = 1 + max(factor.reach for factor in self.factors)
+        if not (isinstance(steps, int) and steps >= least):
+            raise ProblemError(f"{self.what}: steps is {shown(steps)}; give {least} or more")
         given = self._data(steps, data or {})
         return self._transcription(Chain("graph", steps, *self._rows(given, steps)))
+
+    @cached_property
+    def endless(self) -> Transcription:
+        """The graph over a horizon that goes on, without data."""
+        return self._transcription(Chain("graph", _ENDLESS, {}, {}))
 
     def row(self, name: str, values: Mapping[str, float]) -> tuple[Array, Mask]:
         """What ``Chain.data`` and ``Chain.missing`` hold of a factor at one step, (n_d,) and (rows,).
@@ -235,25 +242,37 @@ class Graph(Tabular):
         chosen = ca.SX.eye(self.system.manifold.tangent)[list(self.system.independent), :]
         whole = ca.densify(ca.vertcat(self.system.constraint_jacobian(x), chosen))
         unknown = ca.vertcat(ca.SX(0, 1), *self.parameters)
-        matrices = ca.Function("jacobian", [x, unknown], [whole])
-        found = [np.linalg.det(matrices(one, parameters).full()) for one in q]
-        return np.sign(found)
+        matrices = ca.Function("jacobian", [x, unknown], [whole]).map(len(q), "serial")
+        found = np.asarray(matrices(q.T, parameters).full()).reshape(whole.shape[0], len(q), -1)
+        signs: Array = np.sign(np.linalg.det(found.transpose(1, 0, 2)))
+        return signs
 
     def _check_start(self, problem: Transcription, point: Point) -> None:
-        """Refuse hard factors of which some follow from others at the first step."""
-        blocks = [(part, problem.linearize_factor(part.factor, point, 0)) for part in self.written if part.factor.hard]
-        local = [(part, block) for part, block in blocks if part.factor.reach == 0]
-        rows = {part.factor.name: block.matrix[0, : problem.manifold.tangent].T for part, block in local}
-        every = [rows[part.factor.name] for part, _ in local if not part.factor.first_only]
-        for part, _ in local:
+        """Refuse hard rows that a step cannot meet, or of which some follow from others at the first one."""
+        width, linked = problem.manifold.tangent, 0
+        every: list[Array] = []
+        first: list[tuple[Written, Array]] = []
+        for part in (part for part in self.written if part.factor.hard):
+            if part.factor.reach:
+                linked += len(part.factor.rows)
+                continue
+            rows = problem.linearize_factor(part.factor, point, 0).matrix[0, :width].T
             if part.factor.first_only:
-                own = rows[part.factor.name]
-                if _rank([*every, own]) < _rank(every) + len(own):
-                    raise ProblemError(
-                        f"{part.source.what} {part.source.title!r} fixes at the first step what other hard factors "
-                        "determine already; give it rows of independent coordinates, or a sigma"
-                    )
-                every.append(own)
+                first.append((part, rows))
+            else:
+                every.append(rows)
+        if _rank(every) + linked > width:
+            raise ProblemError(
+                f"{self.what} has {_rank(every) + linked} hard rows for {width} unknowns of a step; give some of its "
+                "factors a sigma"
+            )
+        for part, rows in first:
+            if _rank([*every, rows]) < _rank(every) + len(rows):
+                raise ProblemError(
+                    f"{part.source.what} {part.source.title!r} fixes at the first step what other hard factors "
+                    "determine already; give it rows of independent coordinates, or a sigma"
+                )
+            every.append(rows)
 
     @cached_property
     def picture(self) -> Picture:

@@ -36,6 +36,8 @@ class Stage:
             ProblemError: for a variable or a factor that the graph does not have.
         """
         moving = variables.names if self.variables is None else tuple(self.variables)
+        if not moving:
+            raise ProblemError(f"{self.place}: Stage moves nothing; name some of {', '.join(variables.names)}")
         for name in moving:
             if name not in variables.names:
                 raise ProblemError(f"{self.place}: Stage moves {shown(name)}; choose from {', '.join(variables.names)}")

@@ -30,6 +30,8 @@ _HALVINGS = 12
 """Of a step of Newton's method that makes no row smaller."""
 _STRIDE = 0.05
 """Of a coordinate that is moved to where it is asked to be, at once: an angle [rad], a length over the size."""
+_SHORTEST = 1e-3
+"""Of the longest stride, that after which a place counts as out of reach."""
 _PARTS = 1e-9
 """Of the largest singular value, below which one is zero: constraints then imply each other."""
 _PREFERRED = 0.05
@@ -154,18 +156,23 @@ class Closing:
                 f"{self.what} has {freedoms} degrees of freedom; give as many values, not {len(columns)}"
             )
         before, others = self._signs(q, columns, p), np.setdiff1d(np.arange(len(self.names)), columns)
-        apart = targets - q[columns]
-        count = int(np.ceil(max(np.max(np.abs(apart) / self._units[columns]) / _STRIDE, 1)))
-        there = q.copy()
-        for i in range(1, count + 1):
-            there[columns] = targets - apart * (count - i) / count
-            found = self._newton(there, p, others)
-            if found is None or self._signs(found, columns, p) != before:
+        start, there, done = q[columns], q, 0.0
+        longest = _STRIDE / max(float(np.max(np.abs(targets - start) / self._units[columns])), _STRIDE)
+        stride = longest
+        while done < 1:
+            share = min(done + stride, 1.0)
+            near = there.copy()
+            near[columns] = start + share * (targets - start) if share < 1 else targets
+            found = self._newton(near, p, others)
+            if found is not None and self._signs(found, columns, p) == before:
+                there, done, stride = found, share, min(2 * stride, longest)
+            elif stride > _SHORTEST * longest:
+                stride /= 2
+            else:
                 raise ProblemError(
                     f"{self.what} does not reach {_told(values)} on its branch, from where it is declared; give values "
                     "within reach, a branch, or all coordinates"
                 )
-            there = found
         return there
 
     def _newton(self, near: Array, p: Array, columns: Indices, rows: Indices | None = None) -> Array | None:

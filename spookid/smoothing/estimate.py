@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.tables.numbers import uncertain
@@ -30,20 +32,24 @@ class OnlineEstimate(Tabular):
     """Of the parameters, by name."""
     covariance: Array
     """Of the parameters, (n_p, n_p); NaN in the rows of those without a standard error."""
-    positions: Mapping[str, float]
+    positions: Mapping[str, float] = field(default_factory=dict)
     """Coordinates of the joints at the newest step, by their labels [rad or m]."""
-    rates: Mapping[str, float]
+    rates: Mapping[str, float] = field(default_factory=dict)
     """How they change [rad/s or m/s]."""
-    position_errors: Mapping[str, float]
+    position_errors: Mapping[str, float] = field(default_factory=dict)
     """Standard errors of the coordinates; NaN where the data do not tell them."""
-    rate_errors: Mapping[str, float]
+    rate_errors: Mapping[str, float] = field(default_factory=dict)
     """Standard errors of the rates, likewise."""
+    variables: Mapping[str, Array] = field(default_factory=dict)
+    """Of a graph its variables at the newest step, by name."""
+    variable_errors: Mapping[str, Array] = field(default_factory=dict)
+    """Standard errors in their tangent directions; NaN where the data do not tell them."""
     state_covariance: Array
-    """Of the coordinates, then their rates, (2 n_s, 2 n_s)."""
-    q: Array
-    """Positions and quaternions of the bodies, (n_b, 7) [m]."""
-    v: Array
-    """Linear and angular velocities of the bodies, (n_b, 6) [m/s, rad/s]."""
+    """Of the coordinates of joints, then their rates, (2 n_s, 2 n_s); of all variables of a graph in their tangent."""
+    q: Array = field(default_factory=lambda: np.zeros((0, 7)))
+    """Positions and quaternions of the bodies, (n_b, 7) [m]; none of a graph."""
+    v: Array = field(default_factory=lambda: np.zeros((0, 6)))
+    """Linear and angular velocities of the bodies, (n_b, 6) [m/s, rad/s]; likewise."""
     iterations: int
     """Gauss–Newton steps of this update; 0 if there was nothing to estimate anew."""
     converged: bool
@@ -76,13 +82,19 @@ class OnlineEstimate(Tabular):
             (name, uncertain(value, self.position_errors[name]), uncertain(self.rates[name], self.rate_errors[name]))
             for name, value in self.positions.items()
         ]
+        variables = [
+            (name, str(i), uncertain(float(value), float(error)))
+            for name, values in self.variables.items()
+            if len(values) == len(self.variable_errors[name])
+            for i, (value, error) in enumerate(zip(values, self.variable_errors[name], strict=True))
+        ]
         unfinished = [self.reason] if self.reason else []
-        return [
-            f"At {self.t:.6g} s",
+        tables = [
             Table(("parameter", "value", "unit", "reason"), parameters, left=(0, 2, 3)),
             Table(("coordinate", "position", "rate"), joints),
-            *unfinished,
+            Table(("variable", "", "value"), variables),
         ]
+        return [f"At {self.t:.6g} s", *(table for table in tables if table.rows), *unfinished]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""

@@ -39,11 +39,13 @@ class Monitor:
         false_alarms: at the most, a day of data, where the noise is white and of the size that the smoother takes.
 
     Raises:
-        ProblemError: if ``false_alarms`` is not positive.
+        ProblemError: if ``false_alarms`` is not positive, or the smoother is one of a Graph.
     """
 
     def __init__(self, smoother: FixedLagSmoother, *, false_alarms: float = 1.0) -> None:
         ChangeDetector((), np.zeros(0), 0.0, false_alarms=false_alarms)  # refuses a wrong one at once
+        if smoother.is_of_graph:
+            raise ProblemError(f"{smoother!r} is one of a graph, whose changes are not tested; watch that of a Problem")
         self.smoother = smoother
         self.changes: list[Change] = []
         """What has been found, in time order."""

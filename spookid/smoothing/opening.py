@@ -72,7 +72,7 @@ def smoothed(problem: Declaration) -> Declaration:
     return problem.with_(friction="smooth", estimator="noise", step_correction=False)
 
 
-def from_solution(problem: Declaration, known: Result) -> Opening:
+def from_solution(problem: Declaration, known: object) -> Opening:
     """At the states and parameters of a batch fit of the problem's recording, and with the noise it has found.
 
     Raises:

@@ -11,24 +11,23 @@ from typing import Any, Self
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
+from spookid.graphs.graph import Graph
 from spookid.kernels.kernel import Array
 from spookid.results.result import Result
 from spookid.smoothing.estimate import OnlineEstimate
-from spookid.smoothing.intake import Intake, checked, signals
-from spookid.smoothing.opening import Opening, check_noise, from_guess, from_solution, smoothed
+from spookid.smoothing.graph_stream import GraphStream
+from spookid.smoothing.intake import Intake
+from spookid.smoothing.opening import Opening, check_noise, from_solution, smoothed
 from spookid.smoothing.saving import read, write
 from spookid.smoothing.stream import Mark, Stream
+from spookid.smoothing.waiting import Waiting
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.solvers.lag_restart import restarted
 from spookid.tables.numbers import counted
 
 _SETTLING = 10
 """How often the first window is estimated at the most."""
-_FEW = "too few samples yet"
-_FIRST = 20
-"""Steps from which the first states are guessed where no solution is given."""
 
 
 class FixedLagSmoother:
@@ -44,12 +43,14 @@ class FixedLagSmoother:
         estimate = smoother.update(2.005, {"theta": 0.31, "u": 1.5})
 
     Args:
-        problem: a Problem, with smooth friction.
+        problem: a Problem with smooth friction, or a Graph, whose sigmas are its noise and whose samples are at its
+            steps: the first update is that of step 0.
         window: steps in the window.
         seconds: its length [s], in the place of ``window``.
         start: a Solution of the problem, which has one recording: the stream goes on behind it, and its noise, widths
             of friction, estimates and states are those to begin with. Without it the stream begins at its first sample,
-            from the guesses, and the problem declares all noise.
+            from the guesses, and the problem declares all noise. Of a graph where the variables of step 0 begin, and
+            Parameters, by name: ``{"q": system.assembled(...)}``.
         iterations: Gauss–Newton steps of an update at the most.
 
     Raises:
@@ -59,22 +60,26 @@ class FixedLagSmoother:
 
     def __init__(
         self,
-        problem: Declaration,
+        problem: Declaration | Graph,
         window: int | None = None,
         *,
         seconds: float | None = None,
-        start: Result | None = None,
+        start: Result | Mapping[str, Any] | None = None,
         iterations: int = 5,
     ) -> None:
-        self._window, self._iterations = _steps(problem, window, seconds), iterations
-        self._declared = smoothed(problem)
-        self._waiting: list[tuple[float, dict[str, float]]] = []
-        """What has come before there are first states."""
-        self._stream: Stream | None = None
-        if start is None:
-            check_noise(self._declared)
+        self._what = problem.what if isinstance(problem, Graph) else f"{problem.place}: Problem {problem.name!r}"
+        self._window = _steps(self._what, problem.step, window, seconds)
+        self._iterations = iterations
+        self._stream: Stream | GraphStream | None = None
+        self._waiting: Waiting | None = None
+        if isinstance(problem, Graph):
+            self._stream = GraphStream(problem, self._window, iterations, _point(self._what, start))
+        elif start is not None:
+            self._begin(from_solution(smoothed(problem), start))
         else:
-            self._begin(from_solution(self._declared, start))
+            declared = smoothed(problem)
+            check_noise(declared)
+            self._waiting = Waiting(declared, self._window)
 
     def update(self, t: float, values: Mapping[str, Any]) -> OnlineEstimate:
         """Take samples of some signals, and estimate what they tell.
@@ -90,26 +95,31 @@ class FixedLagSmoother:
             ProblemError: for an unknown signal, a value or time that is not finite, a second sample of a signal at the
                 same time, or a time far ahead of all others; nothing has then been taken.
         """
-        if self._stream is None:
-            return self._gather(t, values)
-        self._stream.take(t, values)
-        return self._stream.estimate()
+        if self._stream is not None:
+            self._stream.take(t, values)
+        elif self._waiting is not None and (opening := self._waiting.take(t, values)) is not None:
+            self._begin(opening)
+        return self.estimate
 
     @property
     def estimate(self) -> OnlineEstimate:
         """What is known now."""
-        return self._unknown() if self._stream is None else self._stream.estimate()
+        known = self._stream or self._waiting
+        assert known is not None
+        return known.estimate()
 
     @property
     def intake(self) -> Intake:
         """How many samples have come, and how many of them were left out."""
-        return Intake() if self._stream is None else self._stream.samples.counts
+        return Intake() if self._stream is None else self._stream.counts
 
     def released(self) -> tuple[Array, Array]:
         """What has left the window since this was asked last: score (n_p,) and information (n_p, n_p) of its rows in
         the parameters, for a test whether these have changed; see ``FixedLag.released``."""
-        n = len(self._declared.free)
-        return (np.zeros(n), np.zeros((n, n))) if self._stream is None else self._stream.core.released()
+        if self._stream is None:
+            n = len(self.estimate.values)
+            return np.zeros(n), np.zeros((n, n))
+        return self._stream.core.released()
 
     @property
     def released_until(self) -> float:
@@ -117,14 +127,8 @@ class FixedLagSmoother:
         return math.nan if self._stream is None else self._stream.time(self._stream.core.first)
 
     def mark(self) -> Mark:
-        """What is remembered now; a smoother can begin anew there.
-
-        Raises:
-            ProblemError: before there are first states.
-        """
-        if self._stream is None:
-            raise ProblemError(f"{self._what} has no states yet that could be kept; give more samples first")
-        stream = self._stream
+        """What is remembered now; a smoother of a Problem can begin anew there, once there are states."""
+        stream = self._of_problem
         arrays = stream.core.arrays(), stream.samples.arrays()
         return Mark(self.released_until, *arrays, stream.samples.counts, stream.now)
 
@@ -137,11 +141,20 @@ class FixedLagSmoother:
             gradient: what is known of them beforehand: slope of the cost there, (n_p,), and
             information: its curvature, (n_p, n_p).
         """
-        assert self._stream is not None
-        new = copy(self)
+        stream, new = self._of_problem, copy(self)
         arrays = restarted(mark.core, values, gradient, information)
-        new._stream = self._stream.at(FixedLag.resumed(self._stream.core.transcription, arrays), mark)
+        new._stream = stream.at(FixedLag.resumed(stream.core.transcription, arrays), mark)
         return new
+
+    @property
+    def is_of_graph(self) -> bool:
+        """True if it smooths a Graph."""
+        return isinstance(self._stream, GraphStream)
+
+    @property
+    def _of_problem(self) -> Stream:
+        assert isinstance(self._stream, Stream)
+        return self._stream
 
     def save(self, path: str | PathLike[str], also: Mapping[str, Array] | None = None) -> None:
         """Write all that is remembered to a file, whole or not at all; ``resume`` reads it.
@@ -154,6 +167,8 @@ class FixedLagSmoother:
         """
         if self._stream is None:
             raise ProblemError(f"{self._what} has no states yet that could be saved; give more samples first")
+        if isinstance(self._stream, GraphStream):
+            raise ProblemError(f"{self._what} cannot be saved while it is smoothed; smooth a Problem for that")
         write(self._stream, path, also or {})
 
     @classmethod
@@ -168,81 +183,33 @@ class FixedLagSmoother:
         """
         stream = read(smoothed(problem), path)
         new = cls.__new__(cls)
+        new._what, new._stream, new._waiting = f"{problem.place}: Problem {problem.name!r}", stream, None
         new._window, new._iterations = stream.core.window, stream.core.iterations
-        new._declared, new._waiting, new._stream = stream.problem, [], stream
         return new
 
     def __repr__(self) -> str:
-        steps = f"{counted(self._window, 'step')} of {self._declared.step:g} s"
-        return f"<FixedLagSmoother of {self._declared.name!r}: {steps}>"
-
-    # --- before there are states ---
-
-    @property
-    def _what(self) -> str:
-        return f"{self._declared.place}: Problem {self._declared.name!r}"
+        return f"<FixedLagSmoother of {self._what}: {counted(self._window, 'step')}>"
 
     def _begin(self, opening: Opening) -> None:
-        self._stream = Stream.begun(opening, self._window, self._iterations)
+        self._stream, self._waiting = Stream.begun(opening, self._window, self._iterations), None
         self._stream.settle(_SETTLING)
 
-    def _gather(self, t: float, values: Mapping[str, Any]) -> OnlineEstimate:
-        """Keep samples until first states can be guessed from them."""
-        self._waiting.append(checked(self._what, signals(self._declared), t, values))
-        recording = _together(self._waiting, signals(self._declared))
-        if recording is None or recording.t[-1] - recording.t[0] < self._declared.step * min(_FIRST, self._window - 1):
-            return self._unknown()
-        self._begin(from_guess(self._declared, recording))
-        self._waiting.clear()
-        return self.estimate
 
-    def _unknown(self) -> OnlineEstimate:
-        """Before there are states."""
-        problem, bodies = self._declared, len(self._declared.model.bodies)
-        free, labels = problem.free, [freedom.label for freedom in problem.model.freedoms]
-        none, n, m = dict.fromkeys(labels, math.nan), len(free), 2 * len(labels)
-        return OnlineEstimate(
-            t=math.nan,
-            step=-1,
-            values={p.name: problem.guess[p.name] for p in free},
-            std_errs={p.name: math.nan for p in free},
-            reasons={p.name: _FEW for p in free},
-            units={p.name: p.unit for p in free},
-            covariance=np.full((n, n), math.nan),
-            positions=none,
-            rates=none,
-            position_errors=none,
-            rate_errors=none,
-            state_covariance=np.full((m, m), math.nan),
-            q=np.full((bodies, 7), math.nan),
-            v=np.full((bodies, 6), math.nan),
-            iterations=0,
-            converged=False,
-            reason=_FEW,
-        )
+def _point(what: str, start: object) -> Mapping[str, Any]:
+    """Where the variables of a graph's first step begin."""
+    if not isinstance(start, Mapping):
+        raise ProblemError(f'{what}: start is {shown(start)}; give where the first step begins, start={{"q": ...}}')
+    return start
 
 
-def _together(waiting: list[tuple[float, dict[str, float]]], names: frozenset[str]) -> Recording | None:
-    """What has come as a recording; None if a signal has not, or all has at one time."""
-    times = sorted({t for t, values in waiting if values})
-    columns = {name: np.full(len(times), np.nan) for name in sorted(names)}
-    for t, values in waiting:
-        for name, value in values.items():
-            columns[name][times.index(t)] = value
-    if len(times) < 2 or not all(np.any(np.isfinite(column)) for column in columns.values()):
-        return None
-    return Recording(np.array(times), columns, "stream", several_clocks=True)
-
-
-def _steps(problem: Declaration, window: object, seconds: object) -> int:
+def _steps(what: str, step: float, window: object, seconds: object) -> int:
     """Of the window."""
-    what = f"{problem.place}: Problem {problem.name!r}"
     if (window is None) == (seconds is None):
         raise ProblemError(f"{what}: give a smoother either window=, in steps, or seconds=")
     if seconds is not None:
         if not (isinstance(seconds, (int, float)) and math.isfinite(seconds) and seconds > 0):
             raise ProblemError(f"{what}: seconds is {shown(seconds)}; give the length of the window, more than 0 s")
-        return max(round(float(seconds) / problem.step), 1)
+        return max(round(float(seconds) / step), 1)
     if isinstance(window, bool) or not isinstance(window, int) or window < 1:
         raise ProblemError(f"{what}: window is {shown(window)}; give a whole number of steps, or seconds=")
     return window

@@ -15,11 +15,10 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, Samples
+from spookid.smoothing.known import carried, moving, of_parameters
 from spookid.smoothing.opening import Opening
 from spookid.smoothing.readout import Readout
 from spookid.solvers.fixed_lag import FixedLag
-from spookid.statistics.combinations import UNOBSERVED
-from spookid.statistics.covariance import AT_BOUND
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Group
 
@@ -118,6 +117,11 @@ class Stream:
                 self.core.set_data(factor.name, 0, _PRESENT, np.zeros(len(factor.rows), dtype=np.bool_))
 
     @property
+    def counts(self) -> Intake:
+        """What became of the samples."""
+        return self.samples.counts
+
+    @property
     def newest(self) -> int:
         """Number of the newest step."""
         return self.core.first + self.core.steps - 1
@@ -183,9 +187,10 @@ class Stream:
         parameters = core.parameters
         steps = min(self._readout.steps, core.steps)
         covariance, n = core.covariance(steps), len(names)
-        own, reasons = self._of_parameters(covariance[len(covariance) - n :, len(covariance) - n :])
+        last = slice(len(covariance) - n, None)
+        own, reasons = of_parameters(core.transcription, parameters, covariance[last, last])
         motion = self._readout(core.states, parameters)
-        of_states = _carried(motion.slopes, covariance)
+        of_states = carried(motion.slopes, covariance)
         errors = np.sqrt(np.diag(of_states))
         labels, m = self._readout.labels, len(self._readout.labels)
         deviations = np.sqrt(np.diag(own)).tolist()
@@ -206,33 +211,5 @@ class Stream:
             v=motion.v,
             iterations=self.iterations,
             converged=core.converged,
-            reason="" if core.converged else f"after {self.iterations} steps the estimates were still moving",
+            reason="" if core.converged else moving(self.iterations),
         )
-
-    def _of_parameters(self, covariance: Array) -> tuple[Array, dict[str, str]]:
-        """Covariance of the parameters, those at a bound held there, and why some have none."""
-        problem, values = self.core.transcription, self.core.parameters
-        held = (values <= problem.lower) | (values >= problem.upper)
-        known = np.isfinite(np.diag(covariance))
-        reasons = {name: UNOBSERVED for name, is_so in zip(problem.names, known, strict=True) if not is_so}
-        reasons |= {name: AT_BOUND for name, is_so in zip(problem.names, held, strict=True) if is_so}
-        if np.any(held):
-            covariance = covariance.copy()
-            at, free = np.flatnonzero(held & known), np.flatnonzero(~held & known)
-            if len(at):
-                across = covariance[np.ix_(free, at)]
-                covariance[np.ix_(free, free)] -= across @ np.linalg.pinv(covariance[np.ix_(at, at)]) @ across.T
-            covariance[held] = covariance[:, held] = np.nan
-        return covariance, reasons
-
-
-def _carried(slopes: Array, covariance: Array) -> Array:
-    """Covariance of what has these slopes; NaN where it hangs on what is not known."""
-    unknown = np.isnan(np.diag(covariance))
-    if not np.any(unknown):
-        return np.asarray(slopes @ covariance @ slopes.T)
-    known = np.where(unknown[:, None] | unknown, 0.0, covariance)
-    found = slopes @ known @ slopes.T
-    loose = np.any(slopes[:, unknown] != 0.0, axis=1)
-    found[loose] = found[:, loose] = np.nan
-    return np.asarray(found)

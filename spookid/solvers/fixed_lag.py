@@ -23,15 +23,21 @@ from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.solvers.bounded_rows import bounded_solution
 from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
+from spookid.solvers.lag_covariance import joint_covariance
 from spookid.solvers.lag_volumes import check_volumes, volume_slopes
-from spookid.solvers.lag_window import Extrapolation, LagWindow
+from spookid.solvers.lag_window import LagWindow
 from spookid.solvers.native_memory import memory_of
 from spookid.transcription.transcription import Transcription
 
 _SMALL = 1e-4
 """Steps shorter than this, in standard errors of all unknowns together, are the last."""
-_MET = 1e-9
-"""Hard rows of largest entry 1 that were violated by no more are met after one more step."""
+_MET, _ROUNDED = 1e-13, 0.5
+"""Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""
+_LONGEST = 1e2
+"""Steps of a parameter that are that many times its size are damped: rounding makes such where nothing is known. It
+moves no estimate, for the next step begins where this one ends."""
+_UNKNOWN = 1e6
+"""Nothing is known of a parameter whose error is that many times its size."""
 _HALVINGS, _RISE = 6, 1e-2
 """How often a step is halved, and by how much the cost may rise with one: far less than one squared standard error."""
 
@@ -65,9 +71,6 @@ class FixedLag:
         self.volumes, self._window = volumes, LagWindow(transcription, window)
         if volumes:
             check_volumes(self._window)
-        self._next = Extrapolation(transcription.manifold)
-        hidden = sorted({c for f in transcription.factors if f.private for c in f.private[1]})
-        self._private = [transcription.manifold.coordinate(column) for column in hidden]
         n = len(transcription.names)
         if n and parameters is None:
             raise ValueError("a transcription with parameters needs values to start from: parameters=")
@@ -113,9 +116,7 @@ class FixedLag:
         if state is None:
             if not window.steps:
                 raise ValueError("the first step needs a state")
-            state = self._next(window.states.values)
-            if window.steps > 1:  # the last step has no rows yet that know its private unknowns
-                state[self._private] = window.states.values[-2, self._private]
+            state = window.continued()
         window.append(contiguous(state))
         self._border = self._slopes = None
         return window.first + window.steps - 1
@@ -145,18 +146,21 @@ class FixedLag:
         return True
 
     def solve(self) -> int:
-        """Estimate all that is kept; how many steps it took, at most ``iterations``."""
-        taken, self._slopes = 0, None
-        while taken < self.iterations:
+        """Estimate all that is kept; how many steps it took: at most ``iterations``, and as many again that are small
+        where hard rows are not met to the last digit."""
+        taken, self._slopes, small, met = 0, None, False, True
+        while taken < self.iterations or (small and not met and taken < 2 * self.iterations):
             taken += 1
             self._linearize()
-            border = self._factorized()
+            border = self._factorized(near=True)
             parameters = bounded_solution(border, self._memory.border_step(border), *self._room)
             along = border.rows[border.hard :, :-1] @ parameters
-            square, violation = self._memory.size
-            self.converged = square + float(along @ along) <= _SMALL**2 and max(violation, border.violation) <= _MET
-            if not self._move(self._memory.step(parameters), parameters) or self.converged:
+            small = self._memory.square + float(along @ along) <= _SMALL**2
+            found = self._move(self._memory.step(parameters), parameters)
+            self.converged = small and found is not False
+            if found is None or self.converged:
                 break
+            met = found
         self._border = None
         return taken
 
@@ -183,16 +187,23 @@ class FixedLag:
     def _linearize(self) -> None:
         self._memory.linearize(self.parameters, self._linearized, self.steps)
 
-    def _factorized(self) -> Pivots:
-        """All eliminated; the rows that give the parameters."""
-        shape = self._window.steps, (self._window.reach + 1) * self.transcription.manifold.tangent
+    def _factorized(self, near: bool = False) -> Pivots:
+        """All eliminated; the rows that give the parameters, kept near where they are if asked for."""
+        n, beside = len(self.parameters), self._window.believed()
+        shape = self._window.steps, (self._window.reach + 1) * self.transcription.manifold.tangent + n
+        if near:
+            beside = np.concatenate([beside, np.eye(n, n + 1) / (_LONGEST * self._sizes)[:, None]])
         if self._slopes is None or len(self._slopes) != shape[0]:
-            self._slopes = np.zeros((shape[0], shape[1] + len(self.parameters)))
+            self._slopes = np.zeros(shape)
             if self.volumes:
-                self._memory.factorize(self._slopes)
+                self._memory.factorize(self._slopes, beside)
                 self._slopes = volume_slopes(self._window, self._memory, self._linearized)
-        self._border = self._memory.factorize(self._slopes)
-        return self._border
+        return self._memory.factorize(self._slopes, beside)
+
+    @property
+    def _sizes(self) -> Array:
+        """Of the parameters, (n_p,)."""
+        return np.asarray(np.maximum(np.abs(self.parameters), self.transcription.magnitudes))
 
     @property
     def _linearized(self) -> Array:
@@ -204,8 +215,8 @@ class FixedLag:
         """How far the parameters may move."""
         return self.transcription.lower - self.parameters, self.transcription.upper - self.parameters
 
-    def _move(self, steps: Array, parameters: Array) -> bool:
-        """Take a step, or a part of it; False if none is any good."""
+    def _move(self, steps: Array, parameters: Array) -> bool | None:
+        """Take a step, or a part of it: True if hard rows are met then; None if none is any good."""
         window, problem = self._window, self.transcription
         states, before = window.states.values.copy(), self.parameters
         cost, violation = self._merit(np.zeros_like(steps), np.zeros_like(parameters))
@@ -217,9 +228,9 @@ class FixedLag:
             new, left = self._merit(part * steps, moved)
             if new <= cost + _RISE + 1e-9 * cost or left < 0.5 * violation:
                 self._memory.follow(part * steps, moved)
-                return True
+                return left <= _MET or left >= _ROUNDED * violation
         window.states.values[:], self.parameters = states, before
-        return False
+        return None
 
     def _merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
         """Cost after a step, and the largest value of a hard row."""
@@ -246,27 +257,14 @@ class FixedLag:
         where they are not determined."""
         if self._border is None:
             self._linearize()
-            self._factorized()
-        assert self._border is not None
-        t, n = self.transcription.manifold.tangent, len(self.parameters)
-        own = self._border.responses(np.zeros((n, 0)), np.zeros((n, 0)))
-        ahead = self._window.reach * t
-        known, loose = (np.concatenate([np.zeros((ahead, part.shape[1])), part]) for part in own)
-        for back in range(steps):
-            # What lies farther ahead than a row reaches stays as it is.
-            near, far = np.r_[0:ahead, len(known) - n : len(known)], slice(ahead, len(known) - n)
-            wide = [np.concatenate([np.zeros((t, part.shape[1])), part[near]]) for part in (known, loose)]
-            parts = self._memory.pivots(self.steps - 1 - back).responses(*wide)
-            known, loose = (
-                np.concatenate([new[: t + ahead], _padded(part[far], new.shape[1]), new[t + ahead :]])
-                for new, part in zip(parts, (known, loose), strict=True)
-            )
-        kept = np.r_[0 : steps * t, len(known) - n : len(known)]
-        responses, follows = known[kept], loose[kept]
-        covariance = responses @ responses.T
-        undetermined = np.any(follows != 0.0, axis=1)
-        covariance[undetermined] = covariance[:, undetermined] = np.nan
-        return np.asarray(covariance)
+            self._border = self._factorized()
+        newest = [self._memory.pivots(step) for step in range(self.steps - steps, self.steps)]
+        covariance = joint_covariance(newest, self._border, self.transcription.manifold.tangent)
+        n = len(self.parameters)
+        own = covariance.diagonal()[len(covariance) - n :]
+        unknown = len(covariance) - n + np.flatnonzero(own > (_UNKNOWN * self._sizes) ** 2)
+        covariance[unknown] = covariance[:, unknown] = np.nan
+        return covariance
 
     def arrays(self) -> dict[str, Array]:
         """All that is remembered, by names."""
@@ -292,8 +290,3 @@ class FixedLag:
         new._memory.restore(arrays)
         new._window.restore(arrays)
         return new
-
-
-def _padded(rows: Array, columns: int) -> Array:
-    """With zeros in more columns behind."""
-    return np.pad(rows, ((0, 0), (0, columns - rows.shape[1])))

@@ -27,7 +27,7 @@ class Stage:
     factors: tuple[str, ...]
     """Names of the factors that count."""
     moving: tuple[int, ...] | None = None
-    """Coordinates of a step that move, all four of a rotation or none; None: all."""
+    """Coordinates of a step that move, one or more, all four of a rotation or none; None: all."""
     parameters: bool = True
     """False if the parameters stay where they are."""
 
@@ -56,8 +56,10 @@ def restricted(problem: Transcription, stage: Stage, point: Point) -> Transcript
     """The problem of a stage: what does not move is data, with its values at ``point``.
 
     Raises:
-        ValueError: if part of a rotation moves, or a factor is not there.
+        ValueError: if nothing or part of a rotation moves, or a factor is not there.
     """
+    if stage.moving is not None and not stage.moving:
+        raise ValueError("a stage moves no state; name coordinates that move")
     unknown = set(stage.factors) - {factor.name for factor in problem.factors}
     if unknown:
         raise ValueError(f"there is no factor {min(unknown)!r}")
