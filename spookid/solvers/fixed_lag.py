@@ -38,8 +38,6 @@ _LONGEST = 1e2
 moves no estimate, for the next step begins where this one ends."""
 _UNKNOWN = 1e6
 """Nothing is known of a parameter whose error is that many times its size."""
-_LOST = 1e-13
-"""Share of the largest below which a direction is not known."""
 _HALVINGS, _RISE = 6, 1e-2
 """How often a step is halved, and by how much the cost may rise with one: far less than one squared standard error."""
 
@@ -188,24 +186,6 @@ class FixedLag:
         found = memory.score.copy(), memory.information.copy()
         memory.score[:], memory.information[:] = 0.0, 0.0
         return found
-
-    def set_border(self, gradient: Array, information: Array) -> None:
-        """Put other knowledge of the parameters alone in the place of what has left the window: of one that has changed,
-        only what is known since.
-
-        Args:
-            gradient: Eᵀe of the rows [E | e] that are to be remembered, at the present parameters, (n_p,).
-            information: EᵀE, (n_p, n_p).
-        """
-        arrays, n = self._memory.arrays(), len(self.parameters)
-        linear = arrays["border linear"] + arrays["carried linear"][-n:] if n else np.zeros(0)
-        scale = np.sqrt(np.maximum(information.diagonal(), np.finfo(float).tiny))
-        sizes, along = np.linalg.eigh(information / np.outer(scale, scale))
-        kept = sizes > _LOST * np.max(sizes, initial=0.0)
-        rows = np.sqrt(sizes[kept])[:, None] * along[:, kept].T * scale
-        values = along[:, kept].T @ ((gradient - linear) / scale) / np.sqrt(sizes[kept])
-        self._memory.restore({**arrays, "border soft": np.column_stack([rows, values])})
-        self._border = self._slopes = None
 
     def _linearize(self) -> None:
         self._memory.linearize(self.parameters, self._linearized, self.steps)
