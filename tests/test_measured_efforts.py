@@ -80,8 +80,17 @@ def test_means_over_neighbouring_steps_share_noise_and_raise_no_alarm() -> None:
     assert not any(notice.startswith("The residuals are not noise") for s in found for notice in s.notices)
 
 
+@pytest.mark.parametrize("corrected", [True, False])
+def test_samples_between_steps_of_the_motion_raise_no_alarm(corrected: bool) -> None:
+    # The parabola through three states misses up to twice the noise of the angle, and each fit said so.
+    found = [wheel(driven(seed), step_correction=corrected).solve() for seed in range(2)]
+    assert not any(notice.startswith("The residuals are not noise") for s in found for notice in s.notices)
+    assert all(next(n for n in s.noise if n.names == ("q",)).std == pytest.approx(ANGLE, rel=0.06) for s in found)
+
+
 def test_a_step_that_is_too_long_to_tell_samples_between_is_asked_about() -> None:
-    (notice,) = (n for n in wheel(driven(0)).solve().notices if n.startswith("The residuals are not noise"))
+    long = wheel(driven(0), step=0.19, step_correction=False).solve()
+    (notice,) = (n for n in long.notices if n.startswith("The residuals are not noise"))
     assert "those of q are not white" in notice
     assert "does it stay with half of it?" in notice
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.measured_poses import measured_poses
+from spookid.assembly.noise import at_gains
 from spookid.estimation.fit import Fit
 from spookid.kernels.kernel import Array
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
@@ -77,7 +78,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
         step=step,
         sensitivities=fine.later(lambda: _told_of(fine, parameters)),
         size=replace(coarse.result.size, parameters=found.size.parameters),
-        noise=tuple(_over(noise, step) for noise in found.noise),
+        noise=_regained(fine, parameters, [_over(noise, step) for noise in found.noise]),
         normaliser=None,  # it is that of steps of h/2
         parameters=parameters,
         trajectories=fine.later(motion),
@@ -90,6 +91,12 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
 def _over(noise: Noise, step: float) -> Noise:
     """A disturbance with its standard deviation over a step."""
     return replace(noise, std=noise.density / math.sqrt(step)) if noise.kind == "disturbance" else noise
+
+
+def _regained(fine: Fit, parameters: dict[str, Estimate], noise: Sequence[Noise]) -> tuple[Noise, ...]:
+    """Noise of measured efforts at the gains that are told."""
+    problem, told = fine.assembly.problem, {name: e.estimate for name, e in parameters.items()}
+    return tuple(at_gains(problem, at_gains(problem, noise, fine.values, back=True), {**fine.values, **told}))
 
 
 def missed(step: float) -> str:
