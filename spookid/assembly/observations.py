@@ -73,16 +73,17 @@ def layout(problem: Declaration, samples: Sequence[Sequence[Samples]]) -> tuple[
     ]
     for number, name in enumerate(_ORDERS):
         own = [i for i, n in enumerate(orders) if n == number]
-        at_steps = tuple(i for i in own if stepped[i])
-        if at_steps:
-            found.append(Observed(name, number, at_steps))
         if not own:
             continue
         reach = _reach(problem, number, [(problem.channels[i], of_channels[i]) for i in own])
-        slots = {i: max((one.slots(reach, not stepped[i]) for one in of_channels[i]), default=0) for i in own}
+        apart = {i: stepped[i] and not (number and reach.polynomial) for i in own}
+        at_steps = tuple(i for i in own if apart[i])
+        if at_steps:
+            found.append(Observed(name, number, at_steps))
+        slots = {i: max((one.slots(reach, not apart[i]) for one in of_channels[i]), default=0) for i in own}
         late = tuple(i for i in own if slots[i])
         if late:
-            sizes, whole = tuple(slots[i] for i in late), tuple(not stepped[i] for i in late)
+            sizes, whole = tuple(slots[i] for i in late), tuple(not apart[i] for i in late)
             found.append(Observed(_BETWEEN.format(name), number, late, reach, sizes, whole))
     return tuple(found)
 
@@ -123,9 +124,12 @@ def _at_steps(problem: Declaration, settings: Settings, model: Model, one: Obser
 
 def _between(problem: Declaration, settings: Settings, model: Model, one: Observed, reach: Reach) -> Factor:
     """Predicted less measured between the steps; behind values and presence stand the stamps, in steps."""
-    n, states = len(one.rows), reach.before + 1 + reach.after
+    n, states = len(one.rows), reach.states
     slopes = one.order == 0 and states == 2
-    variables, motions = windows(problem, settings, model, states, max(one.order, int(slopes)))
+    of_polynomial = (
+        problem.scheme.through(model, settings, one.order, states) if one.order and reach.polynomial else None
+    )
+    variables, motions = of_polynomial or windows(problem, settings, model, states, max(one.order, int(slopes)))
     data, shown = ca.SX.sym("y", 3 * n), []
     lines = {i: _Line(problem.channels[i], problem.model, motions, slopes, settings.step) for i in one.channels}
     for row, i in enumerate(one.rows):
@@ -159,13 +163,16 @@ def _reach(problem: Declaration, order: int, channels: Sequence[tuple[Channel, S
     Args:
         channels: those of this order, each with its samples in every recording.
     """
-    wide = max(problem.scheme.window(problem.model, Settings.of(problem.model), max(order, 1)).variables)
-    if order == 0 and wide:  # velocities are differences
-        states = states_between(problem, channels)
+    scheme, settings = problem.scheme, Settings.of(problem.model)
+    wide = max(scheme.window(problem.model, settings, max(order, 1)).variables)
+    if order == 0 and not wide:  # velocities are unknowns
+        return Reach(1, 0, 0, 1)
+    states = 2
+    if order == 0 or scheme.through(problem.model, settings, order, states) is not None:
+        states = states_between(problem, channels, order)
+    if states > 2:
         first = (states - 1) // 2
         return Reach(states - 1, first, first, states - 1 - first)
-    if order == 0:
-        return Reach(1, 0, 0, 1)
     # The earlier of the two states is the middle one of its own window.
     return Reach(wide + 1, wide // 2, 0, 1)
 

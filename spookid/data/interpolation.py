@@ -2,12 +2,14 @@
 
 At a place τ, in steps from one of n, the polynomial of least degree through all of them is Newton's sum of forward
 differences. Of a sinusoid of angular frequency ω it leaves out |Σ_j w_j(τ) e^{iωh(j − τ)} − 1| with Lagrange's weights
-w_j, about (ωh)^n times a number that falls with n: at the middle 1/16 of three, 3/128 of four, 5/1024 of six. Of a
-motion it leaves out the sum over the spectrum of what the sensor shows, as far as that stands above noise.
+w_j, about (ωh)^n times a number that falls with n: at the middle 1/16 of three, 3/128 of four, 5/1024 of six. Of its
+derivatives the weights are those of the polynomial's, and each takes one power of ωh. Of a motion it leaves out the sum
+over the spectrum of what the sensor shows, as far as that stands above noise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import casadi as ca
@@ -20,6 +22,12 @@ _PLACES = 16
 """Between two steps, at which what is left out is looked at."""
 _LEAST = 8
 """Samples of a spectrum."""
+_DIFFERENCES: dict[int, Callable[[FloatArray], FloatArray]] = {
+    0: np.ones_like,
+    1: lambda x: np.asarray(np.sinc(x / np.pi)),
+    2: lambda x: np.asarray(np.sinc(x / 2 / np.pi) ** 2),
+}
+"""By order, the share that differences over the steps on both sides have of what they stand for."""
 
 
 def polynomial(differences: list[ca.SX], first: int, place: ca.SX) -> ca.SX:
@@ -39,34 +47,50 @@ def polynomial(differences: list[ca.SX], first: int, place: ca.SX) -> ca.SX:
     return value - sum(differences[:first], ca.SX(0))
 
 
-def left_out(t: FloatArray, values: FloatArray, step: float, states: int, cutoff: float) -> float:
-    """Root mean square of what polynomials through so many neighbouring states miss between the steps, in the unit of
-    the values; 0 for what stands still.
+def slopes(states: int, order: int) -> FloatArray:
+    """Of a derivative of the polynomial at each of the steps, the weights of the values at all of them, (n, n), for
+    steps of length 1."""
+    nodes = np.arange(states, dtype=np.float64)
+    return _weights(nodes, nodes, order)
+
+
+def left_out(t: FloatArray, values: FloatArray, step: float, states: int, order: int, cutoff: float) -> float:
+    """Root mean square of what polynomials through the positions at so many neighbouring states miss between the steps
+    of what a sensor shows, in its unit; 0 for what does not change.
 
     Args:
         t: times of the values [s], increasing.
         values: what a sensor has shown, without jumps.
         step: h [s].
-        states: n; of an odd number the middle one is the nearest.
+        states: n; of an odd number the middle one is the nearest. With two, rates and accelerations are differences
+            over steps on both sides, and lie on a line in between.
+        order: how many time derivatives of positions it shows.
         cutoff: above which there is no motion [Hz].
     """
     if len(t) < _LEAST:
         return 0.0
     interval = float(np.median(np.diff(t)))
     omega, power = moving_part(detrended(uniform(t, values, interval)), interval, cutoff)
-    return float(np.sqrt(power @ _missed(omega * step, states)))
+    return float(np.sqrt(power @ _missed(omega * step, states, order)))
 
 
-def _missed(turned: FloatArray, states: int) -> FloatArray:
+def _missed(turned: FloatArray, states: int, order: int) -> FloatArray:
     """Mean square over the places between two steps of what is left out of sinusoids that turn so far in a step."""
-    nodes = np.arange(states)
-    first = (states - 1) // 2
+    nodes, first = np.arange(states, dtype=np.float64), (states - 1) // 2
     place = (np.arange(_PLACES) + 0.5) / _PLACES - (0.5 if states % 2 else 0.0) + first
-    others = [np.delete(nodes, j) for j in nodes]
-    weights = np.array(
-        [np.prod((place[:, None] - rest) / (j - rest), axis=1) for j, rest in zip(nodes, others, strict=True)]
-    )
+    lines = states == 2
+    weights = _weights(nodes, place, 0 if lines else order)
+    known = _DIFFERENCES[order](turned) if lines else (1j * turned) ** -float(order)
     total = np.zeros(len(turned))
-    for own, at in zip(weights.T, place, strict=True):
-        total += np.abs(np.exp(1j * np.outer(turned, nodes - at)) @ own - 1) ** 2
+    for own, at in zip(weights, place, strict=True):
+        total += np.abs(known * (np.exp(1j * np.outer(turned, nodes - at)) @ own) - 1) ** 2
     return total / _PLACES
+
+
+def _weights(nodes: FloatArray, places: FloatArray, order: int) -> FloatArray:
+    """Of the values at n nodes in a derivative of the polynomial through them at m places, (m, n)."""
+    centre = nodes.mean()
+    powers = np.arange(len(nodes))
+    factor = np.prod([np.maximum(powers - i, 0) for i in range(order)], axis=0)
+    derivatives = factor * (places[:, None] - centre) ** np.maximum(powers - order, 0)
+    return np.asarray(derivatives @ np.linalg.inv((nodes[:, None] - centre) ** powers))

@@ -29,6 +29,16 @@ class Reach:
     after: int
     """How many behind it: as many, and that one is the nearest, or one more, and it is the last one before a sample."""
 
+    @property
+    def states(self) -> int:
+        """Number of states that it is made of."""
+        return self.before + 1 + self.after
+
+    @property
+    def polynomial(self) -> bool:
+        """True if it goes through more than three of them."""
+        return self.states > 3
+
     def cells(self, x: FloatArray, count: int) -> NDArray[np.intp]:
         """For times x in steps from the first state of ``count``, the state from which each is counted; −1 for none."""
         nearest = np.rint(x) if self.before == self.after else np.floor(x)
