@@ -21,6 +21,7 @@ from spookid.estimation.fit import Fit
 from spookid.kernels.kernel import Array
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
 from spookid.results.result import Estimate, MeasuredPoses, Noise, Result, Trajectory
+from spookid.statistics.combinations import of_priors
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.statistics.weak_directions import in_units, pivots, references
@@ -39,18 +40,21 @@ def finer(problem: Declaration) -> Declaration:
 
 
 def pinned(problem: Declaration, fine: Fit) -> Declaration:
-    """The problem with one parameter held for each direction of several that the data do not see.
+    """The problem with one parameter held for each direction of several that the data do not see, or see less than
+    priors do.
 
-    Along it the fits with h and h/2 may stop anywhere; less of it, they tell what the step adds to ratios, which the
-    data may see.
+    Along it the fits with h and h/2 may stop anywhere, or where priors draw them; less of it, they tell what the step
+    adds to ratios and products, which the data may see.
     """
     names, analysis = fine.assembly.transcription.names, fine.identifiability.analysis
-    several = np.count_nonzero(np.abs(analysis.hidden) > _PART, axis=1) > 1
+    sizes = np.maximum(np.abs(fine.point.parameters), fine.assembly.transcription.magnitudes)
+    seen = fine.identifiability.sensitivities.seen
+    open_ones = np.vstack([analysis.hidden, *([] if seen is None else [of_priors(seen, sizes)])])
+    several = np.count_nonzero(np.abs(open_ones) > _PART, axis=1) > 1
     if not np.any(several):
         return problem
-    sizes = np.maximum(np.abs(fine.point.parameters), fine.assembly.transcription.magnitudes)
     seen_alone = np.linalg.norm(fine.identifiability.sensitivities.factor, axis=0)
-    held = [names[i] for i in pivots(analysis.hidden[several] * sizes * seen_alone)]
+    held = [names[i] for i in pivots(open_ones[several] * sizes * seen_alone)]
     known = {name: fine.values[name] for name in held}
     return problem.with_(fixed={*problem.fixed, *held}, initial={**problem.initial, **known})
 
