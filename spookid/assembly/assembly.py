@@ -115,9 +115,10 @@ def _chosen(problem: Declaration) -> list[str]:
     """That the step is the motion's."""
     if problem.step != problem.bandwidth_step:
         return []
+    taken = ", taken from the estimates by a fit with half of it" if problem.corrects else ""
     return [
         f"The step of {problem.step:g} s is that of the motion's bandwidth: with it second-order errors are "
-        f"{100 * SHARE:g} % of the efforts; step= sets another."
+        f"{100 * SHARE:g} % of the efforts{taken}; step= sets another."
     ]
 
 
