@@ -24,7 +24,7 @@ from spookid import (
     gravity,
 )
 from spookid.assembly.assembly import Assembly, assemble
-from spookid.data.interpolation import left_out, polynomial, slopes
+from spookid.data.interpolation import left_out, polynomial, slopes, spectrum
 
 TICK, STEP = 0.025, 0.1
 COEFFICIENTS = np.random.default_rng(0).normal(size=6)
@@ -64,7 +64,8 @@ def test_what_is_left_out_of_a_sinusoid_is_told(states: int, noise: float) -> No
         [np.polynomial.Polynomial.fit(nodes, np.sin(omega * h * nodes + p), states - 1)(place) for p in phases]
     )
     missed = 0.7 * np.sqrt(np.mean((fits - np.sin(omega * h * place + phases)) ** 2))
-    assert left_out(t, values, h, states, 0, 10.0) == pytest.approx(missed, rel=0.15)  # lines of a spectrum have flanks
+    found = np.sqrt(left_out(*spectrum(t, values, 10.0), h, states, 0))
+    assert found == pytest.approx(missed, rel=0.15)  # lines of a spectrum have flanks
 
 
 # --- in problems ---

@@ -145,6 +145,7 @@ def test_an_exact_arm_has_no_notice_at_the_step_of_its_motion(seed: int, interva
     solution = arm({name: 1.3 * value for name, value in ARM.items()}).solve(recordings=[moved(seed, interval, angle)])
     assert solution.status is Status.CONVERGED
     assert solution.step > 8 * interval
+    assert any("s is that of the motion's bandwidth" in notice for notice in solution.notices)
     assert not any(notice.startswith("The residuals are not noise") for notice in solution.notices)
     z = [(solution[name].estimate - value) / solution[name].std_err for name, value in ARM.items()]
     assert np.max(np.abs(z)) < 3, z

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import resolution
 from spookid.data.channels import Channel
-from spookid.data.interpolation import left_out
+from spookid.data.interpolation import left_out, spectrum
 from spookid.data.samples import Samples
 from spookid.kernels.kernel import Array
 from spookid.statistics.starting_sizes import roughness
@@ -29,30 +30,50 @@ def states_between(problem: Declaration, channels: Sequence[tuple[Channel, Seque
     Args:
         channels: each with its samples in every recording.
     """
-    steps = min((one.count for _, samples in channels for one in samples), default=0)
+    late = [_Shown.of(problem, *one, order) for one in channels if any(map(_between, one[1]))]
     fewest, *more = _STATES[order]
+    if not late:
+        return fewest
+    steps = min(one.count for _, samples in channels for one in samples)
     possible = [fewest, *(n for n in more if n <= steps)]
-    late = [one for one in channels if any(map(_between, one[1]))]
-    least = [_excess(problem, *one, possible[-1], order) for one in late] if len(possible) > 1 else []
+    least = [one.excess(possible[-1]) for one in late]
     for n in possible[:-1]:
-        pairs = zip(late, least, strict=True)
-        if all(_excess(problem, *one, n, order) - most <= 1 for one, most in pairs):
+        if all(one.excess(n) - most <= 1 for one, most in zip(late, least, strict=True)):
             return n
     return possible[-1]
 
 
-def _excess(problem: Declaration, channel: Channel, recordings: Sequence[Samples], states: int, order: int) -> float:
-    """Sum of the squares of what is missed, over the scatter of that of the noise."""
-    # Positions at the steps are unknowns themselves, rates and accelerations there are not.
-    counts = [_between(one) if order == 0 else len(one.at) for one in recordings]
-    shown = [_unwrapped(channel, one) for one in recordings]
-    sigma = channel.sigma or (1.0 if problem.dynamics != "estimated" else _noise(shown))
-    missed = [
-        left_out(one.stamps, values, one.step, states, order, problem.cutoff)
-        for one, values in zip(recordings, shown, strict=True)
-    ]
-    total = float(np.dot(counts, np.square(missed)))
-    return total / sigma**2 / math.sqrt(2 * sum(counts)) if sigma else 0.0
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """What a sensor has shown."""
+
+    spectra: tuple[tuple[Array, Array], ...]
+    """Of each recording."""
+    counts: tuple[int, ...]
+    """How many of its samples are not at an unknown."""
+    step: float
+    """h [s]."""
+    sigma: float
+    """Standard deviation of its noise; 0 for what does not change."""
+    order: int
+
+    @classmethod
+    def of(cls, problem: Declaration, channel: Channel, recordings: Sequence[Samples], order: int) -> _Shown:
+        """From its samples in every recording."""
+        # Positions at the steps are unknowns themselves, rates and accelerations there are not.
+        counts = tuple(_between(one) if order == 0 else len(one.at) for one in recordings)
+        shown = [_unwrapped(channel, one) for one in recordings]
+        sigma = channel.sigma or (1.0 if problem.dynamics != "estimated" else _noise(shown))
+        pairs = zip(recordings, shown, strict=True)
+        spectra = tuple(spectrum(one.stamps, values, problem.cutoff) for one, values in pairs)
+        return cls(spectra, counts, problem.step, sigma, order)
+
+    def excess(self, states: int) -> float:
+        """Sum of the squares of what is missed, over the scatter of that of the noise."""
+        if not self.sigma:
+            return 0.0
+        missed = [left_out(*one, self.step, states, self.order) for one in self.spectra]
+        return float(np.dot(self.counts, missed)) / self.sigma**2 / math.sqrt(2 * sum(self.counts))
 
 
 def _between(samples: Samples) -> int:

@@ -76,14 +76,14 @@ def layout(problem: Declaration, samples: Sequence[Sequence[Samples]]) -> tuple[
         if not own:
             continue
         reach = _reach(problem, number, [(problem.channels[i], of_channels[i]) for i in own])
-        apart = {i: stepped[i] and not (number and reach.polynomial) for i in own}
-        at_steps = tuple(i for i in own if apart[i])
+        separate = {i: stepped[i] and not (number and reach.polynomial) for i in own}
+        at_steps = tuple(i for i in own if separate[i])
         if at_steps:
             found.append(Observed(name, number, at_steps))
-        slots = {i: max((one.slots(reach, not apart[i]) for one in of_channels[i]), default=0) for i in own}
+        slots = {i: max((one.slots(reach, not separate[i]) for one in of_channels[i]), default=0) for i in own}
         late = tuple(i for i in own if slots[i])
         if late:
-            sizes, whole = tuple(slots[i] for i in late), tuple(not apart[i] for i in late)
+            sizes, whole = tuple(slots[i] for i in late), tuple(not separate[i] for i in late)
             found.append(Observed(_BETWEEN.format(name), number, late, reach, sizes, whole))
     return tuple(found)
 
@@ -167,10 +167,8 @@ def _reach(problem: Declaration, order: int, channels: Sequence[tuple[Channel, S
     wide = max(scheme.window(problem.model, settings, max(order, 1)).variables)
     if order == 0 and not wide:  # velocities are unknowns
         return Reach(1, 0, 0, 1)
-    states = 2
-    if order == 0 or scheme.through(problem.model, settings, order, states) is not None:
-        states = states_between(problem, channels, order)
-    if states > 2:
+    states = states_between(problem, channels, order)
+    if states > 2 and (order == 0 or scheme.through(problem.model, settings, order, states)):
         first = (states - 1) // 2
         return Reach(states - 1, first, first, states - 1 - first)
     # The earlier of the two states is the middle one of its own window.

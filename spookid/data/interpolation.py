@@ -54,24 +54,33 @@ def slopes(states: int, order: int) -> FloatArray:
     return _weights(nodes, nodes, order)
 
 
-def left_out(t: FloatArray, values: FloatArray, step: float, states: int, order: int, cutoff: float) -> float:
-    """Root mean square of what polynomials through the positions at so many neighbouring states miss between the steps
-    of what a sensor shows, in its unit; 0 for what does not change.
+def spectrum(t: FloatArray, values: FloatArray, cutoff: float) -> tuple[FloatArray, FloatArray]:
+    """Of what a sensor has shown, less a line: angular frequencies [rad/s] and the mean squares there, as far as these
+    stand above noise; empty for what does not change.
 
     Args:
         t: times of the values [s], increasing.
-        values: what a sensor has shown, without jumps.
-        step: h [s].
-        states: n; of an odd number the middle one is the nearest. With two, rates and accelerations are differences
-            over steps on both sides, and lie on a line in between.
-        order: how many time derivatives of positions it shows.
+        values: without jumps.
         cutoff: above which there is no motion [Hz].
     """
     if len(t) < _LEAST:
-        return 0.0
+        return np.zeros(0), np.zeros(0)
     interval = float(np.median(np.diff(t)))
-    omega, power = moving_part(detrended(uniform(t, values, interval)), interval, cutoff)
-    return float(np.sqrt(power @ _missed(omega * step, states, order)))
+    return moving_part(detrended(uniform(t, values, interval)), interval, cutoff)
+
+
+def left_out(omega: FloatArray, power: FloatArray, step: float, states: int, order: int) -> float:
+    """Mean square of what polynomials through the positions at so many neighbouring states miss between the steps of
+    what a sensor shows, in its unit squared.
+
+    Args:
+        omega, power: as of ``spectrum``.
+        step: h [s].
+        states: n; of an odd number the middle one is the nearest. With two, rates and accelerations are differences
+            over steps on both sides, and lie on a line in between.
+        order: how many time derivatives of positions the sensor shows.
+    """
+    return float(power @ _missed(omega * step, states, order))
 
 
 def _missed(turned: FloatArray, states: int, order: int) -> FloatArray:

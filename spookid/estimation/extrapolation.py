@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from spookid.assembly.assembly import step_chosen
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.noise import at_gains
@@ -66,6 +67,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
         coarse: with the noise of the finer fit.
     """
     step, found = coarse.assembly.problem.step, fine.told(lambda: coarse.score_tests)
+    chosen = step_chosen(coarse.assembly.problem)
     parameters = fine.clock.time(lambda: {n: _beyond(coarse.values[n], e) for n, e in found.parameters.items()})
 
     def motion() -> tuple[Trajectory, ...]:
@@ -88,7 +90,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
         trajectories=fine.later(motion),
         measured=fine.later(measured),
         influence=fine.later(influence),
-        notices=fine.later(lambda: ranked([*_without_step(found.notices), *_notices(step, parameters)])),
+        notices=fine.later(lambda: ranked([*_without_step(found.notices), *chosen, *_notices(step, parameters)])),
     )
 
 
