@@ -110,14 +110,14 @@ class FixedLag:
             Number of the new step.
         """
         window = self._window
-        if window.steps == self.window:
-            self._marginalize()
         if state is None:
             if not window.steps:
                 raise ValueError("the first step needs a state")
-            state = self._next(window.states.values)
+            state = self._next(window.states.values)  # of the last two, one of which may leave now
             if window.steps > 1:  # the last step has no rows yet that know its private unknowns
                 state[self._private] = window.states.values[-2, self._private]
+        if window.steps == self.window:
+            self._marginalize()
         window.append(contiguous(state))
         self._border = self._slopes = None
         return window.first + window.steps - 1
