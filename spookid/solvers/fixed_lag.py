@@ -113,12 +113,12 @@ class FixedLag:
             Number of the new step.
         """
         window = self._window
-        if window.steps == self.window:
-            self._marginalize()
         if state is None:
             if not window.steps:
                 raise ValueError("the first step needs a state")
-            state = window.continued()
+            state = window.continued()  # of the last two, one of which may leave now
+        if window.steps == self.window:
+            self._marginalize()
         window.append(contiguous(state))
         self._border = self._slopes = None
         return window.first + window.steps - 1
