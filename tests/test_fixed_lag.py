@@ -86,7 +86,7 @@ def test_what_is_not_determined_yet_has_no_error_and_stays(engine):
 
 def test_rows_that_have_left_are_white(engine):
     # At the true parameters their sum has the covariance that is told: the information.
-    rng, count, scores = np.random.default_rng(4), 25, []
+    rng, count, scores = np.random.default_rng(4), 16, []
     known, truth = linear(1, steps=25, prior=False), np.array([0.3, -0.2, 0.5])
     states, kept = rng.normal(size=2 * known.steps), ~known.missing["observation"]
     for _ in range(count):
@@ -202,7 +202,7 @@ def test_what_no_data_tell_stays_unknown_while_parameters_move(model, start, mon
     monkeypatch.setenv("SPOOKID_COMPILE", "on")
     problem, data = model(np.random.default_rng(0))
     lag, way = FixedLag(problem, 5, parameters=np.array(start)), []
-    for k in range(3000):
+    for k in range(2000):
         feed(lag, *next(data))
         if k % 50 == 0:
             way.append(lag.parameters)
@@ -321,4 +321,4 @@ def test_slopes_of_the_volume_are_those_of_the_likelihood(name, setting, monkeyp
     assert found.shape[0] == steps
     rows = lag._border  # what eliminating all states leaves of the linear term stands in the parameters' shifts
     assert rows is not None
-    np.testing.assert_allclose(rows.rows[:, :-1].T @ rows.shifts, expected, rtol=1e-6)
+    np.testing.assert_allclose(rows.rows[:, :-1].T @ rows.shifts, expected, rtol=1e-6, atol=1e-9)

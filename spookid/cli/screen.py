@@ -29,7 +29,7 @@ def clock(stamp: float) -> str:
     """Local time of day if the stamp counts from 1970, else seconds."""
     if stamp < _EPOCH:
         return f"{stamp:.2f} s"
-    return time.strftime("%H:%M:%S", time.localtime(stamp))
+    return time.strftime("%H:%M:%S", time.localtime(round(stamp)))
 
 
 class View(ABC):

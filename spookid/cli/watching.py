@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from zipfile import is_zipfile
 
 import numpy as np
 
@@ -132,12 +133,16 @@ class _Watch:
     def _resumed(self) -> Monitor:
         """Where another left off."""
         path = Path(self._arguments.resume)
+        if path.is_file() and not is_zipfile(path):
+            raise ProblemError(f"{path} is no file that --save has written; begin without --resume")
         with reading(path, "begin without --resume") as file, np.load(file, allow_pickle=False) as archive:
             known = {n.removeprefix(_FIRST): archive[n] for n in archive.files if n.startswith(_FIRST)}
             name, t = str(known.pop(_NAME)), known.pop(_TIMES)
             rows, self._until = known.pop(_READ).tolist()
         self._rows, self._first = int(rows), Recording(t, known, name)
-        return Monitor.resume(self._problem.with_(recordings=[self._first]), path)
+        monitor = Monitor.resume(self._problem.with_(recordings=[self._first]), path)
+        self._show(monitor, monitor.smoother.estimate)
+        return monitor
 
     def _keep(self, monitor: Monitor | None) -> None:
         """Save what is known, if the user asks for it and there is something."""

@@ -51,7 +51,7 @@ class NativeMemory(Memory):
         self._window_rows = WindowRows(
             *(t, window.manifold.ambient, window.reach, n, 0, len(window.placed), ctypes.addressof(self._factors)),
             *(0, 0, *addresses([self._theta, self._point, window.numbers]), *addresses(kept)),
-            *(*addresses([self.score, self.information, self._work]), *rooms, 0.0),
+            *(*addresses([self.score, self.information, self._work]), *rooms, 0.0, window.hidden.ctypes.data),
         )
         self._by, self._bound = WindowRoutines(loaded, self._window_rows), (-1, -1)
 
@@ -137,6 +137,10 @@ class NativeMemory(Memory):
     def merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
         self._bind()
         return self._by.merit(np.ascontiguousarray(steps), parameters, False)
+
+    @property
+    def border_linear(self) -> Array:
+        return self._rows[5]
 
     def follow(self, steps: Array, parameters: Array) -> None:
         self._by.merit(np.ascontiguousarray(steps), parameters, True)
