@@ -253,8 +253,8 @@ class Graph(Tabular):
         return found.reshape(whole.shape[0], len(q), n).transpose(1, 0, 2)
 
     def _check_start(self, problem: Transcription, point: Point) -> None:
-        """Refuse constraints, or hard rows of the first step, of which some follow from others, and more hard rows than a
-        step can meet."""
+        """Refuse constraints, or hard rows of the first step, of which some follow from others, and hard rows that are
+        more than a step can meet."""
         if "q" in self.variables.names:
             (slopes,) = self._slopes(self.variables.read(point.states[0])["q"][:1], point.parameters)
             if len(slopes) and _rank([slopes]) < len(slopes):
