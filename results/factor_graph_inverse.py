@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from scipy.interpolate import CubicSpline
 
 from spookid import FixedLagSmoother
-from spookid.graphs import STAGES, GraphSolution, Noise, forward_dynamics, inverse_dynamics
+from spookid.graphs import STAGES, GraphSolution, Sigmas, forward_dynamics, inverse_dynamics
 
 STEP, SECONDS, RESTART = 1e-3, 10.0, 0.2
 LIMIT = 1e-3
 """Of the tracking error [rad]."""
-FINE = Noise((1e-7, 1e-4))
+FINE = Sigmas((1e-7, 1e-4))
 """Of the forward graph, whose zero cost no choice changes."""
 
 
@@ -75,9 +75,7 @@ def tracked(seconds: float = SECONDS) -> Tracked:
 def forward(solution: GraphSolution) -> Array:
     """Angles that a smoother over the forward factors finds, step by step, from the first state and the torque (N,)."""
     system = fourbar()
-    graph = forward_dynamics(
-        system, STEP, solution["q"][0], solution["v"][0], coordinates="independent", noise=FINE
-    )
+    graph = forward_dynamics(system, STEP, solution["q"][0], solution["v"][0], coordinates="independent", noise=FINE)
     first = {name: solution[name][0] for name in ("q", "v", "z", "dz", "ddz")}
     smoother = FixedLagSmoother(graph, 2, start=first)
     rows = zip(solution.t, solution["Q"][:, 0], strict=True)
