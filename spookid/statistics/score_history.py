@@ -31,6 +31,8 @@ _CLIP, _SHARE = 16.0, 0.1
 more: an outlier must not blind the test for hours."""
 _LEAST = 1e-3
 """Mean square that single blocks of data scatter by at the least."""
+_DEVIATIONS = 2.0
+"""Standard errors of a ratio of mean squares that may be chance."""
 _LATER = 200
 """Blocks after which a square is learnt from: a change must be found before it is taken for scatter."""
 _TINY = 1e-300
@@ -112,7 +114,8 @@ class Scatter:
 
     def at(self, lengths: Array) -> tuple[Array, Array]:
         """Of blocks of so many single ones, (K,): their mean square, and that over what single ones scatter within them,
-        not less than 1, each (K, n). Beyond the lengths that are known both grow per doubling as the ratio does there.
+        not less than 1, each (K, n). Beyond the lengths that are known both grow per doubling as the ratio does there,
+        as far as that is more than chance.
         """
         found = np.ones((2, len(lengths), self._counts.shape[1]))
         places = np.log2(np.maximum(lengths, 1))
@@ -121,7 +124,8 @@ class Scatter:
             if known:
                 squares, within = np.log2(np.maximum(self._means[:known, :, j], _LEAST)).T
                 ratios = np.clip(squares - within, 0, 2 * np.arange(known))  # a single block has no others within
-                growth = ratios[-1] / max(known - 1, 1) * np.maximum(places - (known - 1), 0)
+                sure = max(ratios[-1] - _DEVIATIONS * np.sqrt(2 / counts[known - 1]) / np.log(2), 0.0)
+                growth = sure / max(known - 1, 1) * np.maximum(places - (known - 1), 0)
                 for mean, values in zip(found, (squares, ratios), strict=True):
                     mean[:, j] = np.exp2(np.interp(places, np.arange(known), values) + growth)
         return found[0], found[1]
