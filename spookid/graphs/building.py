@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from spookid.graphs.constraint_factors import Coordinates, PositionConstraint, VelocityConstraint
+from spookid.graphs.constraint_factors import PositionConstraint, VelocityConstraint
 from spookid.graphs.dynamics import Dynamics, InverseDynamics
-from spookid.graphs.factor import GraphFactor
+from spookid.graphs.factor import Coordinates, GraphFactor
 from spookid.graphs.graph import Graph
 from spookid.graphs.integration import SoftEquality, Trapezoid
 from spookid.graphs.knowledge import Prior

@@ -5,7 +5,7 @@
 
 #define RANK 1e-11
 #define HARD_RANK 1e-9
-#define ROUNDING 1e-14
+#define ROUNDING 1e-12
 
 typedef int (*along)(size n, const double **first, const size *stride, double *out, size count);
 
@@ -35,7 +35,8 @@ typedef struct {
   double *score, *information;
   double *work;
   size soft_room, hard_room;
-  double square, violation;
+  double square;
+  const unsigned char *hidden;
 } window;
 
 static size wide(const window *w) { return vectors((w->reach + 1) * w->tangent + w->parameters + 1); }
@@ -77,7 +78,7 @@ static size triangle(double **row, size m, size V, size from, size to, const uns
       double value = row[i][j];
       if (value != 0.0) list[count] = i, x[count++] = value, sum += value * value;
     }
-    if (sum <= RANK * RANK * squared[j]) {
+    if (!(sum > RANK * RANK * squared[j])) {
       for (size k = 0; k < count; ++k) row[list[k]][j] = 0.0;
       continue;
     }
@@ -137,6 +138,18 @@ static size saying(double **hard, size h, size count) {
   return kept;
 }
 
+/* Private unknowns of a step are measured by the longest column of any: that of one that moves nothing is rounding. */
+static void level(const window *w, double *squared) {
+  size t = w->tangent;
+  for (size s = 0; s <= w->reach; ++s) {
+    double most = 0.0;
+    for (size c = 0; c < t; ++c)
+      if (w->hidden[c]) most = fmax(most, squared[s * t + c]);
+    for (size c = 0; c < t; ++c)
+      if (w->hidden[c]) squared[s * t + c] = most;
+  }
+}
+
 /* A front without its first `count` unknowns. */
 typedef struct {
   double **soft, **hard, *linear;
@@ -149,13 +162,14 @@ static void eliminate(window *w, front *f, size count, size value, double *pivot
   unsigned char taken[value + 1];
   memset(taken, 0, sizeof taken);
   squares(f->soft, f->m, f->V, squared, 0);
+  if (value > w->parameters) level(w, squared);
   size hard = hard_pivots(f->soft, f->m, f->hard, f->h, f->linear, f->V, count, taken, places);
   if (hard) squares(f->soft, f->m, f->V, squared, 1);
   size found = triangle(f->soft, f->m, f->V, 0, count, taken, squared, places + hard);
   f->linear[value] = 0.0;
   for (size i = 0; i < hard; ++i) {
     memcpy(pivots + i * f->V * LANES, f->hard[i], f->V * sizeof(lanes));
-    shifts[i] = 0.0, w->violation = fmax(w->violation, fabs(f->hard[i][value]));
+    shifts[i] = 0.0;
   }
   for (size i = 0; i < found; ++i) {
     const double *row = f->soft[i];
@@ -172,28 +186,24 @@ static void eliminate(window *w, front *f, size count, size value, double *pivot
   f->h = saying(f->hard, f->h, value);
 }
 
-/* Rows of a factor at a step; of hard ones those whose slopes are not rounding. Slopes in the states that are so are
-   none: a multiplier that nothing hangs on would take a row. */
+/* Rows of a factor at a step; hard ones with largest entry 1, without those that are rounding beside others. */
 static void take(const window *w, const factor *f, size s, double **row, size *m) {
   size t = w->tangent, n = w->parameters, last = (w->reach + 1) * t, V = wide(w);
-  const double *matrix = f->matrix + s * (f->offsets * t + n + 1) * f->rows, *residual = f->residual + s * f->rows;
-  double least = 0.0, slope = 0.0;
-  for (size i = 0; i < f->offsets * t * f->rows; ++i) slope = fmax(slope, fabs(matrix[i]));
+  size columns = f->offsets * t + n;
+  const double *matrix = f->matrix + s * (columns + 1) * f->rows, *residual = f->residual + s * f->rows;
+  double least = 0.0;
   if (f->hard)
-    for (size i = 0; i < (f->offsets * t + n) * f->rows; ++i) least = fmax(least, HARD_RANK * fabs(matrix[i]));
+    for (size i = 0; i < f->rows * columns; ++i) least = fmax(least, ROUNDING * fabs(matrix[i]));
   for (size i = 0; i < f->rows; ++i) {
     if (f->absent[s * f->rows + i]) continue;
     double *to = row[*m], most = 0.0;
     memset(to, 0, V * sizeof(lanes));
     for (size o = 0; o < f->offsets; ++o)
-      for (size c = 0; c < t; ++c) {
-        double value = matrix[(o * t + c) * f->rows + i];
-        to[f->offset[o] * t + c] = fabs(value) <= ROUNDING * slope ? 0.0 : value;
-      }
+      for (size c = 0; c < t; ++c) to[f->offset[o] * t + c] = matrix[(o * t + c) * f->rows + i];
     for (size c = 0; c < n; ++c) to[last + c] = matrix[(f->offsets * t + c) * f->rows + i];
     for (size c = 0; c < last + n; ++c) most = fmax(most, fabs(to[c]));
     to[last + n] = residual[i];
-    if (most <= least) continue;
+    if (!(most > least)) continue;
     if (f->hard)
       for (size v = 0; v < V; ++v) ((loose *)to)[v] *= 1.0 / most;
     ++*m;
@@ -283,7 +293,7 @@ EXPORT size sweep(window *w, size leaves, const double *slopes, size believed, c
   room r;
   outfit(w, &r, pointers);
   size m = w->held[0], h = w->held[1], b = w->held[2], firm = w->held[3];
-  w->square = w->violation = 0.0;
+  w->square = 0.0;
   for (size i = 0; i < m; ++i) widen(w, r.soft[i], w->carried + i * apart);
   for (size i = 0; i < h; ++i) widen(w, r.hard[i], w->carried_hard + i * apart);
   widen(w, r.linear, w->carried_linear);
@@ -418,11 +428,11 @@ EXPORT void window_covariances(const window *w, double *out) {
         across[i * size_ + j] = here[i * states + t + j] = here[(t + j) * states + i] = sum;
       }
     for (size i = 0; i < t; ++i)
-      for (size j = 0; j < t; ++j) {
+      for (size j = 0; j <= i; ++j) { /* what is not symmetric would grow from step to step */
         double sum = 0.0;
         for (size c = 0; c < size_; ++c) sum += across[i * size_ + c] * x[j * columns + c];
         for (size c = size_; c < columns; ++c) sum += x[i * columns + c] * x[j * columns + c];
-        here[i * states + j] = sum;
+        here[i * states + j] = here[j * states + i] = sum;
       }
   }
 }

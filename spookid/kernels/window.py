@@ -46,7 +46,7 @@ class WindowRows(ctypes.Structure):
         *((name, _Address) for name in ("border", "border_hard", "border_linear", "held", "score", "information")),
         ("work", _Address),
         *((name, _Size) for name in ("soft_room", "hard_room")),
-        *((name, ctypes.c_double) for name in ("square", "violation")),
+        *(("square", ctypes.c_double), ("hidden", _Address)),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
@@ -81,8 +81,7 @@ class Samples:
         return time, finite
 
     def _twice(self, name: str, t: float) -> bool:
-        places = (self.sensors.place(i, t) for i in self._channels.get(name, ()))
-        if any(isinstance(place, Place) and self.sensors.has(place, t) for place in places):
+        if any(isinstance(place, Place) and self.sensors.has(place, t) for place in self._places(name, t)):
             return True
         return name in self.inputs.signals and self.inputs.has(name, t)
 
@@ -92,16 +91,20 @@ class Samples:
         Args:
             first: number of the oldest step in the window.
         """
-        found = {field.name: 0 for field in fields(Intake)} | {"samples": len(values)}
+        found = {"samples": len(values), "late": 0, "early": 0, "crowded": 0}
         for name, value in self._oriented(values).items():
-            for place in (self.sensors.place(i, t) for i in self._channels.get(name, ())):
+            for place in self._places(name, t):
                 if fate := self._put(place, t, value, first):
                     found[fate] += 1
             if name in self.inputs.signals and not (
                 self.inputs.add(name, t, value) and self.inputs.acts(name, t) >= first
             ):
                 found["late"] += 1
-        self.counts = replace(self.counts, **{name: getattr(self.counts, name) + n for name, n in found.items()})
+        self.counts = Intake(**{name: getattr(self.counts, name) + n for name, n in found.items()})
+
+    def _places(self, name: str, t: float) -> list[Place | Unplaced]:
+        """Where a sample of a signal belongs, in each channel that takes it."""
+        return [self.sensors.place(i, t) for i in self._channels.get(name, ())]
 
     def _put(self, place: Place | Unplaced, t: float, value: float, first: int) -> str:
         """Why a sample of a sensor was left out; empty if it was not."""

@@ -11,8 +11,10 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
 from spookid.results.folders import reading
 from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.reruns import Reruns
 from spookid.smoothing.smoother import FixedLagSmoother
 from spookid.statistics.changes import Change, ChangeDetector
 
@@ -28,30 +30,35 @@ class Monitor:
         for change in monitor.changes:
             print(change.words())
 
-    After a change, what was known of that parameter before is forgotten: estimates and the test go on with what the data
-    since tell of it, and what all data tell of the others.
+    When what leaves the window speaks for a change, the data since then are smoothed once more, with parameters that are
+    others from there on; a change is told if these say so, too. What was known of the parameter before is then forgotten:
+    estimates and test go on with what the data since tell of it, and what all data tell of the others.
 
     Args:
         smoother: whose samples are watched, from here on through ``update``.
         false_alarms: at the most, a day of data, where the noise is white and of the size that the smoother takes.
 
     Raises:
-        ProblemError: if ``false_alarms`` is not positive.
+        ProblemError: if ``false_alarms`` is not positive, or the smoother is one of a Graph.
     """
 
     def __init__(self, smoother: FixedLagSmoother, *, false_alarms: float = 1.0) -> None:
+        ChangeDetector((), np.zeros(0), 0.0, false_alarms=false_alarms)  # refuses a wrong one at once
+        if smoother.is_of_graph:
+            raise ProblemError(f"{smoother!r} is one of a graph, whose changes are not tested; watch that of a Problem")
         self.smoother = smoother
         self.changes: list[Change] = []
         """What has been found, in time order."""
         self._false_alarms = false_alarms
-        ChangeDetector((), np.zeros(0), 0.0, false_alarms=false_alarms)
         self._detector: ChangeDetector | None = None
         self._until = -np.inf
+        self._reruns = Reruns()
         self._look()
 
     def update(self, t: float, values: Mapping[str, Any]) -> OnlineEstimate:
         """Take samples; see ``FixedLagSmoother.update``. A change that they tell is then the last of ``changes``."""
         estimate = self.smoother.update(t, values)
+        self._reruns.take(t, values)
         return self._look() or estimate
 
     def _look(self) -> OnlineEstimate | None:
@@ -59,23 +66,33 @@ class Monitor:
         until = self.smoother.released_until
         if not until > self._until:
             return None
-        self._until, (gradient, information) = until, self.smoother.released()
+        self._until, (slope, information) = until, self.smoother.released()
         values = self.smoother.estimate.values
         at = np.array(list(values.values()))
         if self._detector is None:
-            known = -gradient, information
+            known = -slope, information
             self._detector = ChangeDetector(tuple(values), at, until, *known, false_alarms=self._false_alarms)
+            self._detector.rerun = self._rerun
             return None
-        change = self._detector.add(until, at, -gradient, information)
+        self._reruns.mark(self.smoother)
+        change = self._detector.add(until, at, -slope, information)
         if change is None:
             return None
         self.changes.append(change)
         score, information = self._detector.knowledge
-        return self.smoother.revise(information @ (at - self._detector.reference) - score, information)
+        at[self._detector.names.index(change.parameter)] = change.after
+        slope = information @ (at - self._detector.reference) - score
+        self.smoother = self._reruns.adopted(self.smoother, at, slope, information)
+        return self.smoother.estimate
+
+    def _rerun(
+        self, since: float, values: Array, slope: Array, information: Array
+    ) -> tuple[float, Array, Array, Array] | None:
+        return self._reruns.since(since, self.smoother, values, slope, information)
 
     def save(self, path: str | PathLike[str], also: Mapping[str, Any] | None = None) -> None:
         """Write smoother and test to a file, whole or not at all; ``resume`` reads it. Changes that were found before
-        are not in it.
+        are not in it, and onsets before it cannot be smoothed once more.
 
         Args:
             also: further arrays, by names, which ``resume`` leaves alone.
@@ -104,5 +121,6 @@ class Monitor:
             detector = ChangeDetector.resumed(tuple(smoother.estimate.values), arrays)
         new = cls.__new__(cls)
         new.smoother, new.changes, new._detector = smoother, [], detector
-        new._false_alarms, new._until = detector.false_alarms, smoother.released_until
+        new._false_alarms, new._until, new._reruns = detector.false_alarms, smoother.released_until, Reruns()
+        detector.rerun = new._rerun
         return new

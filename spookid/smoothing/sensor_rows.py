@@ -14,8 +14,6 @@ from spookid.data.sampling import slack_at
 from spookid.kernels.kernel import Array, Mask
 from spookid.transcription.factor import Factor
 
-_ENDLESS = 2**52
-"""Steps of a stream, which has no last one."""
 Samples = list[tuple[float, float]]
 """Times [s] and values in order of time."""
 Unplaced = Literal["early", "crowded"]
@@ -77,7 +75,7 @@ class SensorRows:
                 row = nearest - self._reach[number] // 2
                 return Place(number, row, column) if row >= 0 else "early"
             if one.reach is not None and (one.whole[column] or at != nearest):
-                cell = int(one.reach.cells(np.array([at]), _ENDLESS)[0])
+                cell = one.reach.cell(at)
                 return Place(number, cell - one.reach.first, column) if cell >= 0 else "early"
         return "crowded"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from os import PathLike
 from typing import Any, Self
 
@@ -19,8 +20,10 @@ from spookid.smoothing.graph_stream import GraphStream
 from spookid.smoothing.intake import Intake
 from spookid.smoothing.opening import Opening, check_noise, from_solution, smoothed
 from spookid.smoothing.saving import read, write
-from spookid.smoothing.stream import Stream
+from spookid.smoothing.stream import Mark, Stream
 from spookid.smoothing.waiting import Waiting
+from spookid.solvers.fixed_lag import FixedLag
+from spookid.solvers.lag_restart import restarted
 from spookid.tables.numbers import counted
 
 _SETTLING = 10
@@ -123,22 +126,35 @@ class FixedLagSmoother:
         """Time of the oldest step in the window [s], where what ``released`` tells ends; NaN before there is one."""
         return math.nan if self._stream is None else self._stream.time(self._stream.core.first)
 
-    def revise(self, score: Array, information: Array) -> OnlineEstimate:
-        """Put other knowledge of the parameters in the place of what all rows that have left the window tell of them,
-        and estimate anew: what was known of a parameter before it changed is forgotten.
+    def mark(self) -> Mark:
+        """What is remembered now; a smoother of a Problem can begin anew there, once there are states."""
+        stream = self._of_problem
+        arrays = stream.core.arrays(), stream.samples.arrays()
+        return Mark(self.released_until, *arrays, stream.samples.counts, stream.now)
+
+    def begun_at(self, mark: Mark, values: Array, gradient: Array, information: Array) -> FixedLagSmoother:
+        """A smoother whose parameters are others from the oldest step in the window of ``mark`` on.
 
         Args:
-            score: at the present parameters, (n_p,), as ``released`` gives it.
-            information: (n_p, n_p).
-
-        Raises:
-            ProblemError: before there are first states.
+            mark: of this smoother.
+            values: where the parameters begin, (n_p,).
+            gradient: what is known of them beforehand: slope of the cost there, (n_p,), and
+            information: its curvature, (n_p, n_p).
         """
-        if self._stream is None:
-            raise ProblemError(f"{self._what} has no states yet, and nothing to be forgotten; give more samples first")
-        self._stream.core.set_border(score, information)
-        self._stream.settle(_SETTLING)
-        return self.estimate
+        stream, new = self._of_problem, copy(self)
+        arrays = restarted(mark.core, values, gradient, information)
+        new._stream = stream.at(FixedLag.resumed(stream.core.transcription, arrays), mark)
+        return new
+
+    @property
+    def is_of_graph(self) -> bool:
+        """True if it smooths a Graph."""
+        return isinstance(self._stream, GraphStream)
+
+    @property
+    def _of_problem(self) -> Stream:
+        assert isinstance(self._stream, Stream)
+        return self._stream
 
     def save(self, path: str | PathLike[str], also: Mapping[str, Array] | None = None) -> None:
         """Write all that is remembered to a file, whole or not at all; ``resume`` reads it.

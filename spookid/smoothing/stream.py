@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +26,22 @@ _LEAP = 100_000
 """Steps by which time may leap ahead; more is a clock that was set, or stamps of another unit."""
 _PRESENT = np.ones(1)
 """Data of what is known of parameters beforehand."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mark:
+    """What a stream remembered at a time."""
+
+    until: float
+    """Time of the oldest step in the window [s]."""
+    core: Mapping[str, Array]
+    """Of the window."""
+    samples: Mapping[str, Array]
+    """Of the samples."""
+    counts: Intake
+    """What had become of them."""
+    now: float
+    """Time of the latest sample [s]."""
 
 
 class Stream:
@@ -72,6 +89,14 @@ class Stream:
         for state in opening.states:
             new._append(state)
             new._belief()
+        return new
+
+    def at(self, core: FixedLag, mark: Mark) -> Stream:
+        """A stream of the same problem at a mark, with another window there."""
+        new = Stream.__new__(Stream)
+        new.__dict__.update(self.__dict__, core=core, now=mark.now, iterations=0, _known=None)
+        new.samples = Samples(self.problem, core.transcription.factors, self.observed, self.recording, self.start)
+        new.samples.restore(mark.samples, mark.counts, core.first, new.newest)
         return new
 
     def _take_all(self, opening: Opening) -> None:

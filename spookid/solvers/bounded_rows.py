@@ -6,8 +6,11 @@ import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.fronts import Front, Pivots, eliminate
+from spookid.solvers.quadratic_program import bounded_step
+from spookid.solvers.structured import NotPositiveDefiniteError
 
 _ROUNDS = 20
+_SHARE = 0.8
 
 
 def bounded_solution(pivots: Pivots, step: Array, lower: Array, upper: Array) -> Array:
@@ -48,3 +51,22 @@ def _held(pivots: Pivots, ends: Array, held: Mask) -> Array:
     found.solve(inner)
     step[free] = inner
     return step
+
+
+def bent_solution(pivots: Pivots, bend: Array, lower: Array, upper: Array) -> Array:
+    """The same with ½ δᵀ K δ more, K of any sign, and no hard rows; where K takes more than ``_SHARE`` of what the rows
+    know of a direction, it takes that.
+
+    Raises:
+        NotPositiveDefiniteError: if the rows do not determine the unknowns.
+    """
+    rows = pivots.rows[pivots.hard :]
+    matrix, gradient = rows[:, :-1].T @ rows[:, :-1], rows[:, :-1].T @ (rows[:, -1] + pivots.shifts[pivots.hard :])
+    scale = np.sqrt(np.diag(matrix))
+    if not np.all(scale > 0):
+        raise NotPositiveDefiniteError("nothing is known of a parameter")
+    inverse = np.linalg.inv(np.linalg.cholesky(matrix / np.outer(scale, scale)))
+    values, vectors = np.linalg.eigh(inverse @ (bend / np.outer(scale, scale)) @ inverse.T)
+    half = (np.linalg.inv(inverse) @ vectors) * scale[:, None]
+    whole = matrix + (half * np.maximum(values, -_SHARE)) @ half.T
+    return bounded_step(whole, gradient, lower, upper)

@@ -57,6 +57,6 @@ class FirstEstimates:
         window, n = self._window, len(parameters)
         self._alone.linearize(parameters, point, window.steps)
         shape = window.steps, (window.reach + 1) * window.manifold.tangent + n
-        rows = self._alone.factorize(np.zeros(shape), believed=False)
+        rows = self._alone.factorize(np.zeros(shape), np.zeros((0, n + 1)))
         soft = rows.rows[rows.hard :, :-1]
         return np.asarray(soft.T @ soft)

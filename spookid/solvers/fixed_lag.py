@@ -20,20 +20,24 @@ from collections.abc import Mapping
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask, contiguous
-from spookid.solvers.bounded_rows import bounded_solution
+from spookid.solvers.bounded_rows import bent_solution, bounded_solution
 from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
-from spookid.solvers.lag_volumes import check_volumes, volume_slopes
-from spookid.solvers.lag_window import Extrapolation, LagWindow
+from spookid.solvers.lag_covariance import joint_covariance
+from spookid.solvers.lag_volumes import check_volumes, volume_bends, volume_slopes
+from spookid.solvers.lag_window import LagWindow
 from spookid.solvers.native_memory import memory_of
 from spookid.transcription.transcription import Transcription
 
-_SMALL = 1e-4
+_SMALL = 1e-3
 """Steps shorter than this, in standard errors of all unknowns together, are the last."""
-_MET = 1e-9
-"""Hard rows of largest entry 1 that were violated by no more are met after one more step."""
-_LOST = 1e-13
-"""Share of the largest below which a direction is not known."""
+_MET, _ROUNDED = 1e-13, 0.5
+"""Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""
+_LONGEST = 1e2
+"""Steps of a parameter that are that many times its size are damped: rounding makes such where nothing is known. It
+moves no estimate, for the next step begins where this one ends."""
+_UNKNOWN = 1e6
+"""Nothing is known of a parameter whose error is that many times its size."""
 _HALVINGS, _RISE = 6, 1e-2
 """How often a step is halved, and by how much the cost may rise with one: far less than one squared standard error."""
 
@@ -67,9 +71,6 @@ class FixedLag:
         self.volumes, self._window = volumes, LagWindow(transcription, window)
         if volumes:
             check_volumes(self._window)
-        self._next = Extrapolation(transcription.manifold)
-        hidden = sorted({c for f in transcription.factors if f.private for c in f.private[1]})
-        self._private = [transcription.manifold.coordinate(column) for column in hidden]
         n = len(transcription.names)
         if n and parameters is None:
             raise ValueError("a transcription with parameters needs values to start from: parameters=")
@@ -84,6 +85,8 @@ class FixedLag:
         """Rows that give the parameters, if all is factorized at the best values."""
         self._slopes: Array | None = None
         """Linear terms of the rows in the window; None: not known yet."""
+        self._waits = 0
+        """Estimates until their change is looked for."""
 
     @property
     def states(self) -> Array:
@@ -113,9 +116,7 @@ class FixedLag:
         if state is None:
             if not window.steps:
                 raise ValueError("the first step needs a state")
-            state = self._next(window.states.values)  # of the last two, one of which may leave now
-            if window.steps > 1:  # the last step has no rows yet that know its private unknowns
-                state[self._private] = window.states.values[-2, self._private]
+            state = window.continued()  # of the last two, one of which may leave now
         if window.steps == self.window:
             self._marginalize()
         window.append(contiguous(state))
@@ -147,18 +148,22 @@ class FixedLag:
         return True
 
     def solve(self) -> int:
-        """Estimate all that is kept; how many steps it took, at most ``iterations``."""
-        taken, self._slopes = 0, None
-        while taken < self.iterations:
+        """Estimate all that is kept; how many steps it took: at most ``iterations``, and as many again that are small
+        where hard rows are not met to the last digit."""
+        taken, self._slopes, small, met = 0, None, False, True
+        self._bend()
+        while taken < self.iterations or (small and not met and taken < 2 * self.iterations):
             taken += 1
             self._linearize()
-            border = self._factorized()
-            parameters = bounded_solution(border, self._memory.border_step(border), *self._room)
+            border = self._factorized(near=True)
+            parameters = self._parameter_step(border)
             along = border.rows[border.hard :, :-1] @ parameters
-            square, violation = self._memory.size
-            self.converged = square + float(along @ along) <= _SMALL**2 and max(violation, border.violation) <= _MET
-            if not self._move(self._memory.step(parameters), parameters) or self.converged:
+            small = self._memory.square + float(along @ along) <= _SMALL**2
+            found = self._move(self._memory.step(parameters), parameters)
+            self.converged = small and found is not False
+            if found is None or self.converged:
                 break
+            met = found
         self._border = None
         return taken
 
@@ -182,37 +187,45 @@ class FixedLag:
         memory.score[:], memory.information[:] = 0.0, 0.0
         return found
 
-    def set_border(self, gradient: Array, information: Array) -> None:
-        """Put other knowledge of the parameters alone in the place of what has left the window: of one that has changed,
-        only what is known since.
-
-        Args:
-            gradient: Eᵀe of the rows [E | e] that are to be remembered, at the present parameters, (n_p,).
-            information: EᵀE, (n_p, n_p).
-        """
-        arrays, n = self._memory.arrays(), len(self.parameters)
-        linear = arrays["border linear"] + arrays["carried linear"][-n:] if n else np.zeros(0)
-        scale = np.sqrt(np.maximum(information.diagonal(), np.finfo(float).tiny))
-        sizes, along = np.linalg.eigh(information / np.outer(scale, scale))
-        kept = sizes > _LOST * np.max(sizes, initial=0.0)
-        rows = np.sqrt(sizes[kept])[:, None] * along[:, kept].T * scale
-        values = along[:, kept].T @ ((gradient - linear) / scale) / np.sqrt(sizes[kept])
-        self._memory.restore({**arrays, "border soft": np.column_stack([rows, values])})
-        self._border = self._slopes = None
-
     def _linearize(self) -> None:
         self._memory.linearize(self.parameters, self._linearized, self.steps)
 
-    def _factorized(self) -> Pivots:
-        """All eliminated; the rows that give the parameters."""
-        shape = self._window.steps, (self._window.reach + 1) * self.transcription.manifold.tangent
+    def _factorized(self, near: bool = False) -> Pivots:
+        """All eliminated; the rows that give the parameters, kept near where they are if asked for."""
+        n, beside = len(self.parameters), self._window.believed()
+        shape = self._window.steps, (self._window.reach + 1) * self.transcription.manifold.tangent + n
+        if near:
+            beside = np.concatenate([beside, np.eye(n, n + 1) / (_LONGEST * self._sizes)[:, None]])
         if self._slopes is None or len(self._slopes) != shape[0]:
-            self._slopes = np.zeros((shape[0], shape[1] + len(self.parameters)))
+            self._slopes = np.zeros(shape)
             if self.volumes:
-                self._memory.factorize(self._slopes)
+                self._memory.factorize(self._slopes, beside)
                 self._slopes = volume_slopes(self._window, self._memory, self._linearized)
-        self._border = self._memory.factorize(self._slopes)
-        return self._border
+        return self._memory.factorize(self._slopes, beside)
+
+    def _parameter_step(self, border: Pivots) -> Array:
+        if self.volumes and not border.hard:
+            return bent_solution(border, self._bends, *self._room)
+        return bounded_solution(border, self._memory.border_step(border), *self._room)
+
+    def _bend(self) -> None:
+        """Look how the volume's slopes change with the parameters, once in half a window."""
+        self._waits -= 1
+        if self.volumes and len(self.parameters) and self._waits < 0:
+            self._waits = self.window // 2
+            self._linearize()
+            bends = volume_bends(self._window, self._memory, self._linearized, self._sizes)
+            self._window.bends.values[:] = bends
+
+    @property
+    def _bends(self) -> Array:
+        """Curvature of all linear terms, (n_p, n_p)."""
+        return np.asarray(self._memory.bend + self._window.bends.values.sum(axis=0))
+
+    @property
+    def _sizes(self) -> Array:
+        """Of the parameters, (n_p,)."""
+        return np.asarray(np.maximum(np.abs(self.parameters), self.transcription.magnitudes))
 
     @property
     def _linearized(self) -> Array:
@@ -224,8 +237,8 @@ class FixedLag:
         """How far the parameters may move."""
         return self.transcription.lower - self.parameters, self.transcription.upper - self.parameters
 
-    def _move(self, steps: Array, parameters: Array) -> bool:
-        """Take a step, or a part of it; False if none is any good."""
+    def _move(self, steps: Array, parameters: Array) -> bool | None:
+        """Take a step, or a part of it: True if hard rows are met then; None if none is any good."""
         window, problem = self._window, self.transcription
         states, before = window.states.values.copy(), self.parameters
         cost, violation = self._merit(np.zeros_like(steps), np.zeros_like(parameters))
@@ -237,15 +250,17 @@ class FixedLag:
             new, left = self._merit(part * steps, moved)
             if new <= cost + _RISE + 1e-9 * cost or left < 0.5 * violation:
                 self._memory.follow(part * steps, moved)
-                return True
+                self._memory.border_linear[:] += self._memory.bend @ moved
+                return left <= _MET or left >= _ROUNDED * violation
         window.states.values[:], self.parameters = states, before
-        return False
+        return None
 
     def _merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
         """Cost after a step, and the largest value of a hard row."""
         cost, violation = self._memory.evaluate(self.parameters, self.steps)
         carried, left = self._memory.merit(steps, parameters)
-        return cost + carried, max(violation, left)
+        bent = float(parameters @ self._bends @ parameters) if self.volumes else 0.0
+        return cost + carried + bent, max(violation, left)
 
     def _marginalize(self) -> None:
         """Let the oldest step leave."""
@@ -259,6 +274,8 @@ class FixedLag:
             self._memory.linearize(self.parameters, self._linearized, 1)
         assert self._slopes is not None
         self._memory.leave(self._slopes[0])
+        self._memory.bend += self._window.bends.values[0]
+        self._memory.information += self._window.bends.values[0]
         self._window.drop()
 
     def covariance(self, steps: int = 1) -> Array:
@@ -266,27 +283,14 @@ class FixedLag:
         where they are not determined."""
         if self._border is None:
             self._linearize()
-            self._factorized()
-        assert self._border is not None
-        t, n = self.transcription.manifold.tangent, len(self.parameters)
-        own = self._border.responses(np.zeros((n, 0)), np.zeros((n, 0)))
-        ahead = self._window.reach * t
-        known, loose = (np.concatenate([np.zeros((ahead, part.shape[1])), part]) for part in own)
-        for back in range(steps):
-            # What lies farther ahead than a row reaches stays as it is.
-            near, far = np.r_[0:ahead, len(known) - n : len(known)], slice(ahead, len(known) - n)
-            wide = [np.concatenate([np.zeros((t, part.shape[1])), part[near]]) for part in (known, loose)]
-            parts = self._memory.pivots(self.steps - 1 - back).responses(*wide)
-            known, loose = (
-                np.concatenate([new[: t + ahead], _padded(part[far], new.shape[1]), new[t + ahead :]])
-                for new, part in zip(parts, (known, loose), strict=True)
-            )
-        kept = np.r_[0 : steps * t, len(known) - n : len(known)]
-        responses, follows = known[kept], loose[kept]
-        covariance = responses @ responses.T
-        undetermined = np.any(follows != 0.0, axis=1)
-        covariance[undetermined] = covariance[:, undetermined] = np.nan
-        return np.asarray(covariance)
+            self._border = self._factorized()
+        newest = [self._memory.pivots(step) for step in range(self.steps - steps, self.steps)]
+        covariance = joint_covariance(newest, self._border, self.transcription.manifold.tangent)
+        n = len(self.parameters)
+        own = covariance.diagonal()[len(covariance) - n :]
+        unknown = len(covariance) - n + np.flatnonzero(own > (_UNKNOWN * self._sizes) ** 2)
+        covariance[unknown] = covariance[:, unknown] = np.nan
+        return covariance
 
     def arrays(self) -> dict[str, Array]:
         """All that is remembered, by names."""
@@ -295,7 +299,8 @@ class FixedLag:
             "settings": np.array([self.window, self.iterations, self.volumes]),
             "parameters": self.parameters.copy(),
             "first estimates": np.zeros((0, 0)) if first is None else first.point[None],
-            "waits": np.array([0 if first is None else first.waits]),
+            "waits": np.array([0 if first is None else first.waits, self._waits]),
+            "bend": self._memory.bend.copy(),
             "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
         }
         return own | self._memory.arrays() | self._window.arrays()
@@ -308,12 +313,8 @@ class FixedLag:
         if len(arrays["first estimates"]):
             new._first = FirstEstimates(new._window, arrays["first estimates"][0])
             new._first.waits = int(arrays["waits"][0])
+        new._waits, new._memory.bend = int(arrays["waits"][1]), arrays["bend"].copy()
         new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
         new._memory.restore(arrays)
         new._window.restore(arrays)
         return new
-
-
-def _padded(rows: Array, columns: int) -> Array:
-    """With zeros in more columns behind."""
-    return np.pad(rows, ((0, 0), (0, columns - rows.shape[1])))

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spookid.kernels.kernel import Array, Integers
+from spookid.kernels.kernel import Array, Integers, Mask
 
 RANK = 1e-11
 """A column whose part that is orthogonal to those before is below this share of its length is zero."""
-ROUNDING = 1e-14
-"""A slope in the states is zero if it is no more than this share of the largest of its factor there: a multiplier that
-nothing hangs on would take a row."""
 HARD_RANK = 1e-9
 """A hard row, of largest entry 1 when it comes in, whose entries are all below this says nothing new."""
 _CANCELLED = 1e-9
@@ -95,17 +92,14 @@ class Pivots:
         values = self.rows[self.hard :, -1] + self.shifts[self.hard :]
         return float(values @ values)
 
-    @property
-    def violation(self) -> float:
-        """Largest value of a hard row."""
-        return float(np.max(np.abs(self.rows[: self.hard, -1]), initial=0.0))
 
-
-def eliminate(front: Front, count: int, states: int) -> tuple[Pivots, Front, Array]:
+def eliminate(front: Front, count: int, states: int, hidden: Mask | None = None) -> tuple[Pivots, Front, Array]:
     """Eliminate the first ``count`` unknowns.
 
     Args:
         states: how many of the unknowns are states; parameters follow them.
+        hidden: True for the private unknowns of each step, (t,): their columns are measured by the longest, for that of
+            one that moves nothing is rounding.
 
     Returns:
         The rows that give them; the front of the others, in which soft rows are triangular in the states that are
@@ -113,6 +107,9 @@ def eliminate(front: Front, count: int, states: int) -> tuple[Pivots, Front, Arr
     """
     soft, hard, linear = front.soft.copy(), front.hard, front.linear.copy()
     lengths = np.sqrt(np.einsum("ij,ij->j", soft, soft))
+    if hidden is not None and np.any(hidden):
+        steps = lengths[:states].reshape(-1, len(hidden))
+        steps[:, hidden] = np.max(steps[:, hidden], axis=1, keepdims=True)
     taken, places, factors = _hard_pivots(soft, hard, linear, count)
     lengths = np.maximum(lengths, np.sqrt(np.einsum("ij,ij->j", soft, soft)))
     free = [j for j in range(count) if j not in places]
@@ -171,7 +168,7 @@ def triangularize(rows: Array, columns: list[int], first: int, lengths: Array) -
             break
         column = rows[i:, j]
         length = float(np.sqrt(column @ column))
-        if length <= RANK * lengths[j]:
+        if not length > RANK * lengths[j]:
             rows[i:, j] = 0.0
             continue
         v = column.copy()

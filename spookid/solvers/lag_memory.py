@@ -28,6 +28,8 @@ class Memory:
         """Of the parameters alone."""
         self.score, self.information = np.zeros(self._n), np.zeros((self._n, self._n))
         """Of rows that have left; see ``FixedLag.released``."""
+        self.bend = np.zeros((self._n, self._n))
+        """Curvature of linear terms that have left, (n_p, n_p); it may be of any sign."""
         self._found: list[Pivots] = []
 
     def linearize(self, parameters: Array, point: Array, count: int) -> None:
@@ -53,15 +55,14 @@ class Memory:
         border.solve(step)
         return step
 
-    def factorize(self, slopes: Array, believed: bool = True) -> Pivots:
+    def factorize(self, slopes: Array, beside: Array) -> Pivots:
         """Eliminate all steps, then the parameters, whose rows are given back.
 
         Args:
             slopes: linear terms of the rows whose oldest step is each, (steps, (reach + 1) t + n_p).
-            believed: False to leave out what is known of the parameters beforehand.
+            beside: more rows of the parameters alone, (m, n_p + 1).
         """
-        carried, firm, rest = self._carried, self._border.hard, [self._border.soft]
-        rest += [self._window.believed()] if believed else []
+        carried, firm, rest = self._carried, self._border.hard, [self._border.soft, beside]
         self._found = []
         for step in range(self._window.steps):
             found, carried, more = self._eliminated(carried, step, slopes[step])
@@ -73,10 +74,9 @@ class Memory:
         return eliminate(Front(np.concatenate(rest), firm, linear), self._n, self._n)[0]
 
     @property
-    def size(self) -> tuple[float, float]:
-        """Square of the states' step for given parameters in standard errors, and the largest value of a hard row."""
-        square = sum(found.square for found in self._found)
-        return square, max((found.violation for found in self._found), default=0.0)
+    def square(self) -> float:
+        """Of the states' step for given parameters, in standard errors."""
+        return sum(found.square for found in self._found)
 
     def pivots(self, step: int) -> Pivots:
         """Rows that give a step's state by the next ones and the parameters."""
@@ -106,7 +106,8 @@ class Memory:
             whole = self._found[k].responses(known, known[:, :0])[0][:t]
             along, noise, later = whole[:, :size], whole[:, size:], found[k + 1, :size, :size]
             across = along @ later
-            found[k, :t, :t] = across @ along.T + noise @ noise.T
+            own = across @ along.T + noise @ noise.T
+            found[k, :t, :t] = (own + own.T) / 2  # what is not symmetric would grow from step to step
             found[k, :t, t:], found[k, t:, :t], found[k, t:, t:] = across, across.T, later
         return found[:-1]
 
@@ -118,6 +119,11 @@ class Memory:
             cost += float(values @ values) + 2 * float(front.linear @ step)
             violation = max(violation, float(np.max(np.abs(front.hard[:, :-1] @ step + front.hard[:, -1]), initial=0)))
         return cost, violation
+
+    @property
+    def border_linear(self) -> Array:
+        """Linear term of the parameters alone, (n_p,)."""
+        return self._border.linear
 
     def follow(self, steps: Array, parameters: Array) -> None:
         """Bring the values of carried rows to where a step has led."""
@@ -155,7 +161,9 @@ class Memory:
         wide = _widened(carried, self._t, self._n)
         rows = [self._window.rows(step, hard) for hard in (False, True)]
         soft, hard = np.concatenate([wide.soft, rows[0]]), np.concatenate([wide.hard, rows[1]])
-        return eliminate(Front(soft, hard, wide.linear + slopes), self._t, (self._window.reach + 1) * self._t)
+        return eliminate(
+            Front(soft, hard, wide.linear + slopes), self._t, (self._window.reach + 1) * self._t, self._window.hidden
+        )
 
     def _moved(self, steps: Array, parameters: Array) -> tuple[tuple[Front, Array], tuple[Front, Array]]:
         """Carried rows with steps of their unknowns."""

@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
 from spookid.errors import ProblemError
 from spookid.kernels.compiled import compiles
-from spookid.kernels.kernel import Array, Kernel, Mask
-from spookid.mechanics.manifold import Manifold
-from spookid.solvers.fronts import HARD_RANK, ROUNDING
+from spookid.kernels.kernel import Array, Mask
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Transcription
 
@@ -22,6 +19,8 @@ _FOREVER = 1_000_000
 """Steps of a stream, whose kernels are worth a compiler."""
 _ROOM = 4
 """Windows that a buffer has room for: steps move to its front once it is full, and not with every update."""
+_ROUNDING = 1e-12
+"""A hard row that is so much smaller than others of its factor is zero."""
 
 
 class Sliding:
@@ -173,11 +172,16 @@ class LagWindow:
         """Best values."""
         self.points = Sliding(most, (self.manifold.ambient,))
         """Where the rows are linearized, as far as ``frozen`` says; the best values elsewhere."""
+        self.bends = Sliding(most, (len(self.names), len(self.names)))
+        """Curvature of the rows' linear terms in the parameters, by the rows' oldest step."""
         self.frozen = 0
         """How many of the oldest steps stay where they were linearized."""
         self.first = 0
         """Number of the oldest step."""
         self.numbers = transcription.numbers(0)
+        self.hidden: Mask = ~np.isin(np.arange(self.manifold.tangent), transcription.visible)
+        """True for tangent columns of private unknowns."""
+        self._private = [self.manifold.coordinate(int(column)) for column in np.flatnonzero(self.hidden)]
 
     @property
     def steps(self) -> int:
@@ -188,12 +192,13 @@ class LagWindow:
         """Add the newest step."""
         for part in (self.states, self.points):
             part.append(state)
+        self.bends.append(0.0)
         for placed in self.placed:
             placed.append()
 
     def drop(self) -> None:
         """Forget the oldest step; those that its rows saw stay where they were linearized."""
-        for part in (self.states, self.points):
+        for part in (self.states, self.points, self.bends):
             part.drop()
         for placed in self.placed:
             placed.drop()
@@ -219,6 +224,20 @@ class LagWindow:
                 placed.evaluate(self.states.values, shared, placed.standing(count))
         return sum(beliefs.evaluate(self.states.values[:1], shared) for beliefs in self.beliefs)
 
+    def continued(self) -> Array:
+        """The state after the newest, by the last difference, (ambient,). Private unknowns of the newest steps stand in
+        no row yet: they are taken from the last step that all rows have seen."""
+        states = self.states.values
+        if len(states) == 1:
+            return np.asarray(states[0].copy())
+        if self.manifold.tangent == self.manifold.ambient:
+            after = 2 * states[-1] - states[-2]
+        else:
+            room = np.empty((1, self.manifold.ambient))
+            after = self.kernels.continued([states[-1:], states[-2:-1]], [], room)[0]
+        after[self._private] = states[max(len(states) - max(self.reach, 1), 0), self._private]
+        return np.asarray(after)
+
     def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, t)."""
         if self.manifold.tangent == self.manifold.ambient:
@@ -233,15 +252,13 @@ class LagWindow:
         for placed in self.placed:
             if placed.factor.hard is hard and step < placed.count(self.steps, self.first):
                 block = np.zeros((placed.rows, parts[0].shape[1]))
-                matrix = placed.matrix[step].T.copy()
-                slopes = matrix[:, : len(placed.offsets) * t]
-                slopes[np.abs(slopes) <= ROUNDING * np.max(np.abs(slopes), initial=0.0)] = 0.0
+                matrix = placed.matrix[step].T
                 for i, offset in enumerate(placed.offsets):
                     block[:, offset * t : (offset + 1) * t] = matrix[:, i * t : (i + 1) * t]
                 block[:, -n - 1 : -1] = matrix[:, len(placed.offsets) * t : -1]
                 block[:, -1] = placed.residual[step]
-                sizes = np.max(np.abs(block[:, :-1]), axis=1, initial=0.0)
-                least = HARD_RANK * np.max(sizes, initial=0.0) if hard else 0.0  # what is smaller is rounding
+                sizes = np.max(np.abs(block[:, :-1]), axis=1)
+                least = _ROUNDING * np.max(sizes) if hard else 0.0
                 parts.append(block[(sizes > least) & ~placed.absent.values[step]])
         whole = np.concatenate(parts)
         return whole / np.max(np.abs(whole[:, :-1]), axis=1, keepdims=True, initial=1e-300) if hard else whole
@@ -255,6 +272,7 @@ class LagWindow:
         found: dict[str, Array] = {
             "states": self.states.values.copy(),
             "points": self.points.values.copy(),
+            "bends": self.bends.values.copy(),
             "window": np.array([self.first, self.frozen]),
         }
         for placed in [*self.placed, *(beliefs.placed for beliefs in self.beliefs)]:
@@ -267,6 +285,7 @@ class LagWindow:
         for state, point in zip(arrays["states"], arrays["points"], strict=True):
             self.append(state)
             self.points.values[-1] = point
+        self.bends.values[:] = arrays["bends"]
         self.first, self.frozen = (int(value) for value in arrays["window"])
         for placed in [*self.placed, *(beliefs.placed for beliefs in self.beliefs)]:
             placed.data.values[:] = arrays[f"data {placed.factor.name}"]
@@ -287,21 +306,3 @@ def check(transcription: Transcription) -> None:
             )
         if factor.group is Group.PRIOR and not factor.soft:
             raise ProblemError(f"the rows of {factor.name} are hard rows of the parameters alone; fix a parameter")
-
-
-class Extrapolation:
-    """The next state after two, by their difference."""
-
-    def __init__(self, manifold: Manifold) -> None:
-        last, before = (ca.SX.sym(name, manifold.ambient) for name in ("last", "before"))
-        after = manifold.retract(last, manifold.difference(last, before))
-        self._flat = manifold.tangent == manifold.ambient
-        self._kernel = Kernel(ca.Function("extrapolated", [last, before], [ca.densify(after)]), 2)
-
-    def __call__(self, states: Array) -> Array:
-        """From the newest of some states (N, ambient); (ambient,)."""
-        if len(states) == 1:
-            return np.asarray(states[0].copy())
-        if self._flat:
-            return np.asarray(2 * states[-1] - states[-2])
-        return np.asarray(self._kernel([states[-1:], states[-2:-1]], [], np.empty((1, states.shape[1])))[0])

@@ -34,8 +34,8 @@ class NativeMemory(Memory):
         linked = window.reach * t
         soft = sum(p.rows for p in window.placed if not p.factor.hard)
         hard = sum(p.rows for p in window.placed if p.factor.hard)
-        self._beliefs = np.zeros((sum(beliefs.placed.rows for beliefs in window.beliefs), self._slim))
-        rooms = linked + max(soft, len(self._beliefs)) + 1, (window.reach + 1) * hard + n + 1
+        self._beside = np.zeros((n + sum(beliefs.placed.rows for beliefs in window.beliefs), self._slim))
+        rooms = linked + max(soft, len(self._beside)) + 1, (window.reach + 1) * hard + n + 1
         self._theta, self._point = np.zeros(n), np.zeros(n)
         self._pivots, self._shifts = np.zeros(most * t * self._wide + n * self._slim), np.zeros(most * t + n)
         self._places, self._counts = np.zeros(most * t + n, dtype=np.int64), np.zeros((most + 1, 2), dtype=np.int64)
@@ -51,7 +51,7 @@ class NativeMemory(Memory):
         self._window_rows = WindowRows(
             *(t, window.manifold.ambient, window.reach, n, 0, len(window.placed), ctypes.addressof(self._factors)),
             *(0, 0, *addresses([self._theta, self._point, window.numbers]), *addresses(kept)),
-            *(*addresses([self.score, self.information, self._work]), *rooms, 0.0, 0.0),
+            *(*addresses([self.score, self.information, self._work]), *rooms, 0.0, window.hidden.ctypes.data),
         )
         self._by, self._bound = WindowRoutines(loaded, self._window_rows), (-1, -1)
 
@@ -101,16 +101,15 @@ class NativeMemory(Memory):
         cost, violation = self._by.residuals(count)
         return cost + believed, violation
 
-    def factorize(self, slopes: Array, believed: bool = True) -> Pivots:
+    def factorize(self, slopes: Array, beside: Array) -> Pivots:
         self._bind()
-        if len(self._beliefs):
-            self._beliefs[:, : self._n + 1] = self._window.believed()
-        self._by.sweep(False, slopes, self._beliefs[: len(self._beliefs) if believed else 0])
+        self._beside[: len(beside), : self._n + 1] = beside
+        self._by.sweep(False, slopes, self._beside[: len(beside)])
         return self._of(self._window.steps, self._n, self._slim, self._n)
 
     @property
-    def size(self) -> tuple[float, float]:
-        return self._window_rows.square, self._window_rows.violation
+    def square(self) -> float:
+        return float(self._window_rows.square)
 
     def pivots(self, step: int) -> Pivots:
         return self._of(step, self._t, self._wide, self._states + self._n)
@@ -139,12 +138,16 @@ class NativeMemory(Memory):
         self._bind()
         return self._by.merit(np.ascontiguousarray(steps), parameters, False)
 
+    @property
+    def border_linear(self) -> Array:
+        return self._rows[5]
+
     def follow(self, steps: Array, parameters: Array) -> None:
         self._by.merit(np.ascontiguousarray(steps), parameters, True)
 
     def leave(self, slopes: Array) -> None:
         self._bind()
-        self._by.sweep(True, np.ascontiguousarray(slopes), self._beliefs)
+        self._by.sweep(True, np.ascontiguousarray(slopes), self._beside[:0])
 
     def arrays(self) -> dict[str, Array]:
         carried, firm, linear, *border = self._rows

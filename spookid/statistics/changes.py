@@ -28,9 +28,10 @@ outliers, or a sensor that becomes noisier, are no change of a parameter. An ons
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
@@ -38,6 +39,7 @@ from scipy.special import ndtri
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.statistics.score_history import Block, History
+from spookid.statistics.splits import LOST, Knowledge, Split
 from spookid.tables.numbers import quantity, uncertain
 
 DAY = 86400.0
@@ -46,14 +48,13 @@ _LEAST = 20
 """Blocks after an onset."""
 _EVERY = 10
 """Blocks between two evaluations."""
-_CLEARLY = 6.0
-"""Squared z by which a parameter must explain a change better than any other: twenty times as likely (2 log 20)."""
-_SURE = 2.0
-"""Times the squared threshold beyond which a change is told even if two parameters explain it alike."""
+_PATIENCE = 0.4
+"""Share of the time since an onset that passes before it is looked at again."""
+_BACK = (0.0, 0.5, 1.0)
+"""Shares of the time since an onset by which it may have been earlier."""
 _KNOWN = 3.0
 """Standard errors that a parameter must lie from zero for a change to be a share of it."""
-_LOST = 1e-8
-"""Share of the information in B below which what is left after elimination is rounding."""
+Rerun: TypeAlias = Callable[[float, Array, Array, Array], tuple[float, Array, Array, Array] | None]
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,10 @@ class ChangeDetector:
         names: of the parameters, n.
         reference: values about which scores are summed, (n,); those of a fit.
         start: stamp from which on blocks come [s].
+        rerun: takes an onset, values and what is known there of the parameters before it (slope of the cost, (n,), and
+            curvature, (n, n)), and gives an onset near by, values, and score and information there of the data since
+            then for parameters that have changed at that onset; None if it has them no more. Scores of a filter that
+            did not know of the change remember for a while what was before; these do not.
         score: at the reference, of what was known before, (n,).
         information: likewise, (n, n).
         false_alarms: at the most, a day of data.
@@ -131,10 +136,11 @@ class ChangeDetector:
         information: Array | None = None,
         *,
         false_alarms: float = 1.0,
+        rerun: Rerun | None = None,
     ) -> None:
         if not 0 < false_alarms < np.inf:
             raise ProblemError(f"false_alarms is {false_alarms!r}; give how many a day may be false, such as 1")
-        self.names = tuple(names)
+        self.names, self.rerun = tuple(names), rerun
         self.reference = np.array(reference, dtype=float)
         self.false_alarms = float(false_alarms)
         n = len(self.names)
@@ -142,6 +148,10 @@ class ChangeDetector:
         self._history = History(Block.single(float(start), *known))
         self._distance = np.zeros(n)
         self._last, self._shortest, self._new = float(start), np.inf, 0
+        self._again = -np.inf
+        """Before this stamp no onset is looked at once more [s]."""
+        self._candidate = -1
+        """Which parameter the last look has found to have changed, if any."""
 
     def add(self, until: float, at: Array, score: Array, information: Array) -> Change | None:
         """The next block.
@@ -157,7 +167,7 @@ class ChangeDetector:
         """
         score = score + information @ (at - self.reference)
         self._history.add(Block.single(until, score, information), self._distance)
-        self._shortest, self._last = min(self._shortest, until - self._last), until
+        self._shortest, self._last = min(self._shortest, until - self._last), float(until)
         self._new += 1
         if self._new < _EVERY:
             return None
@@ -174,46 +184,83 @@ class ChangeDetector:
     def _evaluated(self, elapsed: float) -> Change | None:
         onsets = _Onsets(self._history, self._distance)
         self._distance = onsets.distance
-        z = onsets.standardized()
+        z = np.abs(onsets.standardized)
         tests = np.count_nonzero(z)
         if not tests:
             return None
-        threshold = -ndtri(min(self.false_alarms * elapsed / DAY / (2 * tests), 0.5))
-        best = np.max(np.abs(z), axis=0)
-        j = int(np.argmax(best))
-        if best[j] < threshold:
+        threshold = -float(ndtri(min(self.false_alarms * elapsed / DAY / (2 * tests), 0.5)))
+        k = int(np.argmax(np.max(z, axis=1)))
+        if np.max(z[k]) < threshold:
             return None
-        near = [name for name, other in zip(self.names, best, strict=True) if best[j] ** 2 - other**2 < _CLEARLY]
-        if len(near) > 1 and best[j] ** 2 < _SURE * threshold**2:
-            return None  # a little later it may be clear which
-        near.remove(self.names[j])
-        k = int(np.argmax(np.abs(z[:, j])))
-        change = self._change(onsets, k, j, float(z[k, j]), tuple(near))
-        self._history = self._history.restarted(onsets.before(k, j), change.since)
-        return change
+        if self._last < self._again:
+            return None
+        split = onsets.split(k)
+        exact = self._reruns(onsets, k, threshold)
+        if not self._is_told(split if exact is None else exact, threshold, exact is None):
+            self._again = self._last + _PATIENCE * (self._last - split.since)
+            return None
+        self._candidate = -1
+        if exact is None:
+            self._history = self._history.restarted(_block(split.since, split.kept), split.since)
+            return self._change(split)
+        exact = self._rerun(exact, exact.kept.plus(exact.later), exact.kept) or exact
+        self._history = self._history.restarted(_block(self._last, exact.kept.plus(exact.later)), self._last)
+        return self._change(exact)
 
-    def _change(self, onsets: _Onsets, k: int, j: int, z: float, others: tuple[str, ...]) -> Change:
-        change, before, known = onsets.sizes(k, j)
-        error = abs(change / z)
-        before += self.reference[j]
-        share = change / abs(before) if abs(before) > _KNOWN * known else np.nan
+    def _reruns(self, onsets: _Onsets, k: int, threshold: float) -> Split | None:
+        """The latest onset that tells a change by data that are smoothed once more, of this one and earlier ones: what a
+        filter remembers makes an onset seem later than it was. None if none can be smoothed once more."""
+        exact = None
+        for back in _BACK:
+            since = onsets.since[k] - back * (self._last - onsets.since[k])
+            split = onsets.split(max(int(np.searchsorted(onsets.since, since, "right")) - 1, 0))
+            exact = self._rerun(split, split.earlier, split.earlier) or exact
+            if exact is not None and exact.tells(threshold):
+                return exact
+        return exact
+
+    def _is_told(self, split: Split, threshold: float, at_once: bool) -> bool:
+        """True if there is a change, and, unless it is to be told at once, the look before has found the same one."""
+        before, self._candidate = self._candidate, split.strongest if split.tells(threshold) else -1
+        return self._candidate >= 0 and (at_once or before == self._candidate)
+
+    def _rerun(self, split: Split, best: Knowledge, known: Knowledge) -> Split | None:
+        """With what data after the onset tell exactly of changed parameters that begin where ``best`` puts them, of which
+        ``known`` is known beforehand."""
+        if self.rerun is None:
+            return None
+        distance = best.solved
+        slope = known.information @ distance - known.score
+        found = self.rerun(split.since, self.reference + distance, slope, known.information)
+        if found is None:
+            return None
+        since, at, score, information = found
+        later = Knowledge(score + information @ (at - self.reference), information)
+        return replace(split, since=since, later=later)
+
+    def _change(self, split: Split) -> Change:
+        j, z = split.strongest, abs(float(split.z[split.strongest]))
+        change = split.change(j)
+        before, known = split.before(j)
+        before += float(self.reference[j])
+        size = abs(before) if abs(before) > _KNOWN * known else math.nan
         return Change(
             self.names[j],
-            float(onsets.since[k]),
+            split.since,
             self._last,
             before,
             before + change,
             change,
-            error,
-            share,
-            error / abs(before) if np.isfinite(share) else np.nan,
-            abs(z),
-            others,
+            abs(change) / z,
+            change / size,
+            abs(change) / z / size,
+            z,
+            tuple(name for i, name in enumerate(self.names) if i != j and split.is_near(i)),
         )
 
     def arrays(self) -> dict[str, Array]:
         """To be saved; with the names ``resumed`` goes on from them with the same digits."""
-        numbers = np.array([self.false_alarms, self._last, self._shortest, self._new])
+        numbers = np.array([self.false_alarms, self._last, self._shortest, self._again, self._candidate, self._new])
         return {
             "reference": self.reference,
             "distance": self._distance,
@@ -224,11 +271,15 @@ class ChangeDetector:
     @classmethod
     def resumed(cls, names: Sequence[str], arrays: Mapping[str, Any]) -> ChangeDetector:
         """From what ``arrays`` gave."""
-        false_alarms, last, shortest, new = (float(number) for number in arrays["numbers"])
+        false_alarms, last, shortest, again, candidate, new = map(float, arrays["numbers"])
         found = cls(names, arrays["reference"], last, false_alarms=false_alarms)
         found._history, found._distance = History.resumed(arrays), arrays["distance"].copy()
-        found._shortest, found._new = shortest, int(new)
+        found._shortest, found._again, found._candidate, found._new = shortest, again, int(candidate), int(new)
         return found
+
+
+def _block(until: float, known: Knowledge) -> Block:
+    return Block.single(until, known.score, known.information)
 
 
 class _Onsets:
@@ -243,7 +294,7 @@ class _Onsets:
         scores, informations = np.array([b.score for b in blocks]), np.array([b.information for b in blocks])
         self._score, self._information = _after(scores), _after(informations)
         self._total = self._base.score + self._score[0], self._base.information + self._information[0]
-        self._root = _inverse_root(self._total[1])
+        self._root = Knowledge(*self._total).root
         self.distance = np.asarray(self._root @ (self._root.T @ self._total[0]))
         """Best d without a change, (n,)."""
         self._within = self._scatter_within(scores - informations @ distance, informations)
@@ -251,7 +302,7 @@ class _Onsets:
         own = self._information.diagonal(axis1=1, axis2=2)
         self._u = self._score - left @ (self._root.T @ self._total[0])
         self._v = own - np.sum(left**2, axis=2)
-        self._tested = (self._v > _LOST * own) & (self._lengths[:, None] >= _LEAST)
+        self._tested = (self._v > LOST * own) & (self._lengths[:, None] >= _LEAST)
 
     def _scatter_within(self, score: Array, information: Array) -> Array:
         """How far single blocks after each onset scatter about their mean, over what information says, (K, n)."""
@@ -263,6 +314,7 @@ class _Onsets:
         squares -= np.divide(score**2, own, out=np.zeros_like(own), where=own > 0)
         return np.divide(squares, freedom, out=np.ones_like(squares), where=freedom > 0)
 
+    @property
     def standardized(self) -> Array:
         """z of each onset and parameter, (K, n); 0 where nothing can be said."""
         past, growth = self._scatter.at(self._lengths)
@@ -270,33 +322,15 @@ class _Onsets:
         variance = np.where(self._tested, self._v * scatter, 1.0)
         return np.where(self._tested, self._u / np.sqrt(variance), 0.0)
 
-    def sizes(self, k: int, j: int) -> tuple[float, float, float]:
-        """Change of parameter j at onset k, its d before, and the standard error of that, misfit included."""
-        change = float(self._u[k, j] / self._v[k, j])
-        before = self._root @ (self._root.T @ (self._total[0] - self._information[k][:, j] * change))
-        earlier = _inverse_root(self._total[1] - self._information[k])
-        lengths = np.array([sum(b.length for b in self._blocks[:k])])
-        scatter = max(float(self._scatter.at(lengths)[0][0, j]), 1)
-        return change, float(before[j]), float(np.sqrt(np.sum(earlier[j] ** 2) * scatter))
-
-    def before(self, k: int, j: int) -> Block:
-        """What was known before onset k of all parameters but j, as a base."""
-        score, information = self._total[0] - self._score[k], self._total[1] - self._information[k]
-        ratios = information[:, j] / information[j, j]
-        score, information = score - ratios * score[j], information - np.outer(ratios, information[j])
-        score[j], information[j], information[:, j] = 0.0, 0.0, 0.0
-        return Block.single(float(self.since[k]), score, information)
+    def split(self, k: int) -> Split:
+        """At one onset."""
+        later = Knowledge(self._score[k], self._information[k])
+        earlier = Knowledge(self._total[0] - later.score, self._total[1] - later.information)
+        lengths = np.array([self._lengths[k], sum(b.length for b in self._blocks[:k])])
+        scatter = np.maximum(self._scatter.at(lengths)[0], 1)
+        return Split(float(self.since[k]), earlier, later, *scatter)
 
 
 def _after(values: Any) -> Array:
     """Sums from each to the last, (K, ...)."""
     return np.cumsum(np.asarray(values, dtype=float)[::-1], axis=0)[::-1]
-
-
-def _inverse_root(information: Array) -> Array:
-    """L with L Lᵀ the inverse of what is known, zero along what is not, (n, r)."""
-    sizes = np.sqrt(information.diagonal())
-    scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
-    values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
-    kept = values > 1e-12 * max(float(values[-1]), 1e-300)
-    return np.asarray(scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))

@@ -47,7 +47,7 @@ class Block:
     information: Array
     """I, (n, n)."""
     within: Array
-    """Sum of squares by which the blocks that were merged into it differ in each parameter, in standard errors, (n,)."""
+    """Sum of squares, in standard errors, by which the blocks it is made of differ in each parameter, (n,)."""
     freedom: Array
     """Degrees of freedom of ``within``, (n,)."""
 
@@ -96,7 +96,7 @@ class Scatter:
         Args:
             square: (s − I d)² over its expectation, (blocks, n).
             within: mean square by which single blocks scatter within each, likewise, (blocks, n).
-            known: which parameters a block tells something of, (blocks, n).
+            known: 1 for parameters that a block tells something of, else 0, (blocks, n).
         """
         if level == len(self._means):
             self._means = np.concatenate([self._means, np.ones((1, *self._means.shape[1:]))])
@@ -109,8 +109,9 @@ class Scatter:
         mean += np.sum(change * known, axis=1) / (count + 1)
 
     def at(self, lengths: Array) -> tuple[Array, Array]:
-        """Of blocks of so many single ones, (K,): their mean square, and that over what single ones scatter within them
-        but not less than 1, each (K, n); beyond the lengths that are known both grow per doubling as the ratio does within them."""
+        """Of blocks of so many single ones, (K,): their mean square, and that over what single ones scatter within them,
+        not less than 1, each (K, n). Beyond the lengths that are known both grow per doubling as the ratio does there.
+        """
         found = np.ones((2, len(lengths), self._counts.shape[1]))
         places = np.log2(np.maximum(lengths, 1))
         for j, counts in enumerate(self._counts.T):
@@ -167,8 +168,8 @@ class History:
         """Squares over what they are expected to be: d has been found from these blocks, too."""
         own = np.array([block.information.diagonal() for block in blocks])
         share = own / np.maximum(self._total.diagonal(), _TINY)
-        known = (own > 0) & (share < 0.5)
-        expected = np.where(known, own * (1 - share), np.inf)
+        known = ((own > 0) & (share < 0.5)).astype(float)
+        expected = np.where(known > 0, own * (1 - share), np.inf)
         square = np.array([block.deviation(distance) for block in blocks]) ** 2 / expected
         within = [block.within / np.maximum(block.freedom, 1) for block in blocks]
         self.scatter.add(level, square, np.array(within), known)

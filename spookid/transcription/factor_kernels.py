@@ -107,6 +107,13 @@ class FactorKernels:
         """States (ambient,) moved by tangent steps."""
         return self.points.functions[_RETRACT]
 
+    @cached_property
+    def continued(self) -> Kernel:
+        """The state that follows two, the later of them given first, if the next difference is as the last."""
+        last, before = ca.SX.sym("last", self.manifold.ambient), ca.SX.sym("before", self.manifold.ambient)
+        after = self.manifold.retract(last, self.manifold.difference(last, before))
+        return Kernel(ca.Function("continued", [last, before], [ca.densify(after)]), 2)
+
     def residual(self, factor: Factor) -> Evaluate:
         """Whitened residuals."""
         return self.points.functions[self._named(_RESIDUAL, factor)]
