@@ -108,6 +108,7 @@ class Assembly:
         """What a user should know about how the problem was set up, each once."""
         own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem), *_chosen(self.problem)]
         own += given_inertias(self.problem.model)
+        own += [note for recording in self.problem.recordings for note in recording.notes]
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
 
 

@@ -1,0 +1,199 @@
+"""Messages of topics as columns: joint states by the names of joints, everything else by the paths of its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from spookid.data.logs.columns import Clock, Options, short_listing
+from spookid.errors import ProblemError, shown
+
+_KNOWN = ("JointState", "Imu")
+"""ROS messages that are read without being asked for."""
+_OF_JOINTS = ("position", "velocity", "effort")
+_STAMPS = ("header", "timestamp", "stamp")
+_LONGEST = 64
+"""Of lists whose entries are signals: longer ones are pictures, clouds and maps."""
+_SIZES = {"sec": 1_000_000_000, "secs": 1_000_000_000, "seconds": 1_000_000_000}
+_REMAINDERS = ("nanosec", "nsec", "nsecs", "nanos")
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Which topics are read, and what stands before the names of their signals."""
+
+    place: str
+    """File."""
+    prefixes: Mapping[str, str | None] | None
+    """By topic; the prefix is None if none was said. None: all topics of joint states and inertial units, and all that
+    are not of ROS."""
+    header: bool
+    """True: a sample's time is that in the message's header, if there is one."""
+
+    @classmethod
+    def of(cls, place: Any, topics: object, stamps: object) -> Topics:
+        if stamps not in ("header", "log"):
+            raise ProblemError(f"{place}: stamps is {shown(stamps)}; give 'header' or 'log'")
+        if isinstance(topics, str):
+            topics = [topics]
+        if isinstance(topics, Mapping):
+            chosen: dict[Any, Any] = dict(topics)
+        elif topics is None or isinstance(topics, Iterable):
+            chosen = dict.fromkeys(topics or ())
+        else:
+            raise ProblemError(
+                f"{place}: topics is {shown(topics)}; give a list of topics, or a dict of topic to prefix"
+            )
+        for topic, prefix in chosen.items():
+            if not (isinstance(topic, str) and (prefix is None or isinstance(prefix, str))):
+                raise ProblemError(f"{place}: topics has {topic!r}: {prefix!r}; give texts")
+        return cls(str(place), None if topics is None else chosen, stamps == "header")
+
+    def read(self, there: Mapping[str, str]) -> set[str]:
+        """Topics to read of those that are there, with their types.
+
+        Raises:
+            ProblemError: if one that is asked for is not there, or none is worth reading.
+        """
+        listed = short_listing([f"{topic} ({kind or 'no type'})" for topic, kind in there.items()])
+        for topic in self.prefixes or ():
+            if topic not in there:
+                raise ProblemError(f"{self.place} has no topic {topic!r}; it has {listed}")
+        if self.prefixes is not None:
+            return set(self.prefixes)
+        found = {topic for topic, kind in there.items() if not _is_ros(kind) or kind.rpartition("/")[2] in _KNOWN}
+        if not found:
+            raise ProblemError(
+                f"{self.place} has no topic of {' or '.join(_KNOWN)}; it has {listed}: choose with topics="
+            )
+        return found
+
+    def prefix(self, topic: str) -> str | None:
+        return (self.prefixes or {}).get(topic)
+
+
+def _is_ros(kind: str) -> bool:
+    return "/" in kind
+
+
+@dataclass
+class Messages:
+    """Numbers of the messages of one topic, as they come."""
+
+    topic: str
+    prefix: str | None
+    """Before the names of signals; None: the topic, but nothing for joint states."""
+    options: Options
+    header: bool
+    """Whether the time in a header goes first."""
+    stamps: list[int] = field(default_factory=list)
+    """Of each message [ns]."""
+    columns: dict[str, tuple[list[int], list[float]]] = field(default_factory=dict)
+    """Numbers of the messages that have a value, and the values, by signal."""
+    known: dict[str, None] = field(default_factory=dict)
+    """Signals there are, chosen or not."""
+
+    def add(self, message: Any, logged: int) -> None:
+        """Take the numbers of a message that came at a time [ns]."""
+        i = len(self.stamps)
+        self.stamps.append((_stamp(message) if self.header else None) or logged)
+        for name, value in self._named(message, i):
+            self.known[name] = None
+            if self.options.wants(name):
+                numbers, values = self.columns.setdefault(name, ([], []))
+                numbers.append(i)
+                values.append(value)
+
+    def _named(self, message: Any, i: int) -> Iterator[tuple[str, float]]:
+        fields: dict[str, Any] = dict(_children(message))
+        names: Any = fields.get("name")
+        if not (_is_list(names) and all(isinstance(name, str) for name in names) and {*_OF_JOINTS} & {*fields}):
+            before = self.topic.strip("/") if self.prefix is None else self.prefix
+            yield from _numbers(message, before)
+            return
+        before = f"{self.prefix}/" if self.prefix else ""
+        for what in _OF_JOINTS:
+            values: Any = fields.get(what, ())
+            if len(values) not in (0, len(names)):
+                raise ProblemError(
+                    f"{self.options.path} topic {self.topic!r} message {i} has {len(names)} names and {len(values)} of "
+                    f"{what}; leave the topic out with topics=, or mend what wrote it"
+                )
+            yield from ((f"{before}{what}/{name}", float(value)) for name, value in zip(names, values, strict=False))
+
+    def clocks(self, first: int) -> list[Clock]:
+        """Columns that were sampled together, times counted from a first one [ns]."""
+        together: dict[tuple[int, ...], dict[str, Any]] = {}
+        for name, (numbers, values) in self.columns.items():
+            together.setdefault(tuple(numbers), {})[name] = np.array(values)
+        t = 1e-9 * (np.array(self.stamps, dtype=np.int64) - first)
+        place = f"{self.options.path} topic {self.topic!r}"
+        return [
+            Clock(place, "time", t[[*of]], columns, row="message", rows=np.array(of, dtype=np.intp), ordered=False)
+            for of, columns in together.items()
+        ]
+
+
+def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list[Clock]:
+    """Clocks of all topics.
+
+    Args:
+        from_zero: True: times are counted from the first sample of all, else they are those of the file.
+
+    Raises:
+        ProblemError: if a chosen signal is in no topic, or no topic has a number.
+    """
+    options.check([name for messages in found for name in messages.known])
+    first = min((stamp for messages in found for stamp in messages.stamps), default=0) if from_zero else 0
+    clocks = [clock for messages in found for clock in messages.clocks(first)]
+    if not clocks:
+        read = ", ".join(repr(messages.topic) for messages in found)
+        raise ProblemError(f"{options.path} has no message with numbers in {read}; choose others with topics=")
+    return clocks
+
+
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    """Numbers in a message by their paths, but for stamps and covariances."""
+    if isinstance(value, (bool, int, float, np.number, np.bool_)):
+        yield path, float(value)
+    elif _is_list(value):
+        if len(value) <= _LONGEST:
+            for i, one in enumerate(value):
+                yield from _numbers(one, f"{path}[{i}]")
+    elif not isinstance(value, (str, bytes, bytearray, memoryview)):
+        for name, child in _children(value):
+            if name not in _STAMPS and not name.endswith("covariance"):
+                yield from _numbers(child, f"{path}/{name}" if path else name)
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, (str, bytes, bytearray, memoryview, Mapping)):
+        return False
+    return isinstance(value, (list, tuple, np.ndarray)) or (hasattr(value, "__len__") and hasattr(value, "__getitem__"))
+
+
+def _children(message: Any) -> Iterator[tuple[str, Any]]:
+    """Fields of a message, in whatever way its library holds them."""
+    if isinstance(message, Mapping):
+        yield from ((str(name), value) for name, value in message.items())
+    elif hasattr(message, "DESCRIPTOR"):  # of Protocol Buffers
+        yield from ((one.name, getattr(message, one.name)) for one in message.DESCRIPTOR.fields)
+    else:
+        names: Any = getattr(message, "__dataclass_fields__", None) or getattr(message, "__slots__", ())
+        yield from ((name, getattr(message, name)) for name in names if not name.startswith("_"))
+
+
+def _stamp(message: Any) -> int | None:
+    """Time in the header of a message [ns]; None if it has none."""
+    fields: dict[str, Any] = dict(_children(message))
+    held: dict[str, Any] = dict(_children(fields.get("header")))
+    for value in (held.get("stamp"), fields.get("timestamp"), fields.get("stamp")):
+        parts: dict[str, Any] = dict(_children(value))
+        for whole, size in _SIZES.items():
+            if whole in parts:
+                rest = next((parts[name] for name in _REMAINDERS if name in parts), 0)
+                return int(parts[whole]) * size + int(rest) or None
+    return None

@@ -1,0 +1,253 @@
+"""Separated text with a header row, as spreadsheets, loggers and oscilloscopes write it."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.data.arrays import FloatArray
+from spookid.data.files import listing
+from spookid.data.logs.columns import Clock, Options
+from spookid.data.logs.libraries import unreadable
+from spookid.data.logs.units import is_unit
+from spookid.errors import ProblemError, shown
+
+_DELIMITERS = ",;\t|"
+_BLANKS = " "
+"""Delimiter that stands for blanks, as many as there are."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Sheet:
+    """Rows of fields, with the line each starts on."""
+
+    path: Path
+    header: list[str]
+    lines: NDArray[np.intp]
+    rows: list[list[str]]
+    delimiter: str
+
+    def texts(self, name: str) -> list[str]:
+        at = self.header.index(name)
+        return [fields[at] for fields in self.rows]
+
+
+def read_text(
+    options: Options, time: str, own: Mapping[str, str], delimiter: str | None, decimal: str | None
+) -> list[Clock]:
+    """The clock of ``time``, and those of the signals that have a time column of their ``own``.
+
+    Args:
+        delimiter: between fields; None: what divides the header so that it has a column ``time``.
+        decimal: "." or ","; None: a comma if there is no point and commas do not divide fields.
+
+    Raises:
+        ProblemError: for what is no such text; names file, line and column.
+    """
+    _check_form(options.path, delimiter, decimal)
+    sheet = _sheet(options.path, time, delimiter)
+    others = {*own, *own.values()}
+    chosen = None if options.signals is None else [*options.signals, *own.values()]
+    wanted = _wanted(options.path, sheet.header, time, chosen)
+    for name in others:
+        if name not in wanted:
+            raise ProblemError(f"{options.path} has no column {name!r}, which times= names; it has {listing(wanted)}")
+    sheet, units = _units(sheet, options, time, wanted)
+    decimal = decimal or _decimal(sheet, [time, *wanted])
+    values = {name: _numbers(sheet, name, decimal) for name in dict.fromkeys([time, *wanted])}
+    return _clocks(sheet, values, time, own, units)
+
+
+def _clocks(
+    sheet: _Sheet, values: dict[str, FloatArray], time: str, own: Mapping[str, str], units: dict[str, str]
+) -> list[Clock]:
+    """Columns by their clocks; rows without a time of the first one are of the others, which may be longer."""
+    place, others = str(sheet.path), {*own, *own.values()}
+    stamped = np.isfinite(values[time]) if own else np.full(len(sheet.rows), True)
+    of_time = {name: v for name, v in values.items() if name != time and name not in others}
+    for name, v in of_time.items():
+        timeless = np.flatnonzero(~stamped & np.isfinite(v))
+        if timeless.size:
+            raise ProblemError(
+                f"{place} line {sheet.lines[timeless[0]]} has a value of {name!r} and no time; remove it, give it a "
+                "time, or name the time column of its own with times="
+            )
+    columns = {name: v[stamped] for name, v in of_time.items()}
+    clocks = [Clock(place, time, values[time][stamped], columns, units, row="line", rows=sheet.lines[stamped])]
+    for stamps in dict.fromkeys(own.values()):
+        columns = {name: values[name] for name, column in own.items() if column == stamps}
+        clocks.append(
+            Clock(place, stamps, values[stamps], columns, units, "column", "line", sheet.lines, ordered=False)
+        )
+    return clocks
+
+
+def _check_form(path: Path, delimiter: object, decimal: object) -> None:
+    if not (delimiter is None or (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter not in '"\r\n')):
+        raise ProblemError(f"{path}: delimiter is {shown(delimiter)}; give one character such as ';'")
+    if decimal not in (None, ".", ",") or (decimal is not None and decimal == delimiter):
+        raise ProblemError(f"{path}: decimal is {shown(decimal)}; give '.' or ',', and not the delimiter")
+
+
+def _sheet(path: Path, time: str, delimiter: str | None) -> _Sheet:
+    """Rows without the blank lines at the end."""
+    rows: list[tuple[int, list[str]]] = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            delimiter = delimiter or _delimiter(file.readline(), time)
+            file.seek(0)
+            rows.extend(_fields(file, delimiter, path))
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except UnicodeDecodeError:
+        raise ProblemError(f"{path} is no UTF-8 text; save it as comma-separated text in UTF-8") from None
+    while rows and not "".join(rows[-1][1]).strip() and len(rows[-1][1]) < 2:
+        rows.pop()
+    if not rows or not any(rows[0][1]):
+        raise ProblemError(f"{path} has no header; write the column names into line 1")
+    header = [column.strip() for column in rows[0][1]]
+    for line, fields in rows[1:]:
+        if len(fields) != len(header):
+            raise ProblemError(
+                f"{path} line {line} has {len(fields)} fields and the header {len(header)}; leave missing values empty"
+            )
+    lines = np.array([line for line, _ in rows[1:]], dtype=np.intp)
+    return _Sheet(path, header, lines, [fields for _, fields in rows[1:]], delimiter)
+
+
+def _fields(file: TextIO, delimiter: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the line each starts on; a quoted field may span lines."""
+    if delimiter == _BLANKS:
+        yield from ((line, text.split()) for line, text in enumerate(file, 1))
+        return
+    line, reader = 1, csv.reader(file, delimiter=delimiter)
+    try:
+        for fields in reader:
+            yield line, fields
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ProblemError(f"{path} line {line} is no comma-separated text ({error}); correct that line") from None
+
+
+def _delimiter(header: str, time: str) -> str:
+    """What divides a header into the most columns, the time among them if there is such a delimiter."""
+
+    def columns(delimiter: str) -> tuple[bool, int]:
+        if delimiter == _BLANKS:
+            return time in header.split(), 0  # names may hold blanks
+        try:
+            fields = [field.strip() for field in next(csv.reader([header], delimiter=delimiter), [])]
+        except csv.Error:  # a field that never ends: told when rows are read
+            fields = []
+        return time in fields, len(fields)
+
+    best: str = max((*_DELIMITERS, _BLANKS), key=columns)
+    return best
+
+
+def _wanted(path: Path, header: list[str], time: str, chosen: Iterable[str] | None) -> list[str]:
+    """Names of the signal columns to read."""
+    for name in header:
+        if name and header.count(name) > 1:
+            raise ProblemError(
+                f"{path} line 1 has {header.count(name)} columns named {name!r}; rename or remove all but one"
+            )
+    if time not in header:
+        raise ProblemError(
+            f"{path} line 1 has no time column {time!r}; it has {listing(header)}: name one of them with time="
+        )
+    if chosen is None:
+        if "" in header:
+            raise ProblemError(
+                f"{path} line 1 has no name for column {header.index('') + 1}; name it or choose columns with signals="
+            )
+        return [name for name in header if name != time]
+    names = list(chosen)
+    for name in names:
+        if not name or name not in header:
+            raise ProblemError(f"{path} line 1 has no column {name!r}; it has {listing(header)}")
+    return names
+
+
+def _units(sheet: _Sheet, options: Options, time: str, wanted: list[str]) -> tuple[_Sheet, dict[str, str]]:
+    """The rows below a row of units, and what that says of the columns to read."""
+    first = sheet.rows[0] if sheet.rows else []
+    if not sheet.texts(time)[:1] or not first[sheet.header.index(time)].strip() or any(map(_is_number, first)):
+        return sheet, {}
+    units = {}
+    for name in [time, *wanted]:
+        unit = first[sheet.header.index(name)].strip().strip("[]()").strip()
+        if not unit or name in options.units:
+            continue
+        if not is_unit(unit):
+            raise ProblemError(
+                f"{sheet.path} line {sheet.lines[0]}, column {name!r}: {unit[:40]!r} is neither a finite number nor a "
+                f"unit that pint knows; correct it, or say the unit with units={{{name!r}: ...}}"
+            )
+        units[name] = unit
+    return _Sheet(sheet.path, sheet.header, sheet.lines[1:], sheet.rows[1:], sheet.delimiter), units
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _decimal(sheet: _Sheet, columns: list[str]) -> str:
+    """What begins the decimals; raises `ProblemError` if it could be either."""
+    if sheet.delimiter == ",":
+        return "."
+    found: dict[str, tuple[int, str, str]] = {}
+    for name in columns:
+        for i, text in enumerate(sheet.texts(name)):
+            for mark in ",.":
+                if mark in text:
+                    found.setdefault(mark, (int(sheet.lines[i]), name, text))
+    if len(found) == 2:
+        (line, name, text), (other, column, point) = found[","], found["."]
+        raise ProblemError(
+            f"{sheet.path} line {line}, column {name!r}: {text[:40]!r} has a comma, and line {other}, column "
+            f"{column!r}, {point[:40]!r} a point; say with decimal= which of them begins decimals"
+        )
+    return "," if "," in found else "."
+
+
+def _numbers(sheet: _Sheet, name: str, decimal: str) -> FloatArray:
+    """Values of a column, NaN where a field is empty."""
+    texts = sheet.texts(name)
+    try:
+        values = np.array([_number(text, decimal) for text in texts], dtype=np.float64)
+    except ValueError:
+        values = np.array([math.inf])
+    if np.isinf(values).any():
+        line, text = next((line, text) for line, text in zip(sheet.lines, texts, strict=True) if _is_bad(text, decimal))
+        raise ProblemError(
+            f"{sheet.path} line {line}, column {name!r}: {text.strip()[:40]!r} is no finite number; "
+            "leave a missing value empty"
+        )
+    return values
+
+
+def _number(text: str, decimal: str) -> float:
+    if not text or text.isspace():
+        return math.nan
+    if decimal == ",":
+        text = text.replace(".", "_").replace(",", ".")  # 1.234,5 and 1.234 are refused: who knows what they mean
+    return math.inf if "_" in text else float(text)  # Python reads 1_0 as 10; a data file hardly means that
+
+
+def _is_bad(text: str, decimal: str) -> bool:
+    try:
+        return math.isinf(_number(text, decimal))
+    except ValueError:
+        return True
