@@ -30,7 +30,8 @@ def read_archive(options: Options, time: str, own: Mapping[str, str]) -> list[Cl
     arrays = _arrays(path, wanted)
     for name in [time, *(options.signals or ()), *others]:
         if name not in arrays:
-            raise ProblemError(f"{path} has no array {name!r}; it has {listing(arrays)}")
+            remedy = ": name one of them with time=" if name == time else ""
+            raise ProblemError(f"{path} has no array {name!r}; it has {listing(arrays)}{remedy}")
     t = arrays[time]
     signals = {
         name: array

@@ -19,6 +19,8 @@ from spookid.tables.numbers import counted
 
 _MOST_NUMBERS = 200_000_000
 """Samples and gaps of all signals together, 1.6 GB."""
+_MOST_NAMES = 8
+"""That a message lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ class Parts:
     """What a recording is made of."""
 
     t: FloatArray
-    """Stamps of the first clock [s]."""
+    """Stamps of the clock that has the most [s]."""
     signals: dict[str, FloatArray]
     """In SI."""
     times: dict[str, FloatArray]
@@ -104,8 +106,8 @@ def whole(name: str) -> str:
 
 def short_listing(there: Sequence[str]) -> str:
     """Names, of many the first ones."""
-    more = f" and {len(there) - 20} more" if len(there) > 20 else ""
-    return listing(there[:20]) + more
+    more = f" and {len(there) - _MOST_NAMES} more" if len(there) > _MOST_NAMES else ""
+    return listing(there[:_MOST_NAMES]) + more
 
 
 def parts(clocks: Sequence[Clock], options: Options) -> Parts:
@@ -118,7 +120,7 @@ def parts(clocks: Sequence[Clock], options: Options) -> Parts:
     _check_names(clocks, options)
     notes = [*dict.fromkeys(clock.note for clock in clocks if clock.note)]
     clean = [_merged(_in_order(_converted(clock, options)), notes) for clock in clocks]
-    t: FloatArray = clean[0].stamps
+    t: FloatArray = max((clock.stamps for clock in clean), key=len)
     signals: dict[str, FloatArray] = {}
     times: dict[str, FloatArray] = {}
     for clock in clean:
@@ -177,7 +179,7 @@ def _converted(clock: Clock, options: Options) -> Clock:
         if bad.size:
             raise ProblemError(
                 f"{clock.place} {clock.row} {clock.number(bad[0])}, {clock.kind} {name!r} is infinite; write NaN where "
-                "a sample is missing"
+                "a sample is missing, or choose others with signals="
             )
     return replace(clock, stamps=stamps, columns=columns)
 
@@ -196,8 +198,8 @@ def _in_order(clock: Clock) -> Clock:
     if back.size:
         i, row = int(back[0]), clock.row
         raise ProblemError(
-            f"{clock.place} {row} {clock.number(i + 1)}: time {float(t[i + 1])!r} is before {float(t[i])!r} of the "
-            f"{row} above; sort the {row}s by time"
+            f"{clock.place} {row} {clock.number(i + 1)}: time {float(t[i + 1])!r} is earlier than {float(t[i])!r} of "
+            f"the {row} before; sort the {row}s by time"
         )
     return clock
 

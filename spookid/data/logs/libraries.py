@@ -11,8 +11,8 @@ from typing import Any
 from spookid.errors import ProblemError
 
 
-def library(module: str, package: str, what: str) -> Any:
-    """A module of a package that is installed only where it is needed.
+def library(module: str, package: str, what: str, install: str = "'spookid[logs]'") -> Any:
+    """A module of a package that is loaded, and mostly installed, only where it is needed.
 
     Raises:
         ProblemError: if it is not there, with the command that installs it.
@@ -20,7 +20,7 @@ def library(module: str, package: str, what: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        raise ProblemError(f"{what} needs {package}; install it with: pip install 'spookid[logs]'") from None
+        raise ProblemError(f"{what} needs {package}; install it with: pip install {install}") from None
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import io
 
-from spookid.data.arrays import NUMERIC_KINDS
 from spookid.data.logs.columns import Clock, Options
 from spookid.data.logs.hdf5 import read_matlab73
 from spookid.data.logs.libraries import file_at, reading
@@ -39,6 +38,6 @@ def _leaves(variables: Mapping[str, Any], group: str) -> Iterator[tuple[str, Lea
     for name, value in variables.items():
         if isinstance(value, io.matlab.mat_struct):
             yield from _leaves(vars(value), f"{group}{name}.")
-        elif isinstance(value, (int, float, np.ndarray)) and np.asarray(value).dtype.kind in NUMERIC_KINDS + "c":
+        else:
             array = np.asarray(value)
             yield f"{group}{name}", Leaf(array.shape, array.dtype.kind, array.copy)

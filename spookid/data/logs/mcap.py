@@ -29,8 +29,8 @@ def read_mcap(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
         reader = mcap.make_reader(file, validate_crcs=True)
         channels = _channels(reader)
         wanted = topics.read({channel.topic: kind for channel, kind in channels})
-        found = {name: Messages(name, topics.prefix(name), options, topics.header) for name in sorted(wanted)}
-        for schema, channel, message in reader.iter_messages(topics=sorted(wanted)):
+        found = {name: Messages(name, topics.prefix(name), options, topics.header) for name in wanted}
+        for schema, channel, message in reader.iter_messages(topics=wanted):
             if channel.id not in decoders:
                 decoders[channel.id] = _decoder(options, schema, channel)
             found[channel.topic].add(decoders[channel.id](message.data), message.log_time)

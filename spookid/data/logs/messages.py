@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from spookid.data.logs.columns import Clock, Options, short_listing
+from spookid.data.arrays import FloatArray
+from spookid.data.logs.columns import Clock, Options
 from spookid.errors import ProblemError, shown
 
 _KNOWN = ("JointState", "Imu")
 """ROS messages that are read without being asked for."""
 _OF_JOINTS = ("position", "velocity", "effort")
 _STAMPS = ("header", "timestamp", "stamp")
+_APART = (*_STAMPS, "layout")
+"""Fields whose numbers are no measurements."""
+_LISTED = 8
+"""Topics that a message lists."""
 _LONGEST = 64
 """Of lists whose entries are signals: longer ones are pictures, clouds and maps."""
 _SIZES = {"sec": 1_000_000_000, "secs": 1_000_000_000, "seconds": 1_000_000_000}
@@ -52,19 +57,22 @@ class Topics:
                 raise ProblemError(f"{place}: topics has {topic!r}: {prefix!r}; give texts")
         return cls(str(place), None if topics is None else chosen, stamps == "header")
 
-    def read(self, there: Mapping[str, str]) -> set[str]:
-        """Topics to read of those that are there, with their types.
+    def read(self, there: Mapping[str, str]) -> list[str]:
+        """Topics to read of those that are there, with their types, in their order.
 
         Raises:
             ProblemError: if one that is asked for is not there, or none is worth reading.
         """
-        listed = short_listing([f"{topic} ({kind or 'no type'})" for topic, kind in there.items()])
+        if not there:
+            raise ProblemError(f"{self.place} has no topics; record some")
+        listed = ", ".join(f"{topic!r} ({kind})" if kind else repr(topic) for topic, kind in [*there.items()][:_LISTED])
+        listed += f" and {len(there) - _LISTED} more" if len(there) > _LISTED else ""
         for topic in self.prefixes or ():
             if topic not in there:
                 raise ProblemError(f"{self.place} has no topic {topic!r}; it has {listed}")
         if self.prefixes is not None:
-            return set(self.prefixes)
-        found = {topic for topic, kind in there.items() if not _is_ros(kind) or kind.rpartition("/")[2] in _KNOWN}
+            return [topic for topic in there if topic in self.prefixes]
+        found = [topic for topic, kind in there.items() if not _is_ros(kind) or kind.rpartition("/")[2] in _KNOWN]
         if not found:
             raise ProblemError(
                 f"{self.place} has no topic of {' or '.join(_KNOWN)}; it has {listed}: choose with topics="
@@ -129,12 +137,13 @@ class Messages:
         together: dict[tuple[int, ...], dict[str, Any]] = {}
         for name, (numbers, values) in self.columns.items():
             together.setdefault(tuple(numbers), {})[name] = np.array(values)
-        t = 1e-9 * (np.array(self.stamps, dtype=np.int64) - first)
+        t: FloatArray = 1e-9 * (np.array(self.stamps, dtype=np.int64) - first).astype(np.float64)
         place = f"{self.options.path} topic {self.topic!r}"
-        return [
-            Clock(place, "time", t[[*of]], columns, row="message", rows=np.array(of, dtype=np.intp), ordered=False)
-            for of, columns in together.items()
-        ]
+        return [self._clock(place, t, of, columns) for of, columns in together.items()]
+
+    def _clock(self, place: str, t: FloatArray, of: tuple[int, ...], columns: dict[str, Any]) -> Clock:
+        rows = np.array(of, dtype=np.intp)
+        return measured(Clock(place, "time", t[rows], columns, row="message", rows=rows, ordered=False), self.options)
 
 
 def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list[Clock]:
@@ -155,8 +164,18 @@ def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list
     return clocks
 
 
+def measured(clock: Clock, options: Options) -> Clock:
+    """A clock without the signals that were never measured, such as efforts of a robot that has no torque sensors."""
+    empty = [name for name, values in clock.columns.items() if np.isnan(values).all()]
+    if not empty or options.signals is not None:
+        return clock
+    columns = {name: values for name, values in clock.columns.items() if name not in empty}
+    told = f"{clock.place}: left out for want of one sample: {', '.join(map(repr, empty))}."
+    return replace(clock, columns=columns, note=f"{clock.note} {told}".strip())
+
+
 def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
-    """Numbers in a message by their paths, but for stamps and covariances."""
+    """Numbers in a message by their paths, but for stamps, covariances and what describes a matrix."""
     if isinstance(value, (bool, int, float, np.number, np.bool_)):
         yield path, float(value)
     elif _is_list(value):
@@ -165,7 +184,7 @@ def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
                 yield from _numbers(one, f"{path}[{i}]")
     elif not isinstance(value, (str, bytes, bytearray, memoryview)):
         for name, child in _children(value):
-            if name not in _STAMPS and not name.endswith("covariance"):
+            if name not in _APART and not name.endswith("covariance"):
                 yield from _numbers(child, f"{path}/{name}" if path else name)
 
 

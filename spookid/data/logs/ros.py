@@ -27,7 +27,7 @@ def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     with reading(path, "ROS bag", _REMEDY), highlevel.AnyReader([bag], default_typestore=store) as reader:
         wanted = topics.read({one.topic: one.msgtype for one in reader.connections})
         chosen = [one for one in reader.connections if one.topic in wanted]
-        found = {name: Messages(name, topics.prefix(name), options, topics.header) for name in sorted(wanted)}
+        found = {name: Messages(name, topics.prefix(name), options, topics.header) for name in wanted}
         for connection, logged, raw in reader.messages(connections=chosen):
             found[connection.topic].add(reader.deserialize(raw, connection.msgtype), logged)
     return joined([*found.values()], options, from_zero)

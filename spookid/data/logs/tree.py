@@ -67,9 +67,10 @@ def clocks(
         if wanted:
             found.setdefault(clock, {}).update(_loaded(leaf, columns, wanted, lengths[clock]))
         elif options.signals and name in options.signals:
+            held = f"of shape {leaf.shape} has" if leaf.kind in NUMERIC_KINDS else "holds words or objects,"
             raise ProblemError(
-                f"{place}: array {name!r} of shape {leaf.shape} has not one number for each of the {lengths[clock]:,} "
-                f"times of {clock!r}; choose others with signals="
+                f"{place}: array {name!r} {held} not one number for each of the {lengths[clock]:,} times of {clock!r}; "
+                "choose others with signals="
             )
     options.check(known)
     units = {name: leaf.unit for name, leaf in leaves.items() if leaf.unit is not None}
@@ -108,7 +109,7 @@ def _stamps(name: str, leaves: Mapping[str, Leaf], time: str, separator: str) ->
 
 def _length(leaf: Leaf, name: str, place: str) -> int:
     if len(leaf.shape) != 1 or leaf.kind not in NUMERIC_KINDS:
-        what = f"has shape {leaf.shape}" if leaf.kind in NUMERIC_KINDS else "holds no numbers"
+        what = f"has shape {leaf.shape or 1}" if leaf.kind in NUMERIC_KINDS else "holds no numbers"
         raise ProblemError(f"{place}: array {name!r} of times {what}; name one of numbers in a row with time=")
     return leaf.shape[0]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from spookid.data.logs.columns import Clock, Options
 from spookid.data.logs.libraries import file_at, library, reading
-from spookid.data.logs.messages import Topics
+from spookid.data.logs.messages import Topics, measured
 from spookid.errors import ProblemError
 
 
@@ -49,7 +49,7 @@ def _clock(
     columns = {name: values for name, values in fields.items() if options.wants(name)}
     place = f"{options.path} topic {topic!r}"
     clock = Clock(place, "timestamp", data["timestamp"], columns, row="message", ordered=False, note=note)
-    return clock, list(fields)
+    return measured(clock, options), list(fields)
 
 
 def _is_field(name: str) -> bool:

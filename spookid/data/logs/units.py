@@ -37,7 +37,7 @@ def to_si(values: FloatArray, unit: object, what: str, dimension: str = "") -> F
     except Exception:  # pint raises of many kinds at texts that are no unit
         raise ProblemError(f"{what} has the unit {unit!r}, which pint does not know; write it as in 'deg'") from None
     if dimension and not quantity.is_compatible_with(dimension):
-        raise ProblemError(f"{what} has the unit {unit!r}, which is none of time; write it as in 'ms'")
+        raise ProblemError(f"{what} has the unit {unit!r}, which is no time; write it as in 'ms'")
     return np.asarray(converted.magnitude, dtype=np.float64)
 
 
@@ -55,10 +55,9 @@ def is_unit(text: str) -> bool:
 
 
 def _registry(what: str) -> Any:
-    library("pint", "pint", what)
-    return _units()
+    return _units(library("pint", "pint", what, install="pint"))
 
 
 @cache
-def _units() -> Any:
-    return library("pint", "pint", "a unit").UnitRegistry()
+def _units(pint: Any) -> Any:
+    return pint.UnitRegistry()
