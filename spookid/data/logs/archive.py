@@ -64,7 +64,7 @@ def _arrays(path: Path, wanted: list[str] | None) -> dict[str, NDArray[Any]]:
 def _archive(path: Path, file: BinaryIO) -> NpzFile:
     try:
         archive = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile):
+    except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile):
         archive = None
     if not isinstance(archive, NpzFile):
         raise ProblemError(f"{path} is no NumPy archive (.npz); write it with numpy.savez")
@@ -74,7 +74,7 @@ def _archive(path: Path, file: BinaryIO) -> NpzFile:
 def _array(path: Path, archive: NpzFile, name: str, wanted: list[str] | None) -> NDArray[Any]:
     try:
         return np.asarray(archive[name] if wanted is None or name in wanted else ())
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+    except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
         raise ProblemError(
             f"{path}, array {name!r} holds Python objects or is damaged; "
             "save it as plain numbers, or leave it out with signals="
