@@ -14,6 +14,7 @@ import pytest
 from log_files import EPOCH, TABLES, Q, T, U
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Problem, ProblemError, Recording
+from spookid.data.logs.units import to_si
 
 S = T[np.isfinite(Q)]
 """Times of the samples of ``q``."""
@@ -66,6 +67,28 @@ def test_units_are_those_of_the_second_line_or_said(tmp_path):
     assert said.t.tolist() == [0, 100]
     np.testing.assert_allclose(said.signals["q"], [0.09, 0.18], rtol=1e-15)
     np.testing.assert_allclose(said.signals["n"], [0.015, 0.02], rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("unit", "size"),
+    [
+        *[("Nm", 1), ("mNm", 1e-3), ("Ncm", 0.01), ("Nmm", 1e-3), ("Nm/A", 1), ("1/Nm", 1), ("N m", 1), ("N·m", 1)],
+        *[("m/s2", 1), ("m/s²", 1), ("rad/s2", 1), ("m/s^2", 1), ("nm", 1e-9), ("amps", 1), ("mA", 1e-3), ("%", 0.01)],
+        *[("°/s", np.pi / 180), ("rev/min", np.pi / 30), ("rpm", np.pi / 30), ("g_0", 9.80665), ("gram", 1e-3)],
+        *[("degC", 274.15), ("", 1), ("1", 1), ("-", 1), ("V", 1), ("N/mm", 1000), ("lbf in", 4.4482216 * 0.0254)],
+    ],
+)
+def test_units_as_logs_write_them(unit, size):
+    pytest.importorskip("pint")
+    assert to_si(np.ones(1), unit, "x") == pytest.approx(size, rel=1e-7)
+
+
+@pytest.mark.parametrize("unit", ["g", "G"])
+def test_a_unit_that_may_be_of_mass_or_acceleration_is_refused(tmp_path, unit):
+    pytest.importorskip("pint")
+    path = csv(tmp_path, f"t,a\ns,{unit}\n0,1\n1,2\n")
+    refused(lambda: Recording.from_csv(path), rf"'a' has the unit '{unit}'; with units= say which .* or 'g_0'", path)
+    assert Recording.from_csv(path, units={"a": "g_0"}).signals["a"][0] == 9.80665
 
 
 def test_units_of_every_clock_are_converted(tmp_path):
@@ -341,6 +364,8 @@ def test_wrong_tables_are_refused(tmp_path, ending, case):
 @pytest.mark.parametrize("case", [case for case in WRONG_TABLES if case != "unknown option"])
 def test_wrong_frames_are_refused(case):
     changes, options, told = WRONG_TABLES[case]
+    if "units" in options:
+        pytest.importorskip("pint")
     frame = logs.frame(**changes)
     refused(lambda: Recording.from_dataframe(frame, name="run", **options), told, Path("test_logs.py"))
 
