@@ -176,6 +176,9 @@ def test_structs_of_matlab(tmp_path):
     path = tmp_path / "run.mat"
     logs.module("scipy.io").savemat(path, {"log": {"time": T, "arm": {"q": Q}, "word": "no"}, "h": 0.1})
     assert list(Recording.from_mat(path, time="time").signals) == ["log.arm.q"]
+    logs.write_mat(path, x=T[1:], t_x=T)
+    told = r"array 'x' of shape \(4,\) has not one number for each of the 5 times of 't_x'; choose others"
+    refused(lambda: Recording.from_mat(path, times={"x": "t_x"}), told, path)
 
 
 def test_matlab_of_version_7_3(tmp_path):
@@ -264,6 +267,16 @@ def test_topics_are_chosen_and_named(tmp_path):
         ProblemError, match=r"topic '/wanted' has 'position/shoulder', which .*run.bag topic '/joint_st"
     ):
         Recording.from_rosbag(path)
+
+
+def test_joints_of_one_topic_may_come_from_several_nodes(tmp_path):
+    path = tmp_path / "run.mcap"
+    arm, hand = ({"name": [name], "position": [value]} for name, value in (("elbow", 1.0), ("finger", 2.0)))
+    logs.write_json(path, [arm, hand, arm, arm, hand])
+    run = Recording.from_mcap(path)
+    assert finite(run, "position/elbow") == ([0, 0.2, 0.3], [1, 1, 1])
+    assert finite(run, "position/finger") == ([0.1, 0.4], [2, 2])
+    assert run.several_clocks
 
 
 def test_messages_in_json(tmp_path):

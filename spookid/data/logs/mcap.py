@@ -28,7 +28,9 @@ def read_mcap(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     with reading(path, "MCAP file", "write it anew, or mend it with: mcap recover"), path.open("rb") as file:
         reader = mcap.make_reader(file, validate_crcs=True)
         channels = _channels(reader)
-        wanted = topics.read({channel.topic: kind for channel, kind in channels})
+        there = {channel.topic: kind for channel, kind in channels}
+        readable = {one.topic: kind for one, kind in channels if one.message_encoding in _ENCODINGS}
+        wanted = topics.read(there if topics.prefixes is not None else readable or there)
         found = {name: Messages(name, topics.prefix(name), options, topics.header) for name in wanted}
         for schema, channel, message in reader.iter_messages(topics=wanted):
             if channel.id not in decoders:

@@ -66,7 +66,7 @@ def clocks(
         wanted = [column for column in columns if options.wants(column)]
         if wanted:
             found.setdefault(clock, {}).update(_loaded(leaf, columns, wanted, lengths[clock]))
-        elif options.signals and name in options.signals:
+        elif name in own or name in (options.signals or ()):
             held = f"of shape {leaf.shape} has" if leaf.kind in NUMERIC_KINDS else "holds words or objects,"
             raise ProblemError(
                 f"{place}: array {name!r} {held} not one number for each of the {lengths[clock]:,} times of {clock!r}; "
