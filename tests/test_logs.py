@@ -47,6 +47,7 @@ def csv(folder: Path, text: str) -> Path:
         ('t,q\n"0","1,5"\n"0,1","-2,0"\n', {"decimal": ","}),
         ("t:q\n0:1.5\n0.1:-2\n", {"delimiter": ":"}),
         ("q;t;a,b,c,d\n1,5;0;1\n-2;0,1;1\n", {"signals": ["q"]}),
+        ("# made by: a logger\n#\nt\tq\n0\t1.5\n0.1\t-2\n", {"header": 3}),
         ("t;note;q\n0;a.b;1,5\n0,1;c;-2\n", {"signals": ["q"]}),
     ],
 )
@@ -521,6 +522,7 @@ WRONG_TEXTS = {
     't,q\n0,"1,234"\n1,2\n': r"line 2, column 'q': '1,234' is no finite number; leave a missing value empty",
     "t,q\ns,wibbles\n0,1\n1,2\n": r"line 2, column 'q': 'wibbles' is neither a finite number nor a unit that pint",
     "t,q\ndeg,deg\n0,1\n1,2\n": r"'t': time has the unit 'deg', which is no time; write it as in 'ms'",
+    "t,q\n12:00:01,1\n12:00:02,2\n": r"line 2, column 't': '12:00:01' is no finite number; read dates with pandas",
     "t q\n0 1 2\n1 2\n": r"line 2 has 3 fields and the header 2; leave missing values empty",
     "x:q\n0:1\n1:2\n": r"line 1 has no time column 't'; it has 'x:q': name one of them with time=",
 }
@@ -534,7 +536,13 @@ def test_wrong_texts_are_refused(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"), [({"delimiter": ";;"}, "';;'; give one"), ({"decimal": "x"}, "'x'; give '.'")]
+    ("options", "told"),
+    [
+        ({"delimiter": ";;"}, "';;'; give one"),
+        ({"decimal": "x"}, "'x'; give '.'"),
+        ({"header": 0}, "header is 0"),
+        ({"header": 9}, "into line 9"),
+    ],
 )
 def test_wrong_forms_are_refused(tmp_path, options, told):
     path = csv(tmp_path, "t,q\n0,1\n1,2\n")

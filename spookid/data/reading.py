@@ -16,7 +16,7 @@ from spookid.data.logs.hdf5 import read_hdf5
 from spookid.data.logs.mcap import read_mcap
 from spookid.data.logs.messages import Topics
 from spookid.data.logs.ros import read_bag
-from spookid.data.logs.text import read_text
+from spookid.data.logs.text import Form, read_text
 from spookid.data.logs.ulog import read_ulog
 from spookid.errors import ProblemError, declared_at, shown
 
@@ -84,6 +84,7 @@ class Readable(ABC):
         times: Mapping[str, str] | None = None,
         closed_loop: bool | None = None,
         units: Mapping[str, str] | None = None,
+        header: int = 1,
         delimiter: str | None = None,
         decimal: str | None = None,
     ) -> Self:
@@ -91,15 +92,16 @@ class Readable(ABC):
 
         Every column other than `time` [s] is a signal, unless `signals` chooses some; columns not chosen are not
         parsed. `times` names the time columns [s] of signals that have a clock of their own; columns may then be of
-        different lengths, with empty fields below the shorter ones. A second line without a number is a row of units,
-        which are converted; `units` goes first. `delimiter`, one of ``, ; | tab`` or a blank for any number of blanks,
-        is found in the header if it is None. `decimal` is what begins decimals; if None, a comma where fields are
-        divided by something else and no number has a point. `name` defaults to the file's stem, `closed_loop` is that
-        of a Recording. Raises `ProblemError` naming the file and the line (from 1).
+        different lengths, with empty fields below the shorter ones. A line without a number below the header is a row
+        of units, which are converted; `units` goes first. What stands above the line of the `header` is not read.
+        `delimiter`, one of ``, ; | tab`` or a blank for any number of blanks, is found in the header if it is None.
+        `decimal` is what begins decimals; if None, a comma where fields are divided by something else and no number
+        has a point. `name` defaults to the file's stem, `closed_loop` is that of a Recording. Raises `ProblemError`
+        naming the file and the line (from 1).
         """
         options = Options.of(path, name, signals, units)
-        own = _named(times, options.path)
-        return cls._joined(read_text(options, time, own, delimiter, decimal), options, closed_loop)
+        form = Form(options.path, header, delimiter, decimal)
+        return cls._joined(read_text(options, time, _named(times, options.path), form), options, closed_loop)
 
     @classmethod
     def from_npz(

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,28 +38,44 @@ class _Sheet:
         return [fields[at] for fields in self.rows]
 
 
-def read_text(
-    options: Options, time: str, own: Mapping[str, str], delimiter: str | None, decimal: str | None
-) -> list[Clock]:
-    """The clock of ``time``, and those of the signals that have a time column of their ``own``.
+@dataclass(frozen=True)
+class Form:
+    """How a text is written."""
 
-    Args:
-        delimiter: between fields; None: what divides the header so that it has a column ``time``.
-        decimal: "." or ","; None: a comma if there is no point and commas do not divide fields.
+    path: Path
+    """The file."""
+    line: int
+    """Of the header, from 1."""
+    delimiter: str | None
+    """Between fields; None: what divides the header so that it has a column of times."""
+    decimal: str | None
+    """"." or ","; None: a comma if there is no point and commas do not divide fields."""
+
+    def __post_init__(self) -> None:
+        path, mark, decimal, line = self.path, self.delimiter, self.decimal, self.line
+        if isinstance(line, bool) or not isinstance(line, int) or line < 1:
+            raise ProblemError(f"{path}: header is {shown(line)}; give the number of its line, from 1")
+        if not (mark is None or (isinstance(mark, str) and len(mark) == 1 and mark not in '"\r\n')):
+            raise ProblemError(f"{path}: delimiter is {shown(mark)}; give one character such as ';'")
+        if decimal not in (None, ".", ",") or (decimal is not None and decimal == mark):
+            raise ProblemError(f"{path}: decimal is {shown(decimal)}; give '.' or ',', and not the delimiter")
+
+
+def read_text(options: Options, time: str, own: Mapping[str, str], form: Form) -> list[Clock]:
+    """The clock of ``time``, and those of the signals that have a time column of their ``own``.
 
     Raises:
         ProblemError: for what is no such text; names file, line and column.
     """
-    _check_form(options.path, delimiter, decimal)
-    sheet = _sheet(options.path, time, delimiter)
+    sheet = _sheet(form, time)
     others = {*own, *own.values()}
     chosen = None if options.signals is None else [*options.signals, *own.values()]
-    wanted = _wanted(options.path, sheet.header, time, chosen)
+    wanted = _wanted(f"{form.path} line {form.line}", sheet.header, time, chosen)
     for name in others:
         if name not in wanted:
             raise ProblemError(f"{options.path} has no column {name!r}, which times= names; it has {listing(wanted)}")
     sheet, units = _units(sheet, options, time, wanted)
-    decimal = decimal or _decimal(sheet, [time, *wanted])
+    decimal = form.decimal or _decimal(sheet, [time, *wanted])
     values = {name: _numbers(sheet, name, decimal) for name in dict.fromkeys([time, *wanted])}
     return _clocks(sheet, values, time, own, units)
 
@@ -89,29 +104,22 @@ def _clocks(
     return clocks
 
 
-def _check_form(path: Path, delimiter: object, decimal: object) -> None:
-    if not (delimiter is None or (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter not in '"\r\n')):
-        raise ProblemError(f"{path}: delimiter is {shown(delimiter)}; give one character such as ';'")
-    if decimal not in (None, ".", ",") or (decimal is not None and decimal == delimiter):
-        raise ProblemError(f"{path}: decimal is {shown(decimal)}; give '.' or ',', and not the delimiter")
-
-
-def _sheet(path: Path, time: str, delimiter: str | None) -> _Sheet:
-    """Rows without the blank lines at the end."""
-    rows: list[tuple[int, list[str]]] = []
+def _sheet(form: Form, time: str) -> _Sheet:
+    """Rows from the header on, without the blank lines at the end."""
+    path = form.path
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            delimiter = delimiter or _delimiter(file.readline(), time)
-            file.seek(0)
-            rows.extend(_fields(file, delimiter, path))
+            texts = file.readlines()[form.line - 1 :]
     except OSError as error:
         raise unreadable(path, error) from None
     except UnicodeDecodeError:
         raise ProblemError(f"{path} is no UTF-8 text; save it as comma-separated text in UTF-8") from None
+    delimiter = form.delimiter or _delimiter("".join(texts[:1]), time)
+    rows = list(_fields(texts, delimiter, form))
     while rows and not "".join(rows[-1][1]).strip() and len(rows[-1][1]) < 2:
         rows.pop()
     if not rows or not any(rows[0][1]):
-        raise ProblemError(f"{path} has no header; write the column names into line 1")
+        raise ProblemError(f"{path} has no header; write the column names into line {form.line}")
     header = [column.strip() for column in rows[0][1]]
     for line, fields in rows[1:]:
         if len(fields) != len(header):
@@ -122,18 +130,18 @@ def _sheet(path: Path, time: str, delimiter: str | None) -> _Sheet:
     return _Sheet(path, header, lines, [fields for _, fields in rows[1:]], delimiter)
 
 
-def _fields(file: TextIO, delimiter: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+def _fields(texts: list[str], delimiter: str, form: Form) -> Iterator[tuple[int, list[str]]]:
     """Rows with the line each starts on; a quoted field may span lines."""
     if delimiter == _BLANKS:
-        yield from ((line, text.split()) for line, text in enumerate(file, 1))
+        yield from ((line, text.split()) for line, text in enumerate(texts, form.line))
         return
-    line, reader = 1, csv.reader(file, delimiter=delimiter)
+    line, reader = form.line, csv.reader(texts, delimiter=delimiter)
     try:
         for fields in reader:
             yield line, fields
-            line = reader.line_num + 1
+            line = reader.line_num + form.line
     except csv.Error as error:
-        raise ProblemError(f"{path} line {line} is no comma-separated text ({error}); correct that line") from None
+        raise ProblemError(f"{form.path} line {line} is no comma-separated text ({error}); correct that line") from None
 
 
 def _delimiter(header: str, time: str) -> str:
@@ -152,27 +160,25 @@ def _delimiter(header: str, time: str) -> str:
     return best
 
 
-def _wanted(path: Path, header: list[str], time: str, chosen: Iterable[str] | None) -> list[str]:
+def _wanted(place: str, header: list[str], time: str, chosen: Iterable[str] | None) -> list[str]:
     """Names of the signal columns to read."""
     for name in header:
         if name and header.count(name) > 1:
-            raise ProblemError(
-                f"{path} line 1 has {header.count(name)} columns named {name!r}; rename or remove all but one"
-            )
+            raise ProblemError(f"{place} has {header.count(name)} columns named {name!r}; rename or remove all but one")
     if time not in header:
         raise ProblemError(
-            f"{path} line 1 has no time column {time!r}; it has {listing(header)}: name one of them with time="
+            f"{place} has no time column {time!r}; it has {listing(header)}: name one of them with time="
         )
     if chosen is None:
         if "" in header:
             raise ProblemError(
-                f"{path} line 1 has no name for column {header.index('') + 1}; name it or choose columns with signals="
+                f"{place} has no name for column {header.index('') + 1}; name it or choose columns with signals="
             )
         return [name for name in header if name != time]
     names = list(chosen)
     for name in names:
         if not name or name not in header:
-            raise ProblemError(f"{path} line 1 has no column {name!r}; it has {listing(header)}")
+            raise ProblemError(f"{place} has no column {name!r}; it has {listing(header)}")
     return names
 
 
@@ -231,9 +237,9 @@ def _numbers(sheet: _Sheet, name: str, decimal: str) -> FloatArray:
         values = np.array([math.inf])
     if np.isinf(values).any():
         line, text = next((line, text) for line, text in zip(sheet.lines, texts, strict=True) if _is_bad(text, decimal))
+        remedy = "read dates with pandas and from_dataframe" if ":" in text else "leave a missing value empty"
         raise ProblemError(
-            f"{sheet.path} line {line}, column {name!r}: {text.strip()[:40]!r} is no finite number; "
-            "leave a missing value empty"
+            f"{sheet.path} line {line}, column {name!r}: {text.strip()[:40]!r} is no finite number; {remedy}"
         )
     return values
 
