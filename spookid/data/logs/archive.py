@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,9 +26,9 @@ def read_archive(options: Options, time: str, own: Mapping[str, str]) -> list[Cl
     array; those of Python objects are refused.
     """
     path, others = options.path, {*own, *own.values()}
-    wanted = None if options.signals is None else [time, *options.signals, *others]
-    arrays = _arrays(path, wanted)
-    for name in [time, *(options.signals or ()), *others]:
+    arrays = _arrays(path, lambda name: name in (time, *others) or options.wants(name))
+    chosen = None if options.signals is None else options.chosen(arrays)
+    for name in [time, *(chosen or ()), *others]:
         if name not in arrays:
             remedy = ": name one of them with time=" if name == time else ""
             raise ProblemError(f"{path} has no array {name!r}; it has {listing(arrays)}{remedy}")
@@ -36,9 +36,7 @@ def read_archive(options: Options, time: str, own: Mapping[str, str]) -> list[Cl
     signals = {
         name: array
         for name, array in arrays.items()
-        if name != time
-        and name not in others
-        and (name in options.signals if options.signals is not None else _is_signal(array, t))
+        if name != time and name not in others and (_is_signal(array, t) if chosen is None else name in chosen)
     }
     clocks = [Clock(str(path), time, t, signals, kind="array", row="sample")]
     for stamps in dict.fromkeys(own.values()):
@@ -51,12 +49,12 @@ def _is_signal(array: NDArray[Any], t: NDArray[Any]) -> bool:
     return array.shape == t.shape and array.dtype.kind in NUMERIC_KINDS
 
 
-def _arrays(path: Path, wanted: list[str] | None) -> dict[str, NDArray[Any]]:
+def _arrays(path: Path, wanted: Callable[[str], bool]) -> dict[str, NDArray[Any]]:
     """Every array of the archive by name; those not wanted are left unread, as empty arrays."""
     try:
         with path.open("rb") as file:  # NumPy would leave the file of a damaged archive open
             archive = _archive(path, file)
-            return {name: _array(path, archive, name, wanted) for name in archive.files}
+            return {name: _array(path, archive, name) if wanted(name) else np.empty(0) for name in archive.files}
     except OSError as error:
         raise unreadable(path, error) from None
 
@@ -71,9 +69,9 @@ def _archive(path: Path, file: BinaryIO) -> NpzFile:
     return archive
 
 
-def _array(path: Path, archive: NpzFile, name: str, wanted: list[str] | None) -> NDArray[Any]:
+def _array(path: Path, archive: NpzFile, name: str) -> NDArray[Any]:
     try:
-        return np.asarray(archive[name] if wanted is None or name in wanted else ())
+        return np.asarray(archive[name])
     except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
         raise ProblemError(
             f"{path}, array {name!r} holds Python objects or is damaged; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,11 @@ class Options:
     def wants(self, name: str) -> bool:
         """True if a column is to be read; ``q`` stands for ``q[0]``, ``q[1]`` too."""
         return self.signals is None or name in self.signals or whole(name) in self.signals
+
+    def chosen(self, there: Collection[str]) -> list[str]:
+        """The names that were chosen of those that are there; one that is not there stands for itself."""
+        found = {name: [one for one in there if whole(one) == name] or [name] for name in self.signals or ()}
+        return [one for name, several in found.items() for one in ([name] if name in there else several)]
 
     def check(self, known: Iterable[str]) -> None:
         """Refuse a choice of columns that are not there."""

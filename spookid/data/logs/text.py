@@ -69,7 +69,7 @@ def read_text(options: Options, time: str, own: Mapping[str, str], form: Form) -
     """
     sheet = _sheet(form, time)
     others = {*own, *own.values()}
-    chosen = None if options.signals is None else [*options.signals, *own.values()]
+    chosen = None if options.signals is None else [*options.chosen(sheet.header), *own.values()]
     wanted = _wanted(f"{form.path} line {form.line}", sheet.header, time, chosen)
     for name in others:
         if name not in wanted:
