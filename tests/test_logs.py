@@ -263,6 +263,7 @@ def test_topics_are_chosen_and_named(tmp_path):
         path, topics={"/joint_states": "arm", "/command": ""}, signals=["data", "arm/effort/elbow"]
     )
     assert list(run.signals) == ["arm/effort/elbow", "data[0]", "data[1]"]
+    assert list(Recording.from_rosbag(path, signals=["command/data[1]"]).signals) == ["command/data[1]"]
     logged = Recording.from_rosbag(path, topics=["/joint_states"], stamps="log", from_zero=False)
     np.testing.assert_allclose(logged.t, EPOCH + T + 0.005, rtol=0, atol=3e-7)
     with pytest.raises(

@@ -38,6 +38,11 @@ _ENDINGS = {
 }
 
 
+def method_for(path: Path) -> str | None:
+    """Name of the method that reads a file, by its ending; None if there is none."""
+    return "from_rosbag" if path.is_dir() else _ENDINGS.get(path.suffix.lower())
+
+
 class Readable(ABC):
     """What can be made of the signals in a file.
 
@@ -62,7 +67,7 @@ class Readable(ABC):
         another ending, and for an option that the format does not have.
         """
         path = Path(path)
-        method = "from_rosbag" if path.is_dir() else _ENDINGS.get(path.suffix.lower())
+        method = method_for(path)
         if method is None:
             raise ProblemError(f"{path} ends in none of {', '.join(_ENDINGS)}; say what it is with such as from_csv")
         read = getattr(cls, method)
@@ -249,12 +254,12 @@ class Readable(ABC):
     ) -> Self:
         """Read a bag of ROS 1, or the folder of one of ROS 2; needs rosbags.
 
-        Without `topics` those of joint states and inertial units (``JointState``, ``Imu``) are read. Joint states are
-        named ``position/elbow``, ``velocity/elbow``, ``effort/elbow``; other numbers by topic and field,
-        ``imu/data/angular_velocity/x``, but for covariances. `topics` chooses topics; as a dict it says what stands
-        before the names: ``topics={"/joint_states": "", "/commands": "command"}`` reads ``position/elbow`` and
-        ``command/position/elbow``. Times are those of the messages' headers, or with ``stamps="log"`` those of the
-        recorder, from the first one on, or from 1970 without `from_zero`.
+        Without `topics` those of joint states and inertial units (``JointState``, ``Imu``) are read, and those of the
+        names in `signals`. Joint states are named ``position/elbow``, ``velocity/elbow``, ``effort/elbow``; other
+        numbers by topic and field, ``imu/data/angular_velocity/x``, but for covariances. `topics` chooses topics; as a
+        dict it says what stands before the names: ``topics={"/joint_states": "", "/commands": "command"}`` reads
+        ``position/elbow`` and ``command/position/elbow``. Times are those of the messages' headers, or with
+        ``stamps="log"`` those of the recorder, from the first one on, or from 1970 without `from_zero`.
         """
         options = Options.of(path, name, signals, units)
         clocks = read_bag(options, Topics.of(options.path, topics, stamps), from_zero)

@@ -30,7 +30,7 @@ def read_mcap(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
         channels = _channels(reader)
         there = {channel.topic: kind for channel, kind in channels}
         readable = {one.topic: kind for one, kind in channels if one.message_encoding in _ENCODINGS}
-        wanted = topics.read(there if topics.prefixes is not None else readable or there)
+        wanted = topics.read(there if topics.prefixes is not None else readable or there, options.signals)
         found = {name: Messages(name, topics.prefix(name), options, topics.header) for name in wanted}
         for schema, channel, message in reader.iter_messages(topics=wanted):
             if channel.id not in decoders:

@@ -33,8 +33,8 @@ class Topics:
     place: str
     """File."""
     prefixes: Mapping[str, str | None] | None
-    """By topic; the prefix is None if none was said. None: all topics of joint states and inertial units, and all that
-    are not of ROS."""
+    """By topic; the prefix is None if none was said. None: all topics of joint states and inertial units, all that are
+    not of ROS, and those that signals are chosen of."""
     header: bool
     """True: a sample's time is that in the message's header, if there is one."""
 
@@ -57,8 +57,8 @@ class Topics:
                 raise ProblemError(f"{place}: topics has {topic!r}: {prefix!r}; give texts")
         return cls(str(place), None if topics is None else chosen, stamps == "header")
 
-    def read(self, there: Mapping[str, str]) -> list[str]:
-        """Topics to read of those that are there, with their types, in their order.
+    def read(self, there: Mapping[str, str], signals: Iterable[str] | None) -> list[str]:
+        """Topics to read of those that are there, with their types, in their order: also those of chosen signals.
 
         Raises:
             ProblemError: if one that is asked for is not there, or none is worth reading.
@@ -72,7 +72,14 @@ class Topics:
                 raise ProblemError(f"{self.place} has no topic {topic!r}; it has {listed}")
         if self.prefixes is not None:
             return [topic for topic in there if topic in self.prefixes]
-        found = [topic for topic, kind in there.items() if not _is_ros(kind) or kind.rpartition("/")[2] in _KNOWN]
+        chosen = tuple(signals or ())
+        found = [
+            topic
+            for topic, kind in there.items()
+            if not _is_ros(kind)
+            or kind.rpartition("/")[2] in _KNOWN
+            or any(name.startswith(topic.strip("/") + "/") for name in chosen)
+        ]
         if not found:
             raise ProblemError(
                 f"{self.place} has no topic of {' or '.join(_KNOWN)}; it has {listed}: choose with topics="

@@ -25,7 +25,7 @@ def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     bag = _bag(path)
     store = types.get_typestore(types.Stores.LATEST)  # for bags of ROS 2 that say nothing of their types
     with reading(path, "ROS bag", _REMEDY), highlevel.AnyReader([bag], default_typestore=store) as reader:
-        wanted = topics.read({one.topic: one.msgtype for one in reader.connections})
+        wanted = topics.read({one.topic: one.msgtype for one in reader.connections}, options.signals)
         chosen = [one for one in reader.connections if one.topic in wanted]
         found = {name: Messages(name, topics.prefix(name), options, topics.header) for name in wanted}
         for connection, logged, raw in reader.messages(connections=chosen):

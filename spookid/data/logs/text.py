@@ -70,7 +70,7 @@ def read_text(options: Options, time: str, own: Mapping[str, str], form: Form) -
     sheet = _sheet(form, time)
     others = {*own, *own.values()}
     chosen = None if options.signals is None else [*options.chosen(sheet.header), *own.values()]
-    wanted = _wanted(f"{form.path} line {form.line}", sheet.header, time, chosen)
+    wanted = columns_of(f"{form.path} line {form.line}", sheet.header, time, chosen)
     for name in others:
         if name not in wanted:
             raise ProblemError(f"{options.path} has no column {name!r}, which times= names; it has {listing(wanted)}")
@@ -114,7 +114,7 @@ def _sheet(form: Form, time: str) -> _Sheet:
         raise unreadable(path, error) from None
     except UnicodeDecodeError:
         raise ProblemError(f"{path} is no UTF-8 text; save it as comma-separated text in UTF-8") from None
-    delimiter = form.delimiter or _delimiter("".join(texts[:1]), time)
+    delimiter = form.delimiter or delimiter_of("".join(texts[:1]), time)
     rows = list(_fields(texts, delimiter, form))
     while rows and not "".join(rows[-1][1]).strip() and len(rows[-1][1]) < 2:
         rows.pop()
@@ -144,7 +144,7 @@ def _fields(texts: list[str], delimiter: str, form: Form) -> Iterator[tuple[int,
         raise ProblemError(f"{form.path} line {line} is no comma-separated text ({error}); correct that line") from None
 
 
-def _delimiter(header: str, time: str) -> str:
+def delimiter_of(header: str, time: str) -> str:
     """What divides a header into the most columns, the time among them if there is such a delimiter."""
 
     def columns(delimiter: str) -> tuple[bool, int]:
@@ -160,8 +160,12 @@ def _delimiter(header: str, time: str) -> str:
     return best
 
 
-def _wanted(place: str, header: list[str], time: str, chosen: Iterable[str] | None) -> list[str]:
-    """Names of the signal columns to read."""
+def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] | None) -> list[str]:
+    """Names of the signal columns to read.
+
+    Raises:
+        ProblemError: for a header without the time or a chosen column, or with one twice.
+    """
     for name in header:
         if name and header.count(name) > 1:
             raise ProblemError(f"{place} has {header.count(name)} columns named {name!r}; rename or remove all but one")

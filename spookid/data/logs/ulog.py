@@ -30,7 +30,7 @@ def read_ulog(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
             log = pyulog.ULog(str(path))
         note = f"{path} is damaged; what could be read of it was taken." if log.file_corruption else ""
         found = {f"{one.name}_{one.multi_id}" if one.multi_id else one.name: one.data for one in log.data_list}
-        wanted = topics.read(dict.fromkeys(found, ""))
+        wanted = topics.read(dict.fromkeys(found, ""), options.signals)
         clocks = [_clock(options, name, found[name], topics.prefix(name), note) for name in found if name in wanted]
     options.check([name for _, known in clocks for name in known])
     read = [clock for clock, _ in clocks if clock.columns]
