@@ -27,6 +27,7 @@ _HOME = {
     "Equations": "stepping.one_step",
     "ExponentialEigenvalue": "mechanics.inertia_coordinates",
     "Fixed": "mechanics.joint_kinds",
+    "FixedLagSmoother": "smoothing.smoother",
     "Fourier": "mechanics.varying",
     "Friction": "mechanics.friction_loads",
     "FullInertia": "mechanics.inertia",
@@ -54,6 +55,7 @@ _HOME = {
     "OneStep": "stepping.one_step",
     "Orientation": "data.inertial_sensors",
     "Parameter": "parameter",
+    "PinInSlot": "mechanics.joint_kinds",
     "Planar": "mechanics.joint_kinds",
     "PointDistance": "data.sensors",
     "PointDrag": "mechanics.point_forces",
@@ -103,6 +105,7 @@ __all__ = [
     "Equations",
     "ExponentialEigenvalue",
     "Fixed",
+    "FixedLagSmoother",
     "Fourier",
     "Friction",
     "FullInertia",
@@ -126,6 +129,7 @@ __all__ = [
     "OneStep",
     "Orientation",
     "Parameter",
+    "PinInSlot",
     "Planar",
     "PointDistance",
     "PointDrag",
@@ -178,7 +182,16 @@ if TYPE_CHECKING:
     from spookid.mechanics.gravity import gravity, tilted_gravity
     from spookid.mechanics.inertia import FullInertia
     from spookid.mechanics.inertia_coordinates import Ellipsoid, ExponentialEigenvalue, LogCholesky
-    from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Screw, Spherical, Universal
+    from spookid.mechanics.joint_kinds import (
+        Cylindrical,
+        Fixed,
+        PinInSlot,
+        Planar,
+        Prismatic,
+        Screw,
+        Spherical,
+        Universal,
+    )
     from spookid.mechanics.joints import Hinge, Joint
     from spookid.mechanics.loads import Bound, Effort, Load, Spring
     from spookid.mechanics.manifold import Manifold
@@ -191,6 +204,7 @@ if TYPE_CHECKING:
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
     from spookid.report.sweep import sweep
+    from spookid.smoothing.smoother import FixedLagSmoother
     from spookid.solution import Solution, load
     from spookid.solvers.status import Status
     from spookid.stepping.base import Stepper

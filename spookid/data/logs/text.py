@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -74,10 +74,15 @@ def read_text(options: Options, time: str, own: Mapping[str, str], form: Form) -
     for name in others:
         if name not in wanted:
             raise ProblemError(f"{options.path} has no column {name!r}, which times= names; it has {listing(wanted)}")
-    sheet, units = _units(sheet, options, time, wanted)
+    units = None
+    if sheet.rows:
+        place, columns = f"{form.path} line {sheet.lines[0]}", [time, *wanted]
+        units = units_of(place, sheet.header, sheet.rows[0], columns, options.units)
+    if units is not None:
+        sheet = replace(sheet, lines=sheet.lines[1:], rows=sheet.rows[1:])
     decimal = form.decimal or _decimal(sheet, [time, *wanted])
     values = {name: _numbers(sheet, name, decimal) for name in dict.fromkeys([time, *wanted])}
-    return _clocks(sheet, values, time, own, units)
+    return _clocks(sheet, values, time, own, units or {})
 
 
 def _clocks(
@@ -144,6 +149,11 @@ def _fields(texts: list[str], delimiter: str, form: Form) -> Iterator[tuple[int,
         raise ProblemError(f"{form.path} line {line} is no comma-separated text ({error}); correct that line") from None
 
 
+def split_line(text: str, delimiter: str) -> list[str]:
+    """Fields of one line; raises `csv.Error` if a field does not end there."""
+    return text.split() if delimiter == _BLANKS else next(csv.reader([text], delimiter=delimiter, strict=True), [])
+
+
 def delimiter_of(header: str, time: str) -> str:
     """What divides a header into the most columns, the time among them if there is such a delimiter."""
 
@@ -186,23 +196,32 @@ def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] |
     return names
 
 
-def _units(sheet: _Sheet, options: Options, time: str, wanted: list[str]) -> tuple[_Sheet, dict[str, str]]:
-    """The rows below a row of units, and what that says of the columns to read."""
-    first = sheet.rows[0] if sheet.rows else []
-    if not sheet.texts(time)[:1] or not first[sheet.header.index(time)].strip() or any(map(_is_number, first)):
-        return sheet, {}
+def units_of(
+    place: str, header: list[str], fields: list[str], columns: list[str], said: Container[str] = ()
+) -> dict[str, str] | None:
+    """Unit of each column that has one, by the row below the header; None if that is a row of samples.
+
+    Args:
+        columns: that of the stamps first.
+        said: those whose units are known from elsewhere.
+
+    Raises:
+        ProblemError: for a word that is no unit.
+    """
+    if not fields[header.index(columns[0])].strip() or any(map(_is_number, fields)):
+        return None
     units = {}
-    for name in [time, *wanted]:
-        unit = first[sheet.header.index(name)].strip().strip("[]()").strip()
-        if not unit or name in options.units:
+    for name in columns:
+        unit = fields[header.index(name)].strip().strip("[]()").strip()
+        if not unit or name in said:
             continue
         if not is_unit(unit):
             raise ProblemError(
-                f"{sheet.path} line {sheet.lines[0]}, column {name!r}: {unit[:40]!r} is neither a finite number nor a "
-                f"unit that pint knows; correct it, or say the unit with units={{{name!r}: ...}}"
+                f"{place}, column {name!r}: {unit[:40]!r} is neither a finite number nor a unit that pint knows; "
+                f"correct it, or say the unit with units={{{name!r}: ...}}"
             )
         units[name] = unit
-    return _Sheet(sheet.path, sheet.header, sheet.lines[1:], sheet.rows[1:], sheet.delimiter), units
+    return units
 
 
 def _is_number(text: str) -> bool:
@@ -240,12 +259,25 @@ def _numbers(sheet: _Sheet, name: str, decimal: str) -> FloatArray:
     except ValueError:
         values = np.array([math.inf])
     if np.isinf(values).any():
-        line, text = next((line, text) for line, text in zip(sheet.lines, texts, strict=True) if _is_bad(text, decimal))
-        remedy = "read dates with pandas and from_dataframe" if ":" in text else "leave a missing value empty"
-        raise ProblemError(
-            f"{sheet.path} line {line}, column {name!r}: {text.strip()[:40]!r} is no finite number; {remedy}"
-        )
+        for line, text in zip(sheet.lines, texts, strict=True):
+            number_of(text, decimal, f"{sheet.path} line {line}, column {name!r}")
     return values
+
+
+def number_of(text: str, decimal: str, place: str) -> float:
+    """Value of one field, NaN if it is empty.
+
+    Raises:
+        ProblemError: for what is no finite number.
+    """
+    try:
+        value = _number(text, decimal)
+    except ValueError:
+        value = math.inf
+    if math.isinf(value):
+        remedy = "read dates with pandas and from_dataframe" if ":" in text else "leave a missing value empty"
+        raise ProblemError(f"{place}: {text.strip()[:40]!r} is no finite number; {remedy}")
+    return value
 
 
 def _number(text: str, decimal: str) -> float:
@@ -254,10 +286,3 @@ def _number(text: str, decimal: str) -> float:
     if decimal == ",":
         text = text.replace(".", "_").replace(",", ".")  # 1.234,5 and 1.234 are refused: who knows what they mean
     return math.inf if "_" in text else float(text)  # Python reads 1_0 as 10; a data file hardly means that
-
-
-def _is_bad(text: str, decimal: str) -> bool:
-    try:
-        return math.isinf(_number(text, decimal))
-    except ValueError:
-        return True

@@ -1,0 +1,329 @@
+"""A fixed-lag smoother on a transcription: the last steps are estimated anew with all data, the others are remembered.
+
+Steps that leave the window are eliminated by orthogonal transformations (``fronts``), and what remains of their rows is
+carried: rows of the states that they were linked to and of the parameters, and rows of the parameters alone. Memory and
+time of an update do not grow.
+
+A row is linearized for good when it leaves, and then the states that it shares with rows that leave later, and the
+parameters, must stand in all of these where they stood in the first: rows that say nothing about a direction at one
+point say something about it at a mixture of points, and what they seem to know would add up (first-estimates Jacobian;
+Huang, Mourikis and Roumeliotis, International Journal of Robotics Research 29, 2010). So the Jacobians of rows that
+hold such a variable are taken at its first estimate (``first_estimates`` says when parameters may have another).
+Residuals are always taken at the best values: Σ Jᵀr = 0 is solved by the true values on average with any J that does
+not depend on the noise, so a J of first estimates costs precision, not truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.solvers.bounded_rows import bounded_solution
+from spookid.solvers.first_estimates import FirstEstimates
+from spookid.solvers.fronts import Pivots
+from spookid.solvers.lag_volumes import check_volumes, volume_slopes
+from spookid.solvers.lag_window import LagWindow
+from spookid.solvers.native_memory import memory_of
+from spookid.transcription.transcription import Transcription
+
+_SMALL = 1e-4
+"""Steps shorter than this, in standard errors of all unknowns together, are the last."""
+_MET, _ROUNDED = 1e-13, 0.5
+"""Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""
+_LONGEST = 1e2
+"""Steps of a parameter that are that many times its size are damped: rounding makes such where nothing is known. It
+moves no estimate, for the next step begins where this one ends."""
+_UNKNOWN = 1e6
+"""Nothing is known of a parameter whose error is that many times its size."""
+_LOST = 1e-13
+"""Share of the largest below which a direction is not known."""
+_HALVINGS, _RISE = 6, 1e-2
+"""How often a step is halved, and by how much the cost may rise with one: far less than one squared standard error."""
+
+
+class FixedLag:
+    """See the module.
+
+    Args:
+        transcription: its factors, its manifold and the constants of its first chain count; the chain's data count only
+            for what is known of the parameters beforehand.
+        window: steps that are kept.
+        parameters: where they start, (n_p,).
+        iterations: Gauss–Newton steps of an update at the most.
+        volumes: True to add the volume of the states to the likelihood, as fits do in which disturbances are estimated;
+            without it inertias and damping are biased there. Where efforts are measured it does not belong.
+
+    Raises:
+        ProblemError: if factors switch, or reach over more steps than the window has.
+    """
+
+    def __init__(
+        self,
+        transcription: Transcription,
+        window: int,
+        *,
+        parameters: Array | None = None,
+        iterations: int = 5,
+        volumes: bool = False,
+    ) -> None:
+        self.transcription, self.window, self.iterations = transcription, window, iterations
+        self.volumes, self._window = volumes, LagWindow(transcription, window)
+        if volumes:
+            check_volumes(self._window)
+        n = len(transcription.names)
+        if n and parameters is None:
+            raise ValueError("a transcription with parameters needs values to start from: parameters=")
+        self.parameters = contiguous(np.zeros(0) if parameters is None else parameters).copy()
+        """Best values, (n_p,)."""
+        self._first: FirstEstimates | None = None
+        """Where the parameters are linearized; None: at the best values."""
+        self._memory = memory_of(self._window)
+        self.converged = False
+        """True if the last step was small."""
+        self._border: Pivots | None = None
+        """Rows that give the parameters, if all is factorized at the best values."""
+        self._slopes: Array | None = None
+        """Linear terms of the rows in the window; None: not known yet."""
+
+    @property
+    def states(self) -> Array:
+        """Best values of the steps that are kept, (steps, ambient)."""
+        return np.asarray(self._window.states.values.copy())
+
+    @property
+    def first(self) -> int:
+        """Number of the oldest step that is kept."""
+        return self._window.first
+
+    @property
+    def steps(self) -> int:
+        """How many are kept."""
+        return self._window.steps
+
+    def append(self, state: Array | None = None) -> int:
+        """Add the newest step, and let the oldest leave if there are too many.
+
+        Args:
+            state: (ambient,); by default the last two are continued.
+
+        Returns:
+            Number of the new step.
+        """
+        window = self._window
+        if window.steps == self.window:
+            self._marginalize()
+        if state is None:
+            if not window.steps:
+                raise ValueError("the first step needs a state")
+            state = window.continued()
+        window.append(contiguous(state))
+        self._border = self._slopes = None
+        return window.first + window.steps - 1
+
+    def set_data(self, name: str, step: int, data: Array, missing: Mask | None = None) -> bool:
+        """The numbers of a factor's rows that stand at steps ``step`` to ``step`` + reach.
+
+        Args:
+            data: (n_d,).
+            missing: True for rows that have none, (rows,).
+
+        Returns:
+            False if these rows have left, and the numbers come too late.
+        """
+        window = self._window
+        for beliefs in window.beliefs:
+            if beliefs.placed.factor.name == name:
+                beliefs.set_data(data, missing)
+                return True
+        placed, place = window.by_name[name], step - window.first
+        if place < 0:
+            return False
+        if place >= window.steps:
+            raise ValueError(f"step {step} is not there yet; the newest is {window.first + window.steps - 1}")
+        placed.data.values[place] = data
+        placed.absent.values[place] = False if missing is None else missing
+        return True
+
+    def solve(self) -> int:
+        """Estimate all that is kept; how many steps it took: at most ``iterations``, and as many again that are small
+        where hard rows are not met to the last digit."""
+        taken, self._slopes, small, met = 0, None, False, True
+        while taken < self.iterations or (small and not met and taken < 2 * self.iterations):
+            taken += 1
+            self._linearize()
+            border = self._factorized(near=True)
+            parameters = bounded_solution(border, self._memory.border_step(border), *self._room)
+            along = border.rows[border.hard :, :-1] @ parameters
+            small = self._memory.square + float(along @ along) <= _SMALL**2
+            found = self._move(self._memory.step(parameters), parameters)
+            self.converged = small and bool(found)
+            if found is None or self.converged:
+                break
+            met = found
+        self._border = None
+        return taken
+
+    def state_covariance(self) -> Array:
+        """Of the newest state in its tangent, (t, t); NaN where it is not determined."""
+        t = self.transcription.manifold.tangent
+        return self.covariance()[:t, :t]
+
+    def parameter_covariance(self) -> Array:
+        """(n_p, n_p); NaN where they are not determined."""
+        return self.covariance(0)
+
+    def released(self) -> tuple[Array, Array]:
+        """Score (n_p,) and information (n_p, n_p) of what left since this was asked last, at the present parameters.
+
+        With rows [E | e] of the parameters that are left of rows that have left, states eliminated: Eᵀe and EᵀE. At the
+        true parameters, and with noise as large as it is said to be, e is white and of unit variance.
+        """
+        memory = self._memory
+        found = memory.score.copy(), memory.information.copy()
+        memory.score[:], memory.information[:] = 0.0, 0.0
+        return found
+
+    def set_border(self, gradient: Array, information: Array) -> None:
+        """Put other knowledge of the parameters alone in the place of what has left the window: of one that has changed,
+        only what is known since.
+
+        Args:
+            gradient: Eᵀe of the rows [E | e] that are to be remembered, at the present parameters, (n_p,).
+            information: EᵀE, (n_p, n_p).
+        """
+        arrays, n = self._memory.arrays(), len(self.parameters)
+        linear = arrays["border linear"] + arrays["carried linear"][-n:] if n else np.zeros(0)
+        scale = np.sqrt(np.maximum(information.diagonal(), np.finfo(float).tiny))
+        sizes, along = np.linalg.eigh(information / np.outer(scale, scale))
+        kept = sizes > _LOST * np.max(sizes, initial=0.0)
+        rows = np.sqrt(sizes[kept])[:, None] * along[:, kept].T * scale
+        values = along[:, kept].T @ ((gradient - linear) / scale) / np.sqrt(sizes[kept])
+        self._memory.restore({**arrays, "border soft": np.column_stack([rows, values])})
+        self._border = self._slopes = None
+
+    def _linearize(self) -> None:
+        self._memory.linearize(self.parameters, self._linearized, self.steps)
+
+    def _factorized(self, near: bool = False) -> Pivots:
+        """All eliminated; the rows that give the parameters, kept near where they are if asked for."""
+        n, beside = len(self.parameters), self._window.believed()
+        shape = self._window.steps, (self._window.reach + 1) * self.transcription.manifold.tangent + n
+        if near:
+            beside = np.concatenate([beside, np.eye(n, n + 1) / (_LONGEST * self._sizes)[:, None]])
+        if self._slopes is None or len(self._slopes) != shape[0]:
+            self._slopes = np.zeros(shape)
+            if self.volumes:
+                self._memory.factorize(self._slopes, beside)
+                self._slopes = volume_slopes(self._window, self._memory, self._linearized)
+        return self._memory.factorize(self._slopes, beside)
+
+    @property
+    def _sizes(self) -> Array:
+        """Of the parameters, (n_p,)."""
+        return np.asarray(np.maximum(np.abs(self.parameters), self.transcription.magnitudes))
+
+    @property
+    def _linearized(self) -> Array:
+        """Where the parameters are linearized."""
+        return self.parameters if self._first is None else self._first.point
+
+    @property
+    def _room(self) -> tuple[Array, Array]:
+        """How far the parameters may move."""
+        return self.transcription.lower - self.parameters, self.transcription.upper - self.parameters
+
+    def _move(self, steps: Array, parameters: Array) -> bool | None:
+        """Take a step, or a part of it: True if hard rows are met then; None if none is any good."""
+        window, problem = self._window, self.transcription
+        states, before = window.states.values.copy(), self.parameters
+        cost, violation = self._merit(np.zeros_like(steps), np.zeros_like(parameters))
+        for halving in range(_HALVINGS):
+            part = 0.5**halving
+            window.states.values[:] = window.moved(states, part * steps)
+            self.parameters = problem.stepped(before, part * parameters)
+            moved = self.parameters - before
+            new, left = self._merit(part * steps, moved)
+            if new <= cost + _RISE + 1e-9 * cost or left < 0.5 * violation:
+                self._memory.follow(part * steps, moved)
+                return left <= _MET or left >= _ROUNDED * violation
+        window.states.values[:], self.parameters = states, before
+        return None
+
+    def _merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
+        """Cost after a step, and the largest value of a hard row."""
+        cost, violation = self._memory.evaluate(self.parameters, self.steps)
+        carried, left = self._memory.merit(steps, parameters)
+        return cost + carried, max(violation, left)
+
+    def _marginalize(self) -> None:
+        """Let the oldest step leave."""
+        if self._first is None:
+            self._first = FirstEstimates(self._window, self.parameters)
+        self._first.renew(self.parameters)
+        if self._slopes is None:
+            self._linearize()
+            self._factorized()
+        else:
+            self._memory.linearize(self.parameters, self._linearized, 1)
+        assert self._slopes is not None
+        self._memory.leave(self._slopes[0])
+        self._window.drop()
+
+    def covariance(self, steps: int = 1) -> Array:
+        """Of so many of the newest states, the oldest first, and the parameters, (steps t + n_p, steps t + n_p); NaN
+        where they are not determined."""
+        if self._border is None:
+            self._linearize()
+            self._border = self._factorized()
+        t, n = self.transcription.manifold.tangent, len(self.parameters)
+        own = self._border.responses(np.zeros((n, 0)), np.zeros((n, 0)))
+        ahead = self._window.reach * t
+        known, loose = (np.concatenate([np.zeros((ahead, part.shape[1])), part]) for part in own)
+        for back in range(steps):
+            # What lies farther ahead than a row reaches stays as it is.
+            near, far = np.r_[0:ahead, len(known) - n : len(known)], slice(ahead, len(known) - n)
+            wide = [np.concatenate([np.zeros((t, part.shape[1])), part[near]]) for part in (known, loose)]
+            parts = self._memory.pivots(self.steps - 1 - back).responses(*wide)
+            known, loose = (
+                np.concatenate([new[: t + ahead], _padded(part[far], new.shape[1]), new[t + ahead :]])
+                for new, part in zip(parts, (known, loose), strict=True)
+            )
+        kept = np.r_[0 : steps * t, len(known) - n : len(known)]
+        responses, follows = known[kept], loose[kept]
+        covariance = responses @ responses.T
+        undetermined = np.any(follows != 0.0, axis=1)
+        undetermined[steps * t :] |= np.diag(covariance)[steps * t :] > (_UNKNOWN * self._sizes) ** 2
+        covariance[undetermined] = covariance[:, undetermined] = np.nan
+        return np.asarray(covariance)
+
+    def arrays(self) -> dict[str, Array]:
+        """All that is remembered, by names."""
+        first = self._first
+        own = {
+            "settings": np.array([self.window, self.iterations, self.volumes]),
+            "parameters": self.parameters.copy(),
+            "first estimates": np.zeros((0, 0)) if first is None else first.point[None],
+            "waits": np.array([0 if first is None else first.waits]),
+            "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
+        }
+        return own | self._memory.arrays() | self._window.arrays()
+
+    @classmethod
+    def resumed(cls, transcription: Transcription, arrays: Mapping[str, Array]) -> FixedLag:
+        """One that goes on from ``arrays`` of another, with the same digits."""
+        window, iterations, volumes = (int(value) for value in arrays["settings"])
+        new = cls(transcription, window, parameters=arrays["parameters"], iterations=iterations, volumes=bool(volumes))
+        if len(arrays["first estimates"]):
+            new._first = FirstEstimates(new._window, arrays["first estimates"][0])
+            new._first.waits = int(arrays["waits"][0])
+        new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
+        new._memory.restore(arrays)
+        new._window.restore(arrays)
+        return new
+
+
+def _padded(rows: Array, columns: int) -> Array:
+    """With zeros in more columns behind."""
+    return np.pad(rows, ((0, 0), (0, columns - rows.shape[1])))
