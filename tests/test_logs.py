@@ -14,6 +14,7 @@ import pytest
 from log_files import EPOCH, TABLES, Q, T, U
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Problem, ProblemError, Recording
+from spookid.data.growing import GrowingLog
 from spookid.data.logs.units import to_si
 
 S = T[np.isfinite(Q)]
@@ -117,6 +118,34 @@ def test_stamps_that_repeat_are_said_and_merged(tmp_path):
     long = Recording.from_csv(csv(tmp_path, "t,a,b\n0,1,1\n0.5,2,\n0.5,3,3\n1,4,4\n1.5,4,4\n2,1,1\n2.5,1,1\n"))
     problem = Problem("p", model, [long], [HingeAngle(hinge, signal="b", sigma=0.1)], step=0.5, state_weight=1.0)
     assert long.notes[0] in problem.solve(max_iterations=1).notices
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        't,q,u\n0,1.5,\n"0.1",-2,3\n0.2,,4\n\n',
+        "t;q;u\n0;1,5;\n0,1;-2;3\n0,2;;4\n",
+        "u\tt\tq\nN cm\tms\t(deg)\n\t0\t1.5\n3\t100\t-2\n4\t200\t\n",
+        "t   q  u\n0  1.5   nan\n0.1 -2  3\n",
+    ],
+)
+def test_lines_that_come_one_by_one_are_read_as_those_of_a_whole_file(tmp_path, text):
+    if "ms" in text:
+        pytest.importorskip("pint")
+    path = csv(tmp_path, text)
+    run, rows = Recording.from_csv(path), list(GrowingLog(str(path), ["q", "u"]))
+    np.testing.assert_allclose([row.t for row in rows], run.t, rtol=1e-15)
+    for name in ("q", "u"):
+        np.testing.assert_allclose([row.values.get(name, np.nan) for row in rows], run.signals[name], rtol=1e-12)
+
+
+def test_other_files_are_streamed_as_a_whole(tmp_path):
+    path = tmp_path / "run.mcap"
+    logs.write_mcap(path)
+    rows = list(GrowingLog(str(path), ["position/elbow", "command/data[1]"]))
+    assert [row.t for row in rows if "position/elbow" in row.values] == S.tolist()
+    assert [row.values["command/data[1]"] for row in rows if "command/data[1]" in row.values] == U[:, 1].tolist()
+    refused(lambda: GrowingLog(str(path), ["q"], follow=True), "is no text, which alone can be followed; leave", path)
 
 
 # --- tables ---

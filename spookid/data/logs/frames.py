@@ -117,4 +117,4 @@ def _seconds(values: NDArray[Any], from_zero: bool) -> NDArray[Any]:
     ticks = values.astype(f"{values.dtype.kind}8[ns]").astype(np.int64)
     if values.dtype.kind == "M" and from_zero and not missing.all():
         ticks = ticks - ticks[~missing].min()
-    return np.where(missing, np.nan, 1e-9 * ticks)
+    return np.where(missing, np.nan, ticks / 1e9)

@@ -144,7 +144,7 @@ class Messages:
         together: dict[tuple[int, ...], dict[str, Any]] = {}
         for name, (numbers, values) in self.columns.items():
             together.setdefault(tuple(numbers), {})[name] = np.array(values)
-        t: FloatArray = 1e-9 * (np.array(self.stamps, dtype=np.int64) - first).astype(np.float64)
+        t: FloatArray = (np.array(self.stamps, dtype=np.int64) - first) / 1e9
         place = f"{self.options.path} topic {self.topic!r}"
         return [self._clock(place, t, of, columns) for of, columns in together.items()]
 

@@ -59,4 +59,4 @@ def _is_field(name: str) -> bool:
 def _counted(clock: Clock, first: Any) -> Clock:
     """Stamps in seconds from a first one, of microseconds."""
     ticks = np.asarray(clock.stamps).astype(np.int64) - np.int64(first)
-    return replace(clock, stamps=1e-6 * ticks)
+    return replace(clock, stamps=ticks / 1e6)
