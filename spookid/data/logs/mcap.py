@@ -32,7 +32,7 @@ def read_mcap(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
         readable = {one.topic: kind for one, kind in channels if one.message_encoding in _ENCODINGS}
         wanted = topics.read(there if topics.prefixes is not None else readable or there, options.signals)
         found = {name: Messages(name, topics.prefix(name), options, topics.header) for name in wanted}
-        for schema, channel, message in reader.iter_messages(topics=wanted):
+        for schema, channel, message in reader.iter_messages(topics=wanted, log_time_order=False):
             if channel.id not in decoders:
                 decoders[channel.id] = _decoder(options, schema, channel)
             found[channel.topic].add(decoders[channel.id](message.data), message.log_time)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray
 from spookid.data.logs.columns import Clock, Options
@@ -22,7 +23,7 @@ _LISTED = 8
 """Topics that a message lists."""
 _LONGEST = 64
 """Of lists whose entries are signals: longer ones are pictures, clouds and maps."""
-_SIZES = {"sec": 1_000_000_000, "secs": 1_000_000_000, "seconds": 1_000_000_000}
+_WHOLE = ("sec", "secs", "seconds")
 _REMAINDERS = ("nanosec", "nsec", "nsecs", "nanos")
 
 
@@ -106,21 +107,22 @@ class Messages:
     """Whether the time in a header goes first."""
     stamps: list[int] = field(default_factory=list)
     """Of each message [ns]."""
-    columns: dict[str, tuple[list[int], list[float]]] = field(default_factory=dict)
-    """Numbers of the messages that have a value, and the values, by signal."""
-    known: dict[str, None] = field(default_factory=dict)
-    """Signals there are, chosen or not."""
+    alike: dict[tuple[str, ...], tuple[list[int], list[tuple[float, ...]]]] = field(default_factory=dict)
+    """Messages that have the same signals, by these: their numbers, and the values."""
+
+    @property
+    def known(self) -> list[str]:
+        """Signals there are, chosen or not."""
+        return list(dict.fromkeys(name for names in self.alike for name in names))
 
     def add(self, message: Any, logged: int) -> None:
         """Take the numbers of a message that came at a time [ns]."""
         i = len(self.stamps)
         self.stamps.append((_stamp(message) if self.header else None) or logged)
-        for name, value in self._named(message, i):
-            self.known[name] = None
-            if self.options.wants(name):
-                numbers, values = self.columns.setdefault(name, ([], []))
-                numbers.append(i)
-                values.append(value)
+        values = dict(self._named(message, i))
+        numbers, rows = self.alike.setdefault(tuple(values), ([], []))
+        numbers.append(i)
+        rows.append(tuple(values.values()))
 
     def _named(self, message: Any, i: int) -> Iterator[tuple[str, float]]:
         fields: dict[str, Any] = dict(_children(message))
@@ -141,16 +143,31 @@ class Messages:
 
     def clocks(self, first: int) -> list[Clock]:
         """Columns that were sampled together, times counted from a first one [ns]."""
-        together: dict[tuple[int, ...], dict[str, Any]] = {}
-        for name, (numbers, values) in self.columns.items():
-            together.setdefault(tuple(numbers), {})[name] = np.array(values)
         t: FloatArray = (np.array(self.stamps, dtype=np.int64) - first) / 1e9
         place = f"{self.options.path} topic {self.topic!r}"
-        return [self._clock(place, t, of, columns) for of, columns in together.items()]
+        together: dict[bytes, Clock] = {}
+        for name, (rows, values) in self._columns().items():
+            clock = together.get(rows.tobytes()) or Clock(
+                place, "time", t[rows], {}, row="message", rows=rows, ordered=False
+            )
+            together[rows.tobytes()] = replace(clock, columns={**clock.columns, name: values})
+        return [measured(clock, self.options) for clock in together.values()]
 
-    def _clock(self, place: str, t: FloatArray, of: tuple[int, ...], columns: dict[str, Any]) -> Clock:
-        rows = np.array(of, dtype=np.intp)
-        return measured(Clock(place, "time", t[rows], columns, row="message", rows=rows, ordered=False), self.options)
+    def _columns(self) -> dict[str, tuple[NDArray[np.intp], FloatArray]]:
+        """Numbers of the messages that have a value, and the values, of each signal that is wanted."""
+        found: dict[str, list[tuple[NDArray[np.intp], FloatArray]]] = {}
+        for names, (numbers, rows) in self.alike.items():
+            of, table = np.array(numbers, dtype=np.intp), np.array(rows, dtype=np.float64)
+            for i, name in enumerate(names):
+                if self.options.wants(name):
+                    found.setdefault(name, []).append((of, table[:, i]))
+        return {name: _in_order(pieces) for name, pieces in found.items()}
+
+
+def _in_order(pieces: list[tuple[NDArray[np.intp], FloatArray]]) -> tuple[NDArray[np.intp], FloatArray]:
+    of, values = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    order = np.argsort(of)
+    return of[order], values[order]
 
 
 def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list[Clock]:
@@ -214,12 +231,14 @@ def _children(message: Any) -> Iterator[tuple[str, Any]]:
 
 def _stamp(message: Any) -> int | None:
     """Time in the header of a message [ns]; None if it has none."""
-    fields: dict[str, Any] = dict(_children(message))
-    held: dict[str, Any] = dict(_children(fields.get("header")))
-    for value in (held.get("stamp"), fields.get("timestamp"), fields.get("stamp")):
-        parts: dict[str, Any] = dict(_children(value))
-        for whole, size in _SIZES.items():
-            if whole in parts:
-                rest = next((parts[name] for name in _REMAINDERS if name in parts), 0)
-                return int(parts[whole]) * size + int(rest) or None
+    for value in (_field(_field(message, "header"), "stamp"), _field(message, "timestamp"), _field(message, "stamp")):
+        for whole in _WHOLE:
+            seconds = _field(value, whole)
+            if isinstance(seconds, (int, np.integer)):
+                rest = next((one for one in (_field(value, name) for name in _REMAINDERS) if one is not None), 0)
+                return int(seconds) * 1_000_000_000 + int(rest) or None
     return None
+
+
+def _field(message: Any, name: str) -> Any:
+    return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
