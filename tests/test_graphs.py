@@ -20,10 +20,10 @@ from spookid.graphs import (
     Graph,
     GraphFactor,
     InverseDynamics,
-    Noise,
     Observation,
     PositionConstraint,
     Prior,
+    Sigmas,
     SoftEquality,
     Stage,
     Trapezoid,
@@ -32,6 +32,7 @@ from spookid.graphs import (
     inverse_dynamics,
     simulated,
 )
+from spookid.graphs.start import started
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.system import System
 from spookid.stepping.joint_system import JointSystem
@@ -72,7 +73,7 @@ class Pendulum(System):
     names = ("x", "y", "theta")
     manifold = Manifold((("flat", 3),))
     signals = ("torque",)
-    independent = (2,)
+    independent: tuple[int, ...] = (2,)
     actuated = ("rod",)
 
     def __init__(self, mass: float | Parameter = 2.0) -> None:
@@ -179,7 +180,7 @@ def test_a_step_of_the_trapezoid_is_of_second_order() -> None:
     for steps in (51, 101):
         h, data = 1 / (steps - 1), {"torque": np.ones(steps)}
         fine = simulated(system, h / 8, 8 * (steps - 1) + 1, Pendulum.at(1.0), data={"torque": np.ones(8 * steps - 7)})
-        graph = forward_dynamics(system, h, Pendulum.at(1.0), coordinates="independent", noise=Noise(0))
+        graph = forward_dynamics(system, h, Pendulum.at(1.0), coordinates="independent", noise=Sigmas(0))
         found = graph.solve(steps, data, start={"q": Pendulum.at(1.0)})
         errors.append(np.abs(found["q"] - fine["q"][::8]).max())
     assert 3.5 < errors[0] / errors[1] < 4.5
@@ -270,7 +271,7 @@ def test_a_gyroscope_on_the_coupler_alone_shows_the_motion_and_parameters() -> N
     data["gyro"] = shown + 0.01 * rng.standard_normal(steps)
     data["gyro"][::5] = np.nan
     m, b = Parameter("m_coupler", 1.5, lower=0.1), Parameter("b", 0.5, lower=0.0)
-    noise, start = Noise((1e-4, 1e-3), 0.1), truth.assembled({"theta": 0.1})
+    noise, start = Sigmas((1e-4, 1e-3), 0.1), truth.assembled({"theta": 0.1})
     gyro = Observation("gyro", rate, sigma=0.01)
     for system in (truth, fourbar(m, b)):
         guess = simulated(system, h, steps, start, data={"torque": np.zeros(steps)})
@@ -313,6 +314,15 @@ def test_a_motion_beyond_a_singular_position_has_left_its_branch() -> None:
     found = Graph(Upright(), factors, step=0.1).solve(11, {"reference": np.sin(theta)}, start=start)
     assert found.left_branch == pytest.approx(0.6)
     assert "leaves its branch at t = 0.6 s" in str(found)
+
+
+def test_a_start_has_rates_that_are_differences() -> None:
+    system, h = JointSystem(arm(), friction_width=0.1), 1e-3
+    motion = simulated(system, h, 51, np.array([1, 0, 0, 0, 0.3]), [0.5, -0.3, 0.2, 1.0], {"u": np.zeros(51)})
+    graph = forward_dynamics(system, h, motion["q"][0])
+    found = graph.variables.read(started(graph.variables, {"q": motion["q"]}, 51, "start", h))
+    for name in ("v", "a"):
+        assert np.abs(found[name] - motion[name])[2:-2].max() < 1e-3 * np.abs(motion[name]).max()
 
 
 def test_independent_coordinates_keep_the_branch_of_their_start() -> None:
@@ -391,6 +401,8 @@ REFUSED = {
         lambda: graph_of(Observation("y", lambda q: q[0] + ca.SX.sym("c"), sigma=1)),
         "holds the symbol 'c'",
     ),
+    "other coordinates": (lambda: Dynamics("natural"), "coordinates is 'natural'; use 'dependent' or 'independent'"),
+    "equality that holds still": (lambda: SoftEquality("q"), "has sigma 0, which holds q still; give a positive one"),
     "a step of 0": (lambda: Graph(Pendulum(), DEPENDENT[:2], step=0), "step is 0; give a positive number"),
     "hard rows alone": (lambda: graph_of(Trapezoid("q", "v")), "has hard rows alone; give one of its factors a sigma"),
     "no system": (lambda: Graph("pendulum", [], step=1), "is of 'pendulum'; give a System"),
@@ -447,3 +459,7 @@ def test_constraints_that_imply_each_other_are_refused() -> None:
 
     with pytest.raises(ProblemError, match="3 rates with 3 constraints are not 1 degrees of freedom"):
         Graph(Twice(), [PositionConstraint()], step=0.1)
+    Twice.independent = ()
+    graph = Graph(Twice(), [Dynamics(sigma=1.0)], step=0.1)
+    with pytest.raises(ProblemError, match="of 3 constraints 2 are independent where the solve starts"):
+        graph.solve(3, {"torque": np.zeros(3)}, start={"q": Pendulum.at(0.5)})

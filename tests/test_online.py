@@ -249,3 +249,46 @@ def test_a_refused_update_leaves_all_as_it_was() -> None:
             online.update(t, values)
     assert online.estimate is known
     assert online.update(2.0, {}).step == known.step + 1
+
+
+# --- studies ---
+
+
+@pytest.mark.study
+def test_errors_are_those_that_are_told() -> None:
+    """Normalized squares of the errors of 50 twins, of parameters and of the newest state, are chi-square."""
+    squares = []
+    for seed in range(50):
+        run = swing(seed)
+        estimate = followed(smoother(run), later(run))
+        error = np.array([value - ROD[name] for name, value in estimate.values.items()])
+        x, s = run.q[-1, 0], run.v[-1, 0, 4]
+        state = np.array([estimate.positions["pin"] - angle(x, run), estimate.rates["pin"] - s])
+        pairs = [(error, estimate.covariance), (state, estimate.state_covariance)]
+        squares.append([e @ np.linalg.solve(P, e) for e, P in pairs])
+    for sums, freedom in zip(np.sum(squares, axis=0), (4, 2), strict=True):
+        low, high = chi2.ppf([0.005, 0.995], 50 * freedom)
+        assert low < sums < high, (sums, low, high)
+
+
+@pytest.mark.study
+def test_neither_time_nor_memory_grow() -> None:
+    """Over 1e5 updates: the last thousand take no longer than the first, and nothing is kept."""
+    run, updates = swing(), 100_000
+    online = smoother(run)
+    t, rng = BEGIN, np.random.default_rng(0)
+    spent, sizes = [], []
+    for k in range(updates):
+        before = time.process_time()
+        online.update(t + 0.005 * k, {"theta": run.signals["theta"][k % 400] + 1e-3 * rng.standard_normal(), "u": 0.0})
+        spent.append(time.process_time() - before)
+        if k % 10_000 == 5_000:
+            gc.collect()
+            sizes.append(len(gc.get_objects()))
+    assert np.median(spent[-1000:]) < 1.5 * np.median(spent[1000:2000])
+    assert max(sizes) - min(sizes) < 200
+
+
+def angle(pose: Any, run: Recording) -> float:
+    """True angle of the rod at the end, on the branch of its samples."""
+    raise NotImplementedError

@@ -105,18 +105,23 @@ class Assembly:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a user should know about how the problem was set up, each once."""
-        own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem), *_chosen(self.problem)]
+        own = [
+            *self.problem.stepper.notices(self.problem.model),
+            *_uncorrected(self.problem),
+            *step_chosen(self.problem),
+        ]
         own += given_inertias(self.problem.model)
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
 
 
-def _chosen(problem: Declaration) -> list[str]:
-    """That the step is the motion's."""
+def step_chosen(problem: Declaration) -> list[str]:
+    """A notice that the step is the motion's, if it is."""
     if problem.step != problem.bandwidth_step:
         return []
+    taken = ", taken from the estimates by a fit with half of it" if problem.corrects else ""
     return [
         f"The step of {problem.step:g} s is that of the motion's bandwidth: with it second-order errors are "
-        f"{100 * SHARE:g} % of the efforts; step= sets another."
+        f"{100 * SHARE:g} % of the efforts{taken}; step= sets another."
     ]
 
 

@@ -1,24 +1,48 @@
-"""Motions of a mechanism as factor graphs: public factor classes, the graph they make, and batch solves."""
+"""Motions of a mechanism as factor graphs: public factor classes, the graph they make, and batch solves. ::
 
-from __future__ import annotations
+from spookid.graphs import forward_dynamics, simulated
 
-from spookid.graphs.building import STAGES as STAGES
-from spookid.graphs.building import Noise as Noise
-from spookid.graphs.building import forward_dynamics as forward_dynamics
-from spookid.graphs.building import inverse_dynamics as inverse_dynamics
-from spookid.graphs.constraint_factors import AccelerationConstraint as AccelerationConstraint
-from spookid.graphs.constraint_factors import PositionConstraint as PositionConstraint
-from spookid.graphs.constraint_factors import VelocityConstraint as VelocityConstraint
-from spookid.graphs.dynamics import Dynamics as Dynamics
-from spookid.graphs.dynamics import InverseDynamics as InverseDynamics
-from spookid.graphs.factor import GraphFactor as GraphFactor
-from spookid.graphs.factor import Window as Window
-from spookid.graphs.graph import Graph as Graph
-from spookid.graphs.integration import Euler as Euler
-from spookid.graphs.integration import SoftEquality as SoftEquality
-from spookid.graphs.integration import Trapezoid as Trapezoid
-from spookid.graphs.knowledge import Observation as Observation
-from spookid.graphs.knowledge import Prior as Prior
-from spookid.graphs.solution import GraphSolution as GraphSolution
-from spookid.graphs.stage import Stage as Stage
-from spookid.graphs.start import simulated as simulated
+graph = forward_dynamics(system, 1e-3, q)
+found = graph.solve(2001, start=simulated(system, 1e-3, 2001, q))
+found["q"]
+"""
+
+from spookid.graphs.building import STAGES, Sigmas, forward_dynamics, inverse_dynamics
+from spookid.graphs.constraint_factors import AccelerationConstraint, PositionConstraint, VelocityConstraint
+from spookid.graphs.dynamics import Dynamics, InverseDynamics
+from spookid.graphs.factor import GraphFactor, Window
+from spookid.graphs.graph import Graph
+from spookid.graphs.integration import Euler, SoftEquality, Trapezoid
+from spookid.graphs.knowledge import Observation, Prior
+from spookid.graphs.picture import Picture
+from spookid.graphs.solution import GraphSolution
+from spookid.graphs.stage import Stage
+from spookid.graphs.start import simulated
+from spookid.mechanics.system import System
+from spookid.stepping.joint_system import JointSystem
+
+__all__ = [
+    "STAGES",
+    "AccelerationConstraint",
+    "Dynamics",
+    "Euler",
+    "Graph",
+    "GraphFactor",
+    "GraphSolution",
+    "InverseDynamics",
+    "JointSystem",
+    "Observation",
+    "Picture",
+    "PositionConstraint",
+    "Prior",
+    "Sigmas",
+    "SoftEquality",
+    "Stage",
+    "System",
+    "Trapezoid",
+    "VelocityConstraint",
+    "Window",
+    "forward_dynamics",
+    "inverse_dynamics",
+    "simulated",
+]

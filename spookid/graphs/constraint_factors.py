@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 import casadi as ca
 
-from spookid.errors import ProblemError, shown
-from spookid.graphs.factor import GraphFactor, Window
+from spookid.graphs.factor import Coordinates, GraphFactor, Window, check_coordinates
 from spookid.graphs.variables import Variables, independent
-
-Coordinates = Literal["dependent", "independent"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +24,7 @@ class _Constraint(GraphFactor):
     """Its independent part."""
 
     def __post_init__(self) -> None:
-        if self.coordinates not in get_args(Coordinates):
-            raise ProblemError(
-                f"{self.what}: coordinates is {shown(self.coordinates)}; use 'dependent' or 'independent'"
-            )
+        check_coordinates(self.coordinates, self.what)
         super().__post_init__()
 
     @property
@@ -39,10 +34,8 @@ class _Constraint(GraphFactor):
 
     def labels(self, variables: Variables) -> tuple[str, ...]:
         """Constraints by number, then links by name."""
-        system = variables.system
-        rows = tuple(
-            f"constraint {i}" for i in range(system.constraint(ca.SX.sym("q", system.manifold.ambient)).numel())
-        )
+        count = variables.system.constraint(ca.SX.sym("q", variables.system.manifold.ambient)).numel()
+        rows = tuple(f"constraint {i}" for i in range(count))
         return rows if self.coordinates == "dependent" else rows + variables.labels(self.linked)
 
     def error(self, at: Window) -> ca.SX:
@@ -50,8 +43,9 @@ class _Constraint(GraphFactor):
         rows = self._constraint(at)
         return rows if self.coordinates == "dependent" else ca.vertcat(rows, self._link(at))
 
+    @abstractmethod
     def _constraint(self, at: Window) -> ca.SX:
-        raise NotImplementedError
+        """Φ or its derivative."""
 
     def _link(self, at: Window) -> ca.SX:
         whole = at.now[self.own[-1]]

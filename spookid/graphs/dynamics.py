@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import casadi as ca
 
-from spookid.graphs.constraint_factors import Coordinates
-from spookid.graphs.factor import GraphFactor, Window
+from spookid.graphs.factor import Coordinates, GraphFactor, Window, check_coordinates
 from spookid.graphs.variables import Variables
 from spookid.mechanics.system import System
 
@@ -50,6 +49,10 @@ class Dynamics(GraphFactor):
     """
 
     coordinates: Coordinates = "dependent"
+
+    def __post_init__(self) -> None:
+        check_coordinates(self.coordinates, self.what)
+        super().__post_init__()
 
     @property
     def variables(self) -> tuple[str, ...]:

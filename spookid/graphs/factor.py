@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import casadi as ca
 import numpy as np
@@ -22,6 +22,8 @@ from spookid.graphs.variables import MEANING, Variables
 from spookid.kernels.kernel import Array
 from spookid.mechanics.system import System
 from spookid.transcription.factor import Group
+
+Coordinates = Literal["dependent", "independent"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +144,12 @@ class GraphFactor(ABC):
         if len(values) not in (1, rows):
             raise ProblemError(f"{self.what} has {len(values)} sigmas and {rows} rows; give one, or one for each row")
         return np.broadcast_to(values, rows).copy()
+
+
+def check_coordinates(value: object, what: str) -> None:
+    """Raise ProblemError unless it says which coordinates; ``what`` begins the sentence."""
+    if value not in get_args(Coordinates):
+        raise ProblemError(f"{what}: coordinates is {shown(value)}; use 'dependent' or 'independent'")
 
 
 def numbers(values: Any, what: str) -> Array:

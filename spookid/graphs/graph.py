@@ -133,10 +133,10 @@ class Graph(Tabular):
             ProblemError: if data are missing, too short, or of no factor.
         """
         least = 1 + max(factor.reach for factor in self.factors)
-        if not (isinstance(steps, int) and steps >= least):
+        if not (isinstance(steps, (int, np.integer)) and steps >= least):
             raise ProblemError(f"{self.what}: steps is {shown(steps)}; give {least} or more")
         given = self._data(steps, data or {})
-        return self._transcription(Chain("graph", steps, *self._rows(given, steps)))
+        return self._transcription(Chain("graph", int(steps), *self._rows(given, steps)))
 
     @cached_property
     def endless(self) -> Transcription:
@@ -190,9 +190,9 @@ class Graph(Tabular):
         Args:
             steps: how many.
             data: of each signal its values at the steps, (N,), NaN where there is none.
-            start: of the variables, at one point or at each step, such as ``{"q": system.assembled(...)}``, what
-                ``simulated`` gives, or the ``values`` of another solution; of Parameters by name. The branch of a loop
-                is that of the start.
+            start: of the variables, at one point or at each step, such as ``{"q": mechanism.assembled(...)}``, what
+                ``simulated`` gives, or the ``values`` of another solution; of Parameters by name. Rates that are not
+                given are differences. The branch of a loop is that of the start.
             stages: what counts and moves in solves before the last one, of all.
             solver: with other settings; by default it ends at a cost that is rounding, too.
 
@@ -202,7 +202,8 @@ class Graph(Tabular):
         """
         problem = self.transcription(steps, data)
         names = problem.names
-        states = started(self.variables, {k: v for k, v in start.items() if k not in names}, steps, self.what)
+        given = {name: values for name, values in start.items() if name not in names}
+        states = started(self.variables, given, steps, self.what, self.step)
         guess = np.array([start.get(p.name, p.guess) for p in self.parameters], dtype=float)
         point = Point((states,), np.clip(guess, problem.lower, problem.upper))
         self._check_start(problem, point)
@@ -238,17 +239,32 @@ class Graph(Tabular):
 
     def _branches(self, q: Array, parameters: Array) -> Array:
         """On which side of a singular position: the sign of det [Φ_q; B], B the rows of the independent rates."""
-        x = ca.SX.sym("q", self.system.manifold.ambient)
-        chosen = ca.SX.eye(self.system.manifold.tangent)[list(self.system.independent), :]
-        whole = ca.densify(ca.vertcat(self.system.constraint_jacobian(x), chosen))
-        unknown = ca.vertcat(ca.SX(0, 1), *self.parameters)
-        matrices = ca.Function("jacobian", [x, unknown], [whole]).map(len(q), "serial")
-        found = np.asarray(matrices(q.T, parameters).full()).reshape(whole.shape[0], len(q), -1)
-        signs: Array = np.sign(np.linalg.det(found.transpose(1, 0, 2)))
+        signs: Array = np.sign(np.linalg.det(self._slopes(q, parameters, with_independent=True)))
         return signs
 
+    def _slopes(self, q: Array, parameters: Array, with_independent: bool = False) -> Array:
+        """Φ_q at each step, (N, m, n), and below it the rows B of the independent rates."""
+        x, n = ca.SX.sym("q", self.system.manifold.ambient), self.system.manifold.tangent
+        whole = self.system.constraint_jacobian(x)
+        if with_independent:
+            whole = ca.vertcat(whole, ca.SX.eye(n)[list(self.system.independent), :])
+        slopes = ca.Function("slopes", [x, ca.vertcat(ca.SX(0, 1), *self.parameters)], [ca.densify(whole)])
+        found = np.asarray(slopes.map(len(q), "serial")(q.T, parameters).full())
+        return found.reshape(whole.shape[0], len(q), n).transpose(1, 0, 2)
+
     def _check_start(self, problem: Transcription, point: Point) -> None:
-        """Refuse hard rows that a step cannot meet, or of which some follow from others at the first one."""
+        """Refuse constraints, or hard rows of the first step, of which some follow from others, and hard rows that are
+        more than a step can meet."""
+        if "q" in self.variables.names:
+            (slopes,) = self._slopes(self.variables.read(point.states[0])["q"][:1], point.parameters)
+            if len(slopes) and _rank([slopes]) < len(slopes):
+                raise ProblemError(
+                    f"{self.what}: of {len(slopes)} constraints {_rank([slopes])} are independent where the solve "
+                    "starts; leave out those that follow from others, or start elsewhere"
+                )
+        self._check_hard(problem, point)
+
+    def _check_hard(self, problem: Transcription, point: Point) -> None:
         width, linked = problem.manifold.tangent, 0
         every: list[Array] = []
         first: list[tuple[Written, Array]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import casadi as ca
+import numpy as np
 
 from spookid.errors import ProblemError, shown
 from spookid.graphs.factor import GraphFactor, Window
@@ -89,6 +90,8 @@ class SoftEquality(GraphFactor):
         if self.order not in (1, 2):
             raise ProblemError(f"{self.what}: order is {shown(self.order)}; give 1 or 2")
         super().__post_init__()
+        if not np.all(self.sigma):
+            raise ProblemError(f"{self.what} has sigma 0, which holds {self.variable} still; give a positive one")
 
     @property
     def default(self) -> str:

@@ -12,18 +12,26 @@ from spookid.errors import ProblemError, shown
 from spookid.graphs.dynamics import accelerations
 from spookid.graphs.variables import Variables
 from spookid.kernels.kernel import Array
+from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.system import System
 from spookid.parameter import parameters_in
 
 
-def started(variables: Variables, start: Mapping[str, Any], steps: int, what: str) -> Array:
+def started(variables: Variables, start: Mapping[str, Any], steps: int, what: str, step: float = 1.0) -> Array:
     """Variables of all steps, (N, ambient), from those that are given, (its coordinates,) or (N, its coordinates):
-    independent ones are those of q, v and a, and others that are not given are 0.
+    rates that are not given are differences of what they are the rates of, independent variables are those of q, v and
+    a, and unknown efforts are 0.
+
+    Args:
+        step: h [s].
 
     Raises:
         ProblemError: for a variable of the wrong shape or that the graph does not have, or without q.
     """
     given = {name: _spread(variables, name, values, steps, what) for name, values in start.items()}
+    if "q" in given:
+        given.setdefault("v", _slopes(variables.system.manifold, given["q"], step))
+        given.setdefault("a", _slopes(variables.space("v"), given["v"], step))
     for name, source in (("z", "q"), ("dz", "v"), ("ddz", "a")):
         if name in variables.names and name not in given and source in given:
             given[name] = _chosen(variables.system, source, given[source])
@@ -32,6 +40,16 @@ def started(variables: Variables, start: Mapping[str, Any], steps: int, what: st
     for name in variables.names:
         given.setdefault(name, np.zeros((steps, variables.space(name).ambient)))
     return variables.written(given)
+
+
+def _slopes(space: Manifold, values: Array, step: float) -> Array:
+    """Rates by differences of neighbours, at the ends of two, (N, tangent) [1/s]."""
+    if len(values) < 2:
+        return np.zeros((len(values), space.tangent))
+    after, before = ca.SX.sym("after", space.ambient), ca.SX.sym("before", space.ambient)
+    difference = ca.Function("difference", [after, before], [space.difference(after, before)])
+    ahead = np.asarray(difference.map(len(values) - 1)(values[1:].T, values[:-1].T).full()).T / step
+    return np.vstack([ahead[:1], (ahead[1:] + ahead[:-1]) / 2, ahead[-1:]])
 
 
 def _spread(variables: Variables, name: str, values: Any, steps: int, what: str) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from spookid.graphs.start import started
 from spookid.kernels.kernel import Array, Mask
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, checked
-from spookid.smoothing.known import moving, of_parameters
+from spookid.smoothing.known import FEW, moving, of_parameters
 from spookid.solvers.fixed_lag import FixedLag
 
 _BESIDE = 1e-6
@@ -117,13 +118,13 @@ class GraphStream:
     def estimate(self) -> OnlineEstimate:
         """What is known now."""
         core, names = self.core, self.core.transcription.names
-        t = core.transcription.manifold.tangent
-        covariance = core.covariance(1)
+        t, steps = core.transcription.manifold.tangent, min(core.steps, 1)
+        covariance = core.covariance(steps) if steps else np.full((t + len(names),) * 2, np.nan)
         own, reasons = of_parameters(core.transcription, core.parameters, covariance[t:, t:])
         variables = self.graph.variables
-        errors, state = np.sqrt(np.diag(covariance)[:t]), core.states[-1]
+        errors, state = np.sqrt(np.diag(covariance)[:t]), core.states[-1] if steps else self._state
         return OnlineEstimate(
-            t=self._start + self.newest * self.graph.step,
+            t=self.time(self.newest) if steps else math.nan,
             step=self.newest,
             values=dict(zip(names, core.parameters.tolist(), strict=True)),
             std_errs=dict(zip(names, np.sqrt(np.diag(own)).tolist(), strict=True)),
@@ -135,5 +136,5 @@ class GraphStream:
             state_covariance=covariance[:t, :t],
             iterations=self.iterations,
             converged=core.converged,
-            reason="" if core.converged else moving(self.iterations),
+            reason="" if core.converged else (moving(self.iterations) if steps else FEW),
         )

@@ -13,10 +13,12 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.inputs import acting_between
 from spookid.data.sampling import Grid, slack_at
 from spookid.kernels.kernel import Array
-from spookid.parameter import number
+from spookid.parameter import is_constant, number
 from spookid.smoothing.sensor_rows import Samples, SetData
 from spookid.transcription.factor import Factor, Group
 
+_AT = 1e-6
+"""Share of a step by which a sample may be beside it."""
 _BESIDE = 2
 """Steps beside those asked for on which inputs there hang: slopes with a delay know both neighbours."""
 
@@ -48,6 +50,9 @@ class InputRows:
         """Of each signal, from one on that acts at the first step of the window."""
         self._delays = {one.signal: number(one.delay, values) for one in self._inputs}
         self._lines = {one.signal for one in self._inputs if one.hold == "linear"}
+        self._plain = {one.signal for one in self._inputs if is_constant(one.delay) and not self._delays[one.signal]}
+        self._plain -= self._lines
+        """Signals that change nothing before their stamps."""
         self._none = {f.name: np.zeros(len(f.rows), dtype=np.bool_) for f in self._taking}
         self._given: dict[str, dict[int, Array]] = {f.name: {} for f in self._taking}
         """The data of each row of each factor."""
@@ -67,7 +72,7 @@ class InputRows:
 
     def acts(self, signal: str, t: float) -> int:
         """The step in which a sample begins to act."""
-        return math.floor((t + self._delays[signal] - self._start) / self._step + 1e-6)
+        return math.floor((t + self._delays[signal] - self._start) / self._step + _AT)
 
     def add(self, signal: str, t: float, value: float) -> bool:
         """A sample; False if it is older than all that are kept."""
@@ -75,14 +80,18 @@ class InputRows:
         if samples and t < samples[0][0]:
             return False
         insort(samples, (t, value))
-        before = samples[max(bisect_left(samples, (t, -math.inf)) - 1, 0)][0]
-        changed = self.acts(signal, before if signal in self._lines else t) - 1
+        if signal in self._plain:
+            changed = math.ceil((t - self._start) / self._step - _AT)
+        else:
+            before = samples[max(bisect_left(samples, (t, -math.inf)) - 1, 0)][0]
+            changed = self.acts(signal, before if signal in self._lines else t) - 1
         self._changed = changed if self._changed is None else min(changed, self._changed)
         return True
 
     def begin(self, newest: int, set_data: SetData) -> None:
         """Give the data of the rows that end at a new step."""
-        changed = newest - 1 if self._changed is None else min(newest - 1, self._changed)
+        last = newest if len(self._plain) == len(self._inputs) else newest - 1
+        changed = last if self._changed is None else min(last, self._changed)
         self._give(changed, newest, set_data)
 
     def renew(self, newest: int, set_data: SetData) -> bool:

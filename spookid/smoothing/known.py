@@ -9,6 +9,9 @@ from spookid.statistics.combinations import UNOBSERVED
 from spookid.statistics.covariance import AT_BOUND
 from spookid.transcription.transcription import Transcription
 
+FEW = "too few samples yet"
+"""Why nothing is known before there are states."""
+
 
 def moving(iterations: int) -> str:
     """Why an update has not converged."""

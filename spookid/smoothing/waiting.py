@@ -13,11 +13,11 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import checked, signals
+from spookid.smoothing.known import FEW
 from spookid.smoothing.opening import Opening, from_guess
 
 _FIRST = 20
 """Steps from which the first states are guessed, at the most."""
-_FEW = "too few samples yet"
 
 
 class Waiting:
@@ -58,7 +58,7 @@ class Waiting:
             step=-1,
             values={p.name: problem.guess[p.name] for p in free},
             std_errs={p.name: math.nan for p in free},
-            reasons={p.name: _FEW for p in free},
+            reasons={p.name: FEW for p in free},
             units={p.name: p.unit for p in free},
             covariance=np.full((n, n), math.nan),
             positions=none,
@@ -70,7 +70,7 @@ class Waiting:
             v=np.full((bodies, 6), math.nan),
             iterations=0,
             converged=False,
-            reason=_FEW,
+            reason=FEW,
         )
 
 

@@ -8,6 +8,14 @@ from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.fronts import Front, Pivots, eliminate
 
 _ROUNDS = 20
+_SHARE, _SEEN = 0.8, 1e-6
+
+
+def free_solution(pivots: Pivots) -> Array:
+    """The unknowns (n,) at which the rows' cost is least; those that no row gives stay 0."""
+    step = np.zeros(pivots.count)
+    pivots.solve(step)
+    return step
 
 
 def bounded_solution(pivots: Pivots, step: Array, lower: Array, upper: Array) -> Array:
@@ -48,3 +56,21 @@ def _held(pivots: Pivots, ends: Array, held: Mask) -> Array:
     found.solve(inner)
     step[free] = inner
     return step
+
+
+def bent(pivots: Pivots, bend: Array) -> Pivots:
+    """Rows of the same unknowns with ½ δᵀ K δ more, K of any sign: of what the rows know of a direction it takes
+    ``_SHARE`` at the most, and nothing where they know next to nothing."""
+    soft, n = pivots.rows[pivots.hard :], len(bend)
+    lengths = np.sqrt(np.sum(soft[:, :-1] ** 2, axis=0))
+    scale = np.where(lengths > 0, lengths, 1.0)
+    U, s, V = np.linalg.svd(soft[:, :-1] / scale, full_matrices=False)
+    values = U.T @ (soft[:, -1] + pivots.shifts[pivots.hard :])
+    seen = s > _SEEN * np.max(s, initial=0.0)
+    along = V[seen] / s[seen, None] / scale
+    curvatures, turn = np.linalg.eigh(along @ bend @ along.T)
+    root = np.sqrt(1 + np.maximum(curvatures, -_SHARE))
+    slopes = s[:, None] * V * scale
+    slopes[seen], values[seen] = root[:, None] * (turn.T @ slopes[seen]), (turn.T @ values[seen]) / root
+    rows = np.concatenate([slopes, values[:, None]], axis=1)
+    return eliminate(Front(rows, pivots.rows[: pivots.hard], np.zeros(n)), n, n)[0]

@@ -160,8 +160,6 @@ class LagWindow:
         self.problem = transcription
         self.manifold, self.names = transcription.manifold, transcription.names
         self.reach = max(f.reach for f in transcription.factors)
-        hidden = sorted({column for f in transcription.factors if f.private for column in f.private[1]})
-        self._private = [transcription.manifold.coordinate(column) for column in hidden]
         if most < self.reach + 1:
             raise ProblemError(f"window is {most} steps; the factors reach over {self.reach + 1}: take as many or more")
         self.most, kernels = most, transcription.kernels
@@ -174,13 +172,17 @@ class LagWindow:
         """Best values."""
         self.points = Sliding(most, (self.manifold.ambient,))
         """Where the rows are linearized, as far as ``frozen`` says; the best values elsewhere."""
+        self.bends = Sliding(most, (len(self.names), len(self.names)))
+        """Curvature of the rows' linear terms in the parameters, by the rows' oldest step."""
         self.frozen = 0
         """How many of the oldest steps stay where they were linearized."""
+        self._best = True
         self.first = 0
         """Number of the oldest step."""
         self.numbers = transcription.numbers(0)
         self.hidden: Mask = ~np.isin(np.arange(self.manifold.tangent), transcription.visible)
         """True for tangent columns of private unknowns."""
+        self._private = [self.manifold.coordinate(int(column)) for column in np.flatnonzero(self.hidden)]
 
     @property
     def steps(self) -> int:
@@ -191,28 +193,35 @@ class LagWindow:
         """Add the newest step."""
         for part in (self.states, self.points):
             part.append(state)
+        self.bends.append(0.0)
         for placed in self.placed:
             placed.append()
 
     def drop(self) -> None:
         """Forget the oldest step; those that its rows saw stay where they were linearized."""
-        for part in (self.states, self.points):
+        for part in (self.states, self.points, self.bends):
             part.drop()
         for placed in self.placed:
             placed.drop()
         self.first += 1
         self.frozen = min(self.reach, self.steps)
 
-    def settle_points(self) -> None:
-        """Linearize at the best values, as far as that is free."""
+    def choose_points(self, best: bool) -> None:
+        """Linearize all states at the best values, or those at first estimates that have such."""
         self.points.values[self.frozen :] = self.states.values[self.frozen :]
+        self._best = best
 
-    def linearize(self, parameters: Array, point: Array, count: int, native: bool = True) -> None:
-        """Jacobians at the linearization points of the first ``count`` steps, ``point`` being that of the parameters;
-        not of factors that compiled code has evaluated if not ``native``."""
+    @property
+    def linearized(self) -> Array:
+        """Where the states are linearized, (steps, ambient)."""
+        return self.states.values if self._best else self.points.values
+
+    def linearize(self, point: Array, count: int, native: bool = True) -> None:
+        """Jacobians of the first ``count`` steps at some parameters; not of factors that compiled code has evaluated if
+        not ``native``."""
         for placed in self.placed:
             if native or not placed.native:
-                placed.linearize(self.points.values, [point, self.numbers], placed.standing(count))
+                placed.linearize(self.linearized, [point, self.numbers], placed.standing(count))
 
     def evaluate(self, parameters: Array, count: int, native: bool = True) -> float:
         """Residuals at the best values, likewise; the cost of what is known beforehand."""
@@ -223,18 +232,18 @@ class LagWindow:
         return sum(beliefs.evaluate(self.states.values[:1], shared) for beliefs in self.beliefs)
 
     def continued(self) -> Array:
-        """The state after the newest, by the last difference, (ambient,). Private unknowns are those of the newest but
-        one, for no row knows those of the newest yet."""
+        """The state after the newest, by the last difference, (ambient,). Private unknowns of the newest steps stand in
+        no row yet: they are taken from the last step that all rows have seen."""
         states = self.states.values
         if len(states) == 1:
             return np.asarray(states[0].copy())
         if self.manifold.tangent == self.manifold.ambient:
-            after = np.asarray(2 * states[-1] - states[-2])
+            after = 2 * states[-1] - states[-2]
         else:
             room = np.empty((1, self.manifold.ambient))
-            after = np.asarray(self.kernels.continued([states[-1:], states[-2:-1]], [], room)[0])
-        after[self._private] = states[-2, self._private]
-        return after
+            after = self.kernels.continued([states[-1:], states[-2:-1]], [], room)[0]
+        after[self._private] = states[max(len(states) - max(self.reach, 1), 0), self._private]
+        return np.asarray(after)
 
     def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, t)."""
@@ -270,6 +279,7 @@ class LagWindow:
         found: dict[str, Array] = {
             "states": self.states.values.copy(),
             "points": self.points.values.copy(),
+            "bends": self.bends.values.copy(),
             "window": np.array([self.first, self.frozen]),
         }
         for placed in [*self.placed, *(beliefs.placed for beliefs in self.beliefs)]:
@@ -282,6 +292,7 @@ class LagWindow:
         for state, point in zip(arrays["states"], arrays["points"], strict=True):
             self.append(state)
             self.points.values[-1] = point
+        self.bends.values[:] = arrays["bends"]
         self.first, self.frozen = (int(value) for value in arrays["window"])
         for placed in [*self.placed, *(beliefs.placed for beliefs in self.beliefs)]:
             placed.data.values[:] = arrays[f"data {placed.factor.name}"]
