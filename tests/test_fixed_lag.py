@@ -213,7 +213,8 @@ def test_what_no_data_tell_stays_unknown_while_parameters_move(model, start, mon
 
 def test_at_present_estimates_it_would_become_known(monkeypatch):
     monkeypatch.setattr(first_estimates, "_MOST", 1e12)
-    monkeypatch.setattr(first_estimates, "_ROUNDING", 1e12)
+    monkeypatch.setattr(first_estimates, "_KNOWN", -1e12)
+    monkeypatch.setattr(first_estimates, "_ALONE", -1.0)
     monkeypatch.setattr(first_estimates, "_FAR", 0.0)
     problem, data = bilinear(np.random.default_rng(0))
     assert known_of(run(problem, data, 400, window=5, start=np.array([1.0, 1.5])))[0] > 1e-6

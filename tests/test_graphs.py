@@ -20,10 +20,10 @@ from spookid.graphs import (
     Graph,
     GraphFactor,
     InverseDynamics,
-    Noise,
     Observation,
     PositionConstraint,
     Prior,
+    Sigmas,
     SoftEquality,
     Stage,
     Trapezoid,
@@ -180,7 +180,7 @@ def test_a_step_of_the_trapezoid_is_of_second_order() -> None:
     for steps in (51, 101):
         h, data = 1 / (steps - 1), {"torque": np.ones(steps)}
         fine = simulated(system, h / 8, 8 * (steps - 1) + 1, Pendulum.at(1.0), data={"torque": np.ones(8 * steps - 7)})
-        graph = forward_dynamics(system, h, Pendulum.at(1.0), coordinates="independent", noise=Noise(0))
+        graph = forward_dynamics(system, h, Pendulum.at(1.0), coordinates="independent", noise=Sigmas(0))
         found = graph.solve(steps, data, start={"q": Pendulum.at(1.0)})
         errors.append(np.abs(found["q"] - fine["q"][::8]).max())
     assert 3.5 < errors[0] / errors[1] < 4.5
@@ -271,7 +271,7 @@ def test_a_gyroscope_on_the_coupler_alone_shows_the_motion_and_parameters() -> N
     data["gyro"] = shown + 0.01 * rng.standard_normal(steps)
     data["gyro"][::5] = np.nan
     m, b = Parameter("m_coupler", 1.5, lower=0.1), Parameter("b", 0.5, lower=0.0)
-    noise, start = Noise((1e-4, 1e-3), 0.1), truth.assembled({"theta": 0.1})
+    noise, start = Sigmas((1e-4, 1e-3), 0.1), truth.assembled({"theta": 0.1})
     gyro = Observation("gyro", rate, sigma=0.01)
     for system in (truth, fourbar(m, b)):
         guess = simulated(system, h, steps, start, data={"torque": np.zeros(steps)})

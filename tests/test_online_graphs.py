@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spookid import FixedLagSmoother, Parameter, ProblemError, planar
-from spookid.graphs import Graph, Noise, Observation, forward_dynamics, simulated
+from spookid.graphs import Graph, Observation, Sigmas, forward_dynamics, simulated
 
 STEP, STEPS = 2e-3, 120
 
@@ -32,7 +32,7 @@ def sensed(mechanism: planar.Mechanism) -> Graph:
     """The angle of the crank with noise."""
     q = mechanism.assembled()
     more = [Observation("angle", lambda q: q[4], sigma=1e-3)]
-    return forward_dynamics(mechanism, STEP, q, noise=Noise((1e-5, 1e-4), 1e-2), more=more)
+    return forward_dynamics(mechanism, STEP, q, noise=Sigmas((1e-5, 1e-4), 1e-2), more=more)
 
 
 @pytest.mark.parametrize("coordinates", ["dependent", "independent"])

@@ -90,6 +90,8 @@ def moving_part(values: FloatArray, interval: float, cutoff: float) -> tuple[Flo
 
 def _meets_noise(rates: FloatArray) -> int:
     """The last frequency of the half octave with the least density."""
+    if len(rates) < _FIRST:  # too few to tell
+        return len(rates) - 1
     octaves = math.log2((len(rates) + 1) / _FIRST)
     edges = np.unique(np.append(np.round(_FIRST * 2 ** np.arange(0, octaves, 0.5)).astype(int), len(rates) + 1)) - 1
     densities = np.add.reduceat(rates, edges[:-1]) / np.diff(edges)

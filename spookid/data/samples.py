@@ -50,8 +50,8 @@ class Reach:
 
     def cell(self, x: float) -> int:
         """The same for one time along states without end."""
-        k = max(round(x) if self.centred else math.floor(x), self.first)
-        return k if (-1 if self.centred else 0) <= x - k <= 1 else -1
+        k = max(round(x) if self.before == self.after else math.floor(x), self.first)
+        return k if -self.before <= x - k <= self.after else -1
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ found = graph.solve(2001, start=simulated(system, 1e-3, 2001, q))
 found["q"]
 """
 
-from spookid.graphs.building import STAGES, Noise, forward_dynamics, inverse_dynamics
+from spookid.graphs.building import STAGES, Sigmas, forward_dynamics, inverse_dynamics
 from spookid.graphs.constraint_factors import AccelerationConstraint, PositionConstraint, VelocityConstraint
 from spookid.graphs.dynamics import Dynamics, InverseDynamics
 from spookid.graphs.factor import GraphFactor, Window
@@ -31,11 +31,11 @@ __all__ = [
     "GraphSolution",
     "InverseDynamics",
     "JointSystem",
-    "Noise",
     "Observation",
     "Picture",
     "PositionConstraint",
     "Prior",
+    "Sigmas",
     "SoftEquality",
     "Stage",
     "System",

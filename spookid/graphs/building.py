@@ -19,7 +19,7 @@ from spookid.mechanics.system import System
 
 
 @dataclass(frozen=True)
-class Noise:
+class Sigmas:
     """Standard deviations of the factors of a graph; 0 for hard rows.
 
     By default those of Table 2, roots of its covariances, but for the first rates, which are known here.
@@ -44,7 +44,7 @@ class Noise:
         return self.trapezoid if isinstance(self.trapezoid, tuple) else (self.trapezoid, self.trapezoid)
 
 
-TIGHT = Noise(trapezoid=(1e-7, 1e-4))
+TIGHT = Sigmas(trapezoid=(1e-7, 1e-4))
 """For inverse dynamics: accelerations are second differences of the reference, so that the trapezoidal rule may miss
 little."""
 
@@ -56,7 +56,7 @@ def forward_dynamics(
     v: Any = 0.0,
     *,
     coordinates: Coordinates = "dependent",
-    noise: Noise = Noise(),
+    noise: Sigmas = Sigmas(),
     more: Iterable[GraphFactor] = (),
 ) -> Graph:
     """The motion from a first state on (Figures 2 and 3)::
@@ -91,7 +91,7 @@ def inverse_dynamics(
     reference: Sequence[str],
     *,
     coordinates: Coordinates = "dependent",
-    noise: Noise = TIGHT,
+    noise: Sigmas = TIGHT,
     more: Iterable[GraphFactor] = (),
 ) -> Graph:
     """The efforts along ``system.actuation`` that a motion takes (Figure 4)::

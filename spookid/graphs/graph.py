@@ -133,10 +133,10 @@ class Graph(Tabular):
             ProblemError: if data are missing, too short, or of no factor.
         """
         least = 1 + max(factor.reach for factor in self.factors)
-        if not (isinstance(steps, int) and steps >= least):
+        if not (isinstance(steps, (int, np.integer)) and steps >= least):
             raise ProblemError(f"{self.what}: steps is {shown(steps)}; give {least} or more")
         given = self._data(steps, data or {})
-        return self._transcription(Chain("graph", steps, *self._rows(given, steps)))
+        return self._transcription(Chain("graph", int(steps), *self._rows(given, steps)))
 
     @cached_property
     def endless(self) -> Transcription:
@@ -253,7 +253,8 @@ class Graph(Tabular):
         return found.reshape(whole.shape[0], len(q), n).transpose(1, 0, 2)
 
     def _check_start(self, problem: Transcription, point: Point) -> None:
-        """Refuse hard rows that a step cannot meet, or of which some follow from others at the first one."""
+        """Refuse constraints, or hard rows of the first step, of which some follow from others, and hard rows that are
+        more than a step can meet."""
         if "q" in self.variables.names:
             (slopes,) = self._slopes(self.variables.read(point.states[0])["q"][:1], point.parameters)
             if len(slopes) and _rank([slopes]) < len(slopes):
@@ -261,6 +262,9 @@ class Graph(Tabular):
                     f"{self.what}: of {len(slopes)} constraints {_rank([slopes])} are independent where the solve "
                     "starts; leave out those that follow from others, or start elsewhere"
                 )
+        self._check_hard(problem, point)
+
+    def _check_hard(self, problem: Transcription, point: Point) -> None:
         width, linked = problem.manifold.tangent, 0
         every: list[Array] = []
         first: list[tuple[Written, Array]] = []

@@ -36,20 +36,24 @@ class Written:
         Raises:
             ProblemError: if a signal that must be complete is not there or has gaps.
         """
-        rows, what = len(self.factor.rows), self.source.what
-        columns = np.empty((count, len(self.signals)))
+        gaps = self.source.optional and not self.factor.hard
+        columns = np.full((count, len(self.signals)), np.nan)
         for i, signal in enumerate(self.signals):
-            if signal not in given and not self.source.optional:
-                raise ProblemError(f"{what} takes the signal {signal!r}, which the data lack; give its values")
-            columns[:, i] = given.get(signal, np.full(count, np.nan))[:count]
+            if signal in given:
+                columns[:, i] = given[signal][:count]
+            elif not self.source.optional:
+                raise ProblemError(
+                    f"{self.source.what} takes the signal {signal!r}, which the data lack; give its values"
+                )
         absent = np.isnan(columns)
-        needed = not self.source.optional or self.factor.hard
-        if needed and np.any(absent):
+        if gaps:
+            return contiguous(np.hstack([np.where(absent, 0.0, columns), ~absent])), absent
+        if np.any(absent):
             signal = self.signals[int(np.argmax(absent.any(axis=0)))]
-            raise ProblemError(f"{what} takes the signal {signal!r}, which has gaps; give its values at all steps")
-        if not self.source.optional or self.factor.hard:
-            return contiguous(columns), np.zeros((count, rows), dtype=bool)
-        return contiguous(np.hstack([np.where(absent, 0.0, columns), ~absent])), absent
+            raise ProblemError(
+                f"{self.source.what} takes the signal {signal!r}, which has gaps; give its values at all steps"
+            )
+        return columns, np.zeros((count, len(self.factor.rows)), dtype=bool)
 
 
 def written(source: GraphFactor, variables: Variables, step: ca.SX) -> list[Written]:

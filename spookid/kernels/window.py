@@ -1,4 +1,4 @@
-"""A window of steps eliminated in compiled C (``window.c``), from a wheel or by a compiler.
+"""A window of steps eliminated in compiled C (``window.c``, ``window_steps.c``), from a wheel or by a compiler.
 
 Rows of a step are worked on as whole vectors, and compiled kernels are called from C, so that an update has no Python
 loop over steps or factors.

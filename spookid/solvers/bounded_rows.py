@@ -6,11 +6,16 @@ import numpy as np
 
 from spookid.kernels.kernel import Array, Mask
 from spookid.solvers.fronts import Front, Pivots, eliminate
-from spookid.solvers.quadratic_program import bounded_step
-from spookid.solvers.structured import NotPositiveDefiniteError
 
 _ROUNDS = 20
-_SHARE = 0.8
+_SHARE, _SEEN = 0.8, 1e-6
+
+
+def free_solution(pivots: Pivots) -> Array:
+    """The unknowns (n,) at which the rows' cost is least; those that no row gives stay 0."""
+    step = np.zeros(pivots.count)
+    pivots.solve(step)
+    return step
 
 
 def bounded_solution(pivots: Pivots, step: Array, lower: Array, upper: Array) -> Array:
@@ -53,20 +58,19 @@ def _held(pivots: Pivots, ends: Array, held: Mask) -> Array:
     return step
 
 
-def bent_solution(pivots: Pivots, bend: Array, lower: Array, upper: Array) -> Array:
-    """The same with ½ δᵀ K δ more, K of any sign, and no hard rows; where K takes more than ``_SHARE`` of what the rows
-    know of a direction, it takes that.
-
-    Raises:
-        NotPositiveDefiniteError: if the rows do not determine the unknowns.
-    """
-    rows = pivots.rows[pivots.hard :]
-    matrix, gradient = rows[:, :-1].T @ rows[:, :-1], rows[:, :-1].T @ (rows[:, -1] + pivots.shifts[pivots.hard :])
-    scale = np.sqrt(np.diag(matrix))
-    if not np.all(scale > 0):
-        raise NotPositiveDefiniteError("nothing is known of a parameter")
-    inverse = np.linalg.inv(np.linalg.cholesky(matrix / np.outer(scale, scale)))
-    values, vectors = np.linalg.eigh(inverse @ (bend / np.outer(scale, scale)) @ inverse.T)
-    half = (np.linalg.inv(inverse) @ vectors) * scale[:, None]
-    whole = matrix + (half * np.maximum(values, -_SHARE)) @ half.T
-    return bounded_step(whole, gradient, lower, upper)
+def bent(pivots: Pivots, bend: Array) -> Pivots:
+    """Rows of the same unknowns with ½ δᵀ K δ more, K of any sign: of what the rows know of a direction it takes
+    ``_SHARE`` at the most, and nothing where they know next to nothing."""
+    soft, n = pivots.rows[pivots.hard :], len(bend)
+    lengths = np.sqrt(np.sum(soft[:, :-1] ** 2, axis=0))
+    scale = np.where(lengths > 0, lengths, 1.0)
+    U, s, V = np.linalg.svd(soft[:, :-1] / scale, full_matrices=False)
+    values = U.T @ (soft[:, -1] + pivots.shifts[pivots.hard :])
+    seen = s > _SEEN * np.max(s, initial=0.0)
+    along = V[seen] / s[seen, None] / scale
+    curvatures, turn = np.linalg.eigh(along @ bend @ along.T)
+    root = np.sqrt(1 + np.maximum(curvatures, -_SHARE))
+    slopes = s[:, None] * V * scale
+    slopes[seen], values[seen] = root[:, None] * (turn.T @ slopes[seen]), (turn.T @ values[seen]) / root
+    rows = np.concatenate([slopes, values[:, None]], axis=1)
+    return eliminate(Front(rows, pivots.rows[: pivots.hard], np.zeros(n)), n, n)[0]

@@ -7,10 +7,11 @@ time of an update do not grow.
 A row is linearized for good when it leaves, and then the states that it shares with rows that leave later, and the
 parameters, must stand in all of these where they stood in the first: rows that say nothing about a direction at one
 point say something about it at a mixture of points, and what they seem to know would add up (first-estimates Jacobian;
-Huang, Mourikis and Roumeliotis, International Journal of Robotics Research 29, 2010). So the Jacobians of rows that
-hold such a variable are taken at its first estimate (``first_estimates`` says when parameters may have another).
-Residuals are always taken at the best values: Σ Jᵀr = 0 is solved by the true values on average with any J that does
-not depend on the noise, so a J of first estimates costs precision, not truth.
+Huang, Mourikis and Roumeliotis, International Journal of Robotics Research 29, 2010). So rows that leave have the
+Jacobians of the first estimates of such variables (``first_estimates`` says when parameters may have others), and so
+have those from which errors are told. Their residuals are those of the best values: Σ Jᵀr = 0 is solved by the true
+values on average with any J that does not depend on the noise, so a J of first estimates costs precision, not truth.
+Steps inside the window are those of the best values.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from spookid.kernels.kernel import Array, Mask, contiguous
-from spookid.solvers.bounded_rows import bent_solution, bounded_solution
+from spookid.solvers.bounded_rows import bent, bounded_solution, free_solution
 from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
 from spookid.solvers.lag_covariance import joint_covariance
@@ -33,12 +34,13 @@ _SMALL = 1e-3
 """Steps shorter than this, in standard errors of all unknowns together, are the last."""
 _MET, _ROUNDED = 1e-13, 0.5
 """Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""
-_LONGEST = 1e2
-"""Steps of a parameter that are that many times its size are damped: rounding makes such where nothing is known. It
-moves no estimate, for the next step begins where this one ends."""
+_FIRST, _SHORTEST, _LONGEST, _GROWTH, _TRIALS = 1.0, 1e-4, 1e2, 3.0, 5
+"""Steps of a parameter that are that many times its size are damped: at first, at the least and at the most. Where
+next to nothing is known they would lead anywhere. It moves no estimate, for the next step begins where this one ends.
+They may grow with each step that is of use, and shrink with one that is not, so often."""
 _UNKNOWN = 1e6
 """Nothing is known of a parameter whose error is that many times its size."""
-_HALVINGS, _RISE = 6, 1e-2
+_HALVINGS, _RISE = 4, 1e-2
 """How often a step is halved, and by how much the cost may rise with one: far less than one squared standard error."""
 
 
@@ -85,6 +87,7 @@ class FixedLag:
         """Rows that give the parameters, if all is factorized at the best values."""
         self._slopes: Array | None = None
         """Linear terms of the rows in the window; None: not known yet."""
+        self._longest = _FIRST
         self._waits = 0
         """Estimates until their change is looked for."""
 
@@ -155,13 +158,9 @@ class FixedLag:
         while taken < self.iterations or (small and not met and taken < 2 * self.iterations):
             taken += 1
             self._linearize()
-            border = self._factorized(near=True)
-            parameters = self._parameter_step(border)
-            along = border.rows[border.hard :, :-1] @ parameters
-            small = self._memory.square + float(along @ along) <= _SMALL**2
-            found = self._move(self._memory.step(parameters), parameters)
+            found, small = self._improved()
             self.converged = small and found is not False
-            if found is None or self.converged:
+            if found is None or (small and found):
                 break
             met = found
         self._border = None
@@ -187,25 +186,40 @@ class FixedLag:
         memory.score[:], memory.information[:] = 0.0, 0.0
         return found
 
-    def _linearize(self) -> None:
-        self._memory.linearize(self.parameters, self._linearized, self.steps)
+    def _linearize(self, best: bool = True) -> None:
+        self._memory.linearize(self.parameters, None if best else self._linearized, self.steps)
 
     def _factorized(self, near: bool = False) -> Pivots:
         """All eliminated; the rows that give the parameters, kept near where they are if asked for."""
         n, beside = len(self.parameters), self._window.believed()
         shape = self._window.steps, (self._window.reach + 1) * self.transcription.manifold.tangent + n
         if near:
-            beside = np.concatenate([beside, np.eye(n, n + 1) / (_LONGEST * self._sizes)[:, None]])
+            beside = np.concatenate([beside, np.eye(n, n + 1) / (self._longest * self._sizes)[:, None]])
         if self._slopes is None or len(self._slopes) != shape[0]:
             self._slopes = np.zeros(shape)
             if self.volumes:
                 self._memory.factorize(self._slopes, beside)
-                self._slopes = volume_slopes(self._window, self._memory, self._linearized)
+                self._slopes = volume_slopes(self._window, self._memory, self.parameters)
         return self._memory.factorize(self._slopes, beside)
 
+    def _improved(self) -> tuple[bool | None, bool]:
+        """A step, shorter in the parameters until it is of use: what ``_move`` says of it, and if it is small."""
+        for _ in range(_TRIALS if len(self.parameters) else 1):
+            border = self._factorized(near=True)
+            parameters = self._parameter_step(border)
+            along = border.rows[border.hard :, :-1] @ parameters
+            small = self._memory.square + float(along @ along) <= _SMALL**2
+            found = self._move(self._memory.step(parameters), parameters)
+            if found is not None:
+                self._longest = min(_GROWTH * self._longest, _LONGEST)
+                break
+            self._longest = max(self._longest / _GROWTH**2, _SHORTEST)
+        return found, small
+
     def _parameter_step(self, border: Pivots) -> Array:
-        if self.volumes and not border.hard:
-            return bent_solution(border, self._bends, *self._room)
+        if self.volumes:
+            whole = bent(border, self._bends)
+            return bounded_solution(whole, free_solution(whole), *self._room)
         return bounded_solution(border, self._memory.border_step(border), *self._room)
 
     def _bend(self) -> None:
@@ -214,7 +228,7 @@ class FixedLag:
         if self.volumes and len(self.parameters) and self._waits < 0:
             self._waits = self.window // 2
             self._linearize()
-            bends = volume_bends(self._window, self._memory, self._linearized, self._sizes)
+            bends = volume_bends(self._window, self._memory, self.parameters, self._sizes)
             self._window.bends.values[:] = bends
 
     @property
@@ -259,8 +273,19 @@ class FixedLag:
         """Cost after a step, and the largest value of a hard row."""
         cost, violation = self._memory.evaluate(self.parameters, self.steps)
         carried, left = self._memory.merit(steps, parameters)
-        bent = float(parameters @ self._bends @ parameters) if self.volumes else 0.0
+        bent = float(parameters @ self._bends @ parameters) + self._tilt(steps, parameters) if self.volumes else 0.0
         return cost + carried + bent, max(violation, left)
+
+    def _tilt(self, steps: Array, parameters: Array) -> float:
+        """What the linear terms of the window's rows add to the cost."""
+        t, count, slopes = steps.shape[1], len(steps), self._slopes
+        if slopes is None or len(slopes) != count:
+            return 0.0
+        total = float(np.sum(slopes[:, slopes.shape[1] - len(parameters) :] @ parameters))
+        for offset in range(min(self._window.reach + 1, count)):
+            part = slopes[: count - offset, offset * t : (offset + 1) * t]
+            total += float(np.vdot(part, steps[offset:]))
+        return 2 * total
 
     def _marginalize(self) -> None:
         """Let the oldest step leave."""
@@ -270,9 +295,8 @@ class FixedLag:
         if self._slopes is None:
             self._linearize()
             self._factorized()
-        else:
-            self._memory.linearize(self.parameters, self._linearized, 1)
         assert self._slopes is not None
+        self._memory.linearize(self.parameters, self._linearized, 1)
         self._memory.leave(self._slopes[0])
         self._memory.bend += self._window.bends.values[0]
         self._memory.information += self._window.bends.values[0]
@@ -282,7 +306,7 @@ class FixedLag:
         """Of so many of the newest states, the oldest first, and the parameters, (steps t + n_p, steps t + n_p); NaN
         where they are not determined."""
         if self._border is None:
-            self._linearize()
+            self._linearize(best=False)
             self._border = self._factorized()
         newest = [self._memory.pivots(step) for step in range(self.steps - steps, self.steps)]
         covariance = joint_covariance(newest, self._border, self.transcription.manifold.tangent)
@@ -300,6 +324,7 @@ class FixedLag:
             "parameters": self.parameters.copy(),
             "first estimates": np.zeros((0, 0)) if first is None else first.point[None],
             "waits": np.array([0 if first is None else first.waits, self._waits]),
+            "longest": np.array([self._longest]),
             "bend": self._memory.bend.copy(),
             "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
         }
@@ -313,6 +338,7 @@ class FixedLag:
         if len(arrays["first estimates"]):
             new._first = FirstEstimates(new._window, arrays["first estimates"][0])
             new._first.waits = int(arrays["waits"][0])
+        new._longest = float(arrays["longest"][0])
         new._waits, new._memory.bend = int(arrays["waits"][1]), arrays["bend"].copy()
         new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
         new._memory.restore(arrays)

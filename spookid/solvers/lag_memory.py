@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from spookid.kernels.kernel import Array, contiguous
+from spookid.solvers.bounded_rows import free_solution
 from spookid.solvers.fronts import Front, Pivots, eliminate, settled
 from spookid.solvers.lag_window import LagWindow
 
@@ -32,11 +33,12 @@ class Memory:
         """Curvature of linear terms that have left, (n_p, n_p); it may be of any sign."""
         self._found: list[Pivots] = []
 
-    def linearize(self, parameters: Array, point: Array, count: int) -> None:
-        """The window's rows of the first ``count`` steps; parameters are linearized at ``point``."""
+    def linearize(self, parameters: Array, point: Array | None, count: int) -> None:
+        """The window's rows of the first ``count`` steps, at the first estimates of states and parameters, the latter
+        being ``point``; without it all is linearized at the best values."""
         window = self._window
-        window.settle_points()
-        window.linearize(parameters, point, count)
+        window.choose_points(point is None)
+        window.linearize(parameters if point is None else point, count)
         for beliefs in window.beliefs:
             beliefs.linearize(window.states.values[:1], [parameters, window.numbers])
         self.evaluate(parameters, count)
@@ -51,9 +53,7 @@ class Memory:
 
     def border_step(self, border: Pivots) -> Array:
         """Of the parameters, as far as nothing bounds them."""
-        step = np.zeros(self._n)
-        border.solve(step)
-        return step
+        return free_solution(border)
 
     def factorize(self, slopes: Array, beside: Array) -> Pivots:
         """Eliminate all steps, then the parameters, whose rows are given back.

@@ -80,7 +80,7 @@ def volume_bends(window: LagWindow, memory: Memory, point: Array, sizes: Array) 
     for j, step in enumerate(_DIFFERENCE * sizes):
         moved = point + step * np.eye(n)[j]
         window.states.values[:] = window.moved(before, step * follow[:, :, j])
-        memory.linearize(moved, moved, len(before))
+        memory.linearize(moved, None, len(before))
         memory.factorize(nothing, none)
         change = (volume_slopes(window, memory, moved) - base) / step
         bends[:, :, j] = change[:, states:] + np.einsum("ksn,ks->kn", along, change[:, :states])
@@ -198,7 +198,7 @@ class _Volumes:
     def _contracted(self, placed: Placed, weights: Array, point: Array) -> Array:
         window, count = self.window, len(weights)
         kernel = window.kernels.contraction(placed.factor)
-        states = [window.points.values[offset : offset + count] for offset in placed.offsets]
+        states = [window.linearized[offset : offset + count] for offset in placed.offsets]
         stepwise = [*states, placed.data.values[:count], contiguous(weights).reshape(count, -1)]
         out = np.empty((count, len(placed.offsets) * window.manifold.tangent + len(window.names)))
         return kernel(stepwise, [point, window.numbers], out)

@@ -176,6 +176,7 @@ class LagWindow:
         """Curvature of the rows' linear terms in the parameters, by the rows' oldest step."""
         self.frozen = 0
         """How many of the oldest steps stay where they were linearized."""
+        self._best = True
         self.first = 0
         """Number of the oldest step."""
         self.numbers = transcription.numbers(0)
@@ -205,16 +206,22 @@ class LagWindow:
         self.first += 1
         self.frozen = min(self.reach, self.steps)
 
-    def settle_points(self) -> None:
-        """Linearize at the best values, as far as that is free."""
+    def choose_points(self, best: bool) -> None:
+        """Linearize all states at the best values, or those at first estimates that have such."""
         self.points.values[self.frozen :] = self.states.values[self.frozen :]
+        self._best = best
 
-    def linearize(self, parameters: Array, point: Array, count: int, native: bool = True) -> None:
-        """Jacobians at the linearization points of the first ``count`` steps, ``point`` being that of the parameters;
-        not of factors that compiled code has evaluated if not ``native``."""
+    @property
+    def linearized(self) -> Array:
+        """Where the states are linearized, (steps, ambient)."""
+        return self.states.values if self._best else self.points.values
+
+    def linearize(self, point: Array, count: int, native: bool = True) -> None:
+        """Jacobians of the first ``count`` steps at some parameters; not of factors that compiled code has evaluated if
+        not ``native``."""
         for placed in self.placed:
             if native or not placed.native:
-                placed.linearize(self.points.values, [point, self.numbers], placed.standing(count))
+                placed.linearize(self.linearized, [point, self.numbers], placed.standing(count))
 
     def evaluate(self, parameters: Array, count: int, native: bool = True) -> float:
         """Residuals at the best values, likewise; the cost of what is known beforehand."""

@@ -79,19 +79,21 @@ class NativeMemory(Memory):
         if self._bound == (now := (window.first, window.steps)):
             return
         rows, self._bound = self._window_rows, now
-        rows.steps, rows.best, rows.points = window.steps, window.states.address, window.points.address
+        rows.steps, rows.best = window.steps, window.states.address
         for factor, placed in zip(self._factors, window.placed, strict=True):
             factor.count = placed.count(window.steps, window.first)
             factor.data, factor.absent = placed.data.address, placed.absent.address
 
-    def linearize(self, parameters: Array, point: Array, count: int) -> None:
+    def linearize(self, parameters: Array, point: Array | None, count: int) -> None:
         self._bind()
-        self._theta[:], self._point[:] = parameters, point
-        self._window.settle_points()
+        window, best = self._window, point is None
+        self._theta[:], self._point[:] = parameters, parameters if point is None else point
+        window.choose_points(best)
+        self._window_rows.points = window.states.address if best else window.points.address
         self._by.jacobians(count)
-        self._window.linearize(parameters, point, count, native=False)
-        for beliefs in self._window.beliefs:
-            beliefs.linearize(self._window.states.values[:1], [parameters, self._window.numbers])
+        window.linearize(self._point, count, native=False)
+        for beliefs in window.beliefs:
+            beliefs.linearize(window.states.values[:1], [parameters, window.numbers])
         self.evaluate(parameters, count)
 
     def evaluate(self, parameters: Array, count: int) -> tuple[float, float]:

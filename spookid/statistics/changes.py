@@ -201,11 +201,17 @@ class ChangeDetector:
             return None
         self._candidate = -1
         if exact is None:
-            self._history = self._history.restarted(_block(split.since, split.kept), split.since)
+            self._restart(split.since, split.kept, split.since)
             return self._change(split)
         exact = self._rerun(exact, exact.kept.plus(exact.later), exact.kept) or exact
-        self._history = self._history.restarted(_block(self._last, exact.kept.plus(exact.later)), self._last)
+        self._restart(self._last, exact.kept.plus(exact.later), exact.since)
         return self._change(exact)
+
+    def _restart(self, until: float, known: Knowledge, onset: float) -> None:
+        """Go on with what is known until a time, and the blocks since; what was measured after an onset is dropped."""
+        self._history = self._history.restarted(Block.single(until, known.score, known.information), onset)
+        score, information = self.knowledge
+        self._distance = Knowledge(score, information).solved
 
     def _reruns(self, onsets: _Onsets, k: int, threshold: float) -> Split | None:
         """The latest onset that tells a change by data that are smoothed once more, of this one and earlier ones: what a
@@ -276,10 +282,6 @@ class ChangeDetector:
         found._history, found._distance = History.resumed(arrays), arrays["distance"].copy()
         found._shortest, found._again, found._candidate, found._new = shortest, again, int(candidate), int(new)
         return found
-
-
-def _block(until: float, known: Knowledge) -> Block:
-    return Block.single(until, known.score, known.information)
 
 
 class _Onsets:

@@ -12,6 +12,7 @@ lasts. ``Scatter`` tells by how much.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,13 +23,18 @@ from spookid.kernels.kernel import Array
 
 _PER_LENGTH = 8
 """Blocks of one length that are not merged."""
-_ENOUGH = 8
-"""Blocks of a length from which on their scatter is told from them; of longer ones it is extrapolated."""
+_ENOUGH, _PRIOR = 12, 4
+"""Blocks of a length from which on their scatter is told from them (of longer ones it is extrapolated), and how many of
+scatter 1, as of data that the model fits, are counted with them."""
 _CLIP, _SHARE = 16.0, 0.1
 """Times the mean so far, and share of what the mean is made of, that a single square counts at the most, whichever is
 more: an outlier must not blind the test for hours."""
 _LEAST = 1e-3
 """Mean square that single blocks of data scatter by at the least."""
+_DEVIATIONS = 2.0
+"""Standard errors of a ratio of mean squares that may be chance."""
+_LATER = 200
+"""Blocks after which a square is learnt from: a change must be found before it is taken for scatter."""
 _TINY = 1e-300
 _COLUMNS = ("until", "length", "score", "information", "within", "freedom")
 """Fields of a block."""
@@ -90,27 +96,26 @@ class Scatter:
         self._means = np.ones((0, 2, parameters))
         self._counts = np.zeros((0, parameters))
 
-    def add(self, level: int, square: Array, within: Array, known: Array) -> None:
-        """Some blocks of 2^level single ones.
+    def add(self, measured: Array) -> None:
+        """What was measured of a block of 2^level single ones.
 
         Args:
-            square: (s − I d)² over its expectation, (blocks, n).
-            within: mean square by which single blocks scatter within each, likewise, (blocks, n).
-            known: 1 for parameters that a block tells something of, else 0, (blocks, n).
+            measured: the level; (s − I d)² over its expectation, (n,); mean square by which single blocks scatter
+                within it, likewise, (n,); and 1 for parameters that it tells something of, else 0, (n,).
         """
+        level, (square, within, known) = int(measured[0]), measured[1:].reshape(3, -1)
         if level == len(self._means):
             self._means = np.concatenate([self._means, np.ones((1, *self._means.shape[1:]))])
             self._counts = np.concatenate([self._counts, np.zeros((1, self._counts.shape[1]))])
         mean, count = self._means[level], self._counts[level]
-        count += np.sum(known, axis=0)
-        # The first counts as the second: a mean of nothing is 1, as of data that the model fits.
+        count += known
         most = np.maximum(_CLIP, _SHARE * count) * np.maximum(mean, 1)
-        change = np.minimum([square, within], most[:, None]) - mean[:, None]
-        mean += np.sum(change * known, axis=1) / (count + 1)
+        mean += (np.minimum([square, within], most) - mean) * (known / (count + _PRIOR))
 
     def at(self, lengths: Array) -> tuple[Array, Array]:
         """Of blocks of so many single ones, (K,): their mean square, and that over what single ones scatter within them,
-        not less than 1, each (K, n). Beyond the lengths that are known both grow per doubling as the ratio does there.
+        not less than 1, each (K, n). Beyond the lengths that are known both grow per doubling as the ratio does there,
+        as far as that is more than chance.
         """
         found = np.ones((2, len(lengths), self._counts.shape[1]))
         places = np.log2(np.maximum(lengths, 1))
@@ -119,7 +124,8 @@ class Scatter:
             if known:
                 squares, within = np.log2(np.maximum(self._means[:known, :, j], _LEAST)).T
                 ratios = np.clip(squares - within, 0, 2 * np.arange(known))  # a single block has no others within
-                growth = ratios[-1] / max(known - 1, 1) * np.maximum(places - (known - 1), 0)
+                sure = max(ratios[-1] - _DEVIATIONS * np.sqrt(2 / counts[known - 1]) / np.log(2), 0.0)
+                growth = sure / max(known - 1, 1) * np.maximum(places - (known - 1), 0)
                 for mean, values in zip(found, (squares, ratios), strict=True):
                     mean[:, j] = np.exp2(np.interp(places, np.arange(known), values) + growth)
         return found[0], found[1]
@@ -148,43 +154,51 @@ class History:
         self.scatter = scatter or Scatter(len(base.score))
         self._levels: list[list[Block]] = []
         self._total = base.information.copy()
+        self._count = 0
+        """Single blocks so far."""
+        self._measured: deque[Array] = deque()
+        """Squares that are too new to be learnt from: count and time at which each was made, and the rest."""
 
     def add(self, block: Block, distance: Array) -> None:
         """The newest block; ``distance`` is the best d so far, (n,)."""
         self._total += block.information
+        self._count += 1
         level = 0
         while True:
+            self._measure(level, block, distance)
             if level == len(self._levels):
                 self._levels.append([])
             blocks = self._levels[level]
             blocks.append(block)
             if len(blocks) <= _PER_LENGTH + 1:
-                return
+                break
             first, second, *self._levels[level] = blocks
-            self._learn(level, [first, second], distance)
             block, level = first.merged(second, distance), level + 1
+        while self._measured and self._measured[0][0] + _LATER <= self._count:
+            self.scatter.add(self._measured.popleft()[2:])
 
-    def _learn(self, level: int, blocks: list[Block], distance: Array) -> None:
-        """Squares over what they are expected to be: d has been found from these blocks, too."""
-        own = np.array([block.information.diagonal() for block in blocks])
+    def _measure(self, level: int, block: Block, distance: Array) -> None:
+        """Its square over what it is expected to be: d has been found from this block, too."""
+        own = block.information.diagonal()
         share = own / np.maximum(self._total.diagonal(), _TINY)
         known = ((own > 0) & (share < 0.5)).astype(float)
-        expected = np.where(known > 0, own * (1 - share), np.inf)
-        square = np.array([block.deviation(distance) for block in blocks]) ** 2 / expected
-        within = [block.within / np.maximum(block.freedom, 1) for block in blocks]
-        self.scatter.add(level, square, np.array(within), known)
+        square = block.deviation(distance) ** 2 / np.where(known > 0, own * (1 - share), np.inf)
+        within = block.within / np.maximum(block.freedom, 1)
+        self._measured.append(np.concatenate([[self._count, block.until, level], square, within, known]))
 
     def __iter__(self) -> Iterator[Block]:
         """From old to new, without the base."""
         for blocks in reversed(self._levels):
             yield from blocks
 
-    def restarted(self, base: Block, after: float) -> History:
-        """With another base, and of the blocks those that begin at ``after`` [s] or later; the scatter stays known."""
+    def restarted(self, base: Block, onset: float) -> History:
+        """With another base, and of the blocks those after it. What is known of the scatter stays, but what was measured
+        after an onset [s]."""
         found = History(base, self.scatter)
-        found._levels = [[block for block in blocks if block.until > after] for blocks in self._levels]
+        found._levels = [[block for block in blocks if block.until > base.until] for blocks in self._levels]
         for block in found:
             found._total += block.information
+        found._count, found._measured = self._count, deque(one for one in self._measured if one[1] <= onset)
         return found
 
     def arrays(self) -> dict[str, Array]:
@@ -192,7 +206,8 @@ class History:
         blocks = [self.base, *self]
         levels = [-1, *(level for level in reversed(range(len(self._levels))) for _ in self._levels[level])]
         stacked = {f"blocks_{name}": np.array([getattr(block, name) for block in blocks]) for name in _COLUMNS}
-        return {"blocks_level": np.array(levels), "total": self._total, **stacked, **self.scatter.arrays()}
+        more = {"total": self._total, "count": np.array(self._count), "measured": np.array(self._measured)}
+        return {"blocks_level": np.array(levels), **more, **stacked, **self.scatter.arrays()}
 
     @classmethod
     def resumed(cls, arrays: Mapping[str, Any]) -> History:
@@ -204,5 +219,6 @@ class History:
         found._levels = [[] for _ in range(int(max(levels, default=-1)) + 1)]
         for level, block in zip(levels, blocks, strict=True):
             found._levels[level].append(block)
-        found._total = arrays["total"].copy()
+        found._total, found._count = arrays["total"].copy(), int(arrays["count"])
+        found._measured = deque(arrays["measured"])
         return found
