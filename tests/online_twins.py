@@ -49,10 +49,11 @@ def rod(sigma: float | None = SIGMA, **settings: Any) -> Problem:
 
 
 @cache
-def swing(seed: int = 0, duration: float = 3.0) -> Recording:
+def swing(seed: int = 0, duration: float = 2.6) -> Recording:
     """Of the rod, with its true states."""
     t = np.arange(0, duration + 1e-9, 0.005)
-    drive = 3 * np.sin(2 * np.pi * (0.4 + 0.15 * t) * t) + 2 * np.sign(np.sin(5.1 * t))
+    faster = np.minimum(t, 3.0)
+    drive = 3 * np.sin(2 * np.pi * (0.4 + 0.15 * faster) * t) + 2 * np.sign(np.sin(5.1 * t))
     noise = {"pin": PUSH, "theta": SIGMA}
     return rod().simulate(
         ROD, duration, {"pin": 0.5}, inputs=Recording(t, {"u": drive}), noise=noise, seed=seed, substeps=1
@@ -80,7 +81,7 @@ def fourbar() -> Problem:
 
 
 @cache
-def turning(seed: int = 0, duration: float = 2.6) -> Recording:
+def turning(seed: int = 0, duration: float = 2.3) -> Recording:
     """Of the linkage; the first pose is that of the guesses of its angles, which close the loop."""
     t = np.arange(0, duration + 1e-9, 0.004)
     drive = Recording(t, {"u": 4 * np.sin(2 * np.pi * (0.5 + 0.3 * t) * t) + 2})

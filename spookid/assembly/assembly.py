@@ -111,6 +111,7 @@ class Assembly:
             *step_chosen(self.problem),
         ]
         own += given_inertias(self.problem.model)
+        own += [note for recording in self.problem.recordings for note in recording.notes]
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
 
 

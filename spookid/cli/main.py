@@ -46,8 +46,9 @@ where it was interrupted. A point is solved anew if the problem, the settings
 or the versions have changed. With a dict `problems`, each has its DIR/key.
 """
 _PAGE = "The page needs no other file. Of a folder with several results it has them all.\n"
-_WATCHED = """LOG is comma-separated text with a header row, as Recording.from_csv reads it:
-a column of stamps and those of all signals of the problem. The first seconds
+_WATCHED = """LOG is text with a header row, as Recording.from_csv reads it: a column of
+stamps and those of all signals of the problem; or, by its ending, any other
+file that Recording.from_file reads, an MCAP file say. The first seconds
 are fitted (--warm-up), also to find the sizes of the noise; from then on every
 row counts when it is there. On a terminal a table is rewritten in place,
 elsewhere a line is written every second of the log (--every). When a parameter
@@ -143,7 +144,9 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> No
         return
     parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
     if command.log:
-        parser.add_argument("log", metavar="LOG", help="rows to be watched: a CSV file, or - for standard input")
+        parser.add_argument(
+            "log", metavar="LOG", help="rows to be watched: a CSV or other file, or - for standard input"
+        )
     settings = parser.add_argument_group("settings in the place of the problem's own")
     for place, flags in ((parser, {flag: _FLAGS[flag] for flag in command.flags}), (settings, _SETTINGS)):
         for flag, how in flags.items():

@@ -1,8 +1,7 @@
-"""Rows of a log that may still grow: a file, one that something goes on writing to, or standard input."""
+"""Rows of a log one by one: of one that is there, of one that something goes on writing to, or of standard input."""
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import sys
@@ -13,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from spookid.data.files import csv_columns, csv_number
+from spookid.data.logs.lines import Lines
+from spookid.data.reading import method_for
+from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 
 STANDARD_INPUT = "-"
@@ -28,7 +29,7 @@ class Row:
     """A line of a log."""
 
     line: int
-    """Its number in the file, from 1."""
+    """Its number in the file, from 1; that of the stamp where a file has no lines."""
     t: float
     """Stamp [s]."""
     values: dict[str, float]
@@ -36,7 +37,7 @@ class Row:
 
 
 class GrowingLog:
-    """Comma-separated text with a header row, as ``Recording.from_csv`` reads it, but row by row.
+    """Separated text with a header row, as ``Recording.from_csv`` reads it, but row by row; other files as a whole.
 
     Args:
         path: of the file, or ``-`` for standard input.
@@ -59,6 +60,9 @@ class GrowingLog:
         """As messages name it."""
         self._piped, self._follow = path == STANDARD_INPUT, follow and path != STANDARD_INPUT
         self._time, self._signals, self._told = time, list(signals), told
+        self._whole = not self._piped and method_for(self.path) not in (None, "from_csv")
+        if self._whole and self._follow:
+            raise ProblemError(f"{self.path} is no text, which alone can be followed; leave --follow out")
 
     def __iter__(self) -> Iterator[Row]:
         """All rows.
@@ -66,6 +70,9 @@ class GrowingLog:
         Raises:
             ProblemError: naming file, line and column, for what is no row of numbers, or a file that cannot be read.
         """
+        if self._whole:
+            yield from self._recorded()
+            return
         while True:
             try:
                 with nullcontext(sys.stdin.buffer) if self._piped else self.path.open("rb") as file:
@@ -77,44 +84,29 @@ class GrowingLog:
             while not self.path.exists():
                 time.sleep(_PAUSE)
 
+    def _recorded(self) -> Iterator[Row]:
+        """Of a file that is no text."""
+        options = {} if self._time == "t" else {"time": self._time}  # messages have stamps without a name
+        recording = Recording.from_file(self.path, signals=self._signals, **options)
+        for note in recording.notes:
+            self._told(note)
+        for i, t in enumerate(recording.t):
+            values = {name: float(samples[i]) for name, samples in recording.signals.items()}
+            yield Row(i, float(t), {name: value for name, value in values.items() if not math.isnan(value)})
+
     def _rows(self, file: BinaryIO) -> Iterator[Row]:
         """Of one file, until it ends, or another is in its place."""
-        header: list[str] | None = None
+        lines = Lines(self.path, self._time, self._signals)
         for line, text in enumerate(self._lines(file), start=1):
-            fields = self._fields(line, text)
-            if header is None:
-                header = [name.strip() for name in fields]
-                if not any(header):
-                    raise ProblemError(f"{self.path} has no header; write the column names into line 1")
-                csv_columns(self.path, header, self._time, self._signals)
-                places = {name: header.index(name) for name in self._signals}
-                stamp = header.index(self._time)
-            elif fields and not (len(fields) == 1 and not fields[0].strip()):
-                if len(fields) != len(header):
-                    raise ProblemError(
-                        f"{self.path} line {line} has {len(fields)} fields and the header {len(header)}; leave missing "
-                        "values empty"
-                    )
-                yield self._row(line, fields, stamp, places)
-        if header is None and not self._follow:
+            try:
+                decoded = text.decode("utf-8-sig" if line == 1 else "utf-8")
+            except UnicodeDecodeError:
+                raise ProblemError(f"{self.path} line {line} is no UTF-8 text; save it as such") from None
+            row = lines.row(line, decoded)
+            if row is not None:
+                yield Row(line, *row)
+        if not lines.header and not self._follow:
             raise ProblemError(f"{self.path} has no header; write the column names into line 1")
-
-    def _row(self, line: int, fields: list[str], stamp: int, places: dict[str, int]) -> Row:
-        t = csv_number(fields[stamp], self.path, line, self._time)
-        if math.isnan(t):
-            raise ProblemError(f"{self.path} line {line} has no time; remove the line or give it one")
-        numbers = {name: csv_number(fields[at], self.path, line, name) for name, at in places.items()}
-        return Row(line, t, {name: value for name, value in numbers.items() if not math.isnan(value)})
-
-    def _fields(self, line: int, text: bytes) -> list[str]:
-        try:
-            return next(csv.reader([text.decode("utf-8-sig" if line == 1 else "utf-8")], strict=True), [])
-        except UnicodeDecodeError:
-            raise ProblemError(f"{self.path} line {line} is no UTF-8 text; save it as such") from None
-        except csv.Error as error:
-            raise ProblemError(
-                f"{self.path} line {line} is no comma-separated text ({error}); correct that line"
-            ) from None
 
     def _lines(self, file: BinaryIO) -> Iterator[bytes]:
         """Whole lines; the last one counts without its newline only if nothing can follow."""

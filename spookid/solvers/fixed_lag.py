@@ -273,8 +273,19 @@ class FixedLag:
         """Cost after a step, and the largest value of a hard row."""
         cost, violation = self._memory.evaluate(self.parameters, self.steps)
         carried, left = self._memory.merit(steps, parameters)
-        bent = float(parameters @ self._bends @ parameters) if self.volumes else 0.0
+        bent = float(parameters @ self._bends @ parameters) + self._tilt(steps, parameters) if self.volumes else 0.0
         return cost + carried + bent, max(violation, left)
+
+    def _tilt(self, steps: Array, parameters: Array) -> float:
+        """What the linear terms of the window's rows add to the cost."""
+        t, count, slopes = steps.shape[1], len(steps), self._slopes
+        if slopes is None or len(slopes) != count:
+            return 0.0
+        total = float(np.sum(slopes[:, slopes.shape[1] - len(parameters) :] @ parameters))
+        for offset in range(min(self._window.reach + 1, count)):
+            part = slopes[: count - offset, offset * t : (offset + 1) * t]
+            total += float(np.vdot(part, steps[offset:]))
+        return 2 * total
 
     def _marginalize(self) -> None:
         """Let the oldest step leave."""
