@@ -31,7 +31,7 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
         **arrays,
         "parameters": parameters.copy(),
         "first estimates": parameters[None].copy() if n else arrays["first estimates"],
-        "waits": np.zeros(2),
+        "waits": np.zeros_like(arrays["waits"]),
         "slopes": np.zeros((0, 0)),
         "carried soft": arrays["carried soft"][:0],
         "carried hard": hard,
