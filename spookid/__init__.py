@@ -49,6 +49,7 @@ _HOME = {
     "LogCholesky": "mechanics.inertia_coordinates",
     "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
+    "Monitor": "smoothing.monitor",
     "Motor": "mechanics.motor",
     "Nonholonomic": "data.constraints",
     "Observation": "data.sensors",
@@ -123,6 +124,7 @@ __all__ = [
     "LogCholesky",
     "Manifold",
     "Model",
+    "Monitor",
     "Motor",
     "Nonholonomic",
     "Observation",
@@ -204,6 +206,7 @@ if TYPE_CHECKING:
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
     from spookid.report.sweep import sweep
+    from spookid.smoothing.monitor import Monitor
     from spookid.smoothing.smoother import FixedLagSmoother
     from spookid.solution import Solution, load
     from spookid.solvers.status import Status

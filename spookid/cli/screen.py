@@ -64,7 +64,7 @@ class View(ABC):
         """A line of its own."""
         terminal.say(text)
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Nothing more comes."""
 
 

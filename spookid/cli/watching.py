@@ -31,8 +31,8 @@ from spookid.tables.numbers import counted, quantity
 _STEPS = 20
 """Of a window, unless the user says otherwise."""
 _FIRST, _NAME, _TIMES, _READ = "first ", " name", " t", " read"
-"""In a saved file, how the names of the arrays about the rows that were fitted first begin, and those that are no signal:
-name and stamps of the recording, number and latest stamp of all rows."""
+"""In a saved file, how the names of the arrays about the rows that were fitted first begin, and those that are no
+signal: name and stamps of the recording, number and latest stamp of all rows."""
 
 
 def watch(arguments: Namespace, interruption: Interruption) -> Exit:
@@ -180,8 +180,8 @@ def _leading(rows: Iterator[Row], seconds: float, path: Path) -> list[Row]:
     else:
         there = quantity(first[-1].t - first[0].t, "s") if first else "no row"
         raise ProblemError(
-            f"{path} ends after {there}, and the first {quantity(seconds, 's')} are fitted before it is watched; give a "
-            "longer log, or a shorter --warm-up"
+            f"{path} ends after {there}, and the first {quantity(seconds, 's')} are fitted before it is watched; give "
+            "a longer log, or a shorter --warm-up"
         )
     first.sort(key=lambda row: row.t)
     for one, other in pairwise(first):

@@ -30,9 +30,9 @@ class Monitor:
         for change in monitor.changes:
             print(change.words())
 
-    When what leaves the window speaks for a change, the data since then are smoothed once more, with parameters that are
-    others from there on; a change is told if these say so, too. What was known of the parameter before is then forgotten:
-    estimates and test go on with what the data since tell of it, and what all data tell of the others.
+    When what leaves the window speaks for a change, the data since then are smoothed once more, with parameters that
+    are others from there on; a change is told if these say so, too. What was known of the parameter before is then
+    forgotten: estimates and test go on with what the data since tell of it, and what all data tell of the others.
 
     Args:
         smoother: whose samples are watched, from here on through ``update``.
@@ -111,7 +111,8 @@ class Monitor:
             problem: the very problem that its smoother was made with.
 
         Raises:
-            ProblemError: for a file that cannot be read, or is one of another problem or version, or of a smoother alone.
+            ProblemError: for a file that cannot be read, or is one of another problem or version, or of a smoother
+            alone.
         """
         smoother = FixedLagSmoother.resume(problem, path)
         with reading(Path(path), "begin a new smoother") as file, np.load(file, allow_pickle=False) as archive:

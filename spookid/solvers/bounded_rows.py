@@ -73,4 +73,8 @@ def bent(pivots: Pivots, bend: Array) -> Pivots:
     slopes = s[:, None] * V * scale
     slopes[seen], values[seen] = root[:, None] * (turn.T @ slopes[seen]), (turn.T @ values[seen]) / root
     rows = np.concatenate([slopes, values[:, None]], axis=1)
+    if not pivots.hard and len(rows) >= n:
+        triangle = np.asarray(np.linalg.qr(rows, mode="r"))[:n]
+        if np.all(np.diag(triangle) != 0):
+            return Pivots(triangle, np.arange(n), np.zeros(n), 0, n)
     return eliminate(Front(rows, pivots.rows[: pivots.hard], np.zeros(n)), n, n)[0]

@@ -5,25 +5,33 @@ onset and B all after. If parameter j changed by δ at the onset, and nothing el
 
     s_A = I_A d + noise,    s_B = I_B (d + δ e_j) + noise,
 
-where d, the distance of the parameters from the reference, is unknown and stays so: with I = I_A + I_B and s = s_A + s_B
-eliminated, δ has the score and the information
+where d, the distance of the parameters from the reference, is unknown and stays so: with I = I_A + I_B and s = s_A +
+s_B eliminated, δ has the score and the information
 
     u = (s_B − I_B I⁻¹ s)_j,    v = (I_B − I_B I⁻¹ I_B)_jj,    δ = u/v ± 1/√v,    z = u/√v,
 
 z standard normal without a change, whatever the reference is and however little was known before: that the parameters
-are estimated from the same data, and that the others are not known, is in v. The largest z over all onsets that are kept
-and all parameters is the test's (Basseville and Nikiforov, Detection of Abrupt Changes, 1993, section 2.4.3).
+are estimated from the same data, and that the others are not known, is in v. The largest z over all onsets that are
+kept and all parameters is the test's (Basseville and Nikiforov, Detection of Abrupt Changes, 1993, section 2.4.3).
 
-**Threshold.** Of ``false_alarms`` a day an evaluation after time Δ may raise false_alarms · Δ/day. It has as many tests as
-onsets times parameters, each on both sides, and the probabilities are added up (Bonferroni), though neighbouring tests
-nearly are one: there are far fewer false alarms than stated, and never more, where noise is white and of the fit's size.
+**Threshold.** Of ``false_alarms`` a day an evaluation after time Δ may raise false_alarms · Δ/day. It has as many tests
+as onsets times parameters, each on both sides, and the probabilities are added up (Bonferroni), though neighbouring
+tests nearly are one: there are far fewer false alarms than stated, and never more, where noise is white and of the
+fit's size.
 
 **Misfit.** What the model lacks makes scores scatter by more than I says, and lasts. The variance of z is multiplied by
 
     max(1, scatter of past blocks as long as B, scatter of single blocks of B about their mean · growth),
 
-where the growth is that of the scatter with length, single blocks to past ones as long as B (``score_history.Scatter``):
-outliers, or a sensor that becomes noisier, are no change of a parameter. An onset needs 20 blocks after it.
+where the growth is that of the scatter with length, single blocks to past ones as long as B
+(``score_history.Scatter``): outliers, or a sensor that becomes noisier, are no change of a parameter. An onset needs 20
+blocks after it.
+
+**Memory.** A filter that did not know of a change remembers for a while what was before, and its scores since then are
+not those of a change. So once z exceeds the threshold the data since the onset are filtered anew (``rerun``), with
+parameters that are others there and states that are free, and take the place of s_B and I_B. Of the onset and earlier
+ones the latest that still exceeds the threshold is taken. The change is told when two such looks, the second after 0.4
+times the time since the onset, find the same parameter, and it is clear which.
 """
 
 from __future__ import annotations
@@ -214,8 +222,8 @@ class ChangeDetector:
         self._distance = Knowledge(score, information).solved
 
     def _reruns(self, onsets: _Onsets, k: int, threshold: float) -> Split | None:
-        """The latest onset that tells a change by data that are smoothed once more, of this one and earlier ones: what a
-        filter remembers makes an onset seem later than it was. None if none can be smoothed once more."""
+        """The latest onset that tells a change by data that are smoothed once more, of this one and earlier ones: what
+        a filter remembers makes an onset seem later than it was. None if none can be smoothed once more."""
         exact = None
         for back in _BACK:
             since = onsets.since[k] - back * (self._last - onsets.since[k])
@@ -231,8 +239,8 @@ class ChangeDetector:
         return self._candidate >= 0 and (at_once or before == self._candidate)
 
     def _rerun(self, split: Split, best: Knowledge, known: Knowledge) -> Split | None:
-        """With what data after the onset tell exactly of changed parameters that begin where ``best`` puts them, of which
-        ``known`` is known beforehand."""
+        """With what data after the onset tell exactly of changed parameters that begin where ``best`` puts them, of
+        which ``known`` is known beforehand."""
         if self.rerun is None:
             return None
         distance = best.solved

@@ -1,10 +1,10 @@
 """Scores of a stream of data, kept in blocks of time: recent ones singly, older ones merged, so that memory is bounded.
 
-A block has the score s and the information I of its data in the parameters. Without a change s = I d + noise, where d is
-the distance of the parameters from the reference and the noise has covariance I, independent of that of other blocks.
-Blocks are merged in pairs of equal length once there are more than a few of a length (an exponential histogram: Datar,
-Gionis, Indyk and Motwani, SIAM J. Comput. 31, 2002), so that n blocks are kept as some 8 log2(n), and any instant of the
-past is a boundary within an eighth of its age.
+A block has the score s and the information I of its data in the parameters. Without a change s = I d + noise, where d
+is the distance of the parameters from the reference and the noise has covariance I, independent of that of other
+blocks. Blocks are merged in pairs of equal length once there are more than a few of a length (an exponential histogram:
+Datar, Gionis, Indyk and Motwani, SIAM J. Comput. 31, 2002), so that n blocks are kept as some 8 log2(n), and any
+instant of the past is a boundary within an eighth of its age.
 
 What a model lacks makes scores scatter by more than I says, and mostly the more the longer the blocks are, because it
 lasts. ``Scatter`` tells by how much.
@@ -113,10 +113,9 @@ class Scatter:
         mean += (np.minimum([square, within], most) - mean) * (known / (count + _PRIOR))
 
     def at(self, lengths: Array) -> tuple[Array, Array]:
-        """Of blocks of so many single ones, (K,): their mean square, and that over what single ones scatter within them,
-        not less than 1, each (K, n). Beyond the lengths that are known both grow per doubling as the ratio does there,
-        as far as that is more than chance.
-        """
+        """Of blocks of so many single ones, (K,): their mean square, and that over what single ones scatter within
+        them, not less than 1, each (K, n). Beyond the lengths that are known both grow per doubling as the ratio does
+        there, as far as that is more than chance."""
         found = np.ones((2, len(lengths), self._counts.shape[1]))
         places = np.log2(np.maximum(lengths, 1))
         for j, counts in enumerate(self._counts.T):
@@ -192,8 +191,8 @@ class History:
             yield from blocks
 
     def restarted(self, base: Block, onset: float) -> History:
-        """With another base, and of the blocks those after it. What is known of the scatter stays, but what was measured
-        after an onset [s]."""
+        """With another base, and of the blocks those after it. What is known of the scatter stays, but what was
+        measured after an onset [s]."""
         found = History(base, self.scatter)
         found._levels = [[block for block in blocks if block.until > base.until] for blocks in self._levels]
         for block in found:

@@ -14,8 +14,8 @@ _CLEARLY = 6.0
 _SURE = 2.0
 """Times the squared threshold beyond which a change is told even if two parameters explain it alike."""
 LOST, _ROUNDING = 1e-8, 1e-12
-"""Share of the information in B below which what is left after elimination is rounding, and of the largest eigenvalue of
-an information matrix with diagonal 1."""
+"""Share of the information in B below which what is left after elimination is rounding, and of the largest eigenvalue
+of an information matrix with diagonal 1."""
 
 
 @dataclass(frozen=True, eq=False)
