@@ -1,4 +1,4 @@
-"""How soon a step in a parameter is told: ten plain standard errors of a fit of two seconds."""
+"""How soon a step in a parameter is told: ten plain standard errors of a fit of the two seconds after it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def changed(seed: int, **values: float) -> Recording:
     noise, last, state, parts = {"pin": PUSH, "theta": SIGMA}, round(ONSET / STEP), {"pin": 0.5}, []
     for number, (part, truth) in enumerate(((slice(0, last + 1), ROD), (slice(last, None), ROD | values))):
         drive = Recording(t[part] - t[part][0], {"u": u[part]})
-        run = problem.simulate(
-            truth, drive.t[-1], state, inputs=drive, noise=noise, seed=2 * seed + number, substeps=1
-        )
+        run = problem.simulate(truth, drive.t[-1], state, inputs=drive, noise=noise, seed=2 * seed + number, substeps=1)
         state = run.q[-1], run.v[-1]
         parts.append(run.signals["theta"][number:])
     return Recording(t, {"theta": np.concatenate(parts), "u": u})
@@ -39,9 +37,8 @@ def watching(draws: int) -> list[str]:
         delays, ratios, right = [], [], 0
         for seed in range(draws):
             problem = rod().with_(step=STEP)
-            first = problem.with_(recordings=[measured(changed(seed)).between(0, BEGIN)])
-            known = first.solve()
-            step = SIZE * known[name].std_err
+            after = problem.with_(recordings=[measured(changed(seed)).between(ONSET, ONSET + BEGIN)])
+            step = SIZE * after.solve()[name].std_err
             run = changed(seed, **{name: ROD[name] + step})
             first = problem.with_(recordings=[run.between(0, BEGIN)])
             monitor = Monitor(FixedLagSmoother(first, seconds=0.2, start=first.solve()))

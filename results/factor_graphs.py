@@ -21,10 +21,12 @@ from factor_graph_inverse import figure_8, lines, tracked  # noqa: E402
 from factor_graph_linkages import linkages  # noqa: E402
 from factor_graph_online import against_batch, consistency, updates  # noqa: E402
 from factor_graph_sensors import gyroscope  # noqa: E402
+from factor_graph_watch import watching  # noqa: E402
 
 Tables = dict[str, list[str]]
 PAGE = HERE / "factor_graphs.md"
-DRAWS = 50
+DRAWS, STEPS_TOLD = 50, 10
+"""Twins for NEES, and with a step in each parameter."""
 
 
 def forward() -> Tables:
@@ -57,13 +59,18 @@ def online() -> Tables:
     return {"batch": against_batch(), "nees": consistency(DRAWS), "times": updates()}
 
 
+def watch() -> Tables:
+    """Steps in parameters."""
+    return {"watch": watching(STEPS_TOLD)}
+
+
 def gtsam() -> Tables:
     """The peer."""
     return {"gtsam": gtsam_rows()}
 
 
 PARTS: dict[str, Callable[[], Tables]] = {
-    part.__name__: part for part in (forward, inverse, others, sensors, online, gtsam)
+    part.__name__: part for part in (forward, inverse, others, sensors, online, watch, gtsam)
 }
 
 
