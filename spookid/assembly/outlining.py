@@ -40,6 +40,7 @@ _UNITS = {
     "drag": {"rad": "N m s^2", "m": "N s^2/m^2"},
     "stiffness": {"rad": "N m", "m": "N/m"},
     "rest": {"rad": "rad", "m": "m"},
+    "armature": {"rad": "kg m^2", "m": "kg"},
 }
 _WORDS = {"rest": {"rad": "rest angle", "m": "rest position"}}
 _OF_LOADS = {"effort": {"rad": "N m", "m": "N"}, "stribeck zeta": {"rad": "s^2", "m": "s^2/m^2"}}

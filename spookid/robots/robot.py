@@ -34,8 +34,6 @@ _KINDS: dict[str, type[Joint]] = {
     "planar": Planar,
     "ball": Spherical,
 }
-_ARMATURES = "armature of {}"
-"""The signal of a drive that is only its inertia."""
 _Changes = Mapping[str, Mapping[str, Any]]
 
 
@@ -186,19 +184,17 @@ class Robot:
 
         Args:
             coordinates: as of a ``Model``.
-            motors: what drives it. A joint that none of them drives and that has an armature in the file has it in the
-                model, as a ``Motor`` with the input ``"armature of <joint>"``, which is zero.
+            motors: what drives it. What they have of inertia comes on top of the file's armatures.
             joints: further ones, such as those that close loops.
             bodies, constraints, loads: further ones.
             gravity: (3,) [m/s²]; None: the file's, or 9.81 m/s² against z.
         """
         if not (self.bodies or bodies):
             raise ProblemError(f"{self._what} has no part that moves; read it with free=True if its root does")
-        driven = {motor.label for motor in motors}
         return Model(
             [*self.bodies.values(), *bodies],
             [*self.joints.values(), *joints],
-            [*motors, *(one for one in self._armatures() if one.label not in driven)],
+            motors,
             constraints=[*self.constraints, *constraints],
             loads=loads,
             gravity=self.description.gravity if gravity is None else gravity,
@@ -265,24 +261,20 @@ class Robot:
 
     def _closing(self, loop: Loop) -> Joint:
         frames = [self._frame(link, own) for link, own in zip(loop.links, loop.frames, strict=True)]
-        own = self.settings.get(loop.name, {})
-        return _KINDS[loop.kind](loop.name, *frames, **{"place": loop.place, **own})
-
-    def _armatures(self) -> list[Motor]:
-        found = []
-        for joint in self.joints.values():
-            for i, label in enumerate(joint.labels):
-                freedom = self.freedoms.get(label)
-                if freedom and freedom.armature:
-                    facts = {"shaft_inertia": freedom.armature, "coordinate": i, "place": freedom.place}
-                    found.append(Motor(joint, _ARMATURES.format(label), 0, **facts))
-        return found
+        own = {"place": loop.place, **self.settings.get(loop.name, {})}
+        return _KINDS[loop.kind](loop.name, frames[0], frames[1], **own)
 
 
 def _arguments(freedoms: Sequence[Freedom]) -> dict[str, Any]:
     """Of a joint: one number of each, or one for each coordinate."""
-    names = {"viscous": "damping", "coulomb": "friction", "stiffness": "stiffness", "rest": "rest"}
-    found = {}
+    names = {
+        "viscous": "damping",
+        "coulomb": "friction",
+        "stiffness": "stiffness",
+        "rest": "rest",
+        "armature": "armature",
+    }
+    found: dict[str, Any] = {}
     for name, own in names.items():
         values = [getattr(freedom, own) for freedom in freedoms]
         if any(values):

@@ -88,8 +88,8 @@ def _root(links: dict[str, Link], joints: dict[str, Connection]) -> str:
     roots = [name for name in links if name not in carried]
     if len(roots) > 1:
         raise ProblemError(
-            f"{links[roots[1]].place}: no joint carries link {roots[1]!r}, nor {roots[0]!r}; a robot has one root: join "
-            "all others to it"
+            f"{links[roots[1]].place}: no joint carries link {roots[1]!r}, nor {roots[0]!r}; a robot has one root: "
+            "join all others to it"
         )
     _refuse_circle(links, carried)
     return roots[0]
