@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spookid.errors import ProblemError
-from spookid.robots import urdf
+from spookid.robots import mjcf, urdf
 from spookid.robots.description import Description
 from spookid.robots.markup import Document, parse, read_bytes
 from spookid.robots.source import Source
@@ -24,12 +24,11 @@ def opened(path: Path) -> tuple[Description, Source]:
         has_macros = any(element.tag.startswith("xacro:") for element in document.root.inside())
         if path.suffix == ".xacro" or has_macros:
             document = _expanded(path)
-            return urdf.described(document), Source(document, "URDF", is_expanded=True)
-        return urdf.described(document), Source(document, "URDF")
+        found = urdf.described(document)
+        links, joints = ({one.text("name"): one for one in document.root.all(kind)} for kind in ("link", "joint"))
+        return found, Source(document, "URDF", links, joints)
     if tag == "mujoco":
-        from spookid.robots import mjcf
-
-        return mjcf.described(document), Source(document, "MJCF")
+        return mjcf.described(document)
     raise ProblemError(f"{document.root.place}: its root is <{tag}>; give a URDF (<robot>) or an MJCF (<mujoco>)")
 
 
