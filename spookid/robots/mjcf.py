@@ -44,7 +44,9 @@ def described(document: Document) -> tuple[Description, Source]:
         reason = " ".join(str(error).split())
         raise ProblemError(f"{document.path}: MuJoCo refuses it ({reason}); correct it") from None
     reader = _Reader(document, model, mujoco)
-    return reader.description(notices), reader.source(_obstacle(spec, mujoco))
+    return reader.description(notices), reader.source(
+        180 / np.pi if spec.compiler.degree else 1.0, _obstacle(spec, mujoco)
+    )
 
 
 def _reduced(spec: Any, mujoco: Any) -> list[str]:
@@ -114,7 +116,7 @@ class _Reader:
         name = self._document.root.attributes.get("model") or self._document.path.stem
         return Description(name, "world", links, connections, ties, loops, gravity, tuple(told))  # type: ignore[arg-type]
 
-    def source(self, obstacle: str) -> Source:
+    def source(self, angle: float, obstacle: str) -> Source:
         """Where bodies and joints stand in the file."""
         model, links, joints = self._model, dict[str, Element](), dict[str, Element]()
         for i in range(1, model.nbody):
@@ -125,7 +127,7 @@ class _Reader:
             written = self._found.joints(i)
             if len(written) == len(own):
                 joints |= {self._joint_names[j]: one for j, one in zip(own, written, strict=True)}
-        return Source(self._document, "MJCF", links, joints, obstacle)
+        return Source(self._document, "MJCF", links, joints, angle, obstacle)
 
     def _place(self, body: int) -> str:
         return self._path if body == 0 else self._found.place(body, self._path)

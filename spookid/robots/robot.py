@@ -21,6 +21,7 @@ from spookid.mechanics.joints import Hinge, Joint
 from spookid.mechanics.model import Coordinates, Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.point_loads import PointLoad
+from spookid.results.result import Result
 from spookid.robots.description import Connection, Description, Freedom, Limits, Loop, Placement
 from spookid.robots.groups import Group, Grouped, grouped
 from spookid.robots.source import Source
@@ -201,6 +202,28 @@ class Robot:
             coordinates=coordinates,
             place=declared_at(),
         )
+
+    def write(self, path: str | PathLike[str], found: Result | Mapping[str, float]) -> Path:
+        """Write the robot's own file with what was found: inertias, damping and friction, of MJCF armatures and springs
+        too. Every other byte is as it was. Of links that are one body the heaviest takes the difference.
+
+        Beside it stands ``<path>.json``: all that was found with standard errors and covariance, what of it the file
+        cannot hold, and where it is from.
+
+        Args:
+            path: of the new file.
+            found: a Solution whose bodies and joints have this robot's names; or values of the Parameters that stand in
+                this robot, by name.
+
+        Returns:
+            where the JSON is.
+
+        Raises:
+            ProblemError: if nothing of it is the robot's, for the robot's own file, or if the disk refuses.
+        """
+        from spookid.robots.writing import write
+
+        return write(self, path, found)
 
     # --- how it is made ---
 

@@ -21,5 +21,7 @@ class Source:
     """By name; not those that stand in a file that it includes."""
     joints: Mapping[str, Element] = field(default_factory=dict)
     """By the name of a coordinate's joint."""
+    angle: float = 1.0
+    """Its unit of angles, so many a radian."""
     obstacle: str = ""
     """Why masses that are written into it would not be those of the model; empty if they are."""
