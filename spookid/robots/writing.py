@@ -66,14 +66,7 @@ def _inertials(robot: Robot, identified: Identified) -> dict[str, Inertial | Non
     """Of links; None of those that have no mass any more."""
     found: dict[str, Inertial | None] = {}
     for name, own in identified.bodies.items():
-        parts = shared(robot, robot.grouped.groups[name], own)
-        emptied = next((link for link, part in parts.items() if part is None), None)
-        if emptied and robot.source.format == "MJCF":
-            raise ProblemError(
-                f"{robot.description.links[emptied].place}: body {emptied!r} has more in the file than was found for "
-                f"all that is fixed to {name!r}; give it less"
-            )
-        found |= parts
+        found |= shared(robot, robot.grouped.groups[name], own)
     return found
 
 
@@ -177,8 +170,8 @@ def _urdf_dynamics(document: Document, joint: Element, values: Mapping[str, floa
 
 
 def _mjcf_inertial(document: Document, body: Element, inertial: Inertial | None) -> list[Edit]:
-    """Along its principal axes, so that MuJoCo has none to find."""
-    assert inertial is not None
+    """Along its principal axes, so that MuJoCo has none to find; of None nothing, whatever its shapes."""
+    inertial = inertial or Inertial.none()
     moments, axes = np.linalg.eigh(inertial.inertia)
     axes[:, 2] *= np.linalg.det(axes)
     quaternion = np.roll(Rotation.from_matrix(axes).as_quat(), 1)
