@@ -34,9 +34,9 @@ class Grouped:
     """The bodies of a description and the connections between them."""
 
     groups: Mapping[str, Group]
-    """By the name of each of their links."""
+    """By the name of each of their links, in the order of the file."""
     connections: tuple[Connection, ...]
-    """Those that are joints, each link's parent before it."""
+    """Those that are joints, in the order of the file."""
 
     @property
     def bodies(self) -> list[Group]:
@@ -80,7 +80,10 @@ def grouped(description: Description, held: Mapping[str, float], free: bool, mer
         group.members[connection.child] = Placement.none()
         groups[connection.child] = group
         moving.append(connection)
-    found = Grouped(groups, tuple(moving))
+    # As the file has them: people and logs count joints so.
+    order = {connection.name: i for i, connection in enumerate(description.connections)}
+    moving.sort(key=lambda connection: order[connection.name])
+    found = Grouped({name: groups[name] for name in description.links}, tuple(moving))
     for group in found.bodies:
         _check_mass(group, description, moving)
     return found

@@ -6,6 +6,7 @@ https://mujoco.readthedocs.io/en/stable/XMLreference.html.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -39,7 +40,10 @@ def described(document: Document) -> tuple[Description, Source]:
     try:
         spec = mujoco.MjSpec.from_file(str(document.path))
         notices = _reduced(spec, mujoco)
-        model = spec.compile()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            model = spec.compile()
+        notices += [f"MuJoCo says: {' '.join(str(warning.message).split())}." for warning in told]
     except (ValueError, RuntimeError, FileNotFoundError) as error:
         reason = " ".join(str(error).split())
         raise ProblemError(f"{document.path}: MuJoCo refuses it ({reason}); correct it") from None
