@@ -114,8 +114,9 @@ def _named(words: list[str], labels: Iterable[str]) -> tuple[str, list[str]]:
         for name in (whole, [word for word in whole if word != "joint"]):
             size = len(name)
             for i in range(len(words) - size + 1):
-                # A name of one letter, or a number alone, is no name.
-                if size > length and words[i : i + size] == name and len("".join(name)) > 1 and not name[0].isdigit():
+                # A letter or a number among others is no name.
+                telling = words == name or (len("".join(name)) > 1 and not name[0].isdigit())
+                if size > length and words[i : i + size] == name and telling:
                     best, rest, length = label, words[:i] + words[i + size :], size
     return best, rest
 

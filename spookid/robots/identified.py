@@ -15,7 +15,7 @@ from spookid.parameter import is_constant, number, parameters_in
 from spookid.results.result import Derived, Result
 from spookid.robots.description import Inertial
 from spookid.robots.groups import Group
-from spookid.robots.robot import Robot
+from spookid.robots.parts import Parts
 
 _CENTER = ("c_x", "c_y", "c_z")
 _PRINTED = 1e-2
@@ -55,7 +55,7 @@ class Identified:
         return np.asarray(plain * np.outer(scale, scale))
 
 
-def from_result(robot: Robot, result: Result) -> Identified:
+def from_result(robot: Parts, result: Result) -> Identified:
     """What a result has of a robot.
 
     Raises:
@@ -76,10 +76,31 @@ def from_result(robot: Robot, result: Result) -> Identified:
             f"{', '.join(own) or 'no bodies or joints'}, it has {', '.join([*robot.bodies, *robot.freedoms])}; give "
             "bodies and joints the names of its file, as spookid.robots.read does"
         )
+    _check_parts(robot, result)
     return found
 
 
-def from_values(robot: Robot, values: Mapping[str, float]) -> Identified:
+def _check_parts(robot: Parts, result: Result) -> None:
+    """Refuse a result in which other links are one body than in the robot: what was found would be that of others."""
+    if result.mechanism is None:
+        return
+    moving = {joint.name for joint in result.mechanism.hinges}
+    still = [name for name in robot.joints if name not in moving]
+    if still:
+        raise ProblemError(
+            f"joint {still[0]!r} of robot {robot.name!r} does not move in the results of {result.problem!r}; read the "
+            f"robot as the problem does: with held={{{still[0]!r}: ...}}, or --hold {still[0]}=..."
+        )
+    known = {body.name: body.free for body in result.mechanism.bodies}
+    for name, body in robot.bodies.items():
+        if known.get(name) is not body.free:
+            raise ProblemError(
+                f"body {name!r} of robot {robot.name!r} is not the same in the results of {result.problem!r}; read the "
+                "robot as the problem does: with free=, merge= and held= as there"
+            )
+
+
+def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
     """What a robot's own bodies and joints are at values of their Parameters, by name.
 
     Raises:
@@ -107,7 +128,7 @@ def from_values(robot: Robot, values: Mapping[str, float]) -> Identified:
     return Identified(bodies, joints)
 
 
-def _coefficients(robot: Robot) -> Iterator[tuple[str, str, ca.SX]]:
+def _coefficients(robot: Parts) -> Iterator[tuple[str, str, ca.SX]]:
     for joint in robot.joints.values():
         for i, label in enumerate(joint.labels):
             for what in AT_JOINTS:
@@ -115,7 +136,7 @@ def _coefficients(robot: Robot) -> Iterator[tuple[str, str, ca.SX]]:
                 yield label, what, entries[min(i, len(entries) - 1)]
 
 
-def shared(robot: Robot, group: Group, found: Mapping[str, float]) -> dict[str, Inertial | None]:
+def shared(robot: Parts, group: Group, found: Mapping[str, float]) -> dict[str, Inertial | None]:
     """Inertials of the links of one body that together have what was found, each in its own frame.
 
     The heaviest link takes the difference. Where no body has what is left for it, it takes all, and the others have no

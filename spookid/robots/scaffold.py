@@ -150,7 +150,7 @@ def _beginning(robot: Robot, out: Path, held: Sequence[str], mend: bool) -> str:
         name for name, on in (("free=True", robot.free), ("merge=False", not robot.merge), ("mend=True", mend)) if on
     ]
     if robot.held:
-        options.append(f"held={ {name: float(at) for name, at in robot.held.items()}!r}")
+        options.append(f"held={json.dumps({name: float(at) for name, at in robot.held.items()})}")
     path = _relative(robot.source.document.path, out)
     imports = "JointPosition, LogCholesky, Motor, Parameter, Problem, Recording, robots"
     more = "".join(f", {option}" for option in options)

@@ -19,7 +19,7 @@ from spookid.results.result import Derived, Estimate, Result
 from spookid.robots.description import Inertial
 from spookid.robots.identified import Identified, from_result, from_values, shared
 from spookid.robots.markup import Document, Edit, Element
-from spookid.robots.robot import Robot
+from spookid.robots.parts import Parts
 from spookid.robots.urdf import turn
 
 _SCHEMA = 1
@@ -36,7 +36,7 @@ _OTHERS = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "full
 """Attributes of an ``<inertial>`` that say what its pose and moments say otherwise."""
 
 
-def write(robot: Robot, path: str | PathLike[str], found: Result | Mapping[str, float]) -> Path:
+def write(robot: Parts, path: str | PathLike[str], found: Result | Mapping[str, float]) -> Path:
     """Write the robot's file with what was found; see ``Robot.write``."""
     target = Path(path)
     if target.resolve() == robot.source.document.path.resolve():
@@ -62,7 +62,7 @@ def _fill(part: Path, content: bytes) -> None:
 # --- what the file holds ---
 
 
-def _inertials(robot: Robot, identified: Identified) -> dict[str, Inertial | None]:
+def _inertials(robot: Parts, identified: Identified) -> dict[str, Inertial | None]:
     """Of links; None of those that have no mass any more."""
     found: dict[str, Inertial | None] = {}
     for name, own in identified.bodies.items():
@@ -70,7 +70,7 @@ def _inertials(robot: Robot, identified: Identified) -> dict[str, Inertial | Non
     return found
 
 
-def _joints(robot: Robot, identified: Identified) -> dict[str, dict[str, float]]:
+def _joints(robot: Parts, identified: Identified) -> dict[str, dict[str, float]]:
     """Attributes of the file's joints that were found; a ball has one number for its three coordinates."""
     words = _IN_URDF if robot.source.format == "URDF" else _IN_MJCF
     units = {
@@ -92,7 +92,7 @@ def _joints(robot: Robot, identified: Identified) -> dict[str, dict[str, float]]
 
 
 def _content(
-    robot: Robot, inertials: Mapping[str, Inertial | None], joints: Mapping[str, Mapping[str, float]]
+    robot: Parts, inertials: Mapping[str, Inertial | None], joints: Mapping[str, Mapping[str, float]]
 ) -> bytes:
     source = robot.source
     if inertials and source.obstacle:
@@ -111,7 +111,7 @@ def _content(
     return source.document.edited(edits)
 
 
-def _element(robot: Robot, elements: Mapping[str, Element], name: str, what: str) -> Element:
+def _element(robot: Parts, elements: Mapping[str, Element], name: str, what: str) -> Element:
     if name not in elements:
         raise ProblemError(
             f"{robot.source.document.path}: {what} {name!r} stands in no element of this file's own, as after "
@@ -187,7 +187,7 @@ def _mjcf_inertial(document: Document, body: Element, inertial: Inertial | None)
 
 
 def _document(
-    robot: Robot,
+    robot: Parts,
     target: Path,
     identified: Identified,
     inertials: Mapping[str, Inertial | None],
@@ -219,7 +219,7 @@ def _document(
     }
 
 
-def _is_held(robot: Robot, one: Derived, words: Mapping[str, str], joints: Mapping[str, Mapping[str, float]]) -> bool:
+def _is_held(robot: Parts, one: Derived, words: Mapping[str, str], joints: Mapping[str, Mapping[str, float]]) -> bool:
     """True if the file holds a number."""
     what = one.name.removeprefix(f"{one.body} ")
     if one.body in robot.freedoms and what in words:
