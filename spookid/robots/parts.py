@@ -32,7 +32,6 @@ _KINDS: dict[str, type[Joint]] = {
     "planar": Planar,
     "ball": Spherical,
 }
-_Changes = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class Parts:
     """True if an inertia that no body has counts as the nearest that some body has."""
     inertias: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Those that take the place of the file's, by body."""
-    settings: _Changes = field(default_factory=dict, repr=False)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     """Arguments of joints that take the place of the file's, by joint."""
     place: str = field(default_factory=declared_at, repr=False)
 
@@ -81,7 +80,7 @@ class Parts:
         self,
         *,
         inertias: Mapping[str, Any] | None = None,
-        joints: _Changes | None = None,
+        joints: Mapping[str, Mapping[str, Any]] | None = None,
         held: Mapping[str, float] | None = None,
     ) -> Self:
         """The same robot with some things in the place of the file's.
