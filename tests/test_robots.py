@@ -103,6 +103,8 @@ def test_joints_that_follow_and_closures_on_top(tmp_path: Path) -> None:
     assert (float(gear.ratio), float(gear.offset)) == (0.1, 0.02)
     closing = Spherical("closing", GROUND.frame(at=(0, 0.3, 0.8)), robot.frame("tool", at=(0, 0, 0.1)))
     assert robot.model(joints=[closing]).has_loops
+    assert dict(robot.with_(held={"slide": 0.04}).still) == {"slide": 0.04, "elbow": pytest.approx(0.2)}
+    assert list(robot.with_(held={"elbow": 0.2}).joints) == ["shoulder"]
 
 
 def test_a_macro_file_is_expanded(tmp_path: Path) -> None:

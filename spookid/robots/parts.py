@@ -197,7 +197,21 @@ class Parts:
     @cached_property
     def grouped(self) -> Grouped:
         """Which links are one body."""
-        return grouped(self.description, self.held, self.free, self.merge)
+        return grouped(self.description, self.still, self.free, self.merge)
+
+    @cached_property
+    def still(self) -> Mapping[str, float]:
+        """Joints that do not move: those that are held, and what follows them or is followed by them."""
+        found, ties = dict(self.held), list(self.description.ties)
+        while True:
+            pairs = [(tie, tie.leader in found, tie.follower in found) for tie in ties]
+            half = next((tie for tie, leads, follows in pairs if leads != follows), None)
+            if half is None:
+                return MappingProxyType(found)
+            if half.leader in found:
+                found[half.follower] = half.ratio * found[half.leader] + half.offset
+            else:
+                found[half.leader] = (found[half.follower] - half.offset) / half.ratio
 
     @property
     def _what(self) -> str:

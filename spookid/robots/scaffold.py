@@ -98,9 +98,12 @@ def _still(robot: Robot, matched: Matched) -> list[str]:
     """Joints without a column, which are held if nothing else places them."""
     if robot.description.loops:
         return []
-    following = {tie.follower for tie in robot.description.ties}
+    ties, seen = robot.description.ties, set(matched.positions)
+    for _ in ties:
+        seen |= {name for tie in ties for name in (tie.leader, tie.follower) if {tie.leader, tie.follower} & seen}
     single = [one.name for one in robot.grouped.connections if one.kind in ("hinge", "slide")]
-    return [name for name in single if name not in following and name not in matched.positions]
+    following = {tie.follower for tie in ties}  # is held with what it follows
+    return [name for name in single if name not in following and name not in seen]
 
 
 def _all_thick(robot: Robot) -> bool:
