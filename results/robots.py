@@ -343,7 +343,8 @@ def arm(place: Path) -> str:
 
 `spookid new ur10e.urdf log.csv --out ur10e.py` ({times[0]:.1f} s of one core), `spookid solve ur10e.py`
 ({times[1]:.0f} s: {solution.status.value} in {solution.iterations} iterations), `spookid export`.
-The log is `{FITTED}`, positions and currents; gains are unknown. Torques of `{UNSEEN}`, which no estimate has seen, low-passed at {CUTOFF:g} Hz, measured
+The log is `{FITTED}`, positions and currents; gains are unknown. Torques of
+`{UNSEEN}`, which no estimate has seen, low-passed at {CUTOFF:g} Hz, measured
 (current times the gain found) less predicted, as share of their standard deviation in per cent:
 
 {table(["inverse dynamics of", *joints], rows)}
