@@ -73,12 +73,18 @@ nitpick_ignore_regex = [
     ("py:.*", r"(abc|casadi|collections|concurrent|dataclasses|enum|numpy|os|pandas|pathlib|typing)\..*"),
     (
         "py:.*",
-        r"Array|Callback|Clock|DataFrame|FloatArray|Group|InitVar|Initial|Mapping\[str|Noises|Parameters|Progress",
+        r"Array|Axes|Callback|Clock|Coordinates|DataFrame|FloatArray|Group|InitVar|Initial|Mapping\[str|Noises|Parameters"
+        r"|Progress|TypeAliasForwardRef",
     ),
     ("py:.*", r"Influence|Loss|Mechanism|Seen|Sensitivities|ca\..*"),
     ("py:.*", r"spookid\.(results\.(lazy|sketch)|stepping\.(dry_friction|impulses)|studies\.(axes|settings))\..*"),
     ("py:.*", r"Description|Source|spookid\.robots\.(groups|source|description\.Description).*"),
-    ("py:.*", r"spookid\.(mechanics\.model\.Mechanics|statistics\.combinations\.Seen|transcription\.factor\.Group)"),
+    (
+        "py:.*",
+        r"spookid\.(mechanics\.model\.Mechanics|statistics\.combinations\.Seen|transcription\.factor\.(Factor|Group))",
+    ),
+    ("py:.*", r"spookid\.(graphs\.variables\.Variables|transcription\.transcription\.Transcription)"),
+    ("py:.*", r"spookid\.planar\.(closing\.Closing|linkage\.Linkage)"),
 ]
 
 _PUBLIC = "|".join(set(spookid.__all__) - {"GROUND"})

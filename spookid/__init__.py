@@ -27,6 +27,7 @@ _HOME = {
     "Equations": "stepping.one_step",
     "ExponentialEigenvalue": "mechanics.inertia_coordinates",
     "Fixed": "mechanics.joint_kinds",
+    "FixedLagSmoother": "smoothing.smoother",
     "Fourier": "mechanics.varying",
     "Friction": "mechanics.friction_loads",
     "FullInertia": "mechanics.inertia",
@@ -48,12 +49,14 @@ _HOME = {
     "LogCholesky": "mechanics.inertia_coordinates",
     "Manifold": "mechanics.manifold",
     "Model": "mechanics.model",
+    "Monitor": "smoothing.monitor",
     "Motor": "mechanics.motor",
     "Nonholonomic": "data.constraints",
     "Observation": "data.sensors",
     "OneStep": "stepping.one_step",
     "Orientation": "data.inertial_sensors",
     "Parameter": "parameter",
+    "PinInSlot": "mechanics.joint_kinds",
     "Planar": "mechanics.joint_kinds",
     "PointDistance": "data.sensors",
     "PointDrag": "mechanics.point_forces",
@@ -103,6 +106,7 @@ __all__ = [
     "Equations",
     "ExponentialEigenvalue",
     "Fixed",
+    "FixedLagSmoother",
     "Fourier",
     "Friction",
     "FullInertia",
@@ -120,12 +124,14 @@ __all__ = [
     "LogCholesky",
     "Manifold",
     "Model",
+    "Monitor",
     "Motor",
     "Nonholonomic",
     "Observation",
     "OneStep",
     "Orientation",
     "Parameter",
+    "PinInSlot",
     "Planar",
     "PointDistance",
     "PointDrag",
@@ -179,7 +185,16 @@ if TYPE_CHECKING:
     from spookid.mechanics.gravity import gravity, tilted_gravity
     from spookid.mechanics.inertia import FullInertia
     from spookid.mechanics.inertia_coordinates import Ellipsoid, ExponentialEigenvalue, LogCholesky
-    from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Screw, Spherical, Universal
+    from spookid.mechanics.joint_kinds import (
+        Cylindrical,
+        Fixed,
+        PinInSlot,
+        Planar,
+        Prismatic,
+        Screw,
+        Spherical,
+        Universal,
+    )
     from spookid.mechanics.joints import Hinge, Joint
     from spookid.mechanics.loads import Bound, Effort, Load, Spring
     from spookid.mechanics.manifold import Manifold
@@ -192,6 +207,8 @@ if TYPE_CHECKING:
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem
     from spookid.report.sweep import sweep
+    from spookid.smoothing.monitor import Monitor
+    from spookid.smoothing.smoother import FixedLagSmoother
     from spookid.solution import Solution, load
     from spookid.solvers.status import Status
     from spookid.stepping.base import Stepper

@@ -14,6 +14,7 @@ from spookid.tables.tabular import Block, Tabular
 if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.data.recording import Recording
     from spookid.estimation.grouping import BaseParameters
+    from spookid.graphs.picture import Picture
     from spookid.results.result import Result
     from spookid.solution import Solution
     from spookid.solvers.status import Callback
@@ -196,6 +197,21 @@ class Problem(Declaration, Tabular):
         from spookid.studies.motor_efforts import inverse_dynamics
 
         return inverse_dynamics(self, parameters, recording, motion=motion, cutoff=cutoff)
+
+    def graph(self) -> Picture:
+        """The problem as a factor graph, to be printed or drawn with ``draw(axes, steps=3)``: x are the unknowns of a
+        step, λ those that stand in one factor alone.
+
+        Raises:
+            ProblemError: for a problem without recordings or observations.
+        """
+        from spookid.assembly.assembly import assemble
+        from spookid.graphs.picture import Picture
+
+        found = assemble(self).transcription
+        private = [column for column in range(found.manifold.tangent) if column not in found.visible]
+        nodes = {"x": found.visible, "λ": private} if private else {"x": found.visible}
+        return Picture(f"factor graph of {self.name}", found, nodes)
 
     def __repr__(self) -> str:
         from spookid.report.description import sizes

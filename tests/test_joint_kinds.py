@@ -26,6 +26,7 @@ from spookid import (
     Model,
     Motor,
     Parameter,
+    PinInSlot,
     Planar,
     PointPosition,
     Prismatic,
@@ -48,7 +49,7 @@ from spookid.mechanics.model import Mechanics
 from spookid.mechanics.recursion import Recursion
 from spookid.report.joint_symbols import draw
 
-KINDS = [Prismatic, Cylindrical, Screw, Universal, Spherical, Planar, Fixed]
+KINDS = [Prismatic, Cylindrical, Screw, Universal, Spherical, Planar, PinInSlot, Fixed]
 G, MASS, INERTIA, CHILD_AT, PITCH = 9.82, 0.7, (0.004, 0.006, 0.005), (0.05, 0.02, -0.12), 0.03
 
 
@@ -167,7 +168,7 @@ def minimal(kind: type[Joint]) -> Swung:
     n = len(kind.coordinates)
     q = ca.SX.sym("q", n)
     e = ca.SX.eye(3)
-    turned_x = {Cylindrical: 1, Planar: 2, Screw: 0}
+    turned_x = {Cylindrical: 1, PinInSlot: 1, Planar: 2, Screw: 0}
     if kind is Spherical:
         R = turned(2, q[2]) @ turned(1, q[1]) @ turned(0, q[0])
         return Swung(q, ca.SX(3, 1), R, (0.3, 0.2, 0.1), (0.5, 1.0, -0.4))
@@ -179,6 +180,7 @@ def minimal(kind: type[Joint]) -> Swung:
         Cylindrical: lambda: ca.vertcat(q[0], 0, 0),
         Screw: lambda: ca.vertcat(PITCH * q[0], 0, 0),
         Planar: lambda: ca.vertcat(0, q[0], q[1]),
+        PinInSlot: lambda: ca.vertcat(0, q[0], 0),
     }[kind]()
     return Swung(q, shift, R, (0.1, 0.2, 0.5)[:n], (0.3, -0.8, 1.1)[:n])
 

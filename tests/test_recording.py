@@ -248,7 +248,7 @@ def test_csv_with_byte_order_mark_and_carriage_returns(tmp_path):
         ("t,a\n0,1\n1,-inf\n", "line 3, column 'a': '-inf' is no finite number"),
         ("t,a\nx,1\n1,2\n", "line 2, column 't': 'x' is no finite number"),
         ("t,a\n0,1\n,2\n", "line 3 has no time"),
-        ("t,a\n0,1\n1,2\n1,3\n", "line 4: time 1.0 does not exceed 1.0"),
+        ("t,a\n0,1\n1,2\n0.5,3\n", "line 4: time 0.5 is earlier than 1.0 of the line before; sort the lines by time"),
     ],
 )
 def test_bad_csv_names_file_and_line(tmp_path, text, message):

@@ -38,7 +38,7 @@ TORQUE = 0.02
 
 
 @lru_cache
-def swing() -> Solution:
+def swing(corrected: bool = True) -> Solution:
     """A rod on a level axle whose whole inertia is believed within 30 %, driven by a measured torque, in two runs."""
     values = {"xx": 0.01, "yy": 0.012, "zz": 0.008, "xy": 5e-4}
     moments = [Parameter(f"I_{axes}", value) for axes, value in values.items()]
@@ -47,7 +47,7 @@ def swing() -> Solution:
     level = {"x": (0, 1, 0), "y": (1, 0, 0)}
     hinge = Hinge("hinge", GROUND.frame(**level), rod.frame(**level), viscous=Parameter("b", 0.05))
     model = Model([rod], [hinge], [Motor(hinge, "u", measured=True, hold="linear")], gravity=gravity(9.81))
-    problem = Problem("swing", model, [], [HingeAngle(hinge, "q")], step=0.05)
+    problem = Problem("swing", model, [], [HingeAngle(hinge, "q")], step=0.05, step_correction=corrected)
     return problem.with_(recordings=[run(problem, name, seed) for seed, name in enumerate(("one", "other"))]).solve()
 
 
@@ -82,8 +82,8 @@ def test_what_priors_settle_is_told_in_one_sentence() -> None:
 
 
 def test_a_measured_torque_stands_in_the_table_of_the_fit(tmp_path: Path) -> None:
-    solution = swing()
-    sizes = []
+    finer = [fit for trajectory in swing().trajectories for fit in trajectory.efforts or ()]
+    solution, sizes = swing(corrected=False), []
     for trajectory in solution.trajectories:
         (fit,) = trajectory.efforts or ()
         assert (fit.signal, fit.unit, fit.steps) == ("u", "N m", len(trajectory.t) - 2)
@@ -91,6 +91,7 @@ def test_a_measured_torque_stands_in_the_table_of_the_fit(tmp_path: Path) -> Non
         assert fit.rms == pytest.approx(np.sqrt(np.mean(impulses**2)) / solution.step)
         assert fit.largest == pytest.approx(np.max(np.abs(impulses)) / solution.step)
         sizes.append(fit.rms)
+        assert all(half.steps == 2 * fit.steps + 1 and half.rms > fit.rms for half in finer)
     # Each of the five samples in a step errs by itself.
     assert all(TORQUE / 5 < size < TORQUE for size in sizes)
     (row,) = (line for line in solution.summary().splitlines() if line.startswith("  u, mean of a step"))

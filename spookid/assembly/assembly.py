@@ -29,7 +29,6 @@ from spookid.data.sampling import Grid, grid, observed
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
-from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, number, substitute
 from spookid.statistics.noise_sizes import NoiseSize
@@ -106,18 +105,24 @@ class Assembly:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a user should know about how the problem was set up, each once."""
-        own = [*self.problem.stepper.notices(self.problem.model), *_uncorrected(self.problem), *_chosen(self.problem)]
+        own = [
+            *self.problem.stepper.notices(self.problem.model),
+            *_uncorrected(self.problem),
+            *step_chosen(self.problem),
+        ]
         own += given_inertias(self.problem.model)
+        own += [note for recording in self.problem.recordings for note in recording.notes]
         return tuple(dict.fromkeys([*own, *(notice for e in self.evidence for notice in e.guess.notices)]))
 
 
-def _chosen(problem: Declaration) -> list[str]:
-    """That the step is the motion's."""
+def step_chosen(problem: Declaration) -> list[str]:
+    """A notice that the step is the motion's, if it is."""
     if problem.step != problem.bandwidth_step:
         return []
+    taken = ", taken from the estimates by a fit with half of it" if problem.corrects else ""
     return [
         f"The step of {problem.step:g} s is that of the motion's bandwidth: with it second-order errors are "
-        f"{100 * SHARE:g} % of the efforts; step= sets another."
+        f"{100 * SHARE:g} % of the efforts{taken}; step= sets another."
     ]
 
 
@@ -152,21 +157,18 @@ def assemble(
     for e in evidence:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
         check_ranks(problem.model, poses, e.grid.times(), problem.guess)
-    settings = _settings(problem.model, len(problem.channels))
+    settings = settings_of(problem)
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
     constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER))
     seen = layout(problem, [e.samples for e in evidence])
-    written = factors(problem, problem.model, settings, seen)
-    free = problem.free
-    if beliefs := priors(problem):
-        written.append(prior_factor(beliefs, manifold))
+    written, free = all_factors(problem, settings, seen), problem.free
     if normaliser is not None:
         factor, symbols = normaliser_factor(free, manifold)
         written.append(factor)
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
     chains = [_chain(problem, e, written, seen, i) for i, e in enumerate(evidence)]
-    transcription = _transcribed(problem, manifold, written, constants, chains)
+    transcription = transcribed(problem, written, constants, chains)
     start = Point(
         tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
         contiguous([problem.guess[p.name] for p in free]),
@@ -175,17 +177,13 @@ def assemble(
     return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise, seen)
 
 
-def _transcribed(
-    problem: Declaration,
-    manifold: Manifold,
-    written: list[Factor],
-    constants: tuple[Constant, ...],
-    chains: list[Chain],
+def transcribed(
+    problem: Declaration, written: Sequence[Factor], constants: Sequence[Constant], chains: Sequence[Chain]
 ) -> Transcription:
     """Factors and recordings with the bounds and magnitudes of the free parameters."""
     free = problem.free
     return Transcription(
-        manifold,
+        problem.scheme.manifold(problem.model),
         written,
         ca.vertcat(ca.SX(0, 1), *free),
         constants,
@@ -197,6 +195,19 @@ def _transcribed(
         problem.parameter_set.choice,
         inertia_charts(problem),
     )
+
+
+def all_factors(problem: Declaration, settings: Settings, seen: Sequence[Observed]) -> list[Factor]:
+    """Those of the motion and of what is observed, and what is known beforehand."""
+    written, beliefs = factors(problem, problem.model, settings, seen), priors(problem)
+    if beliefs:
+        written.append(prior_factor(beliefs, problem.scheme.manifold(problem.model)))
+    return written
+
+
+def settings_of(problem: Declaration) -> Settings:
+    """Symbols of the settings that stand in factors."""
+    return _settings(problem.model, len(problem.channels))
 
 
 @lru_cache(maxsize=4)
@@ -339,26 +350,38 @@ def magnitude(parameter: Parameter, guess: float) -> float:
 def _chain(
     problem: Declaration, evidence: Evidence, factors: list[Factor], seen: Sequence[Observed], number: int
 ) -> Chain:
-    now, slopes, missing = evidence.acting, evidence.slopes, dict[str, Mask]()
     values = problem.guess_on(evidence.recording.name)
-    pair = (problem.scheme.inputs(one.held, one.mean, one.late) for one in (now, slopes))
-    inputs = late_inputs(problem.model, values, *pair)
-    told = [f for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())]
-    data = {f.name: inputs[: f.count(evidence.grid.count)] for f in told}
-    if VELOCITY_ROWS in data:
-        data[VELOCITY_ROWS] = late_inputs(problem.model, values, now.mean, slopes.mean)
-    named = {factor.name: factor for factor in factors}
+    data = input_data(problem, factors, values, evidence.acting, evidence.slopes)
+    missing, named = dict[str, Mask](), {factor.name: factor for factor in factors}
     for one in seen:
         data[one.name], missing[one.name] = observation_data(one, named[one.name], evidence.samples)
-    own = [factor for factor in factors if factor.group is Group.RESIDUAL]
-    for factor, residual in zip(own, problem.residuals, strict=True):
-        data[factor.name] = residual_factors.residual_data(residual, factor, evidence.acting.held)
     leads = number == 0
     for prior in (f for f in factors if f.group is Group.PRIOR):
         data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
         missing[prior.name] = np.full((1, len(prior.rows)), not leads)
     choice = problem.parameter_set.chosen(number)
     return Chain(evidence.recording.name, evidence.grid.count, data, missing, choice)
+
+
+def input_data(
+    problem: Declaration, factors: Sequence[Factor], values: Mapping[str, float], now: Acting, slopes: Acting
+) -> dict[str, Array]:
+    """Data of the factors that inputs stand in, by their names, (count, n_d).
+
+    Args:
+        values: of the parameters, by name.
+        now, slopes: inputs along a grid, and how they change with their delays.
+    """
+    pair = (problem.scheme.inputs(one.held, one.mean, one.late) for one in (now, slopes))
+    inputs = late_inputs(problem.model, values, *pair)
+    told = [f for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())]
+    data = {f.name: inputs[: f.count(len(now.held))] for f in told}
+    if VELOCITY_ROWS in data:
+        data[VELOCITY_ROWS] = late_inputs(problem.model, values, now.mean, slopes.mean)
+    own = [factor for factor in factors if factor.group is Group.RESIDUAL]
+    for factor, residual in zip(own, problem.residuals, strict=True):
+        data[factor.name] = residual_factors.residual_data(residual, factor, now.held)
+    return data
 
 
 def _columns(columns: list[Array], rows: int) -> Array:

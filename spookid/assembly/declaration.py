@@ -91,7 +91,7 @@ class Declaration:
     step_correction: bool = True
     """True for the parameters of the mechanism in continuous time: with ``Variational()``, estimated noise and smooth
     friction fits with steps of h and h/2 are extrapolated. False for those of the mechanism in steps of h, as of data
-    simulated so; what other settings, and measured torques, tell are always these."""
+    simulated so; what other settings tell are always these."""
     estimator: str = "auto"
     """Of fits without a state weight: ``"noise"`` estimates what disturbs the motion, ``"hard"`` takes it for none,
     with errors from stretches of the recordings; ``"auto"`` takes the second where the data say that it is the better
@@ -202,10 +202,8 @@ class Declaration:
         """True if its estimates are to be those of continuous time."""
         sticks = self.friction != "smooth" and any(joint.rubs for joint in self.model.joints)
         can = self.dynamics == "estimated" and self.stepper.corrects
-        # The noise of a measured torque belongs to its samples: steps of h/2 would share it.
-        measured = any(motor.measured for motor in self.model.motors)
         rolls = self.model.holding.on_velocities > 0  # a fit with half the step, begun with its noise, is far too slow
-        return self.step_correction and can and not (sticks or measured or rolls)
+        return self.step_correction and can and not (sticks or rolls)
 
     @cached_property
     def bandwidth_step(self) -> float | None:

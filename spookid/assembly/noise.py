@@ -50,11 +50,7 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
             given = motor.sigma * averaging
         found.append(NoiseSize("sensor", (signal,), unit, (place(symbol),), given, averaging=averaging))
     for i, sensor in enumerate(problem.channels):
-        floor = (
-            0.0
-            if sensor.sigma
-            else max((_resolution(r.signal(sensor.signal)) for r in problem.recordings), default=0.0)
-        )
+        floor = 0.0 if sensor.sigma else resolution([r.signal(sensor.signal) for r in problem.recordings])
         where = (place(settings.sensors[i]),)
         found.append(NoiseSize("sensor", (sensor.signal,), sensor.unit, where, sensor.sigma, floor / np.sqrt(12)))
     return tuple(found)
@@ -86,6 +82,11 @@ def at_gains(
         return one if ratio == 1.0 else replace(one, std=one.std * ratio)
 
     return [scaled(one) for one in noise]
+
+
+def resolution(recordings: Sequence[Array]) -> float:
+    """The coarsest of the smallest steps between values of a signal in each recording, 0 if they come in no steps."""
+    return max(map(_resolution, recordings), default=0.0)
 
 
 def _resolution(values: Array) -> float:

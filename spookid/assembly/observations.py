@@ -6,7 +6,8 @@ are unknowns of a step (``windows.of_states``), what is shown at a share τ of t
     y + τ (y₊ − y) + ½ τ (τ − 1) h (ẏ₊ − ẏ),
 
 and where they are differences it is the parabola through three states; both are wrong by a multiple of h³ of the third
-derivative. What shows velocities or accelerations lies on a line between those of two states.
+derivative. Where that is more than a sensor's noise bears, it is the polynomial through up to six states
+(``assembly.interpolation``). What shows velocities or accelerations lies on a line between those of two states.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.interpolation import states_between
 from spookid.assembly.residual_factors import windows
 from spookid.data.channels import Channel, apart, order, whitened
+from spookid.data.interpolation import polynomial
 from spookid.data.samples import Reach, Samples, told_apart
 from spookid.data.state import Motion, State
 from spookid.kernels.kernel import Array, Mask, contiguous
@@ -70,16 +73,17 @@ def layout(problem: Declaration, samples: Sequence[Sequence[Samples]]) -> tuple[
     ]
     for number, name in enumerate(_ORDERS):
         own = [i for i, n in enumerate(orders) if n == number]
-        at_steps = tuple(i for i in own if stepped[i])
-        if at_steps:
-            found.append(Observed(name, number, at_steps))
         if not own:
             continue
-        reach = _reach(problem, number)
-        slots = {i: max((one.slots(reach, not stepped[i]) for one in of_channels[i]), default=0) for i in own}
+        reach = _reach(problem, number, [(problem.channels[i], of_channels[i]) for i in own])
+        separate = {i: stepped[i] and not (number and reach.polynomial) for i in own}
+        at_steps = tuple(i for i in own if separate[i])
+        if at_steps:
+            found.append(Observed(name, number, at_steps))
+        slots = {i: max((one.slots(reach, not separate[i]) for one in of_channels[i]), default=0) for i in own}
         late = tuple(i for i in own if slots[i])
         if late:
-            sizes, whole = tuple(slots[i] for i in late), tuple(not stepped[i] for i in late)
+            sizes, whole = tuple(slots[i] for i in late), tuple(not separate[i] for i in late)
             found.append(Observed(_BETWEEN.format(name), number, late, reach, sizes, whole))
     return tuple(found)
 
@@ -88,7 +92,10 @@ def observation_factors(
     problem: Declaration, settings: Settings, model: Model, observed: Sequence[Observed]
 ) -> list[Factor]:
     """One for each of them, with the problem's model or one that differs from it in numbers."""
-    return [(_between if one.reach else _at_steps)(problem, settings, model, one) for one in observed]
+    return [
+        _between(problem, settings, model, one, one.reach) if one.reach else _at_steps(problem, settings, model, one)
+        for one in observed
+    ]
 
 
 def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) -> tuple[Array, Mask]:
@@ -115,11 +122,14 @@ def _at_steps(problem: Declaration, settings: Settings, model: Model, one: Obser
     return _factor(problem, settings, one, shown, dict(window.variables), data)
 
 
-def _between(problem: Declaration, settings: Settings, model: Model, one: Observed) -> Factor:
+def _between(problem: Declaration, settings: Settings, model: Model, one: Observed, reach: Reach) -> Factor:
     """Predicted less measured between the steps; behind values and presence stand the stamps, in steps."""
-    n, centred = len(one.rows), one.reach is not None and one.reach.centred
-    states, slopes = 3 if centred else 2, one.order == 0 and not centred
-    variables, motions = windows(problem, settings, model, states, max(one.order, int(slopes)))
+    n, states = len(one.rows), reach.states
+    slopes = one.order == 0 and states == 2
+    of_polynomial = (
+        problem.scheme.through(model, settings, one.order, states) if one.order and reach.polynomial else None
+    )
+    variables, motions = of_polynomial or windows(problem, settings, model, states, max(one.order, int(slopes)))
     data, shown = ca.SX.sym("y", 3 * n), []
     lines = {i: _Line(problem.channels[i], problem.model, motions, slopes, settings.step) for i in one.channels}
     for row, i in enumerate(one.rows):
@@ -147,20 +157,29 @@ def _factor(
     return Factor(one.name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels, noise=noise)
 
 
-def _reach(problem: Declaration, order: int) -> Reach:
-    """Which states a prediction between the steps is made of."""
-    wide = max(problem.scheme.window(problem.model, Settings.of(problem.model), max(order, 1)).variables)
-    if order == 0:  # velocities are unknowns of a step, or differences
-        return Reach(2, 1, centred=True) if wide else Reach(1, 0, centred=False)
+def _reach(problem: Declaration, order: int, channels: Sequence[tuple[Channel, Sequence[Samples]]]) -> Reach:
+    """Which states a prediction between the steps is made of.
+
+    Args:
+        channels: those of this order, each with its samples in every recording.
+    """
+    scheme, settings = problem.scheme, Settings.of(problem.model)
+    wide = max(scheme.window(problem.model, settings, max(order, 1)).variables)
+    if order == 0 and not wide:  # velocities are unknowns
+        return Reach(1, 0, 0, 1)
+    states = states_between(problem, channels, order)
+    if states > 2 and (order == 0 or scheme.through(problem.model, settings, order, states)):
+        first = (states - 1) // 2
+        return Reach(states - 1, first, first, states - 1 - first)
     # The earlier of the two states is the middle one of its own window.
-    return Reach(wide + 1, wide // 2, centred=False)
+    return Reach(wide + 1, wide // 2, 0, 1)
 
 
 class _Line:
     """What a channel shows between states at neighbouring steps.
 
     Args:
-        motions: of two states, or of three.
+        motions: of two states or more.
         slopes: True to use the rates of what two states show.
     """
 
@@ -179,14 +198,17 @@ class _Line:
             rate += ca.jtimes(value, *state.joints)
         symbols = state.motion.parts
         there = [ca.substitute([value, rate], symbols, [ca.densify(e) for e in motion.parts]) for motion in motions]
-        self._centre = there[len(there) // 2 if len(there) == 3 else 0][0]
-        steps = [apart(channel, after[0], before[0]) for before, after in pairwise(there)]
-        if len(steps) == 2:
-            self._slope, self._curvature = (steps[0] + steps[1]) / 2, steps[1] - steps[0]
+        self._first = (len(there) - 1) // 2
+        self._centre = there[self._first][0]
+        self._steps = [apart(channel, after[0], before[0]) for before, after in pairwise(there)]
+        if len(self._steps) == 2:
+            self._slope, self._curvature = (self._steps[0] + self._steps[1]) / 2, self._steps[1] - self._steps[0]
         else:
             self._curvature = step * (there[1][1] - there[0][1]) if slopes else ca.SX(0)
-            self._slope = steps[0] - self._curvature / 2
+            self._slope = self._steps[0] - self._curvature / 2
 
     def at(self, place: ca.SX) -> ca.SX:
-        """At a place in steps from the middle one of three states, the first of two."""
+        """At a place in steps from the middle one of the states, of an even number the one before the middle."""
+        if len(self._steps) > 2:
+            return self._centre + polynomial(self._steps, self._first, place)
         return self._centre + place * self._slope + place**2 / 2 * self._curvature

@@ -111,8 +111,19 @@ class ParameterSet:
         symbols = ca.vertcat(ca.SX(0, 1), *self.own)
         if not (self.own and ca.depends_on(factor.residual, symbols)):
             return factor
-        sums = ca.vertcat(*(ca.dot(self.choice, ca.vertcat(*self.of(p))) for p in self.own))
-        return factor.substituted(symbols, sums)
+        return factor.substituted(symbols, self._sums)
+
+    def in_recordings(self, expression: ca.SX) -> ca.SX:
+        """An expression of declared parameters in those of the recordings."""
+        if not self.own:
+            return expression
+        inserted: ca.SX = ca.substitute(expression, ca.vertcat(*self.own), self._sums)
+        return inserted
+
+    @property
+    def _sums(self) -> ca.SX:
+        """What stands for parameters of which each recording has its own."""
+        return ca.vertcat(*(ca.dot(self.choice, ca.vertcat(*self.of(p))) for p in self.own))
 
 
 @lru_cache(maxsize=8)

@@ -19,6 +19,7 @@ from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe
 from spookid.cli.runner import Exit, Job, Run, Work, changed, each, in_turn, start
+from spookid.cli.watching import watch as watch
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve as estimate
 from spookid.report import audit as audits

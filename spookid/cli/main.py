@@ -54,6 +54,19 @@ are from the robot's file, and from a regression along the log.
 _KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
 springs too; every other byte is as it was.
 """
+_WATCHED = """LOG is text with a header row, as Recording.from_csv reads it: a column of
+stamps and those of all signals of the problem; or, by its ending, any other
+file that Recording.from_file reads, an MCAP file say. The first seconds
+are fitted (--warm-up), also to find the sizes of the noise; from then on every
+row counts when it is there. On a terminal a table is rewritten in place,
+elsewhere a line is written every second of the log (--every). When a parameter
+has changed, a line says so, such as
+
+  14:02:09  CHANGED  b (friction of elbow) +12.1 ± 2.9 % since 14:02:07
+
+and what was known of it before is forgotten. Stamps from 1e9 on are seconds
+since 1970 and are shown as local time of day.
+"""
 _FOLDERS = """With a dict `problems`, PROBLEM.py means all of them, each with its own folder
 DIR/key. A folder is written whole or not at all; an empty one or an earlier
 one of the same command is replaced, any other is refused.
@@ -104,6 +117,8 @@ class _Command:
     """Of `_FLAGS`, in the order of the help; those of `_SETTINGS` all have."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What differs for this command, by flag."""
+    log: bool = False
+    """True if it reads a log beside the problem."""
 
 
 def _parser() -> _Parser:
@@ -140,6 +155,10 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> No
             parser.add_argument(name, **how)
         return
     parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
+    if command.log:
+        parser.add_argument(
+            "log", metavar="LOG", help="rows to be watched: a CSV or other file, or - for standard input"
+        )
     settings = parser.add_argument_group("settings in the place of the problem's own")
     for place, flags in ((parser, {flag: _FLAGS[flag] for flag in command.flags}), (settings, _SETTINGS)):
         for flag, how in flags.items():
@@ -184,6 +203,16 @@ def _jobs(text: str) -> int:
     return int(text)
 
 
+def _amount(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
+
+
 # --- the commands and their flags ---
 
 
@@ -214,6 +243,19 @@ _FLAGS = {
     "--over": _flag("axis of the grid", "NAME=RANGE", required=True, action="append"),
     "--jobs": _flag("worker processes (default: one for each processor)", "N", type=_jobs),
     "--scheduler": _flag("Dask scheduler whose workers do the work instead", "ADDRESS"),
+    "--follow": _flag("wait for rows after the last one, until Ctrl-C", action="store_true"),
+    "--time": _flag("column of the stamps [s] (default: t)", "NAME", default="t"),
+    "--warm-up": _flag("seconds that are fitted first (default: 2)", "S", type=_amount, default=2.0),
+    "--window": _flag("seconds in which states are estimated anew (default: 20 steps)", "S", type=_amount),
+    "--every": _flag("seconds of the log between two lines (default: 1)", "S", type=_amount, default=1.0),
+    "--false-alarms": _flag(
+        "changes told a day at the most that are none, where the noise is white (default: 1)",
+        "N",
+        type=_amount,
+        default=1.0,
+    ),
+    "--save": _flag("keep all that is known in FILE when the log ends, or at Ctrl-C", "FILE"),
+    "--resume": _flag("go on from such a file; rows up to its last stamp are passed over", "FILE"),
     "--out": _flag("folder of results", "DIR", required=True),
     "--animate": _flag(
         "add the mechanism in motion, estimated over measured: animation_0.gif ..., one a recording",
@@ -306,5 +348,16 @@ _COMMANDS = (
     ),
     _Command("new", "write a problem file for a robot and a log of it", _MATCHED),
     _Command("export", "write a robot's own file with what was found of it", _KEPT),
+    _Command(
+        "watch",
+        "estimate while a log grows, and say when a parameter has changed",
+        _WATCHED,
+        (
+            *("--follow", "--time", "--warm-up", "--window", "--every", "--false-alarms", "--save", "--resume"),
+            *(*_GUESSED, "--quiet"),
+        ),
+        {"--quiet": {"help": "only changes, no estimates and no progress"}},
+        log=True,
+    ),
     _Command("report", "write DIR/report.html, one page about the results in DIR", _PAGE),
 )

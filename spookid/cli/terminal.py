@@ -11,9 +11,9 @@ _WITHOUT_TERMINAL = 100
 _NARROWEST, _WIDEST = 60, 120
 
 
-def say(text: str) -> None:
+def say(text: str, end: str = "\n") -> None:
     """Write lines to stdout."""
-    _write(sys.stdout, text + "\n")
+    _write(sys.stdout, text + end)
 
 
 def complain(text: str) -> None:

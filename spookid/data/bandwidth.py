@@ -40,42 +40,58 @@ def longest_step(recording: Recording, signal: str, *, angle: bool, scale: float
     if len(t) < 4:
         return math.nan
     interval = float(np.median(np.diff(t)))
-    uniform = np.arange(t[0], t[-1] + interval / 2, interval)
-    position = np.interp(uniform, t, np.unwrap(values / scale) if angle else values / scale)
-    parts = np.array([_powers(one, interval, cutoff) for one in _shapes(position, angle)])
-    error, rates = parts.sum(axis=0)
+    position = uniform(t, np.unwrap(values / scale) if angle else values / scale, interval)
+    parts = [moving_part(one, interval, cutoff) for one in _shapes(position, angle)]
+    error, rates = (sum(float(np.sum(omega**n * power)) for omega, power in parts) for n in (6, 2))
     if not rates > 0:
         return math.nan
     intervals = max(math.floor(math.sqrt(12 * SHARE / math.sqrt(error / rates)) / interval), 1)
     return float(f"{intervals * interval:.6g}")
 
 
+def uniform(t: FloatArray, values: FloatArray, interval: float) -> FloatArray:
+    """Samples at equal intervals [s], on lines between those at times t."""
+    return np.interp(np.arange(t[0], t[-1] + interval / 2, interval), t, values)
+
+
+def detrended(values: FloatArray) -> FloatArray:
+    """Less the line from the first to the last."""
+    return np.asarray(values - np.linspace(values[0], values[-1], len(values)))
+
+
 def _shapes(position: FloatArray, angle: bool) -> Iterable[FloatArray]:
     """What changes with a position."""
-    yield position - np.linspace(position[0], position[-1], len(position))
+    yield detrended(position)
     if angle:
         yield np.sin(position)
         yield np.cos(position)
 
 
-def _powers(values: FloatArray, interval: float, cutoff: float) -> tuple[float, float]:
-    """∫ω⁴S and ∫S of the rates; zeros if nothing changes."""
-    power = np.abs(np.fft.rfft((values - values.mean()) * np.hanning(len(values)))) ** 2
+def moving_part(values: FloatArray, interval: float, cutoff: float) -> tuple[FloatArray, FloatArray]:
+    """Angular frequencies [rad/s] of a motion as far as it stands above noise, and the mean square of the values in
+    each; empty if nothing changes.
+
+    Args:
+        values: at equal intervals [s], the first about as large as the last.
+        cutoff: above which there is no motion [Hz].
+    """
+    window = np.hanning(len(values))
+    power = 2 * np.abs(np.fft.rfft((values - values.mean()) * window)) ** 2 / (len(values) * (window @ window))
     frequency = np.fft.rfftfreq(len(values), interval)
     kept = (frequency > 0) & (frequency <= cutoff)
-    omega = 2 * np.pi * frequency[kept]
-    rates = omega**2 * power[kept]
-    if not rates.sum() > np.finfo(float).eps * len(values) * np.sum(values**2):
-        return 0.0, 0.0
+    omega, power = 2 * np.pi * frequency[kept], power[kept]
+    rates = omega**2 * power
+    if not rates.sum() > 2 * np.finfo(float).eps * np.mean(values**2) / (window @ window) * len(values):
+        return np.zeros(0), np.zeros(0)
     shared = np.cumsum(rates) / rates.sum()
-    enough = int(np.searchsorted(shared, _MOST))
-    last = max(enough, _meets_noise(rates))
-    omega, rates = omega[: last + 1], rates[: last + 1]
-    return float(np.sum(omega**4 * rates)), float(np.sum(rates))
+    last = max(int(np.searchsorted(shared, _MOST)), _meets_noise(rates))
+    return np.asarray(omega[: last + 1]), np.asarray(power[: last + 1])
 
 
 def _meets_noise(rates: FloatArray) -> int:
     """The last frequency of the half octave with the least density."""
+    if len(rates) < _FIRST:  # too few to tell
+        return len(rates) - 1
     octaves = math.log2((len(rates) + 1) / _FIRST)
     edges = np.unique(np.append(np.round(_FIRST * 2 ** np.arange(0, octaves, 0.5)).astype(int), len(rates) + 1)) - 1
     densities = np.add.reduceat(rates, edges[:-1]) / np.diff(edges)

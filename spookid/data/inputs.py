@@ -42,7 +42,32 @@ def acting(
     if recording is None or not inputs:
         none = Acting(np.zeros((grid.count, len(inputs))), *(np.zeros((grid.count - 1, len(inputs))),) * 2)
         return none, none
-    pairs = [_Held(recording, one, grid, number(one.delay, values)).pair() for one in inputs]
+    near, samples = slack(recording, grid.step), [_kept(recording, one.signal) for one in inputs]
+    for one, (t, _) in zip(inputs, samples, strict=True):
+        if t[0] > grid.start + near:
+            raise ProblemError(
+                f"recording {recording.name!r}: input {one.signal!r} has no value at or before the first step at "
+                f"{grid.start:.12g} s, only from {t[0]:.12g} s on; give its first sample a value or start there"
+            )
+    return acting_between(samples, inputs, grid, values, near)
+
+
+def acting_between(
+    samples: Sequence[tuple[FloatArray, FloatArray]],
+    inputs: Sequence[Input],
+    grid: Grid,
+    values: Mapping[str, float],
+    near: float,
+) -> tuple[Acting, Acting]:
+    """The same from the samples of each input, times and values, from one on that acts at the first step.
+
+    Args:
+        near: how far from a step something may happen to be at it [s].
+    """
+    pairs = [
+        _Held(t, known, one, grid, number(one.delay, values), near).pair()
+        for one, (t, known) in zip(inputs, samples, strict=True)
+    ]
     columns = zip(*((*now, *slope) for now, slope in pairs), strict=True)
     held, mean, late, *slopes = (np.column_stack(part) for part in columns)
     return Acting(held, mean, late), Acting(*slopes)
@@ -71,21 +96,18 @@ class _Held:
     """One input between its samples, pieces of straight lines.
 
     Args:
+        t, known: its samples.
         delay: by which it acts late [s].
+        near: how far from a step something may happen to be at it [s].
     """
 
-    def __init__(self, recording: Recording, one: Input, grid: Grid, delay: float) -> None:
-        t, known = _kept(recording, one.signal)
-        near, times = slack(recording, grid.step), grid.times()
+    def __init__(self, t: FloatArray, known: FloatArray, one: Input, grid: Grid, delay: float, near: float) -> None:
+        times = grid.times()
         self._grid, self._times, self._linear = grid, times, one.hold == "linear"
         self._moves = delay != 0 or not is_constant(one.delay) or self._linear
-        if t[0] > times[0] + near:
-            raise ProblemError(
-                f"recording {recording.name!r}: input {one.signal!r} has no value at or before the first step at "
-                f"{grid.start:.12g} s, only from {t[0]:.12g} s on; give its first sample a value or start there"
-            )
         t = t + delay
-        step = times[np.clip(np.rint((t - grid.start) / grid.step), 0, grid.count - 1).astype(np.intp)]
+        nearest = np.rint((t - grid.start) / grid.step) - grid.first
+        step = times[np.clip(nearest, 0, grid.count - 1).astype(np.intp)]
         self._t, self._known = np.where(np.abs(step - t) <= near, step, t), known  # what is at a step is there exactly
 
     def pair(self) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
 from spookid.data.arrays import FloatArray, checked_signals, checked_states, checked_time, merged
-from spookid.data.files import listing, names, read_csv, read_npz, write_csv
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.data.files import FilePath, listing, write_csv
+from spookid.data.logs.columns import Parts
+from spookid.data.reading import Readable
+from spookid.errors import ProblemError, declared_at
 from spookid.tables.numbers import counted, number, quantity
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Tabular
 
-FilePath: TypeAlias = str | os.PathLike[str]
-
 
 @dataclass(frozen=True, eq=False)
-class Recording(Tabular):
+class Recording(Tabular, Readable):
     """One measurement run: time stamps and the signals sampled there.
 
     Any sequence of numbers is accepted and copied to a read-only float64 array; a masked or ``None`` entry of a
@@ -41,6 +40,7 @@ class Recording(Tabular):
             it has another; ``between`` sets it.
         times: time stamps [s] of signals that have a clock of their own, by their names, in any order; their samples
             are as many. ``t`` is then of all clocks together, with NaN where one has no sample.
+        notes: what reading did to the samples, such as stamps that repeat; notices of problems and results tell it.
 
     Raises:
         ProblemError: for fewer than two samples, a time that is not finite or does not increase, no signals, a signal
@@ -56,6 +56,7 @@ class Recording(Tabular):
     several_clocks: bool = field(default=False, kw_only=True)
     before: Mapping[str, tuple[float, float]] = field(default_factory=dict, kw_only=True, repr=False)
     times: InitVar[Mapping[str, Any] | None] = field(default=None, kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
 
     def __post_init__(self, times: Mapping[str, Any] | None) -> None:
         name = self.name or "recording"
@@ -93,7 +94,7 @@ class Recording(Tabular):
             known = values[np.isfinite(values)]
             rows.append((name, f"{known.size:,}", number(known.min()), number(known.max())))
         title = f"{self.name}: {self._duration}, {counted(len(self.t), 'time stamp')}"
-        return [title, Table(("signal", "samples", "least", "largest"), rows)]
+        return [title, Table(("signal", "samples", "least", "largest"), rows), *self.notes]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each time stamp: ``t`` [s] and all signals, NaN where a sample is missing."""
@@ -101,52 +102,9 @@ class Recording(Tabular):
         return [dict(zip(columns, row, strict=True)) for row in zip(*map(list, columns.values()), strict=True)]
 
     @classmethod
-    def from_csv(
-        cls,
-        path: FilePath,
-        *,
-        time: str = "t",
-        signals: Iterable[str] | None = None,
-        name: str | None = None,
-        times: Mapping[str, str] | None = None,
-        closed_loop: bool | None = None,
-    ) -> Recording:
-        """Read comma-separated text with a header row; an empty field or ``nan`` is a missing sample.
-
-        Every column other than `time` [s] is a signal, unless `signals` chooses some; columns not chosen are not
-        parsed. `times` names the time columns [s] of signals that have a clock of their own; columns may then be of
-        different lengths, with empty fields below the shorter ones. `name` defaults to the file's stem, `closed_loop`
-        is that of a Recording. Raises `ProblemError` naming the file and the line (from 1).
-        """
-        own, wanted = _named(times, path), names(signals)
-        chosen = None if wanted is None else [*wanted, *own.values()]
-        t, columns = read_csv(Path(path), time, chosen, {*own, *own.values()})
-        stamps = _stamps(columns, own, path)
-        return cls(t, columns, name or Path(path).stem, closed_loop=closed_loop, times=stamps)
-
-    @classmethod
-    def from_npz(
-        cls,
-        path: FilePath,
-        *,
-        time: str = "t",
-        signals: Iterable[str] | None = None,
-        name: str | None = None,
-        times: Mapping[str, str] | None = None,
-        closed_loop: bool | None = None,
-    ) -> Recording:
-        """Read a NumPy archive: array `time` [s], shape (N,), and the signals.
-
-        Every other numeric array of shape (N,) is a signal, unless `signals` chooses some, and each that has an array
-        of its own time stamps by `times`. `name` defaults to the file's stem, `closed_loop` is that of a Recording.
-        Raises `ProblemError` naming the file and the array; arrays of Python objects are refused, because reading them
-        would run code from the file.
-        """
-        own, wanted = _named(times, path), names(signals)
-        chosen = None if wanted is None else [*wanted, *own, *own.values()]
-        t, arrays = read_npz(Path(path), time, chosen, [*own, *own.values()])
-        stamps = _stamps(arrays, own, path)
-        return cls(t, arrays, name or Path(path).stem, closed_loop=closed_loop, times=stamps)
+    def _made(cls, parts: Parts, name: str, closed_loop: bool | None) -> Self:
+        signals, times, notes = parts.signals, parts.times, parts.notes
+        return cls(parts.t, signals, name, closed_loop=closed_loop, times=times, notes=notes)
 
     def to_csv(self, path: FilePath, decimals: int | None = None, *, time: str = "t") -> None:
         """Write times (column `time`) and all signals, NaN as an empty field; the file appears whole or not at all.
@@ -200,24 +158,6 @@ class Recording(Tabular):
             for name, known in places.items()
             if known.size
         }
-
-
-def _named(times: object, path: FilePath) -> dict[str, str]:
-    """Time columns by signal."""
-    if not (times is None or isinstance(times, Mapping)):
-        raise ProblemError(f"{path}: times is {shown(times)}; give a dict of signal to its time column")
-    return dict(times or {})
-
-
-def _stamps(columns: dict[str, Any], own: Mapping[str, str], path: FilePath) -> dict[str, Any]:
-    """Time stamps of the signals that have their own, by name; they are taken out of the columns, for they are none."""
-    for name in (*own, *own.values()):
-        if name not in columns:
-            raise ProblemError(f"{path} has no column {name!r}, which times= names; it has {listing(columns)}")
-    stamps = {name: columns[column] for name, column in own.items()}
-    for column in set(own.values()):
-        del columns[column]
-    return stamps
 
 
 def _set_fields(recording: Recording, **values: object) -> None:

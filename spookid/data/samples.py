@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,16 +25,33 @@ class Reach:
     """Largest offset between states that it is made of."""
     first: int
     """Offset of the state from which it is counted."""
-    centred: bool
-    """True if it reaches as far before that state as behind it, a step; else from it to the next."""
+    before: int
+    """How many states before that one it reaches to."""
+    after: int
+    """How many behind it: as many, and that one is the nearest, or one more, and it is the last one before a sample."""
+
+    @property
+    def states(self) -> int:
+        """Number of states that it is made of."""
+        return self.before + 1 + self.after
+
+    @property
+    def polynomial(self) -> bool:
+        """True if it goes through more than three of them."""
+        return self.states > 3
 
     def cells(self, x: FloatArray, count: int) -> NDArray[np.intp]:
         """For times x in steps from the first state of ``count``, the state from which each is counted; −1 for none."""
-        nearest = np.rint(x) if self.centred else np.floor(x)
+        nearest = np.rint(x) if self.before == self.after else np.floor(x)
         last = self.first + count - self.steps - 1
         k = np.clip(nearest, self.first, last).astype(np.intp)
-        inside = (x - k >= (-1 if self.centred else 0)) & (x - k <= 1)
+        inside = (x - k >= -self.before) & (x - k <= self.after)
         return np.where(inside & (last >= self.first), k, -1)
+
+    def cell(self, x: float) -> int:
+        """The same for one time along states without end."""
+        k = max(round(x) if self.before == self.after else math.floor(x), self.first)
+        return k if -self.before <= x - k <= self.after else -1
 
 
 @dataclass(frozen=True, eq=False)

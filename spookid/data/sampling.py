@@ -33,10 +33,12 @@ class Grid:
     """Step h [s]."""
     count: int
     """Number of states N."""
+    first: int = 0
+    """Number k of the first of them: a part of a longer grid has the very same times."""
 
     def times(self) -> FloatArray:
         """Times t_k = t_0 + k h of the states [s], shape (N,)."""
-        return self.start + self.step * np.arange(self.count, dtype=np.float64)
+        return self.start + self.step * np.arange(self.first, self.first + self.count, dtype=np.float64)
 
 
 def grid(recording: Recording, step: float) -> Grid:
@@ -127,12 +129,21 @@ def wrap(x: ArrayLike, period: float) -> FloatArray:
 
 def _resolution(recording: Recording) -> float:
     """Rounding of the time stamps [s]: below 1e-12 s from zero on, but about 1e-6 s if they count from 1970."""
-    return 4 * float(np.spacing(np.abs(recording.t[[0, -1]]).max()))
+    return _rounding(float(np.abs(recording.t[[0, -1]]).max()))
+
+
+def _rounding(time: float) -> float:
+    return 4 * float(np.spacing(time))
 
 
 def slack(recording: Recording, step: float) -> float:
     """How far [s] a sample may be from a step to be at it."""
     return max(_AT_STEP * step, _resolution(recording))
+
+
+def slack_at(time: float, step: float) -> float:
+    """The same where time stamps have the size of ``time`` [s]."""
+    return max(_AT_STEP * step, _rounding(abs(time)))
 
 
 def finite_samples(recording: Recording, signal: str) -> tuple[FloatArray, FloatArray]:

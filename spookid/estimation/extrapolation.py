@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from spookid.assembly.assembly import step_chosen
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.measured_poses import measured_poses
+from spookid.assembly.noise import at_gains
 from spookid.estimation.fit import Fit
 from spookid.kernels.kernel import Array
 from spookid.results.notices import EXTRAPOLATED, STEP, ranked
 from spookid.results.result import Estimate, MeasuredPoses, Noise, Result, Trajectory
+from spookid.statistics.combinations import of_priors
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.statistics.weak_directions import in_units, pivots, references
@@ -38,18 +41,21 @@ def finer(problem: Declaration) -> Declaration:
 
 
 def pinned(problem: Declaration, fine: Fit) -> Declaration:
-    """The problem with one parameter held for each direction of several that the data do not see.
+    """The problem with one parameter held for each direction of several that the data do not see, or see less than
+    priors do.
 
-    Along it the fits with h and h/2 may stop anywhere; less of it, they tell what the step adds to ratios, which the
-    data may see.
+    Along it the fits with h and h/2 may stop anywhere, or where priors draw them; less of it, they tell what the step
+    adds to ratios and products, which the data may see.
     """
     names, analysis = fine.assembly.transcription.names, fine.identifiability.analysis
-    several = np.count_nonzero(np.abs(analysis.hidden) > _PART, axis=1) > 1
+    sizes = np.maximum(np.abs(fine.point.parameters), fine.assembly.transcription.magnitudes)
+    seen = fine.identifiability.sensitivities.seen
+    open_ones = np.vstack([analysis.hidden, *([] if seen is None else [of_priors(seen, sizes)])])
+    several = np.count_nonzero(np.abs(open_ones) > _PART, axis=1) > 1
     if not np.any(several):
         return problem
-    sizes = np.maximum(np.abs(fine.point.parameters), fine.assembly.transcription.magnitudes)
     seen_alone = np.linalg.norm(fine.identifiability.sensitivities.factor, axis=0)
-    held = [names[i] for i in pivots(analysis.hidden[several] * sizes * seen_alone)]
+    held = [names[i] for i in pivots(open_ones[several] * sizes * seen_alone)]
     known = {name: fine.values[name] for name in held}
     return problem.with_(fixed={*problem.fixed, *held}, initial={**problem.initial, **known})
 
@@ -61,6 +67,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
         coarse: with the noise of the finer fit.
     """
     step, found = coarse.assembly.problem.step, fine.told(lambda: coarse.score_tests)
+    chosen = step_chosen(coarse.assembly.problem)
     parameters = fine.clock.time(lambda: {n: _beyond(coarse.values[n], e) for n, e in found.parameters.items()})
 
     def motion() -> tuple[Trajectory, ...]:
@@ -77,19 +84,25 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
         step=step,
         sensitivities=fine.later(lambda: _told_of(fine, parameters)),
         size=replace(coarse.result.size, parameters=found.size.parameters),
-        noise=tuple(_over(noise, step) for noise in found.noise),
+        noise=_regained(fine, parameters, [_over(noise, step) for noise in found.noise]),
         normaliser=None,  # it is that of steps of h/2
         parameters=parameters,
         trajectories=fine.later(motion),
         measured=fine.later(measured),
         influence=fine.later(influence),
-        notices=fine.later(lambda: ranked([*_without_step(found.notices), *_notices(step, parameters)])),
+        notices=fine.later(lambda: ranked([*_without_step(found.notices), *chosen, *_notices(step, parameters)])),
     )
 
 
 def _over(noise: Noise, step: float) -> Noise:
     """A disturbance with its standard deviation over a step."""
     return replace(noise, std=noise.density / math.sqrt(step)) if noise.kind == "disturbance" else noise
+
+
+def _regained(fine: Fit, parameters: dict[str, Estimate], noise: Sequence[Noise]) -> tuple[Noise, ...]:
+    """Noise of measured efforts at the gains that are told."""
+    problem, told = fine.assembly.problem, {name: e.estimate for name, e in parameters.items()}
+    return tuple(at_gains(problem, at_gains(problem, noise, fine.values, back=True), {**fine.values, **told}))
 
 
 def missed(step: float) -> str:

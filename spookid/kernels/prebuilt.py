@@ -14,6 +14,7 @@ SOURCES = {
     "native": ("platform.h", "native.c", "condense.c"),
     "blocks": ("platform.h", "vectors.h", "blocks.c"),
     "saddle": ("platform.h", "vectors.h", "saddle.c"),
+    "window": ("platform.h", "vectors.h", "window.c", "window_steps.c"),
     "processor": ("platform.h", "processor.c"),
 }
 """Files of each library, one after another."""

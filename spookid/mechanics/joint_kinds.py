@@ -228,6 +228,36 @@ class Planar(Joint):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class PinInSlot(Joint):
+    """A pin in a straight slot: the child's origin stays on the y axis of the parent, and turns about its x axis.
+
+    Its coordinates are the position along y of the parent [m], and the angle about x [rad].
+    """
+
+    coordinates = (Coordinate("position", "m"), Coordinate("angle", "rad", _TURN))
+    linear = ("x", "z")
+    angular = ("xy", "xz")
+    _is_own = False
+
+    def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Where the child's origin is across the slot, and x of the parent along y and z of the child, (4,)."""
+        apart = _apart(a, b)
+        return ca.vertcat(apart[0], apart[2], _tilted(a, b))
+
+    def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
+        """Along y [m], and the angle in (−π, π]."""
+        return ca.vertcat(ca.dot(a.y, b.origin - a.origin), _angle(a, b))
+
+    def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """A shift along y and a turn about x."""
+        return ca.vertcat(0, position[0], 0), _turned(position[1])
+
+    def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Along y and about x."""
+        return ca.vertcat(0, rates[0], 0), ca.vertcat(rates[1], 0, 0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Fixed(Joint):
     """Two bodies that are one, such as a body in parts: it leaves no coordinate, and gives way with its compliance."""
 

@@ -43,6 +43,24 @@ class Manifold:
             parts.append((kind, size))
         return Manifold(tuple(part for part in parts if part[1]))
 
+    def part(self, coordinates: Sequence[int]) -> Manifold:
+        """The space of some coordinates, all of a rotation or none.
+
+        Raises:
+            ValueError: for some of a rotation.
+        """
+        parts: list[tuple[Kind, int]] = []
+        start, wanted = 0, set(coordinates)
+        for kind, size in self.parts:
+            count = len(wanted.intersection(range(start, start + size)))
+            if kind == "rotation" and count not in (0, size):
+                raise ValueError(
+                    f"coordinates {start} to {start + size - 1} are a rotation, of which some are no space"
+                )
+            parts.append((kind, count))
+            start += size
+        return Manifold(tuple(parts)).joined
+
     @property
     def zero(self) -> ca.SX:
         """The point of zeros and of no rotation, (ambient,)."""

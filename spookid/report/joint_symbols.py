@@ -24,8 +24,8 @@ def draw(panel: Axes, kind: str, place: Array, axis: Array, foot: Array | None) 
 
     A hinge is a ring, on the ground a triangle; a slider a sleeve along its axis, a cylinder a sleeve with a ring, a
     screw a sleeve with threads, a universal joint a ring with a cross, a ball a ring with a dot, a planar joint a
-    plate across its axis with a ring, and a fixed one a black square. Others are diamonds. What stands on the ground
-    has a pale triangle behind it.
+    plate across its axis with a ring, a pin in a slot a diamond with a ring, and a fixed one a black square. Others are
+    diamonds. What stands on the ground has a pale triangle behind it.
 
     Args:
         axis: its unit vector as it looks on paper, (2,).
@@ -52,6 +52,8 @@ def draw(panel: Axes, kind: str, place: Array, axis: Array, foot: Array | None) 
         _marker(panel, place, "s", 7, "black")
     elif kind not in ("Prismatic", "Screw"):
         _marker(panel, place, "D", 8)
+        if kind == "PinInSlot":
+            _marker(panel, place, "o", 4)
 
 
 def _marker(panel: Axes, place: Array, marker: Any, size: float, fill: str = "white") -> None:

@@ -39,7 +39,7 @@ class Value(Listed):
 @dataclass(frozen=True)
 class EffortFit(Listed):
     """How far a measured torque or force of one recording is from what drives the estimated motion, both in mean over a
-    step."""
+    step, or half of one where steps of half the length have been fitted, too, to tell what the step adds."""
 
     signal: str
     unit: str

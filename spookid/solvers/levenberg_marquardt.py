@@ -63,6 +63,9 @@ class LevenbergMarquardt:
     decrease_tolerance: float = 1e-10
     """Converged if both the promised and the true decrease are below this times the cost. For a cost of n residuals of
     unit variance the remaining error is then about the square root of 1e-10 n standard errors."""
+    negligible_cost: float = 0.0
+    """Converged at a cost up to this. A problem with a solution that costs nothing ends there, where its residuals are
+    no more than rounding, which a residual does not tell of itself."""
     damping: float = 1e-6
     """α at the start."""
     largest_damping: float = 1e8
@@ -142,6 +145,8 @@ class _Run:
         self._accept(first, damping=0.0, length=0.0)
         if not np.isfinite(first.cost):
             return Status.DIVERGED, "the cost of the initial guess is not finite"
+        if not (self.reduced.tangent or self.problem.names):
+            return Status.CONVERGED, "the hard rows of each step determine all unknowns"
         damping = self.settings.damping
         while True:
             here = self._linearize()
@@ -156,7 +161,7 @@ class _Run:
 
     def _stationary(self, here: Linearization) -> End | None:
         """The gradient test."""
-        if self.best.cost <= self._nothing and self._feasible(here):
+        if self.best.cost <= max(self._nothing, self.settings.negligible_cost) and self._feasible(here):
             return Status.CONVERGED, "the residuals are at round-off"
         if here.optimality() <= self.settings.gradient_tolerance and self._feasible(here):
             return Status.CONVERGED, f"the scaled projected gradient is below {self.settings.gradient_tolerance:g}"

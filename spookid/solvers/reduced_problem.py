@@ -303,13 +303,14 @@ class ReducedProblem:
         return self._ratio(((factor, rows.matrix) for pairs in reduced for factor, rows in pairs), self.tangent)
 
     def _ratio(self, rows: Iterable[tuple[Factor, Array]], width: int) -> float:
-        """Squares of soft rows over those of coupled ones, in unknowns of which a step has so many."""
+        """Squares of soft rows over those of coupled ones, in unknowns of which a step has so many; 1 if they share
+        none."""
         soft, hard = np.zeros(width), np.zeros(width)
         for factor, matrix in rows:
             squares = np.einsum("kcr,kcr->c", matrix, matrix)[: len(factor.variables) * width]
             target = hard if factor in self.coupled else soft
             target += squares.reshape(-1, width).sum(axis=0)
-        return float(soft @ hard / (hard @ hard))
+        return float(soft @ hard / (hard @ hard)) or 1.0
 
     def _samples(self, point: Point, chain: int) -> Iterator[Block]:
         """All factors linearized at some steps of a chain."""

@@ -63,6 +63,24 @@ def prior_share(slopes: Mapping[str, float], error: float, names: Sequence[str],
     return float(min(slope @ seen.priors @ slope / variance, 1.0)) if error > 0 and variance > 0 else 0.0
 
 
+def of_priors(seen: Seen, sizes: Array) -> Array:
+    """Directions of parameters over their sizes that priors tell more of than data do, of length one, (k, n_p).
+
+    With P = L Lᵀ the covariance, and what priors add to it P I_prior P, the eigenvectors u of Lᵀ I_prior L above a half
+    are the directions L u.
+    """
+    if not (np.all(np.isfinite(seen.covariance)) and np.all(np.isfinite(seen.priors))):
+        return np.zeros((0, len(sizes)))
+    scale = np.outer(sizes, sizes)
+    variances, axes = np.linalg.eigh(seen.covariance / scale)
+    open_ones = variances > np.finfo(float).eps * len(sizes) * np.max(variances, initial=0.0)
+    widths = np.sqrt(variances[open_ones])
+    root = axes[:, open_ones]
+    shares, found = np.linalg.eigh((root / widths).T @ (seen.priors / scale) @ (root / widths))
+    directions = ((root * widths) @ found[:, shares > LEADS]).T
+    return np.asarray(directions / np.linalg.norm(directions, axis=1, keepdims=True))
+
+
 def error_of(
     slopes: Mapping[str, float], names: Sequence[str], covariance: Array, reasons: Mapping[str, str], seen: Seen | None
 ) -> tuple[float, str]:

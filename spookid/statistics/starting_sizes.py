@@ -31,7 +31,7 @@ def starting_logs(
         if size.given:
             found = size.given
         elif size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem):
-            found = max(_roughness(signals[sensor]), size.floor)
+            found = max(roughness(signals[sensor]), size.floor)
         else:
             squares = [
                 np.mean(values[:, i] ** 2)
@@ -51,7 +51,7 @@ def _rows_of_states(problem: Transcription) -> set[str]:
     return {name for factor in problem.factors if factor.group is Group.STATE for name in factor.noise}
 
 
-def _roughness(recordings: Sequence[Array]) -> float:
+def roughness(recordings: Sequence[Array]) -> float:
     """Standard deviation of white noise with the median of these fourth differences."""
     parts = [np.diff(values[np.isfinite(values)], 4) / np.sqrt(70) for values in recordings]
     together = np.abs(np.concatenate(parts)) if parts else np.zeros(0)

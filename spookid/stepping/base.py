@@ -14,6 +14,7 @@ from typing import ClassVar, TypeVar
 import casadi as ca
 import numpy as np
 
+from spookid.data.state import Motion
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.coefficients import COMPLIANCE
@@ -80,6 +81,14 @@ class Scheme(ABC):
         """The state at the first step, likewise; None if that cannot be told."""
         window = self.window(model, settings, order)
         return window if max(window.variables) <= 1 else None  # of two steps it is that of the earlier
+
+    def through(
+        self, model: Model, settings: Settings, order: int, states: int
+    ) -> tuple[dict[int, ca.SX], list[Motion]] | None:
+        """The unknowns of so many neighbouring steps, by offset, and the states there, whose velocities and
+        accelerations are those of the polynomial through all of them; None where velocities are unknowns, or
+        positions turn in space."""
+        return None
 
     @abstractmethod
     def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:

@@ -24,6 +24,7 @@ from typing import ClassVar
 import casadi as ca
 import numpy as np
 
+from spookid.data.interpolation import slopes
 from spookid.data.state import Motion
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
@@ -100,6 +101,18 @@ class JointSpace(Scheme):
         near, far = _sides(joints, x, settings.step)
         still = ca.SX(joints.manifold.tangent, 1)
         return Window(dict(enumerate(x)), _motion(joints, x[0], (3 * near - far) / 2, still, 1))
+
+    def through(
+        self, model: Model, settings: Settings, order: int, states: int
+    ) -> tuple[dict[int, ca.SX], list[Motion]] | None:
+        """Of joints that do not turn in space: their coordinates are interpolated."""
+        joints = JointCoordinates(model)
+        if any(kind != "flat" for kind, _ in joints.manifold.parts):
+            return None
+        x = [ca.SX.sym(f"x_{i}", self.manifold(model).ambient) for i in range(states)]
+        places = ca.horzcat(*(one[: joints.manifold.ambient] for one in x))
+        rates, changes = (places @ slopes(states, n).T / settings.step**n for n in (1, 2))
+        return dict(enumerate(x)), [_motion(joints, one, rates[:, i], changes[:, i], order) for i, one in enumerate(x)]
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array) -> Array:
         """Joint coordinates, and nothing transmitted."""

@@ -107,6 +107,13 @@ class FactorKernels:
         """States (ambient,) moved by tangent steps."""
         return self.points.functions[_RETRACT]
 
+    @cached_property
+    def continued(self) -> Kernel:
+        """The state that follows two, the later of them given first, if the next difference is as the last."""
+        last, before = ca.SX.sym("last", self.manifold.ambient), ca.SX.sym("before", self.manifold.ambient)
+        after = self.manifold.retract(last, self.manifold.difference(last, before))
+        return Kernel(ca.Function("continued", [last, before], [ca.densify(after)]), 2)
+
     def residual(self, factor: Factor) -> Evaluate:
         """Whitened residuals."""
         return self.points.functions[self._named(_RESIDUAL, factor)]
@@ -186,17 +193,21 @@ class FactorKernels:
         return replace(recipe, pattern=pattern(factor, self.manifold, *of))
 
     @cached_property
-    def _seed(self) -> list[bytes]:
-        """All that kernels follow from, far quicker to have than the kernels themselves."""
+    def expressions(self) -> list[bytes]:
+        """The factors and the space of their variables, as they are written down."""
         undifferentiated = [
             ca.Function(f"factor_{i}", [*_stepwise(f), *self.shared], [f.residual]) for i, f in enumerate(self.factors)
         ]
         x, delta = self._move
         space = ca.Function("space", [x, delta], [self.manifold.retract(x, delta), self.manifold.basis(x)])
-        expressions = [f.serialize().encode() for f in (*undifferentiated, space)]
         roles = repr([(f.kind.value, f.first_only, f.private) for f in self.factors]).encode()
+        return [*(f.serialize().encode() for f in (*undifferentiated, space)), roles]
+
+    @cached_property
+    def _seed(self) -> list[bytes]:
+        """All that kernels follow from, far quicker to have than the kernels themselves."""
         files = (__file__, jacobian.__code__.co_filename, augmented.__code__.co_filename)
-        return [*expressions, roles, *(Path(file).read_bytes() for file in files)]
+        return [*self.expressions, *(Path(file).read_bytes() for file in files)]
 
     @property
     def _move(self) -> tuple[ca.SX, ca.SX]:

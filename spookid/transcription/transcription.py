@@ -142,6 +142,11 @@ class Transcription:
         """The constants with their numbers."""
         return self._given
 
+    @property
+    def choice(self) -> ca.SX:
+        """Symbols of the factors whose numbers are those of each chain, (n_c,)."""
+        return self._choice
+
     def numbers(self, chain: int) -> Array:
         """Of the constants and of a chain's choice."""
         choice = self.chains[chain].choice

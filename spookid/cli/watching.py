@@ -1,0 +1,200 @@
+"""The command ``watch``: estimates with their errors while a log is read, and changes of parameters."""
+
+from __future__ import annotations
+
+import math
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from zipfile import is_zipfile
+
+import numpy as np
+
+from spookid.cli import terminal
+from spookid.cli.interruption import Interruption
+from spookid.cli.runner import Exit, Job, Run, each, start
+from spookid.cli.screen import view
+from spookid.data.growing import STANDARD_INPUT, GrowingLog, Row
+from spookid.data.recording import Recording
+from spookid.errors import ProblemError
+from spookid.estimation.solving import solve as estimate
+from spookid.results.folders import reading
+from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.intake import signals
+from spookid.smoothing.monitor import Monitor
+from spookid.smoothing.smoother import FixedLagSmoother
+from spookid.solvers.status import Status
+from spookid.tables.numbers import counted, quantity
+
+_STEPS = 20
+"""Of a window, unless the user says otherwise."""
+_FIRST, _NAME, _TIMES, _READ = "first ", " name", " t", " read"
+"""In a saved file, how the names of the arrays about the rows that were fitted first begin, and those that are no
+signal: name and stamps of the recording, number and latest stamp of all rows."""
+
+
+def watch(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Estimate while a log is read, and say when a parameter has changed."""
+    run = start(arguments, interruption)
+    if len(run.file.problems) > 1:
+        keys = list(run.file.problems)
+        raise ProblemError(
+            f"{run.file.path} has {len(keys)} problems ({', '.join(keys)}); name the one to watch as "
+            f"{run.file.path}::{keys[0]}"
+        )
+    return each(run, lambda job: _Watch(run, job).run)
+
+
+class _Watch:
+    """One log that is watched."""
+
+    def __init__(self, run: Run, job: Job) -> None:
+        self._arguments, self._run, self._problem, self._label = run.arguments, run, job.problem, job.label
+        log = run.arguments.log
+        self._signals = sorted(signals(job.problem))
+        self._log = GrowingLog(
+            log, self._signals, time=run.arguments.time, follow=run.arguments.follow, told=terminal.complain
+        )
+        self._name = "log" if log == STANDARD_INPUT else Path(log).stem
+        self._view = view(job.label, [p.name for p in job.problem.free], {p.name: p.note for p in job.problem.free})
+        self._first: Recording | None = None
+        """What was fitted in the beginning."""
+        self._rows, self._until, self._due = 0, -math.inf, -math.inf
+        """Rows so far, their latest stamp, and when estimates are shown next [s]."""
+
+    def run(self) -> Exit:
+        """Until the log ends, or the user interrupts."""
+        rows, monitor = iter(self._log), None
+        try:
+            monitor = self._begun(rows) if self._arguments.resume is None else self._resumed()
+            seen = self._until
+            for row in rows:
+                if row.t > seen:  # of a log that is read again
+                    seen = -math.inf
+                    self._run.interruption.checkpoint()  # nothing is torn while it is being estimated
+                    self._take(monitor, row)
+                    self._run.interruption.kept()
+        except KeyboardInterrupt:
+            return self._interrupted(monitor)
+        except ProblemError:
+            self._keep(monitor)
+            raise
+        finally:
+            self._run.interruption.kept()
+            self._view.close()
+        self._keep(monitor)
+        return Exit.DONE
+
+    def _take(self, monitor: Monitor, row: Row) -> None:
+        """One row, and what it tells."""
+        known = len(monitor.changes)
+        with _at(self._log.path, row.line):
+            found = monitor.update(row.t, row.values)
+        self._rows, self._until = self._rows + 1, max(self._until, row.t)
+        for change in monitor.changes[known:]:
+            self._view.change(change, found)
+        self._show(monitor, found)
+
+    def _show(self, monitor: Monitor, found: OnlineEstimate) -> None:
+        """Estimates, as often as the user wants them."""
+        if self._until >= self._due and not self._arguments.quiet:
+            every = self._arguments.every
+            self._due = every * (math.floor(self._until / every + 1e-6) + 1)
+            taken = monitor.smoother.intake
+            self._view.estimate(self._until, found, self._rows, taken.late + taken.early + taken.crowded)
+
+    def _begun(self, rows: Iterator[Row]) -> Monitor:
+        """With the first seconds, fitted as one recording."""
+        first = _leading(rows, self._arguments.warm_up, self._log.path)
+        columns = {name: np.array([row.values.get(name, math.nan) for row in first]) for name in self._signals}
+        times = np.array([row.t for row in first])
+        with _at(self._log.path, first[-1].line):
+            self._first = Recording(times, columns, self._name)
+        problem, length = self._problem.with_(recordings=[self._first]), quantity(self._arguments.warm_up, "s")
+        with self._run.line(f"{self._label}, first {length}", problem) as line:
+            solution = estimate(problem, "lm", self._run.options, line.show)
+        if solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        if solution.status is not Status.CONVERGED:
+            raise ProblemError(
+                f"the first {length} of {self._log.path} cannot be fitted ({solution.message}); give it more with "
+                "--warm-up, or better guesses with --set"
+            )
+        window = {"window": _STEPS} if self._arguments.window is None else {"seconds": self._arguments.window}
+        monitor = Monitor(
+            FixedLagSmoother(problem, start=solution, **window), false_alarms=self._arguments.false_alarms
+        )
+        self._rows, self._until = len(first), first[-1].t
+        self._show(monitor, monitor.smoother.estimate)
+        return monitor
+
+    def _resumed(self) -> Monitor:
+        """Where another left off."""
+        path = Path(self._arguments.resume)
+        if path.is_file() and not is_zipfile(path):
+            raise ProblemError(f"{path} is no file that --save has written; begin without --resume")
+        with reading(path, "begin without --resume") as file, np.load(file, allow_pickle=False) as archive:
+            known = {n.removeprefix(_FIRST): archive[n] for n in archive.files if n.startswith(_FIRST)}
+            name, t = str(known.pop(_NAME)), known.pop(_TIMES)
+            rows, self._until = known.pop(_READ).tolist()
+        self._rows, self._first = int(rows), Recording(t, known, name)
+        monitor = Monitor.resume(self._problem.with_(recordings=[self._first]), path)
+        self._show(monitor, monitor.smoother.estimate)
+        return monitor
+
+    def _keep(self, monitor: Monitor | None) -> None:
+        """Save what is known, if the user asks for it and there is something."""
+        path, first = self._arguments.save, self._first
+        if path is not None and monitor is not None and first is not None:
+            known = {_NAME: np.array(first.name), _TIMES: first.t, _READ: np.array([self._rows, self._until])}
+            known |= first.signals
+            monitor.save(path, {f"{_FIRST}{name}": array for name, array in known.items()})
+
+    def _interrupted(self, monitor: Monitor | None) -> Exit:
+        self._run.interruption.kept()
+        self._keep(monitor)
+        if monitor is None:
+            terminal.complain(f"interrupted before the first seconds of {self._log.path} were fitted")
+        elif self._arguments.save is None:
+            terminal.complain(f"interrupted after {counted(self._rows, 'row')}")
+        else:
+            terminal.complain(
+                f"interrupted after {counted(self._rows, 'row')}; --resume {self._arguments.save} goes on from here"
+            )
+        return Exit.INTERRUPTED
+
+
+def _leading(rows: Iterator[Row], seconds: float, path: Path) -> list[Row]:
+    """The rows of the first seconds, in the order of their stamps.
+
+    Raises:
+        ProblemError: if the log ends before, or a stamp is there twice.
+    """
+    first: list[Row] = []
+    for row in rows:
+        first.append(row)
+        if row.t - first[0].t >= seconds * (1 - 1e-9):
+            break
+    else:
+        there = quantity(first[-1].t - first[0].t, "s") if first else "no row"
+        raise ProblemError(
+            f"{path} ends after {there}, and the first {quantity(seconds, 's')} are fitted before it is watched; give "
+            "a longer log, or a shorter --warm-up"
+        )
+    first.sort(key=lambda row: row.t)
+    for one, other in pairwise(first):
+        if one.t == other.t:
+            lines = sorted((one.line, other.line))
+            raise ProblemError(f"{path} line {lines[1]} has the time {one.t!r} of line {lines[0]}; remove one of them")
+    return first
+
+
+@contextmanager
+def _at(path: Path, line: int) -> Iterator[None]:
+    """Say where in the log it is what a sentence is about."""
+    try:
+        yield
+    except ProblemError as error:
+        raise ProblemError(f"{path} line {line}: {error}") from None

@@ -1,0 +1,143 @@
+"""Rows of a log one by one: of one that is there, of one that something goes on writing to, or of standard input."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from spookid.data.logs.lines import Lines
+from spookid.data.reading import method_for
+from spookid.data.recording import Recording
+from spookid.errors import ProblemError
+
+STANDARD_INPUT = "-"
+_PAUSE = 0.1
+"""Between two looks at a file that grows [s]."""
+_PIECE = 1 << 20
+"""Bytes that are read at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of a log."""
+
+    line: int
+    """Its number in the file, from 1; that of the stamp where a file has no lines."""
+    t: float
+    """Stamp [s]."""
+    values: dict[str, float]
+    """Of the signals; those that are missing are left out."""
+
+
+class GrowingLog:
+    """Separated text with a header row, as ``Recording.from_csv`` reads it, but row by row; other files as a whole.
+
+    Args:
+        path: of the file, or ``-`` for standard input.
+        time: column of the stamps.
+        signals: columns that are read; the header must have them, the others are not parsed.
+        follow: True to wait for rows after the last one, without end. A row counts once its newline is there.
+        told: called with a sentence when the file has been cut short or replaced; its new rows follow.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        signals: Sequence[str],
+        *,
+        time: str = "t",
+        follow: bool = False,
+        told: Callable[[str], object] = lambda sentence: None,
+    ) -> None:
+        self.path = Path("standard input" if path == STANDARD_INPUT else path)
+        """As messages name it."""
+        self._piped, self._follow = path == STANDARD_INPUT, follow and path != STANDARD_INPUT
+        self._time, self._signals, self._told = time, list(signals), told
+        self._whole = not self._piped and method_for(self.path) not in (None, "from_csv")
+        if self._whole and self._follow:
+            raise ProblemError(f"{self.path} is no text, which alone can be followed; leave --follow out")
+
+    def __iter__(self) -> Iterator[Row]:
+        """All rows.
+
+        Raises:
+            ProblemError: naming file, line and column, for what is no row of numbers, or a file that cannot be read.
+        """
+        if self._whole:
+            yield from self._recorded()
+            return
+        while True:
+            try:
+                with nullcontext(sys.stdin.buffer) if self._piped else self.path.open("rb") as file:
+                    yield from self._rows(file)
+            except OSError as error:
+                raise ProblemError(f"{self.path} cannot be read ({error.strerror or error}); check the path") from None
+            if not self._follow:
+                return
+            while not self.path.exists():
+                time.sleep(_PAUSE)
+
+    def _recorded(self) -> Iterator[Row]:
+        """Of a file that is no text."""
+        options = {} if self._time == "t" else {"time": self._time}  # messages have stamps without a name
+        recording = Recording.from_file(self.path, signals=self._signals, **options)
+        for note in recording.notes:
+            self._told(note)
+        for i, t in enumerate(recording.t):
+            values = {name: float(samples[i]) for name, samples in recording.signals.items()}
+            yield Row(i, float(t), {name: value for name, value in values.items() if not math.isnan(value)})
+
+    def _rows(self, file: BinaryIO) -> Iterator[Row]:
+        """Of one file, until it ends, or another is in its place."""
+        lines = Lines(self.path, self._time, self._signals)
+        for line, text in enumerate(self._lines(file), start=1):
+            try:
+                decoded = text.decode("utf-8-sig" if line == 1 else "utf-8")
+            except UnicodeDecodeError:
+                raise ProblemError(f"{self.path} line {line} is no UTF-8 text; save it as such") from None
+            row = lines.row(line, decoded)
+            if row is not None:
+                yield Row(line, *row)
+        if not lines.header and not self._follow:
+            raise ProblemError(f"{self.path} has no header; write the column names into line 1")
+
+    def _lines(self, file: BinaryIO) -> Iterator[bytes]:
+        """Whole lines; the last one counts without its newline only if nothing can follow."""
+        if self._piped:
+            yield from file
+            return
+        rest = b""
+        while True:
+            piece = file.read(_PIECE)
+            if piece:
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from lines
+            elif not self._follow:
+                if rest:
+                    yield rest
+                return
+            elif sentence := self._ended(file):
+                self._told(sentence)
+                return
+            else:
+                time.sleep(_PAUSE)
+
+    def _ended(self, file: BinaryIO) -> str:
+        """Why a file that is followed gives no more rows; empty if it may."""
+        own = os.fstat(file.fileno())
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            return f"{self.path} is gone; waiting for a new one"
+        if not os.path.samestat(own, there):
+            return f"{self.path} has been replaced; going on with the rows of the new one"
+        if own.st_size < file.tell():
+            return f"{self.path} has been cut short; going on with its rows from the first"
+        return ""

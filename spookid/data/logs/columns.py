@@ -1,0 +1,237 @@
+"""Columns by name with the stamps of their clock, as every reader makes them, and what a recording is made of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.data.arrays import FloatArray, checked_signals, checked_time, floats
+from spookid.data.files import listing, names
+from spookid.data.logs.units import to_si
+from spookid.errors import ProblemError, shown
+from spookid.tables.numbers import counted
+
+_MOST_NUMBERS = 200_000_000
+"""Samples and gaps of all signals together, 1.6 GB."""
+_MOST_NAMES = 8
+"""That a message lists."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """Columns whose samples share time stamps."""
+
+    place: str
+    """File, and topic or group, as messages begin."""
+    time: str
+    """Name of the column of the stamps."""
+    stamps: Any
+    """Shape (N,), in seconds unless ``units`` says otherwise."""
+    columns: Mapping[str, Any]
+    """Column name to its samples, each shape (N,)."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """What the file itself says of the units, by column; those it says nothing of are in SI."""
+    kind: str = "column"
+    """What messages call an array."""
+    row: str = "row"
+    """What messages call a sample."""
+    rows: NDArray[np.intp] | None = None
+    """Numbers of the rows in the file, (N,); from 0 on if None."""
+    ordered: bool = True
+    """Whether stamps that go back are an error, as in tables; else samples are sorted, and those without a stamp left
+    out."""
+    note: str = ""
+    """What a user should know of the file."""
+
+    def number(self, i: Any) -> int:
+        return int(i if self.rows is None else self.rows[i])
+
+
+@dataclass(frozen=True)
+class Options:
+    """What readers of all formats are told alike."""
+
+    path: Path
+    """The file, or what messages call the place of the data."""
+    name: str
+    """Of the recording."""
+    signals: tuple[str, ...] | None
+    """Columns that are wanted, None: all."""
+    units: Mapping[str, str]
+    """Unit by column, or by what stands before the brackets of several."""
+
+    @classmethod
+    def of(cls, path: Any, name: str | None, signals: Iterable[str] | None, units: object) -> Options:
+        chosen, where = names(signals), Path(path)
+        if not (units is None or isinstance(units, Mapping)):
+            raise ProblemError(f"{where}: units is {shown(units)}; give a dict of column to its unit")
+        return cls(where, name or where.stem, None if chosen is None else tuple(chosen), dict(units or {}))
+
+    def wants(self, name: str) -> bool:
+        """True if a column is to be read; ``q`` stands for ``q[0]``, ``q[1]`` too."""
+        return self.signals is None or name in self.signals or whole(name) in self.signals
+
+    def chosen(self, there: Collection[str]) -> list[str]:
+        """The names that were chosen of those that are there; one that is not there stands for itself."""
+        found = {name: [one for one in there if whole(one) == name] or [name] for name in self.signals or ()}
+        return [one for name, several in found.items() for one in ([name] if name in there else several)]
+
+    def check(self, known: Iterable[str]) -> None:
+        """Refuse a choice of columns that are not there."""
+        there = list(known)
+        for name in self.signals or ():
+            if name not in there and name not in map(whole, there):
+                raise ProblemError(f"{self.path} has no signal {name!r}; it has {short_listing(there)}")
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a recording is made of."""
+
+    t: FloatArray
+    """Stamps of the clock that has the most [s]."""
+    signals: dict[str, FloatArray]
+    """In SI."""
+    times: dict[str, FloatArray]
+    """Stamps of the signals of other clocks [s], by name."""
+    notes: tuple[str, ...]
+    """What was done to the samples."""
+
+
+def whole(name: str) -> str:
+    """Name of the array that a column such as ``q[2]`` belongs to."""
+    return re.sub(r"\[\d+\]$", "", name)
+
+
+def short_listing(there: Sequence[str]) -> str:
+    """Names, of many the first ones."""
+    more = f" and {len(there) - _MOST_NAMES} more" if len(there) > _MOST_NAMES else ""
+    return listing(there[:_MOST_NAMES]) + more
+
+
+def parts(clocks: Sequence[Clock], options: Options) -> Parts:
+    """Stamps and signals of a recording, converted, in order, each time once.
+
+    Raises:
+        ProblemError: for a column of no numbers, an infinite value, a sample without a time, times that go back, two
+            columns of one name, a unit of no column, and what a recording refuses; names file, column and row.
+    """
+    _check_names(clocks, options)
+    notes = [*dict.fromkeys(clock.note for clock in clocks if clock.note)]
+    clean = [_merged(_in_order(_converted(clock, options)), notes) for clock in clocks]
+    t: FloatArray = max((clock.stamps for clock in clean), key=len)
+    signals: dict[str, FloatArray] = {}
+    times: dict[str, FloatArray] = {}
+    for clock in clean:
+        signals.update(clock.columns)
+        if not np.array_equal(clock.stamps, t):
+            times.update(dict.fromkeys(clock.columns, clock.stamps))
+    count = len(np.unique(np.concatenate([clock.stamps for clock in clean]))) * len(signals)
+    if count > _MOST_NUMBERS:
+        raise ProblemError(f"{options.path} has {count:,} samples and gaps between them; choose fewer with signals=")
+    place = f"{options.path}: recording {options.name!r}"
+    checked_time(t, place)
+    if not times:
+        checked_signals(signals, len(t), place)
+    return Parts(t, signals, times, tuple(notes))
+
+
+def _check_names(clocks: Sequence[Clock], options: Options) -> None:
+    found: dict[str, str] = {}
+    for clock in clocks:
+        for name in clock.columns:
+            if name in found:
+                raise ProblemError(
+                    f"{clock.place} has {name!r}, which {found[name]} has too; choose one, or give them prefixes with "
+                    "topics={'/topic': 'prefix'}"
+                )
+            found[name] = clock.place
+    there = [*dict.fromkeys(clock.time for clock in clocks), *found]
+    for name in options.units:
+        if name not in there and name not in map(whole, there):
+            raise ProblemError(
+                f"{options.path} has no column {name!r}, which units= names; it has {short_listing(there)}"
+            )
+
+
+def _converted(clock: Clock, options: Options) -> Clock:
+    """Arrays of numbers in SI."""
+
+    def converted(name: str, values: object, what: str, dimension: str = "") -> FloatArray:
+        array = floats(values, what)
+        unit = options.units.get(name, options.units.get(whole(name), clock.units.get(name)))
+        return array if unit is None else to_si(array, unit, what, dimension)
+
+    stamps = converted(clock.time, clock.stamps, f"{clock.place}, {clock.kind} {clock.time!r}: time", "s")
+    if stamps.ndim != 1:
+        shape = f"time has shape {stamps.shape}; give it one dimension"
+        raise ProblemError(f"{clock.place}, {clock.kind} {clock.time!r}: {shape}")
+    columns = {}
+    for name, values in clock.columns.items():
+        what = f"{clock.place}: signal {name!r}"
+        columns[name] = converted(name, values, what)
+        if columns[name].shape != stamps.shape:
+            raise ProblemError(
+                f"{what} has shape {columns[name].shape} and the time {stamps.shape}; give as many of both"
+            )
+        bad = np.flatnonzero(np.isinf(columns[name]))
+        if bad.size:
+            raise ProblemError(
+                f"{clock.place} {clock.row} {clock.number(bad[0])}, {clock.kind} {name!r} is infinite; write NaN where "
+                "a sample is missing, or choose others with signals="
+            )
+    return replace(clock, stamps=stamps, columns=columns)
+
+
+def _in_order(clock: Clock) -> Clock:
+    """Samples by time."""
+    t = clock.stamps
+    timeless = np.flatnonzero(~np.isfinite(t))
+    if not clock.ordered:
+        order = np.argsort(t, kind="stable")
+        return _taken(clock, order[np.isfinite(t[order])])
+    if timeless.size:
+        where = f"{clock.row} {clock.number(timeless[0])}"
+        raise ProblemError(f"{clock.place} {where} has no time; remove the {clock.row} or give it one")
+    back = np.flatnonzero(np.diff(t) < 0)
+    if back.size:
+        i, row = int(back[0]), clock.row
+        raise ProblemError(
+            f"{clock.place} {row} {clock.number(i + 1)}: time {float(t[i + 1])!r} is earlier than {float(t[i])!r} of "
+            f"the {row} before; sort the {row}s by time"
+        )
+    return clock
+
+
+def _merged(clock: Clock, notes: list[str]) -> Clock:
+    """Each time once: of several samples at one time, the last that is finite counts."""
+    t = clock.stamps
+    repeated = np.flatnonzero(np.diff(t) == 0) + 1
+    if not repeated.size:
+        return clock
+    new = np.ones(len(t), dtype=np.bool_)
+    new[repeated] = False
+    group = np.cumsum(new) - 1
+    columns = {}
+    for name, values in clock.columns.items():
+        columns[name] = np.full(int(group[-1]) + 1, np.nan)
+        finite = np.isfinite(values)
+        columns[name][group[finite]] = values[finite]  # of several assignments to one place the last holds
+    first = int(repeated[0])
+    notes.append(
+        f"{clock.place}: {counted(len(repeated), clock.row)} of {len(t):,} repeat a time, first {clock.row} "
+        f"{clock.number(first)} at {t[first]:.12g} s; of several samples at one time the last is taken."
+    )
+    return replace(clock, stamps=t[new], columns=columns, rows=None if clock.rows is None else clock.rows[new])
+
+
+def _taken(clock: Clock, order: NDArray[np.intp]) -> Clock:
+    rows = order if clock.rows is None else clock.rows[order]
+    columns = {name: values[order] for name, values in clock.columns.items()}
+    return replace(clock, stamps=clock.stamps[order], columns=columns, rows=rows)

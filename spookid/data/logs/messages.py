@@ -1,0 +1,244 @@
+"""Messages of topics as columns: joint states by the names of joints, everything else by the paths of its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.data.arrays import FloatArray
+from spookid.data.logs.columns import Clock, Options
+from spookid.errors import ProblemError, shown
+
+_KNOWN = ("JointState", "Imu")
+"""ROS messages that are read without being asked for."""
+_OF_JOINTS = ("position", "velocity", "effort")
+_STAMPS = ("header", "timestamp", "stamp")
+_APART = (*_STAMPS, "layout")
+"""Fields whose numbers are no measurements."""
+_LISTED = 8
+"""Topics that a message lists."""
+_LONGEST = 64
+"""Of lists whose entries are signals: longer ones are pictures, clouds and maps."""
+_WHOLE = ("sec", "secs", "seconds")
+_REMAINDERS = ("nanosec", "nsec", "nsecs", "nanos")
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Which topics are read, and what stands before the names of their signals."""
+
+    place: str
+    """File."""
+    prefixes: Mapping[str, str | None] | None
+    """By topic; the prefix is None if none was said. None: all topics of joint states and inertial units, all that are
+    not of ROS, and those that signals are chosen of."""
+    header: bool
+    """True: a sample's time is that in the message's header, if there is one."""
+
+    @classmethod
+    def of(cls, place: Any, topics: object, stamps: object) -> Topics:
+        if stamps not in ("header", "log"):
+            raise ProblemError(f"{place}: stamps is {shown(stamps)}; give 'header' or 'log'")
+        if isinstance(topics, str):
+            topics = [topics]
+        if isinstance(topics, Mapping):
+            chosen: dict[Any, Any] = dict(topics)
+        elif topics is None or isinstance(topics, Iterable):
+            chosen = dict.fromkeys(topics or ())
+        else:
+            raise ProblemError(
+                f"{place}: topics is {shown(topics)}; give a list of topics, or a dict of topic to prefix"
+            )
+        for topic, prefix in chosen.items():
+            if not (isinstance(topic, str) and (prefix is None or isinstance(prefix, str))):
+                raise ProblemError(f"{place}: topics has {topic!r}: {prefix!r}; give texts")
+        return cls(str(place), None if topics is None else chosen, stamps == "header")
+
+    def read(self, there: Mapping[str, str], signals: Iterable[str] | None) -> list[str]:
+        """Topics to read of those that are there, with their types, in their order: also those of chosen signals.
+
+        Raises:
+            ProblemError: if one that is asked for is not there, or none is worth reading.
+        """
+        if not there:
+            raise ProblemError(f"{self.place} has no topics; record some")
+        listed = ", ".join(f"{topic!r} ({kind})" if kind else repr(topic) for topic, kind in [*there.items()][:_LISTED])
+        listed += f" and {len(there) - _LISTED} more" if len(there) > _LISTED else ""
+        for topic in self.prefixes or ():
+            if topic not in there:
+                raise ProblemError(f"{self.place} has no topic {topic!r}; it has {listed}")
+        if self.prefixes is not None:
+            return [topic for topic in there if topic in self.prefixes]
+        chosen = tuple(signals or ())
+        found = [
+            topic
+            for topic, kind in there.items()
+            if not _is_ros(kind)
+            or kind.rpartition("/")[2] in _KNOWN
+            or any(name.startswith(topic.strip("/") + "/") for name in chosen)
+        ]
+        if not found:
+            raise ProblemError(
+                f"{self.place} has no topic of {' or '.join(_KNOWN)}; it has {listed}: choose with topics="
+            )
+        return found
+
+    def prefix(self, topic: str) -> str | None:
+        return (self.prefixes or {}).get(topic)
+
+
+def _is_ros(kind: str) -> bool:
+    return "/" in kind
+
+
+@dataclass
+class Messages:
+    """Numbers of the messages of one topic, as they come."""
+
+    topic: str
+    prefix: str | None
+    """Before the names of signals; None: the topic, but nothing for joint states."""
+    options: Options
+    header: bool
+    """Whether the time in a header goes first."""
+    stamps: list[int] = field(default_factory=list)
+    """Of each message [ns]."""
+    alike: dict[tuple[str, ...], tuple[list[int], list[tuple[float, ...]]]] = field(default_factory=dict)
+    """Messages that have the same signals, by these: their numbers, and the values."""
+
+    @property
+    def known(self) -> list[str]:
+        """Signals there are, chosen or not."""
+        return list(dict.fromkeys(name for names in self.alike for name in names))
+
+    def add(self, message: Any, logged: int) -> None:
+        """Take the numbers of a message that came at a time [ns]."""
+        i = len(self.stamps)
+        self.stamps.append((_stamp(message) if self.header else None) or logged)
+        values = dict(self._named(message, i))
+        numbers, rows = self.alike.setdefault(tuple(values), ([], []))
+        numbers.append(i)
+        rows.append(tuple(values.values()))
+
+    def _named(self, message: Any, i: int) -> Iterator[tuple[str, float]]:
+        fields: dict[str, Any] = dict(_children(message))
+        names: Any = fields.get("name")
+        if not (_is_list(names) and all(isinstance(name, str) for name in names) and {*_OF_JOINTS} & {*fields}):
+            before = self.topic.strip("/") if self.prefix is None else self.prefix
+            yield from _numbers(message, before)
+            return
+        before = f"{self.prefix}/" if self.prefix else ""
+        for what in _OF_JOINTS:
+            values: Any = fields.get(what, ())
+            if len(values) not in (0, len(names)):
+                raise ProblemError(
+                    f"{self.options.path} topic {self.topic!r} message {i} has {len(names)} names and {len(values)} of "
+                    f"{what}; leave the topic out with topics=, or mend what wrote it"
+                )
+            yield from ((f"{before}{what}/{name}", float(value)) for name, value in zip(names, values, strict=False))
+
+    def clocks(self, first: int) -> list[Clock]:
+        """Columns that were sampled together, times counted from a first one [ns]."""
+        t: FloatArray = (np.array(self.stamps, dtype=np.int64) - first) / 1e9
+        place = f"{self.options.path} topic {self.topic!r}"
+        together: dict[bytes, Clock] = {}
+        for name, (rows, values) in self._columns().items():
+            clock = together.get(rows.tobytes()) or Clock(
+                place, "time", t[rows], {}, row="message", rows=rows, ordered=False
+            )
+            together[rows.tobytes()] = replace(clock, columns={**clock.columns, name: values})
+        return [measured(clock, self.options) for clock in together.values()]
+
+    def _columns(self) -> dict[str, tuple[NDArray[np.intp], FloatArray]]:
+        """Numbers of the messages that have a value, and the values, of each signal that is wanted."""
+        found: dict[str, list[tuple[NDArray[np.intp], FloatArray]]] = {}
+        for names, (numbers, rows) in self.alike.items():
+            of, table = np.array(numbers, dtype=np.intp), np.array(rows, dtype=np.float64)
+            for i, name in enumerate(names):
+                if self.options.wants(name):
+                    found.setdefault(name, []).append((of, table[:, i]))
+        return {name: _in_order(pieces) for name, pieces in found.items()}
+
+
+def _in_order(pieces: list[tuple[NDArray[np.intp], FloatArray]]) -> tuple[NDArray[np.intp], FloatArray]:
+    of, values = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    order = np.argsort(of)
+    return of[order], values[order]
+
+
+def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list[Clock]:
+    """Clocks of all topics.
+
+    Args:
+        from_zero: True: times are counted from the first sample of all, else they are those of the file.
+
+    Raises:
+        ProblemError: if a chosen signal is in no topic, or no topic has a number.
+    """
+    options.check([name for messages in found for name in messages.known])
+    first = min((stamp for messages in found for stamp in messages.stamps), default=0) if from_zero else 0
+    clocks = [clock for messages in found for clock in messages.clocks(first)]
+    if not clocks:
+        read = ", ".join(repr(messages.topic) for messages in found)
+        raise ProblemError(f"{options.path} has no message with numbers in {read}; choose others with topics=")
+    return clocks
+
+
+def measured(clock: Clock, options: Options) -> Clock:
+    """A clock without the signals that were never measured, such as efforts of a robot that has no torque sensors."""
+    empty = [name for name, values in clock.columns.items() if np.isnan(values).all()]
+    if not empty or options.signals is not None:
+        return clock
+    columns = {name: values for name, values in clock.columns.items() if name not in empty}
+    told = f"{clock.place}: left out for want of one sample: {', '.join(map(repr, empty))}."
+    return replace(clock, columns=columns, note=f"{clock.note} {told}".strip())
+
+
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    """Numbers in a message by their paths, but for stamps, covariances and what describes a matrix."""
+    if isinstance(value, (bool, int, float, np.number, np.bool_)):
+        yield path, float(value)
+    elif _is_list(value):
+        if len(value) <= _LONGEST:
+            for i, one in enumerate(value):
+                yield from _numbers(one, f"{path}[{i}]")
+    elif not isinstance(value, (str, bytes, bytearray, memoryview)):
+        for name, child in _children(value):
+            if name not in _APART and not name.endswith("covariance"):
+                yield from _numbers(child, f"{path}/{name}" if path else name)
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, (str, bytes, bytearray, memoryview, Mapping)):
+        return False
+    return isinstance(value, (list, tuple, np.ndarray)) or (hasattr(value, "__len__") and hasattr(value, "__getitem__"))
+
+
+def _children(message: Any) -> Iterator[tuple[str, Any]]:
+    """Fields of a message, in whatever way its library holds them."""
+    if isinstance(message, Mapping):
+        yield from ((str(name), value) for name, value in message.items())
+    elif hasattr(message, "DESCRIPTOR"):  # of Protocol Buffers
+        yield from ((one.name, getattr(message, one.name)) for one in message.DESCRIPTOR.fields)
+    else:
+        names: Any = getattr(message, "__dataclass_fields__", None) or getattr(message, "__slots__", ())
+        yield from ((name, getattr(message, name)) for name in names if not name.startswith("_"))
+
+
+def _stamp(message: Any) -> int | None:
+    """Time in the header of a message [ns]; None if it has none."""
+    for value in (_field(_field(message, "header"), "stamp"), _field(message, "timestamp"), _field(message, "stamp")):
+        for whole in _WHOLE:
+            seconds = _field(value, whole)
+            if isinstance(seconds, (int, np.integer)):
+                rest = next((one for one in (_field(value, name) for name in _REMAINDERS) if one is not None), 0)
+                return int(seconds) * 1_000_000_000 + int(rest) or None
+    return None
+
+
+def _field(message: Any, name: str) -> Any:
+    return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)

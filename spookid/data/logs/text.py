@@ -1,0 +1,288 @@
+"""Separated text with a header row, as spreadsheets, loggers and oscilloscopes write it."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.data.arrays import FloatArray
+from spookid.data.files import listing
+from spookid.data.logs.columns import Clock, Options
+from spookid.data.logs.libraries import unreadable
+from spookid.data.logs.units import is_unit
+from spookid.errors import ProblemError, shown
+
+_DELIMITERS = ",;\t|"
+_BLANKS = " "
+"""Delimiter that stands for blanks, as many as there are."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Sheet:
+    """Rows of fields, with the line each starts on."""
+
+    path: Path
+    header: list[str]
+    lines: NDArray[np.intp]
+    rows: list[list[str]]
+    delimiter: str
+
+    def texts(self, name: str) -> list[str]:
+        at = self.header.index(name)
+        return [fields[at] for fields in self.rows]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a text is written."""
+
+    path: Path
+    """The file."""
+    line: int
+    """Of the header, from 1."""
+    delimiter: str | None
+    """Between fields; None: what divides the header so that it has a column of times."""
+    decimal: str | None
+    """"." or ","; None: a comma if there is no point and commas do not divide fields."""
+
+    def __post_init__(self) -> None:
+        path, mark, decimal, line = self.path, self.delimiter, self.decimal, self.line
+        if isinstance(line, bool) or not isinstance(line, int) or line < 1:
+            raise ProblemError(f"{path}: header is {shown(line)}; give the number of its line, from 1")
+        if not (mark is None or (isinstance(mark, str) and len(mark) == 1 and mark not in '"\r\n')):
+            raise ProblemError(f"{path}: delimiter is {shown(mark)}; give one character such as ';'")
+        if decimal not in (None, ".", ",") or (decimal is not None and decimal == mark):
+            raise ProblemError(f"{path}: decimal is {shown(decimal)}; give '.' or ',', and not the delimiter")
+
+
+def read_text(options: Options, time: str, own: Mapping[str, str], form: Form) -> list[Clock]:
+    """The clock of ``time``, and those of the signals that have a time column of their ``own``.
+
+    Raises:
+        ProblemError: for what is no such text; names file, line and column.
+    """
+    sheet = _sheet(form, time)
+    others = {*own, *own.values()}
+    chosen = None if options.signals is None else [*options.chosen(sheet.header), *own.values()]
+    wanted = columns_of(f"{form.path} line {form.line}", sheet.header, time, chosen)
+    for name in others:
+        if name not in wanted:
+            raise ProblemError(f"{options.path} has no column {name!r}, which times= names; it has {listing(wanted)}")
+    units = None
+    if sheet.rows:
+        place, columns = f"{form.path} line {sheet.lines[0]}", [time, *wanted]
+        units = units_of(place, sheet.header, sheet.rows[0], columns, options.units)
+    if units is not None:
+        sheet = replace(sheet, lines=sheet.lines[1:], rows=sheet.rows[1:])
+    decimal = form.decimal or _decimal(sheet, [time, *wanted])
+    values = {name: _numbers(sheet, name, decimal) for name in dict.fromkeys([time, *wanted])}
+    return _clocks(sheet, values, time, own, units or {})
+
+
+def _clocks(
+    sheet: _Sheet, values: dict[str, FloatArray], time: str, own: Mapping[str, str], units: dict[str, str]
+) -> list[Clock]:
+    """Columns by their clocks; rows without a time of the first one are of the others, which may be longer."""
+    place, others = str(sheet.path), {*own, *own.values()}
+    stamped = np.isfinite(values[time]) if own else np.full(len(sheet.rows), True)
+    of_time = {name: v for name, v in values.items() if name != time and name not in others}
+    for name, v in of_time.items():
+        timeless = np.flatnonzero(~stamped & np.isfinite(v))
+        if timeless.size:
+            raise ProblemError(
+                f"{place} line {sheet.lines[timeless[0]]} has a value of {name!r} and no time; remove it, give it a "
+                "time, or name the time column of its own with times="
+            )
+    columns = {name: v[stamped] for name, v in of_time.items()}
+    clocks = [Clock(place, time, values[time][stamped], columns, units, row="line", rows=sheet.lines[stamped])]
+    for stamps in dict.fromkeys(own.values()):
+        columns = {name: values[name] for name, column in own.items() if column == stamps}
+        clocks.append(
+            Clock(place, stamps, values[stamps], columns, units, "column", "line", sheet.lines, ordered=False)
+        )
+    return clocks
+
+
+def _sheet(form: Form, time: str) -> _Sheet:
+    """Rows from the header on, without the blank lines at the end."""
+    path = form.path
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            texts = file.readlines()[form.line - 1 :]
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except UnicodeDecodeError:
+        raise ProblemError(f"{path} is no UTF-8 text; save it as comma-separated text in UTF-8") from None
+    delimiter = form.delimiter or delimiter_of("".join(texts[:1]), time)
+    rows = list(_fields(texts, delimiter, form))
+    while rows and not "".join(rows[-1][1]).strip() and len(rows[-1][1]) < 2:
+        rows.pop()
+    if not rows or not any(rows[0][1]):
+        raise ProblemError(f"{path} has no header; write the column names into line {form.line}")
+    header = [column.strip() for column in rows[0][1]]
+    for line, fields in rows[1:]:
+        if len(fields) != len(header):
+            raise ProblemError(
+                f"{path} line {line} has {len(fields)} fields and the header {len(header)}; leave missing values empty"
+            )
+    lines = np.array([line for line, _ in rows[1:]], dtype=np.intp)
+    return _Sheet(path, header, lines, [fields for _, fields in rows[1:]], delimiter)
+
+
+def _fields(texts: list[str], delimiter: str, form: Form) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the line each starts on; a quoted field may span lines."""
+    if delimiter == _BLANKS:
+        yield from ((line, text.split()) for line, text in enumerate(texts, form.line))
+        return
+    line, reader = form.line, csv.reader(texts, delimiter=delimiter)
+    try:
+        for fields in reader:
+            yield line, fields
+            line = reader.line_num + form.line
+    except csv.Error as error:
+        raise ProblemError(f"{form.path} line {line} is no comma-separated text ({error}); correct that line") from None
+
+
+def split_line(text: str, delimiter: str) -> list[str]:
+    """Fields of one line; raises `csv.Error` if a field does not end there."""
+    return text.split() if delimiter == _BLANKS else next(csv.reader([text], delimiter=delimiter, strict=True), [])
+
+
+def delimiter_of(header: str, time: str) -> str:
+    """What divides a header into the most columns, the time among them if there is such a delimiter."""
+
+    def columns(delimiter: str) -> tuple[bool, int]:
+        if delimiter == _BLANKS:
+            return time in header.split(), 0  # names may hold blanks
+        try:
+            fields = [field.strip() for field in next(csv.reader([header], delimiter=delimiter), [])]
+        except csv.Error:  # a field that never ends: told when rows are read
+            fields = []
+        return time in fields, len(fields)
+
+    best: str = max((*_DELIMITERS, _BLANKS), key=columns)
+    return best
+
+
+def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] | None) -> list[str]:
+    """Names of the signal columns to read.
+
+    Raises:
+        ProblemError: for a header without the time or a chosen column, or with one twice.
+    """
+    for name in header:
+        if name and header.count(name) > 1:
+            raise ProblemError(f"{place} has {header.count(name)} columns named {name!r}; rename or remove all but one")
+    if time not in header:
+        raise ProblemError(
+            f"{place} has no time column {time!r}; it has {listing(header)}: name one of them with time="
+        )
+    if chosen is None:
+        if "" in header:
+            raise ProblemError(
+                f"{place} has no name for column {header.index('') + 1}; name it or choose columns with signals="
+            )
+        return [name for name in header if name != time]
+    names = list(chosen)
+    for name in names:
+        if not name or name not in header:
+            raise ProblemError(f"{place} has no column {name!r}; it has {listing(header)}")
+    return names
+
+
+def units_of(
+    place: str, header: list[str], fields: list[str], columns: list[str], said: Container[str] = ()
+) -> dict[str, str] | None:
+    """Unit of each column that has one, by the row below the header; None if that is a row of samples.
+
+    Args:
+        columns: that of the stamps first.
+        said: those whose units are known from elsewhere.
+
+    Raises:
+        ProblemError: for a word that is no unit.
+    """
+    if not fields[header.index(columns[0])].strip() or any(map(_is_number, fields)):
+        return None
+    units = {}
+    for name in columns:
+        unit = fields[header.index(name)].strip().strip("[]()").strip()
+        if not unit or name in said:
+            continue
+        if not is_unit(unit):
+            raise ProblemError(
+                f"{place}, column {name!r}: {unit[:40]!r} is neither a finite number nor a unit that pint knows; "
+                f"correct it, or say the unit with units={{{name!r}: ...}}"
+            )
+        units[name] = unit
+    return units
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _decimal(sheet: _Sheet, columns: list[str]) -> str:
+    """What begins the decimals; raises `ProblemError` if it could be either."""
+    if sheet.delimiter == ",":
+        return "."
+    found: dict[str, tuple[int, str, str]] = {}
+    for name in columns:
+        for i, text in enumerate(sheet.texts(name)):
+            for mark in ",.":
+                if mark in text:
+                    found.setdefault(mark, (int(sheet.lines[i]), name, text))
+    if len(found) == 2:
+        (line, name, text), (other, column, point) = found[","], found["."]
+        raise ProblemError(
+            f"{sheet.path} line {line}, column {name!r}: {text[:40]!r} has a comma, and line {other}, column "
+            f"{column!r}, {point[:40]!r} a point; say with decimal= which of them begins decimals"
+        )
+    return "," if "," in found else "."
+
+
+def _numbers(sheet: _Sheet, name: str, decimal: str) -> FloatArray:
+    """Values of a column, NaN where a field is empty."""
+    texts = sheet.texts(name)
+    try:
+        values = np.array([_number(text, decimal) for text in texts], dtype=np.float64)
+    except ValueError:
+        values = np.array([math.inf])
+    if np.isinf(values).any():
+        for line, text in zip(sheet.lines, texts, strict=True):
+            number_of(text, decimal, f"{sheet.path} line {line}, column {name!r}")
+    return values
+
+
+def number_of(text: str, decimal: str, place: str) -> float:
+    """Value of one field, NaN if it is empty.
+
+    Raises:
+        ProblemError: for what is no finite number.
+    """
+    try:
+        value = _number(text, decimal)
+    except ValueError:
+        value = math.inf
+    if math.isinf(value):
+        remedy = "read dates with pandas and from_dataframe" if ":" in text else "leave a missing value empty"
+        raise ProblemError(f"{place}: {text.strip()[:40]!r} is no finite number; {remedy}")
+    return value
+
+
+def _number(text: str, decimal: str) -> float:
+    if not text or text.isspace():
+        return math.nan
+    if decimal == ",":
+        text = text.replace(".", "_").replace(",", ".")  # 1.234,5 and 1.234 are refused: who knows what they mean
+    return math.inf if "_" in text else float(text)  # Python reads 1_0 as 10; a data file hardly means that

@@ -1,0 +1,299 @@
+"""Recordings out of files: a method for each format, which names its options."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any, Self
+
+from spookid.data.files import FilePath, listing
+from spookid.data.logs.archive import read_archive
+from spookid.data.logs.columns import Clock, Options, Parts, parts
+from spookid.data.logs.frames import read_frame, read_parquet
+from spookid.data.logs.hdf5 import read_hdf5
+from spookid.data.logs.mcap import read_mcap
+from spookid.data.logs.messages import Topics
+from spookid.data.logs.ros import read_bag
+from spookid.data.logs.text import Form, read_text
+from spookid.data.logs.ulog import read_ulog
+from spookid.errors import ProblemError, declared_at, shown
+
+_ENDINGS = {
+    ".csv": "from_csv",
+    ".tsv": "from_csv",
+    ".txt": "from_csv",
+    ".npz": "from_npz",
+    ".mat": "from_mat",
+    ".parquet": "from_parquet",
+    ".pq": "from_parquet",
+    ".h5": "from_hdf5",
+    ".hdf5": "from_hdf5",
+    ".mcap": "from_mcap",
+    ".bag": "from_rosbag",
+    ".db3": "from_rosbag",
+    ".ulg": "from_ulog",
+    ".ulog": "from_ulog",
+}
+
+
+def method_for(path: Path) -> str | None:
+    """Name of the method that reads a file, by its ending; None if there is none."""
+    return "from_rosbag" if path.is_dir() else _ENDINGS.get(path.suffix.lower())
+
+
+class Readable(ABC):
+    """What can be made of the signals in a file.
+
+    All readers take ``signals``, the names of those that are wanted, ``name`` (the file's stem if None),
+    ``closed_loop`` as a Recording does, and ``units``: the unit of each column that is not in SI with angles in rad, as
+    pint writes it, ``units={"t": "ms", "theta": "deg", "a_z": "g_0"}``. Of several samples of one clock at one time the
+    last is taken, and ``notes`` say so. What cannot be read is refused with a ``ProblemError`` that names the file, the
+    column, the row and the remedy.
+    """
+
+    @classmethod
+    @abstractmethod
+    def _made(cls, parts: Parts, name: str, closed_loop: bool | None) -> Self:
+        """Recording of its parts."""
+
+    @classmethod
+    def from_file(cls, path: FilePath, **options: Any) -> Self:
+        """Read a file by its ending: .csv, .tsv, .txt, .npz, .mat, .parquet, .h5, .hdf5, .mcap, .bag, .db3, .ulg, or
+        the folder of a ROS 2 bag.
+
+        `options` are those of the method for that format, such as `from_csv`. Raises `ProblemError` as that does, for
+        another ending, and for an option that the format does not have.
+        """
+        path = Path(path)
+        method = method_for(path)
+        if method is None:
+            raise ProblemError(f"{path} ends in none of {', '.join(_ENDINGS)}; say what it is with such as from_csv")
+        read = getattr(cls, method)
+        known = [name for name in signature(read).parameters if name != "path"]
+        for option in options:
+            if option not in known:
+                raise ProblemError(f"{path}: {method} has no option {option!r}; it has {listing(known)}")
+        recording: Self = read(path, **options)
+        return recording
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: FilePath,
+        *,
+        time: str = "t",
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        times: Mapping[str, str] | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+        header: int = 1,
+        delimiter: str | None = None,
+        decimal: str | None = None,
+    ) -> Self:
+        """Read comma-separated text with a header row; an empty field or ``nan`` is a missing sample.
+
+        Every column other than `time` [s] is a signal, unless `signals` chooses some; columns not chosen are not
+        parsed. `times` names the time columns [s] of signals that have a clock of their own; columns may then be of
+        different lengths, with empty fields below the shorter ones. A line without a number below the header is a row
+        of units, which are converted; `units` goes first. What stands above the line of the `header` is not read.
+        `delimiter`, one of ``, ; | tab`` or a blank for any number of blanks, is found in the header if it is None.
+        `decimal` is what begins decimals; if None, a comma where fields are divided by something else and no number
+        has a point. `name` defaults to the file's stem, `closed_loop` is that of a Recording. Raises `ProblemError`
+        naming the file and the line (from 1).
+        """
+        options = Options.of(path, name, signals, units)
+        form = Form(options.path, header, delimiter, decimal)
+        return cls._joined(read_text(options, time, _named(times, options.path), form), options, closed_loop)
+
+    @classmethod
+    def from_npz(
+        cls,
+        path: FilePath,
+        *,
+        time: str = "t",
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        times: Mapping[str, str] | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Read a NumPy archive: array `time` [s], shape (N,), and the signals.
+
+        Every other numeric array of shape (N,) is a signal, unless `signals` chooses some, and each that has an array
+        of its own time stamps by `times`. `name` defaults to the file's stem, `closed_loop` is that of a Recording.
+        Raises `ProblemError` naming the file and the array; arrays of Python objects are refused, because reading them
+        would run code from the file.
+        """
+        options = Options.of(path, name, signals, units)
+        return cls._joined(read_archive(options, time, _named(times, options.path)), options, closed_loop)
+
+    @classmethod
+    def from_mat(
+        cls,
+        path: FilePath,
+        *,
+        time: str = "t",
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        times: Mapping[str, str] | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Read a MATLAB file; one of version 7.3 needs h5py.
+
+        Every array of numbers that is as long as the array `time` [s] of its struct, or of the file, is a signal:
+        ``q``, ``log.q``, and of a matrix ``q[0]``, ``q[1]``. `times` names the stamps of signals that have others.
+        """
+        from spookid.data.logs.matlab import read_matlab  # SciPy's readers load slowly
+
+        options = Options.of(path, name, signals, units)
+        return cls._joined(read_matlab(options, time, _named(times, options.path)), options, closed_loop)
+
+    @classmethod
+    def from_hdf5(
+        cls,
+        path: FilePath,
+        *,
+        time: str = "t",
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        times: Mapping[str, str] | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Read an HDF5 file; needs h5py.
+
+        Every dataset of numbers that is as long as the dataset `time` [s] of its group, or of one around it, is a
+        signal, named by its path: ``arm/q``, and of a matrix ``arm/q[0]``, ``arm/q[1]``. `times` names the stamps of
+        signals that have others. A dataset's attribute ``units`` holds unless `units` says otherwise.
+        """
+        options = Options.of(path, name, signals, units)
+        return cls._joined(read_hdf5(options, time, _named(times, options.path)), options, closed_loop)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: FilePath,
+        *,
+        time: str = "t",
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        times: Mapping[str, str] | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+        from_zero: bool = True,
+    ) -> Self:
+        """Read a Parquet file; needs pyarrow.
+
+        Every column of numbers other than `time` is a signal, and of a column of lists ``q[0]``, ``q[1]``; `times`
+        names the stamps of signals that have others. Stamps are seconds, or dates: then times count from the first
+        one, or from 1970 on without `from_zero`.
+        """
+        options = Options.of(path, name, signals, units)
+        return cls._joined(read_parquet(options, time, _named(times, options.path), from_zero), options, closed_loop)
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        frame: Any,
+        *,
+        time: str = "t",
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        times: Mapping[str, str] | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+        from_zero: bool = True,
+    ) -> Self:
+        """Take the columns of numbers of a pandas data frame.
+
+        The time [s] is the column `time`, or the index if that has this name or holds dates; dates are counted from
+        the first one, or from 1970 on without `from_zero`. `name` is ``recording`` if None.
+        """
+        options = Options.of(f"{declared_at()}: data frame", name or "recording", signals, units)
+        clocks = read_frame(frame, options, time, _named(times, options.path), from_zero)
+        return cls._joined(clocks, options, closed_loop)
+
+    @classmethod
+    def from_mcap(
+        cls,
+        path: FilePath,
+        *,
+        topics: Iterable[str] | Mapping[str, str] | None = None,
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+        stamps: str = "header",
+        from_zero: bool = True,
+    ) -> Self:
+        """Read an MCAP file with messages of ROS 1 or 2, of Protocol Buffers, or in JSON; needs mcap.
+
+        Signals are named as by `from_rosbag`. Without `topics` all are read that are not of ROS, and of ROS those of
+        joint states and inertial units.
+        """
+        options = Options.of(path, name, signals, units)
+        clocks = read_mcap(options, Topics.of(options.path, topics, stamps), from_zero)
+        return cls._joined(clocks, options, closed_loop)
+
+    @classmethod
+    def from_rosbag(
+        cls,
+        path: FilePath,
+        *,
+        topics: Iterable[str] | Mapping[str, str] | None = None,
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+        stamps: str = "header",
+        from_zero: bool = True,
+    ) -> Self:
+        """Read a bag of ROS 1, or the folder of one of ROS 2; needs rosbags.
+
+        Without `topics` those of joint states and inertial units (``JointState``, ``Imu``) are read, and those of the
+        names in `signals`. Joint states are named ``position/elbow``, ``velocity/elbow``, ``effort/elbow``; other
+        numbers by topic and field, ``imu/data/angular_velocity/x``, but for covariances. `topics` chooses topics; as a
+        dict it says what stands before the names: ``topics={"/joint_states": "", "/commands": "command"}`` reads
+        ``position/elbow`` and ``command/position/elbow``. Times are those of the messages' headers, or with
+        ``stamps="log"`` those of the recorder, from the first one on, or from 1970 without `from_zero`.
+        """
+        options = Options.of(path, name, signals, units)
+        clocks = read_bag(options, Topics.of(options.path, topics, stamps), from_zero)
+        return cls._joined(clocks, options, closed_loop)
+
+    @classmethod
+    def from_ulog(
+        cls,
+        path: FilePath,
+        *,
+        topics: Iterable[str] | Mapping[str, str] | None = None,
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+        from_zero: bool = True,
+    ) -> Self:
+        """Read a ULog file of PX4; needs pyulog.
+
+        Signals are named by topic and field: ``sensor_combined/gyro_rad[0]``, of a second instance
+        ``sensor_gyro_1/x``. `topics` chooses topics, as with `from_rosbag`. Times count from the first sample, or from
+        the start of the device without `from_zero`.
+        """
+        options = Options.of(path, name, signals, units)
+        clocks = read_ulog(options, Topics.of(options.path, topics, "log"), from_zero)
+        return cls._joined(clocks, options, closed_loop)
+
+    @classmethod
+    def _joined(cls, clocks: list[Clock], options: Options, closed_loop: bool | None) -> Self:
+        return cls._made(parts(clocks, options), options.name, closed_loop)
+
+
+def _named(times: object, path: Path) -> dict[str, str]:
+    """Time columns by signal."""
+    if not (times is None or isinstance(times, Mapping)):
+        raise ProblemError(f"{path}: times is {shown(times)}; give a dict of signal to its time column")
+    return dict(times or {})

@@ -1,0 +1,48 @@
+"""Motions of a mechanism as factor graphs: public factor classes, the graph they make, and batch solves. ::
+
+from spookid.graphs import forward_dynamics, simulated
+
+graph = forward_dynamics(system, 1e-3, q)
+found = graph.solve(2001, start=simulated(system, 1e-3, 2001, q))
+found["q"]
+"""
+
+from spookid.graphs.building import STAGES, Sigmas, forward_dynamics, inverse_dynamics
+from spookid.graphs.constraint_factors import AccelerationConstraint, PositionConstraint, VelocityConstraint
+from spookid.graphs.dynamics import Dynamics, InverseDynamics
+from spookid.graphs.factor import GraphFactor, Window
+from spookid.graphs.graph import Graph
+from spookid.graphs.integration import Euler, SoftEquality, Trapezoid
+from spookid.graphs.knowledge import Observation, Prior
+from spookid.graphs.picture import Picture
+from spookid.graphs.solution import GraphSolution
+from spookid.graphs.stage import Stage
+from spookid.graphs.start import simulated
+from spookid.mechanics.system import System
+from spookid.stepping.joint_system import JointSystem
+
+__all__ = [
+    "STAGES",
+    "AccelerationConstraint",
+    "Dynamics",
+    "Euler",
+    "Graph",
+    "GraphFactor",
+    "GraphSolution",
+    "InverseDynamics",
+    "JointSystem",
+    "Observation",
+    "Picture",
+    "PositionConstraint",
+    "Prior",
+    "Sigmas",
+    "SoftEquality",
+    "Stage",
+    "System",
+    "Trapezoid",
+    "VelocityConstraint",
+    "Window",
+    "forward_dynamics",
+    "inverse_dynamics",
+    "simulated",
+]

@@ -1,0 +1,160 @@
+"""Graphs of a mechanism's forward and inverse dynamics, as in sections 5.1 to 5.3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spookid.graphs.constraint_factors import PositionConstraint, VelocityConstraint
+from spookid.graphs.dynamics import Dynamics, InverseDynamics
+from spookid.graphs.factor import Coordinates, GraphFactor
+from spookid.graphs.graph import Graph
+from spookid.graphs.integration import SoftEquality, Trapezoid
+from spookid.graphs.knowledge import Prior
+from spookid.graphs.stage import Stage
+from spookid.mechanics.system import System
+
+
+@dataclass(frozen=True)
+class Sigmas:
+    """Standard deviations of the factors of a graph; 0 for hard rows.
+
+    By default those of Table 2, roots of its covariances, but for the first rates, which are known here.
+    """
+
+    trapezoid: float | tuple[float, float] = 0.1
+    """Of both integrations, or of positions and of rates, in their units."""
+    dynamics: float = 1e-2
+    """In the unit of an acceleration."""
+    constraints: float = 0.0
+    """On positions and on rates."""
+    start: float = 0.0
+    """Of the first positions and rates."""
+    equality: float = 10.0
+    """Of what changes little."""
+    reference: float = 0.0
+    """Of the motion that inverse dynamics is given."""
+
+    @property
+    def trapezoids(self) -> tuple[float, float]:
+        """Of positions and of rates."""
+        return self.trapezoid if isinstance(self.trapezoid, tuple) else (self.trapezoid, self.trapezoid)
+
+
+TIGHT = Sigmas(trapezoid=(1e-7, 1e-4))
+"""For inverse dynamics: accelerations are second differences of the reference, so that the trapezoidal rule may miss
+little."""
+
+
+def forward_dynamics(
+    system: System,
+    step: float,
+    q: Any,
+    v: Any = 0.0,
+    *,
+    coordinates: Coordinates = "dependent",
+    noise: Sigmas = Sigmas(),
+    more: Iterable[GraphFactor] = (),
+) -> Graph:
+    """The motion from a first state on (Figures 2 and 3)::
+
+        graph = forward_dynamics(system, 1e-3, q0)
+        found = graph.solve(5001, start=simulated(system, 1e-3, 5001, q0))
+
+    Args:
+        step: h [s].
+        q, v: of the first step, (its coordinates,). Of mechanisms with constraints their independent ones are given to
+            the graph, and the others follow.
+        coordinates: ``"independent"`` to integrate z and dz, with q and v linked to them.
+        noise: of the factors.
+        more: further factors, such as ``Observation``.
+    """
+    position, rate = noise.trapezoids
+    first = _first(system, q, v, coordinates, noise.start)
+    x, dx, ddx = ("q", "v", "a") if coordinates == "dependent" else ("z", "dz", "ddz")
+    factors = [
+        *first,
+        Trapezoid(x, dx, sigma=position),
+        Trapezoid(dx, ddx, sigma=rate),
+        Dynamics(coordinates, sigma=noise.dynamics),
+        *_constraints(system, coordinates, noise.constraints),
+    ]
+    return Graph(system, [*factors, *more], step=step)
+
+
+def inverse_dynamics(
+    system: System,
+    step: float,
+    reference: Sequence[str],
+    *,
+    coordinates: Coordinates = "dependent",
+    noise: Sigmas = TIGHT,
+    more: Iterable[GraphFactor] = (),
+) -> Graph:
+    """The efforts along ``system.actuation`` that a motion takes (Figure 4)::
+
+        graph = inverse_dynamics(system, 1e-3, ["reference"])
+        found = graph.solve(10001, {"reference": theta}, start={"q": q0}, stages=STAGES)
+        found["Q"]
+
+    The trapezoidal rule is blind to accelerations that alternate from step to step; the second difference of the
+    efforts, softly 0, settles these.
+
+    Args:
+        step: h [s].
+        reference: names of signals, one for each independent coordinate, whose values at all steps are the motion.
+        coordinates: those that are integrated.
+        noise: of the factors.
+        more: further factors.
+    """
+    position, rate = noise.trapezoids
+    x, dx, ddx = ("q", "v", "a") if coordinates == "dependent" else ("z", "dz", "ddz")
+    rows = _independent(system) if coordinates == "dependent" else None
+    factors = [
+        Prior(x, tuple(reference), at="every", rows=rows, sigma=noise.reference, name="reference"),
+        SoftEquality("q", sigma=noise.equality),
+        Trapezoid(x, dx, sigma=position),
+        Trapezoid(dx, ddx, sigma=rate),
+        *_constraints(system, coordinates, noise.constraints),
+        InverseDynamics(coordinates, sigma=noise.dynamics),
+        SoftEquality("Q", 2, sigma=noise.equality),
+    ]
+    return Graph(system, [*factors, *more], step=step)
+
+
+def _independent(system: System) -> tuple[str, ...]:
+    return tuple(system.names[i] for i in system.independent)
+
+
+def _first(system: System, q: Any, v: Any, coordinates: Coordinates, sigma: float) -> list[Prior]:
+    """Of the first step: all that is independent."""
+    place, flow = np.asarray(q, dtype=float), np.broadcast_to(np.asarray(v, dtype=float), len(system.names))
+    own = list(system.independent)
+    if len(own) == len(system.names) and coordinates == "dependent":
+        return [Prior("q", place.tolist(), sigma=sigma), Prior("v", flow.tolist(), sigma=sigma)]
+    chosen = place[[system.manifold.coordinate(i) for i in own]].tolist(), flow[own].tolist()
+    if coordinates == "independent":
+        return [Prior("z", chosen[0], sigma=sigma), Prior("dz", chosen[1], sigma=sigma)]
+    rows = _independent(system)
+    return [Prior("q", chosen[0], rows=rows, sigma=sigma), Prior("v", chosen[1], rows=rows, sigma=sigma)]
+
+
+def _constraints(system: System, coordinates: Coordinates, sigma: float) -> list[GraphFactor]:
+    if coordinates == "dependent" and len(system.independent) == len(system.names):
+        return []
+    return [PositionConstraint(coordinates, sigma=sigma), VelocityConstraint(coordinates, sigma=sigma)]
+
+
+STAGES = (
+    Stage(variables=("q",), factors=("reference", PositionConstraint, "soft equality q")),
+    Stage(variables=("q", "v", "a"), factors=("reference", PositionConstraint, "soft equality q", Trapezoid)),
+    Stage(
+        variables=("q", "v", "a"),
+        factors=("reference", PositionConstraint, "soft equality q", Trapezoid, VelocityConstraint),
+    ),
+)
+"""Of section 7.2 those before the last one, for ``inverse_dynamics`` in dependent coordinates: where the mechanism is,
+how it moves, how it moves within its constraints; then ``Graph.solve`` asks for the efforts too."""

@@ -1,0 +1,167 @@
+"""What every factor of a graph is: an error of the variables at one step or two neighbouring ones, and its sigma.
+
+A factor of your own is a subclass with ``variables``, ``labels`` and ``error``. Numbers of equations are those of
+Blanco-Claraco, Leanza and Reina, *A general framework for modeling and dynamic simulation of multibody systems using
+factor graphs*.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, get_args
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError, declared_at, shown
+from spookid.graphs.variables import MEANING, Variables
+from spookid.kernels.kernel import Array
+from spookid.mechanics.system import System
+from spookid.transcription.factor import Group
+
+Coordinates = Literal["dependent", "independent"]
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """What a factor sees at step k."""
+
+    variables: Variables
+    step: ca.SX
+    """h [s]."""
+    steps: Sequence[Mapping[str, ca.SX]]
+    """Variables by name, of step k and of so many that follow as the factor reaches."""
+    given: Mapping[str, ca.SX]
+    """Its signals at step k, by name."""
+
+    @property
+    def now(self) -> Mapping[str, ca.SX]:
+        """Variables of step k."""
+        return self.steps[0]
+
+    @property
+    def after(self) -> Mapping[str, ca.SX]:
+        """Those of step k + 1."""
+        return self.steps[1]
+
+    @property
+    def system(self) -> System:
+        """The mechanism."""
+        return self.variables.system
+
+    def changes(self, name: str) -> list[ca.SX]:
+        """x_{k+1} ⊟ x_k of a variable from each step to the next."""
+        space, x = self.variables.space(name), [step[name] for step in self.steps]
+        return [space.difference(after, before) for before, after in pairwise(x)]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GraphFactor(ABC):
+    """An error e of some variables, which weighs as |e/sigma|² or, where sigma is 0, vanishes exactly.
+
+    Args:
+        sigma: standard deviation of the error, in its unit: one number, or one for each row; 0 for a hard row.
+        name: by which results call it; by default what it is.
+    """
+
+    sigma: float | Sequence[float] = 0.0
+    name: str = ""
+    place: str = field(default_factory=declared_at, repr=False)
+
+    group: ClassVar[Group] = Group.STATE
+    """Which part of the cost it belongs to."""
+
+    def __post_init__(self) -> None:
+        try:
+            values = np.atleast_1d(np.asarray(self.sigma, dtype=float))
+        except (TypeError, ValueError):
+            raise ProblemError(f"{self.what}: sigma is {shown(self.sigma)}; give numbers") from None
+        if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0):
+            raise ProblemError(f"{self.what}: sigma is {shown(self.sigma)}; give numbers from 0 on, 0 for a hard row")
+        for variable in self.variables:
+            if variable not in MEANING:
+                names = ", ".join(MEANING)
+                raise ProblemError(f"{self.what} is of a variable {shown(variable)}; choose from {names}")
+
+    @property
+    def title(self) -> str:
+        """Its name, or what it is."""
+        return self.name or self.default
+
+    @property
+    def default(self) -> str:
+        """What it is, in words."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(self).__name__).lower()
+
+    @property
+    def what(self) -> str:
+        """Where it was declared, and what it is, for messages."""
+        return f"{self.place}: {type(self).__name__}"
+
+    @property
+    @abstractmethod
+    def variables(self) -> tuple[str, ...]:
+        """Names of the variables that it needs."""
+
+    @property
+    def reach(self) -> int:
+        """How many steps behind its own it sees."""
+        return 0
+
+    @property
+    def first_only(self) -> bool:
+        """True if it stands at the first step only."""
+        return False
+
+    @property
+    def optional(self) -> bool:
+        """True if its signals belong to its rows, one to each, and rows without data are left out."""
+        return False
+
+    def signals(self, system: System) -> tuple[str, ...]:
+        """Names of the data that it takes at its step."""
+        return ()
+
+    @abstractmethod
+    def labels(self, variables: Variables) -> tuple[str, ...]:
+        """A name for each row of the error."""
+
+    @abstractmethod
+    def error(self, at: Window) -> ca.SX:
+        """e, (rows,)."""
+
+    def sigmas(self, rows: int) -> Array:
+        """Of each row, (rows,).
+
+        Raises:
+            ProblemError: if there are as many as neither one nor the rows.
+        """
+        values = np.atleast_1d(np.asarray(self.sigma, dtype=float))
+        if len(values) not in (1, rows):
+            raise ProblemError(f"{self.what} has {len(values)} sigmas and {rows} rows; give one, or one for each row")
+        return np.broadcast_to(values, rows).copy()
+
+
+def check_coordinates(value: object, what: str) -> None:
+    """Raise ProblemError unless it says which coordinates; ``what`` begins the sentence."""
+    if value not in get_args(Coordinates):
+        raise ProblemError(f"{what}: coordinates is {shown(value)}; use 'dependent' or 'independent'")
+
+
+def numbers(values: Any, what: str) -> Array:
+    """Values as a vector.
+
+    Raises:
+        ProblemError: if they are no finite numbers; ``what`` begins the sentence.
+    """
+    try:
+        found = np.atleast_1d(np.asarray(values, dtype=float))
+    except (TypeError, ValueError):
+        raise ProblemError(f"{what} is {shown(values)}; give numbers") from None
+    if found.ndim != 1 or not np.all(np.isfinite(found)):
+        raise ProblemError(f"{what} is {shown(values)}; give finite numbers, one for each row")
+    return found

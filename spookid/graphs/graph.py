@@ -1,0 +1,341 @@
+"""A mechanism's motion as a factor graph: variables at each step, and factors that relate them.
+
+    graph = Graph(system, [Prior("q", q0), Trapezoid("q", "v", sigma=0.1), ...], step=1e-3)
+    found = graph.solve(1000, start={"q": q0})
+
+Variables are those that the factors name; Parameters in the mechanism or in an observation are unknowns of all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError, collected, declared_at, shown
+from spookid.graphs.factor import GraphFactor
+from spookid.graphs.knowledge import Prior
+from spookid.graphs.parameter_errors import standard_errors
+from spookid.graphs.picture import Picture
+from spookid.graphs.rounding import rounding
+from spookid.graphs.solution import GraphSolution
+from spookid.graphs.stage import Stage
+from spookid.graphs.start import started
+from spookid.graphs.variables import MEANING, Variables
+from spookid.graphs.writing import Written, written
+from spookid.kernels.kernel import Array, Mask
+from spookid.mechanics.system import System
+from spookid.parameter import Parameter, parameters_in
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.stages import solve_in_stages
+from spookid.solvers.status import Outcome
+from spookid.tables.numbers import counted, number
+from spookid.tables.tabular import Block, Tabular
+from spookid.transcription.factor import Constant, Factor, Group
+from spookid.transcription.transcription import Chain, Point, Transcription
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_PRIORS = "prior of parameters"
+_ENDLESS = 10**9
+"""Steps of a stream: enough that its functions are worth a compiler."""
+_DEPENDENT = 1e-9
+"""Singular values of rows below this are zero."""
+
+
+class Graph(Tabular):
+    """Factors of a mechanism over so many steps as data or a solve ask for.
+
+    Args:
+        system: the mechanism, such as a ``planar.Mechanism`` or a ``JointSystem``.
+        factors: in any order.
+        step: h [s].
+
+    Raises:
+        ProblemError: for a step that is not positive, two factors of one name, hard rows alone, constraints that are
+            more than the degrees of freedom allow, or a symbol that is no Parameter.
+    """
+
+    def __init__(self, system: System, factors: Iterable[GraphFactor], *, step: float) -> None:
+        self.place = declared_at()
+        what = self.what
+        if not isinstance(system, System):
+            raise ProblemError(f"{what} is of {shown(system)}; give a System")
+        if not (isinstance(step, (int, float)) and 0 < step < np.inf):
+            raise ProblemError(f"{what}: step is {shown(step)}; give a positive number of seconds")
+        self.system, self.step = system, float(step)
+        self.sources = collected(factors, GraphFactor, f"{what}: factors")  # type: ignore[type-abstract]
+        used = {name for factor in self.sources for name in factor.variables}
+        self.variables = Variables(system, tuple(name for name in MEANING if name in used))
+        h = ca.SX.sym("h")
+        self._step = Constant(h, self.step)
+        self.written: tuple[Written, ...] = tuple(
+            part for factor in self.sources for part in written(factor, self.variables, h)
+        )
+        self._check(what)
+        self.parameters: tuple[Parameter, ...] = self._found(what)
+        """Unknowns of all steps, in the order of their declaration."""
+
+    def _check(self, what: str) -> None:
+        if not self.sources:
+            raise ProblemError(f"{what} has no factors; give some")
+        titles = [factor.title for factor in self.sources]
+        twice = next((factor for factor in self.sources if titles.count(factor.title) > 1), None)
+        if twice is not None:
+            raise ProblemError(f"{twice.what} is the second one called {twice.title!r}; give each a name of its own")
+        system = self.system
+        rates, rows = system.manifold.tangent, system.constraint(ca.SX.sym("q", system.manifold.ambient)).numel()
+        if rates - rows != len(system.independent):
+            raise ProblemError(
+                f"{what}: {rates} rates with {rows} constraints are not {len(system.independent)} degrees of freedom; "
+                "leave out constraints that follow from others"
+            )
+        if all(part.factor.hard for part in self.written):
+            raise ProblemError(f"{what} has hard rows alone; give one of its factors a sigma")
+
+    def _found(self, what: str) -> tuple[Parameter, ...]:
+        known: list[ca.SX] = [self._step.symbol]
+        for part in self.written:
+            known += [*part.factor.variables.values(), part.factor.data, *(c.symbol for c in part.constants)]
+        return parameters_in([part.factor.residual for part in self.written], what, known)
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Names of the data that its factors take."""
+        return tuple(dict.fromkeys(name for part in self.written for name in part.signals))
+
+    @cached_property
+    def factors(self) -> tuple[Factor, ...]:
+        """The one-step functions, in the order of ``written``, and what is known of the parameters beforehand."""
+        return (*(part.factor for part in self.written), *self._priors)
+
+    @cached_property
+    def _priors(self) -> tuple[Factor, ...]:
+        known = [(p, *p.prior) for p in self.parameters if p.prior is not None]
+        if not known:
+            return ()
+        rows = ca.vertcat(*((p - mean) / sigma for p, mean, sigma in known))
+        x, names = {0: ca.SX.sym("x", self.variables.manifold.ambient)}, tuple(f"prior of {p.name}" for p, *_ in known)
+        return (Factor(_PRIORS, Group.PRIOR, rows, x, ca.SX(0, 1), names, first_only=True),)
+
+    def transcription(self, steps: int, data: Mapping[str, Any] | None = None) -> Transcription:
+        """The graph over a horizon as a sparse least-squares problem.
+
+        Args:
+            steps: how many.
+            data: of each signal its values at the steps, (N,), NaN where there is none.
+
+        Raises:
+            ProblemError: if data are missing, too short, or of no factor.
+        """
+        least = 1 + max(factor.reach for factor in self.factors)
+        if not (isinstance(steps, (int, np.integer)) and steps >= least):
+            raise ProblemError(f"{self.what}: steps is {shown(steps)}; give {least} or more")
+        given = self._data(steps, data or {})
+        return self._transcription(Chain("graph", int(steps), *self._rows(given, steps)))
+
+    @cached_property
+    def endless(self) -> Transcription:
+        """The graph over a horizon that goes on, without data."""
+        return self._transcription(Chain("graph", _ENDLESS, {}, {}))
+
+    def row(self, name: str, values: Mapping[str, float]) -> tuple[Array, Mask]:
+        """What ``Chain.data`` and ``Chain.missing`` hold of a factor at one step, (n_d,) and (rows,).
+
+        Args:
+            name: of the factor, one of ``transcription(...).factors``.
+            values: of its signals at that step; those that are not there are missing.
+        """
+        part = next((part for part in self.written if part.factor.name == name), None)
+        if part is None:
+            return np.zeros(0), np.zeros(len(next(f for f in self.factors if f.name == name).rows), dtype=bool)
+        data, missing = part.data({key: np.array([value]) for key, value in values.items()}, 1)
+        return data[0], missing[0]
+
+    def _rows(self, given: Mapping[str, Array], steps: int) -> tuple[dict[str, Array], dict[str, Mask]]:
+        found = {part.factor.name: part.data(given, part.factor.count(steps)) for part in self.written if part.signals}
+        return {name: data for name, (data, _) in found.items()}, {
+            name: missing for name, (_, missing) in found.items()
+        }
+
+    def _transcription(self, chain: Chain) -> Transcription:
+        unknown, guesses = self.parameters, np.array([p.guess for p in self.parameters])
+        return Transcription(
+            self.variables.manifold,
+            self.factors,
+            ca.vertcat(ca.SX(0, 1), *unknown),
+            [self._step, *(constant for part in self.written for constant in part.constants)],
+            [p.name for p in unknown],
+            np.array([p.lower for p in unknown]),
+            np.array([p.upper for p in unknown]),
+            np.where(guesses == 0, 1.0, np.abs(guesses)),
+            [chain],
+        )
+
+    def solve(
+        self,
+        steps: int,
+        data: Mapping[str, Any] | None = None,
+        *,
+        start: Mapping[str, Any],
+        stages: Sequence[Stage] = (),
+        solver: LevenbergMarquardt | None = None,
+    ) -> GraphSolution:
+        """All steps at once, by Levenberg and Marquardt's method.
+
+        Args:
+            steps: how many.
+            data: of each signal its values at the steps, (N,), NaN where there is none.
+            start: of the variables, at one point or at each step, such as ``{"q": mechanism.assembled(...)}``, what
+                ``simulated`` gives, or the ``values`` of another solution; of Parameters by name. Rates that are not
+                given are differences. The branch of a loop is that of the start.
+            stages: what counts and moves in solves before the last one, of all.
+            solver: with other settings; by default it ends at a cost that is rounding, too.
+
+        Raises:
+            ProblemError: for wrong data or a wrong start, constraints that imply each other there, or a first step that
+                hard factors fix twice.
+        """
+        problem = self.transcription(steps, data)
+        names = problem.names
+        given = {name: values for name, values in start.items() if name not in names}
+        states = started(self.variables, given, steps, self.what, self.step)
+        guess = np.array([start.get(p.name, p.guess) for p in self.parameters], dtype=float)
+        point = Point((states,), np.clip(guess, problem.lower, problem.upper))
+        self._check_start(problem, point)
+        method = solver or LevenbergMarquardt(negligible_cost=rounding(problem, point))
+        parts = [stage.of(self.variables, self.written) for stage in stages]
+        before = solve_in_stages(problem, parts, point, lambda part, at: method.solve(part, at))
+        last = method.solve(problem, before[-1].point if before else point)
+        return self._solution(problem, last, before)
+
+    def _solution(self, problem: Transcription, last: Outcome, before: Sequence[Outcome]) -> GraphSolution:
+        steps, values = problem.chains[0].steps, self.variables.read(last.point.states[0])
+        errors, reasons = standard_errors(problem, last.point)
+        squares = zip(problem.factors, problem.residuals(last.point)[0], strict=True)
+        return GraphSolution(
+            np.arange(steps, dtype=np.float64) * self.step,
+            values,
+            dict(zip(problem.names, last.point.parameters.tolist(), strict=True)),
+            dict(zip(problem.names, errors.tolist(), strict=True)),
+            reasons,
+            last.status,
+            last.detail,
+            sum(len(outcome.history) - 1 for outcome in (*before, last)),
+            {factor.name: np.sum(rows**2, axis=1) for factor, rows in squares if factor.soft},
+            self._branches(values["q"], last.point.parameters) if self._follows else np.zeros(0),
+            sum(outcome.timing.solve for outcome in (*before, last)),
+        )
+
+    @property
+    def _follows(self) -> bool:
+        """True if independent coordinates are to tell where the others are."""
+        given = (one for one in self.sources if isinstance(one, Prior) and not one.first_only)
+        return "z" in self.variables.names or any(one.variable == "q" for one in given)
+
+    def _branches(self, q: Array, parameters: Array) -> Array:
+        """On which side of a singular position: the sign of det [Φ_q; B], B the rows of the independent rates."""
+        signs: Array = np.sign(np.linalg.det(self._slopes(q, parameters, with_independent=True)))
+        return signs
+
+    def _slopes(self, q: Array, parameters: Array, with_independent: bool = False) -> Array:
+        """Φ_q at each step, (N, m, n), and below it the rows B of the independent rates."""
+        x, n = ca.SX.sym("q", self.system.manifold.ambient), self.system.manifold.tangent
+        whole = self.system.constraint_jacobian(x)
+        if with_independent:
+            whole = ca.vertcat(whole, ca.SX.eye(n)[list(self.system.independent), :])
+        slopes = ca.Function("slopes", [x, ca.vertcat(ca.SX(0, 1), *self.parameters)], [ca.densify(whole)])
+        found = np.asarray(slopes.map(len(q), "serial")(q.T, parameters).full())
+        return found.reshape(whole.shape[0], len(q), n).transpose(1, 0, 2)
+
+    def _check_start(self, problem: Transcription, point: Point) -> None:
+        """Refuse constraints, or hard rows of the first step, of which some follow from others, and hard rows that are
+        more than a step can meet."""
+        if "q" in self.variables.names:
+            (slopes,) = self._slopes(self.variables.read(point.states[0])["q"][:1], point.parameters)
+            if len(slopes) and _rank([slopes]) < len(slopes):
+                raise ProblemError(
+                    f"{self.what}: of {len(slopes)} constraints {_rank([slopes])} are independent where the solve "
+                    "starts; leave out those that follow from others, or start elsewhere"
+                )
+        self._check_hard(problem, point)
+
+    def _check_hard(self, problem: Transcription, point: Point) -> None:
+        width, linked = problem.manifold.tangent, 0
+        every: list[Array] = []
+        first: list[tuple[Written, Array]] = []
+        for part in (part for part in self.written if part.factor.hard):
+            if part.factor.reach:
+                linked += len(part.factor.rows)
+                continue
+            rows = problem.linearize_factor(part.factor, point, 0).matrix[0, :width].T
+            if part.factor.first_only:
+                first.append((part, rows))
+            else:
+                every.append(rows)
+        if _rank(every) + linked > width:
+            raise ProblemError(
+                f"{self.what} has {_rank(every) + linked} hard rows for {width} unknowns of a step; give some of its "
+                "factors a sigma"
+            )
+        for part, rows in first:
+            if _rank([*every, rows]) < _rank(every) + len(rows):
+                raise ProblemError(
+                    f"{part.source.what} {part.source.title!r} fixes at the first step what other hard factors "
+                    "determine already; give it rows of independent coordinates, or a sigma"
+                )
+            every.append(rows)
+
+    @cached_property
+    def picture(self) -> Picture:
+        """Its variables and factors, of which each step has the same."""
+        columns = np.arange(self.variables.manifold.tangent)
+        nodes = {name: columns[self.variables.columns(name)].tolist() for name in self.variables.names}
+        return Picture("factor graph", self._transcription(Chain("graph", 0, {}, {})), nodes)
+
+    def draw(self, axes: Axes, steps: int = 3) -> None:
+        """Draw some steps: variables as circles, factors as squares, parameters as one node."""
+        self.picture.draw(axes, steps)
+
+    def blocks(self) -> Sequence[Block]:
+        """Tables of variables and factors."""
+        return self.picture.blocks()
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """A row for each factor."""
+        return self.picture.records()
+
+    def __repr__(self) -> str:
+        sizes = counted(len(self.variables.names), "variable"), counted(len(self.sources), "factor")
+        return f"<Graph of {' and '.join(sizes)} at each step of {number(self.step)} s>"
+
+    @property
+    def what(self) -> str:
+        """Where it was declared, and what it is, for messages."""
+        return f"{self.place}: Graph"
+
+    def _data(self, steps: int, data: Mapping[str, Any]) -> dict[str, Array]:
+        what = self.what
+        found = {}
+        for name, values in data.items():
+            if name not in self.signals:
+                names = ", ".join(self.signals) or "none"
+                raise ProblemError(f"{what} takes no signal {name!r}; its factors take {names}")
+            try:
+                found[name] = np.asarray(values, dtype=float)
+            except (TypeError, ValueError):
+                raise ProblemError(f"{what}: data of {name!r} are {shown(values)}; give numbers") from None
+            if found[name].shape != (steps,):
+                raise ProblemError(
+                    f"{what}: data of {name!r} have the shape {found[name].shape}; give one number for each of "
+                    f"{steps} steps"
+                )
+        return found
+
+
+def _rank(rows: Sequence[Array]) -> int:
+    return int(np.linalg.matrix_rank(np.vstack(rows), _DEPENDENT)) if rows else 0

@@ -1,0 +1,123 @@
+"""A window of steps eliminated in compiled C (``window.c``, ``window_steps.c``), from a wheel or by a compiler.
+
+Rows of a step are worked on as whole vectors, and compiled kernels are called from C, so that an update has no Python
+loop over steps or factors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.kernels.kernel import Array
+from spookid.kernels.native import own_library
+
+LANES = 8
+_FOREVER = 1_000_000
+"""Steps of a stream, which is worth a compiler."""
+
+_Size, _Address = ctypes.c_longlong, ctypes.c_void_p
+
+
+class FactorRows(ctypes.Structure):
+    """A factor of ``window.c``; arrays by their addresses."""
+
+    _fields_ = [
+        *((name, _Size) for name in ("count", "rows", "offsets", "hard")),
+        *((name, _Address) for name in ("offset", "matrix", "residual", "jacobian", "value")),
+        ("numbers", _Size),
+        *((name, _Address) for name in ("place", "room", "data", "absent")),
+        ("width", _Size),
+    ]
+
+
+class WindowRows(ctypes.Structure):
+    """A window of ``window.c``."""
+
+    _fields_ = [
+        *((name, _Size) for name in ("tangent", "ambient", "reach", "parameters", "steps", "factors")),
+        *((name, _Address) for name in ("factor", "best", "points", "theta", "theta_point", "numbers")),
+        *((name, _Address) for name in ("pivots", "shifts", "places", "counts")),
+        *((name, _Address) for name in ("carried", "carried_hard", "carried_linear")),
+        *((name, _Address) for name in ("border", "border_hard", "border_linear", "held", "score", "information")),
+        ("work", _Address),
+        *((name, _Size) for name in ("soft_room", "hard_room")),
+        *(("square", ctypes.c_double), ("hidden", _Address)),
+    ]
+
+
+class WindowRoutines:
+    """The functions of ``window.c``, of one window."""
+
+    def __init__(self, loaded: ctypes.CDLL, window: WindowRows) -> None:
+        names = ("sweep", "border_step", "states_step", "window_covariances", "carried_merit")
+        self._sweep, self._border_step, self._states_step, self._covariances, self._merit = (
+            getattr(loaded, name) for name in names
+        )
+        self._jacobians, self._residuals = loaded.window_jacobians, loaded.window_residuals
+        for function in (self._sweep, self._jacobians, self._residuals):
+            function.restype = _Size
+        self._window = ctypes.byref(window)
+        self._two = np.empty(2)
+
+    def sweep(self, leaves: bool, slopes: Array, beliefs: Array) -> None:
+        """Eliminate all steps and the parameters, or the oldest step for good; beliefs in whole vectors."""
+        if self._sweep(self._window, _Size(leaves), _at(slopes), _Size(len(beliefs)), _at(beliefs)):
+            raise MemoryError("more rows than there is room for")
+
+    def border_step(self, count: int) -> Array:
+        """The parameters' step."""
+        out = np.empty(count)
+        self._border_step(self._window, _at(out))
+        return out
+
+    def states_step(self, parameters: Array, shape: tuple[int, int]) -> Array:
+        """The states' step."""
+        out = np.empty(shape)
+        self._states_step(self._window, _at(parameters), _at(out))
+        return out
+
+    def covariances(self, shape: tuple[int, int, int]) -> Array:
+        """Of each step's state and the next ones for given parameters."""
+        out = np.zeros(shape)
+        self._covariances(self._window, _at(out))
+        return out
+
+    def merit(self, steps: Array, parameters: Array, follow: bool) -> tuple[float, float]:
+        """Of what is carried."""
+        self._merit(self._window, _at(steps), _at(parameters), _Size(follow), _at(self._two))
+        return float(self._two[0]), float(self._two[1])
+
+    def jacobians(self, count: int) -> None:
+        """Of all factors that have a kernel, at the first steps."""
+        if self._jacobians(self._window, _Size(count)):
+            raise FloatingPointError("evaluating a Jacobian failed")
+
+    def residuals(self, count: int) -> tuple[float, float]:
+        """Cost and violation; residuals of all factors that have a kernel."""
+        if self._residuals(self._window, _Size(count), _at(self._two)):
+            raise FloatingPointError("evaluating a residual failed")
+        return float(self._two[0]), float(self._two[1])
+
+
+def window_library() -> ctypes.CDLL | None:
+    """The compiled code; None as ``own_library``."""
+    return own_library("window", _FOREVER)
+
+
+def vectors(count: int) -> int:
+    """Numbers in whole vectors."""
+    return -(-count // LANES) * LANES
+
+
+def addresses(arrays: Sequence[NDArray[Any]]) -> list[int]:
+    """Of the first numbers."""
+    return [array.ctypes.data for array in arrays]
+
+
+def _at(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)

@@ -1,0 +1,324 @@
+"""The position problem: where all constraints hold, which coordinates are independent, and on which branch it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.mechanics.system import System
+from spookid.parameter import Parameter, parameters_in
+
+Branch = tuple[int, ...]
+"""A sign of each group of dependent coordinates, see ``Mechanism.branch``."""
+Values = Mapping[str, float] | None
+"""Of Parameters by name; guesses where there are none."""
+Indices = NDArray[np.intp]
+Group = tuple[Indices, Indices]
+"""Rows and columns of constraints and coordinates that determine each other, as many of each."""
+
+_CLOSED = 1e-12
+"""Largest violation of a constraint that holds, over the size of the mechanism."""
+_ITERATIONS = 50
+_HALVINGS = 12
+"""Of a step of Newton's method that makes no row smaller."""
+_STRIDE = 0.05
+"""Of a coordinate that is moved to where it is asked to be, at once: an angle [rad], a length over the size."""
+_SHORTEST = 1e-3
+"""Of the longest stride, that after which a place counts as out of reach."""
+_PARTS = 1e-9
+"""Of the largest singular value, below which one is zero: constraints then imply each other."""
+_PREFERRED = 0.05
+"""Of how much a coordinate moves that an angle must move by itself to be an independent one."""
+_STARTS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Closing:
+    """The position constraints of a system of flat coordinates."""
+
+    names: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    function: ca.Function
+    """Φ and Φ_q of the coordinates and the parameters."""
+    sparsity: ca.Sparsity
+    """Of Φ_q."""
+    declared: Array
+    """Coordinates to begin with, (n,)."""
+    angles: Sequence[int]
+    """Which coordinates are angles."""
+    wanted: Sequence[str] | None
+    """Names of the independent coordinates, if they are given."""
+    what: str
+
+    @classmethod
+    def of(
+        cls, system: System, declared: Array, angles: Sequence[int], wanted: Sequence[str] | None, what: str
+    ) -> Closing:
+        """That of a system, to begin with coordinates at which its constraints hold about."""
+        parameters = parameters_in(system.expressions(), what)
+        q, p = ca.SX.sym("q", len(system.names)), ca.vertcat(ca.SX(0, 1), *parameters)
+        slope = system.constraint_jacobian(q)
+        function = ca.Function("closing", [q, p], [system.constraint(q), ca.densify(slope)])
+        return cls(system.names, parameters, function, slope.sparsity(), declared, tuple(angles), wanted, what)
+
+    # --- what a mechanism is asked ---
+
+    def check(self) -> None:
+        """Raise ProblemError if it cannot be assembled, is redundant there, or has no good independent coordinates."""
+        _ = self.independent
+
+    @cached_property
+    def start(self) -> Array:
+        """The assembly nearest to what is declared, (n,)."""
+        return self._nearest(self.declared, self.numbers(None), "as it is declared")
+
+    @cached_property
+    def independent(self) -> tuple[int, ...]:
+        """Which coordinates are independent, in ascending order."""
+        slope = self._slope(self.start, self.numbers(None))
+        _, sizes, right = np.linalg.svd(slope)
+        rank = int(np.sum(sizes >= _PARTS * sizes[0]))
+        if rank < len(slope):
+            raise ProblemError(
+                f"{self.what} has {len(slope)} constraints of rank {rank} where it is declared; leave out those that "
+                "others imply, or declare the points somewhere else, not all in one line"
+            )
+        if rank == len(self.names):
+            raise ProblemError(f"{self.what} has {rank} constraints on {rank} coordinates: nothing moves")
+        moves = right[len(slope) :].T / self._units[:, None]
+        chosen = self._chosen(moves) if self.wanted is None else self._given(moves)
+        return tuple(sorted(chosen))
+
+    def assembled(self, guess: Array | Mapping[str, float] | None, branch: Branch | None, parameters: Values) -> Array:
+        """See ``Mechanism.assembled``."""
+        p = self.numbers(parameters)
+        if branch is not None:
+            if not isinstance(guess, Mapping):
+                raise ProblemError(f"{self.what}: a branch is asked for without values of coordinates; give these")
+            found = self.branches(guess, parameters)
+            if branch not in found:
+                known = ", ".join(map(str, found)) or "none"
+                raise ProblemError(f"{self.what} has no branch {branch} at {_told(guess)}; there is {known}")
+            return found[branch]
+        if isinstance(guess, Mapping):
+            return self._moved(self._nearest(self.start, p, "with these parameters"), guess, p)
+        if guess is None:
+            return self._nearest(self.start, p, "with these parameters")
+        near = np.asarray(guess, dtype=np.float64)
+        if near.shape != self.declared.shape or not np.all(np.isfinite(near)):
+            raise ProblemError(f"{self.what}: a guess has {len(self.names)} finite numbers: {', '.join(self.names)}")
+        return self._nearest(near, p, "near the guess")
+
+    def branch(self, q: Array, parameters: Values) -> Branch:
+        """See ``Mechanism.branch``."""
+        return self._signs(np.asarray(q, dtype=np.float64), self.independent, self.numbers(parameters))
+
+    def branches(self, values: Mapping[str, float], parameters: Values) -> dict[Branch, Array]:
+        """See ``Mechanism.branches``."""
+        held, p = self._held(values), self.numbers(parameters)
+        if sorted(held) != list(self.independent):
+            known = ", ".join(self.names[i] for i in self.independent)
+            raise ProblemError(f"{self.what}: branches are those of the independent coordinates; give {known}")
+        first = self.declared.copy()
+        first[list(held)] = list(held.values())
+        found = [first]
+        for rows, columns in self._groups(self.independent):
+            found = [other for q in found for other in self._solutions(q, rows, columns, p)]
+        found.sort(key=lambda q: float(np.linalg.norm((q - self.start) / self._units)), reverse=True)
+        return {self._signs(q, self.independent, p): q for q in found}
+
+    # --- Newton's method ---
+
+    def _nearest(self, near: Array, p: Array, where: str) -> Array:
+        found = self._newton(near, p, np.arange(len(self.names)))
+        if found is None:
+            worst = float(np.max(np.abs(self._rows(near, p))))
+            raise ProblemError(
+                f"{self.what} does not close {where}: constraints are off by {worst:.3g} m or rad there, and no "
+                "assembly is near; check lengths and points"
+            )
+        return found
+
+    def _moved(self, q: Array, values: Mapping[str, float], p: Array) -> Array:
+        """From an assembly to given values of coordinates, in strides in which no branch is left."""
+        held = self._held(values)
+        columns, targets = list(held), np.array(list(held.values()))
+        freedoms = len(self.names) - self.sparsity.size1()
+        if len(columns) != freedoms:
+            raise ProblemError(
+                f"{self.what} has {freedoms} degrees of freedom; give as many values, not {len(columns)}"
+            )
+        before, others = self._signs(q, columns, p), np.setdiff1d(np.arange(len(self.names)), columns)
+        start, there, done = q[columns], q, 0.0
+        longest = _STRIDE / max(float(np.max(np.abs(targets - start) / self._units[columns])), _STRIDE)
+        stride = longest
+        while done < 1:
+            share = min(done + stride, 1.0)
+            near = there.copy()
+            near[columns] = start + share * (targets - start) if share < 1 else targets
+            found = self._newton(near, p, others)
+            if found is not None and self._signs(found, columns, p) == before:
+                there, done, stride = found, share, min(2 * stride, longest)
+            elif stride > _SHORTEST * longest:
+                stride /= 2
+            else:
+                raise ProblemError(
+                    f"{self.what} does not reach {_told(values)} on its branch, from where it is declared; give values "
+                    "within reach, a branch, or all coordinates"
+                )
+        return there
+
+    def _newton(self, near: Array, p: Array, columns: Indices, rows: Indices | None = None) -> Array | None:
+        """Coordinates at which rows hold, by the least change of some columns; None if it does not converge."""
+        q, chosen = near.copy(), np.arange(self.sparsity.size1()) if rows is None else rows
+        left = self._rows(q, p)[chosen]
+        for _ in range(_ITERATIONS):
+            closed = np.max(np.abs(left), initial=0.0) <= _CLOSED * max(self._size, 1.0)
+            change = np.linalg.lstsq(self._slope(q, p)[np.ix_(chosen, columns)], left)[0]
+            for share in 0.5 ** np.arange(1 if closed else _HALVINGS):
+                there = q.copy()
+                there[columns] -= share * change
+                after = self._rows(there, p)[chosen]
+                if np.linalg.norm(after) < np.linalg.norm(left):
+                    q, left = there, after
+                    break
+            else:
+                return q if closed else None
+            if closed:  # and one step nearer, which is all that rounding allows
+                return q
+        return None
+
+    def _solutions(self, q: Array, rows: Indices, columns: Indices, p: Array) -> Iterator[Array]:
+        """All values of a group's coordinates that Newton's method finds, each once."""
+        random = np.random.default_rng(len(columns))
+        middle, reach = self._middle, 2 * self._units[columns]
+        known: list[Array] = []
+        for _ in range(_STARTS):
+            near = q.copy()
+            near[columns] = middle[columns] + reach * random.uniform(-1, 1, len(columns))
+            found = self._newton(near, p, columns, rows)
+            if found is None:
+                continue
+            turns = [i for i in self.angles if i in columns]
+            found[turns] = q[turns] + np.remainder(found[turns] - q[turns] + np.pi, 2 * np.pi) - np.pi
+            if all(np.max(np.abs(found - other) / self._units) > 1e-6 for other in known):
+                known.append(found)
+                yield found
+
+    # --- groups and signs ---
+
+    def _groups(self, held: Sequence[int]) -> list[Group]:
+        """Rows and columns that follow from the held ones and the groups before, in that order.
+
+        Raises:
+            ProblemError: if the held ones do not determine the others.
+        """
+        others = np.setdiff1d(np.arange(len(self.names)), held)
+        pattern = self.sparsity.sub(list(range(self.sparsity.size1())), others.tolist())[0]
+        if not pattern.is_square() or ca.sprank(ca.DM(pattern)) < pattern.size1():
+            given = ", ".join(self.names[i] for i in held)
+            raise ProblemError(f"{self.what}: {given} do not determine the other coordinates; give others")
+        count, rows, columns, ends, starts = pattern.btf()[:5]
+        rows, columns = np.array(rows), others[np.array(columns)]
+        return [(rows[ends[i] : ends[i + 1]], columns[starts[i] : starts[i + 1]]) for i in range(count)]
+
+    def _signs(self, q: Array, held: Sequence[int], p: Array) -> Branch:
+        slope, signs = self._slope(q, p), []
+        for rows, columns in self._groups(held):
+            if not set(columns) <= set(self.angles):
+                block = slope[np.ix_(rows, columns)] * self._units[columns]
+                block /= np.maximum(np.linalg.norm(block, axis=1, keepdims=True), np.finfo(float).tiny)
+                determinant = np.linalg.det(block)
+                signs.append(0 if abs(determinant) < _PARTS else int(np.sign(determinant)))
+        return tuple(signs)
+
+    # --- independent coordinates ---
+
+    def _chosen(self, moves: Array) -> list[int]:
+        """Of what each coordinate moves by in the free motions (n, f): angles first, then the largest."""
+        chosen: list[int] = []
+        for i in self.angles:
+            if len(chosen) < moves.shape[1] and _remaining(moves, chosen)[i] > _PREFERRED * np.linalg.norm(moves[i]):
+                chosen.append(i)
+        while len(chosen) < moves.shape[1]:
+            chosen.append(int(np.argmax(_remaining(moves, chosen))))
+        return chosen
+
+    def _given(self, moves: Array) -> list[int]:
+        names = list(self.wanted or ())
+        freedoms = moves.shape[1]
+        unknown = [name for name in names if name not in self.names]
+        if unknown or len(set(names)) != freedoms:
+            raise ProblemError(
+                f"{self.what}: independent_names are {', '.join(map(str, names)) or 'none'}; give {freedoms} of "
+                f"{', '.join(self.names)}"
+            )
+        chosen = [self.names.index(name) for name in names]
+        if np.linalg.svd(moves[chosen], compute_uv=False)[-1] < _PARTS:
+            raise ProblemError(
+                f"{self.what}: {', '.join(names)} do not move independently where it is declared; give others"
+            )
+        return chosen
+
+    # --- numbers ---
+
+    @cached_property
+    def _size(self) -> float:
+        """Of the mechanism: the largest extent of its points [m]."""
+        lengths = np.delete(self.declared, list(self.angles))
+        extent = np.max(np.ptp(lengths.reshape(-1, 2), axis=0), initial=0.0)
+        return float(max(extent, np.max(np.abs(lengths))))
+
+    @cached_property
+    def _units(self) -> Array:
+        """By which coordinates are compared: a radian, and the size of the mechanism, (n,)."""
+        units = np.full(len(self.names), self._size)
+        units[list(self.angles)] = 1.0
+        return units
+
+    @cached_property
+    def _middle(self) -> Array:
+        """Of the points, (n,)."""
+        middle = self.declared.copy()
+        moving = np.delete(np.arange(len(middle)), list(self.angles))
+        middle[moving] = np.tile(middle[moving].reshape(-1, 2).mean(axis=0), len(moving) // 2)
+        return middle
+
+    def numbers(self, parameters: Values) -> Array:
+        """Of its Parameters: values by name, and guesses."""
+        given = dict(parameters or {})
+        found = np.array([given.pop(p.name, p.guess) for p in self.parameters], dtype=np.float64)
+        if given:
+            raise ProblemError(f"{self.what} has no Parameter {next(iter(given))!r}")
+        return found
+
+    def _held(self, values: Mapping[str, float]) -> dict[int, float]:
+        for name, value in values.items():
+            if name not in self.names or not np.isfinite(value):
+                raise ProblemError(
+                    f"{self.what} is asked for {name!r} at {value}; give numbers for some of {', '.join(self.names)}"
+                )
+        return {self.names.index(name): float(value) for name, value in values.items()}
+
+    def _rows(self, q: Array, p: Array) -> Array:
+        return np.asarray(self.function(q, p)[0].full()[:, 0])
+
+    def _slope(self, q: Array, p: Array) -> Array:
+        return np.asarray(self.function(q, p)[1].full())
+
+
+def _remaining(moves: Array, chosen: Sequence[int]) -> Array:
+    """How much each coordinate moves while the chosen ones are still, (n,)."""
+    basis, _ = np.linalg.qr(moves[list(chosen)].T)
+    return np.asarray(np.linalg.norm(moves - moves @ basis @ basis.T, axis=1))
+
+
+def _told(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in values.items())

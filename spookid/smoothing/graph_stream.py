@@ -1,0 +1,140 @@
+"""A factor graph's samples, step by step, and its window."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.graphs.graph import Graph
+from spookid.graphs.start import started
+from spookid.kernels.kernel import Array, Mask
+from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.intake import Intake, checked
+from spookid.smoothing.known import FEW, moving, of_parameters
+from spookid.solvers.fixed_lag import FixedLag
+
+_BESIDE = 1e-6
+"""Share of a step by which a sample may be beside it."""
+_LEAP = 10_000
+"""Steps by which time may leap ahead."""
+
+
+class GraphStream:
+    """A window that moves along a graph, a step with each update.
+
+    Args:
+        start: where the variables of the first step begin, and Parameters, by name.
+    """
+
+    def __init__(self, graph: Graph, window: int, iterations: int, start: Mapping[str, Any]) -> None:
+        self.graph, transcription = graph, graph.endless
+        guess = np.array([start.get(p.name, p.guess) for p in graph.parameters], dtype=float)
+        parameters = np.clip(guess, transcription.lower, transcription.upper)
+        self.core = FixedLag(transcription, window, parameters=parameters, iterations=iterations)
+        own = {name: value for name, value in start.items() if name not in transcription.names}
+        self._state = started(graph.variables, own, 1, graph.what)[0]
+        self._taking = [factor for factor in graph.factors if factor.data.numel()]
+        self._values: dict[int, dict[str, float]] = {}
+        """Samples of each step that is kept."""
+        self._start = 0.0
+        """Time of step 0 [s]."""
+        self.counts, self.iterations = Intake(), 0
+
+    def time(self, step: int) -> float:
+        """Of a step [s]."""
+        return self._start + step * self.graph.step
+
+    def settle(self, most: int) -> None:
+        """Estimate all that is in the window anew, until it stands still or this has been done so often."""
+        for _ in range(most):
+            self.iterations = self.core.solve()
+            if self.core.converged:
+                return
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest step; −1 before there is one."""
+        return self.core.first + self.core.steps - 1
+
+    def take(self, t: object, values: object) -> None:
+        """Take samples of a step, and estimate what they tell; see ``FixedLagSmoother.update``."""
+        what = self.graph.what
+        time, finite = checked(what, frozenset(self.graph.signals), t, values)
+        if self.newest < 0:
+            self._start = time
+        at = (time - self._start) / self.graph.step
+        step = round(at)
+        if abs(at - step) > _BESIDE:
+            raise ProblemError(
+                f"{what}: {time:.12g} s lies between two steps of {self.graph.step:g} s from {self._start:.12g} s on; "
+                "a graph's samples are at its steps"
+            )
+        if step - self.newest > _LEAP:
+            raise ProblemError(
+                f"{what}: time leaps to {time:.12g} s, over {step - self.newest} steps; give stamps in seconds of one "
+                "clock, or begin a new smoother there"
+            )
+        known = self._values.get(step, {})
+        if twice := next((name for name in finite if name in known), None):
+            raise ProblemError(f"{what}: {twice!r} has a second sample at {time:.12g} s; give each sample once")
+        self._put(step, {**known, **finite}, len(finite))
+
+    def _put(self, step: int, values: dict[str, float], count: int) -> None:
+        late = step < self.core.first
+        steps: dict[int, dict[str, float]] = {k: {} for k in range(self.newest + 1, step)} | (
+            {} if late else {step: values}
+        )
+        rows = {k: self._rows(own) for k, own in steps.items()}  # refused before anything is taken
+        counts = self.counts
+        self.counts = replace(counts, samples=counts.samples + count, late=counts.late + late * count)
+        self.iterations, renewed = 0, step <= self.newest and not late
+        self._values |= steps
+        for factor in self._taking:
+            if renewed and step + factor.reach <= self.newest:
+                self.core.set_data(factor.name, step, *rows[step][factor.name])
+        while self.newest < step:
+            self._append()
+            self.iterations += self.core.solve()
+        if renewed:
+            self.iterations += self.core.solve()
+
+    def _rows(self, values: Mapping[str, float]) -> dict[str, tuple[Array, Mask]]:
+        return {factor.name: self.graph.row(factor.name, values) for factor in self._taking}
+
+    def _append(self) -> None:
+        newest = self.core.append(self._state if self.newest < 0 else None)
+        for factor in self._taking:
+            if newest >= factor.reach and not (factor.first_only and newest > factor.reach):
+                first = newest - factor.reach
+                self.core.set_data(factor.name, first, *self.graph.row(factor.name, self._values[first]))
+        for step in [k for k in self._values if k < self.core.first]:
+            del self._values[step]
+
+    def estimate(self) -> OnlineEstimate:
+        """What is known now."""
+        core, names = self.core, self.core.transcription.names
+        t, steps = core.transcription.manifold.tangent, min(core.steps, 1)
+        covariance = core.covariance(steps) if steps else np.full((t + len(names),) * 2, np.nan)
+        own, reasons = of_parameters(core.transcription, core.parameters, covariance[t:, t:])
+        variables = self.graph.variables
+        errors, state = np.sqrt(np.diag(covariance)[:t]), core.states[-1] if steps else self._state
+        return OnlineEstimate(
+            t=self.time(self.newest) if steps else math.nan,
+            step=self.newest,
+            values=dict(zip(names, core.parameters.tolist(), strict=True)),
+            std_errs=dict(zip(names, np.sqrt(np.diag(own)).tolist(), strict=True)),
+            reasons=reasons,
+            units={p.name: p.unit for p in self.graph.parameters},
+            covariance=own,
+            variables={name: state[variables.coordinates(name)] for name in variables.names},
+            variable_errors={name: errors[variables.columns(name)] for name in variables.names},
+            state_covariance=covariance[:t, :t],
+            iterations=self.iterations,
+            converged=core.converged,
+            reason="" if core.converged else (moving(self.iterations) if steps else FEW),
+        )

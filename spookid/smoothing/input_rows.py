@@ -1,0 +1,158 @@
+"""Inputs, as they come, as data of the factors that a fit of the whole recording has."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from spookid.assembly.assembly import input_data
+from spookid.assembly.declaration import Declaration
+from spookid.data.inputs import acting_between
+from spookid.data.sampling import Grid, slack_at
+from spookid.kernels.kernel import Array
+from spookid.parameter import is_constant, number
+from spookid.smoothing.sensor_rows import Samples, SetData
+from spookid.transcription.factor import Factor, Group
+
+_AT = 1e-6
+"""Share of a step by which a sample may be beside it."""
+_BESIDE = 2
+"""Steps beside those asked for on which inputs there hang: slopes with a delay know both neighbours."""
+
+
+class InputRows:
+    """The last samples of all inputs, and the rows of the factors in which they act.
+
+    An input is held behind its last sample; rows in which another one turns out to act are given anew.
+
+    Args:
+        factors: all of the problem's.
+        values: of the parameters, by name, at the guesses.
+        start, step: time of step 0 and between steps [s].
+    """
+
+    def __init__(
+        self,
+        problem: Declaration,
+        factors: Sequence[Factor],
+        values: Mapping[str, float],
+        start: float,
+        step: float,
+    ) -> None:
+        self._problem, self._values, self._start, self._step = problem, values, start, step
+        self._inputs, self._factors = problem.model.inputs, tuple(factors)
+        self._taking = [f for f in factors if f.group in (Group.STATE, Group.RESIDUAL) and f.data.numel()]
+        self._reach = max((f.reach for f in self._taking), default=0)
+        self.samples: dict[str, Samples] = {one.signal: [] for one in self._inputs}
+        """Of each signal, from one on that acts at the first step of the window."""
+        self._delays = {one.signal: number(one.delay, values) for one in self._inputs}
+        self._lines = {one.signal for one in self._inputs if one.hold == "linear"}
+        self._plain = {one.signal for one in self._inputs if is_constant(one.delay) and not self._delays[one.signal]}
+        self._plain -= self._lines
+        """Signals that change nothing before their stamps."""
+        self._none = {f.name: np.zeros(len(f.rows), dtype=np.bool_) for f in self._taking}
+        self._given: dict[str, dict[int, Array]] = {f.name: {} for f in self._taking}
+        """The data of each row of each factor."""
+        self._changed: int | None = None
+        """The first step whose inputs have changed."""
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Those that it takes."""
+        return tuple(self.samples)
+
+    def has(self, signal: str, t: float) -> bool:
+        """True if there is a sample of this time."""
+        samples = self.samples[signal]
+        place = bisect_left(samples, (t, -math.inf))
+        return place < len(samples) and samples[place][0] == t
+
+    def acts(self, signal: str, t: float) -> int:
+        """The step in which a sample begins to act."""
+        return math.floor((t + self._delays[signal] - self._start) / self._step + _AT)
+
+    def add(self, signal: str, t: float, value: float) -> bool:
+        """A sample; False if it is older than all that are kept."""
+        samples = self.samples[signal]
+        if samples and t < samples[0][0]:
+            return False
+        insort(samples, (t, value))
+        if signal in self._plain:
+            changed = math.ceil((t - self._start) / self._step - _AT)
+        else:
+            before = samples[max(bisect_left(samples, (t, -math.inf)) - 1, 0)][0]
+            changed = self.acts(signal, before if signal in self._lines else t) - 1
+        self._changed = changed if self._changed is None else min(changed, self._changed)
+        return True
+
+    def begin(self, newest: int, set_data: SetData) -> None:
+        """Give the data of the rows that end at a new step."""
+        last = newest if len(self._plain) == len(self._inputs) else newest - 1
+        changed = last if self._changed is None else min(last, self._changed)
+        self._give(changed, newest, set_data)
+
+    def renew(self, newest: int, set_data: SetData) -> bool:
+        """Give the data of rows in which later samples act; True if there were any."""
+        if self._changed is None or self._changed > newest:
+            return False
+        return self._give(self._changed, newest, set_data)
+
+    def forget(self, first: int) -> None:
+        """Forget rows before a step, and samples that no longer act there."""
+        for rows in self._given.values():
+            for row in [r for r in rows if r < first]:
+                del rows[row]
+        time = self._start + self._step * (first - self._reach - _BESIDE - 1)
+        for signal, samples in self.samples.items():
+            acting = bisect_right(samples, (time - self._delays[signal], math.inf)) - 1
+            if acting > 1:
+                del samples[: acting - 1]
+
+    def _give(self, changed: int, newest: int, set_data: SetData) -> bool:
+        """Rows of which a part lies behind a step, if their data are others than before; True if there were any."""
+        self._changed, found = None, False
+        for name, row, data in self._rows(changed, newest):
+            before = self._given[name].get(row)
+            if before is None or not np.array_equal(before, data):
+                self._given[name][row] = data
+                found |= set_data(name, row, data, self._none[name])
+        return found
+
+    def restore(self, samples: Mapping[str, Samples], first: int, newest: int) -> None:
+        """Take samples where none have come, whose rows have been given."""
+        self.samples |= samples
+        for name, row, data in self._rows(first, newest):
+            self._given[name][row] = data
+
+    def _rows(self, changed: int, newest: int) -> Iterator[tuple[str, int, Array]]:
+        """Factor, number and data of the rows of which a part lies behind a step."""
+        if self._taking:
+            for name, (first, rows) in self.rows(max(changed - self._reach, 0), newest).items():
+                yield from ((name, first + i, row.copy()) for i, row in enumerate(rows))
+
+    def rows(self, lowest: int, newest: int) -> dict[str, tuple[int, Array]]:
+        """Data of the factors that inputs stand in, by their names: the number of the first row and (n, n_d), of rows
+        from a lowest one on whose steps are there."""
+        begin = max(lowest - _BESIDE, 0)
+        end = max(newest + 1, begin + self._reach + 1)
+        grid = Grid(self._start, self._step, end - begin + 1, begin)
+        near = slack_at(max(abs(self._start), abs(grid.times()[-1])), self._step)
+        samples = [self._since(one.signal, grid.times()[0] + near) for one in self._inputs]
+        acting = acting_between(samples, self._inputs, grid, self._values, near)
+        data, found = input_data(self._problem, self._factors, self._values, *acting), {}
+        for factor in self._taking:
+            first = begin if begin == 0 else begin + 1  # the first may be that of a beginning
+            rows = data[factor.name][first - begin : newest - factor.reach + 1 - begin]
+            if not (factor.first_only and begin):
+                found[factor.name] = first, rows
+        return found
+
+    def _since(self, signal: str, time: float) -> tuple[Array, Array]:
+        """Times and values of a signal's samples from the one on that acts at a time."""
+        samples = self.samples[signal]
+        first = max(bisect_right(samples, (time - self._delays[signal], math.inf)) - 1, 0)
+        t, values = zip(*samples[first:], strict=True)
+        return np.array(t), np.array(values)

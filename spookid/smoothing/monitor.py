@@ -1,0 +1,127 @@
+"""A smoother that says when a parameter has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.results.folders import reading
+from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.reruns import Reruns
+from spookid.smoothing.smoother import FixedLagSmoother
+from spookid.statistics.changes import Change, ChangeDetector
+
+_OWN = "changes "
+"""How the names of its arrays begin in the file of its smoother."""
+
+
+class Monitor:
+    """Estimates while data come in, and changes of parameters. ::
+
+        monitor = Monitor(FixedLagSmoother(problem, seconds=0.2, start=solution))
+        estimate = monitor.update(2.005, {"theta": 0.31, "u": 1.5})
+        for change in monitor.changes:
+            print(change.words())
+
+    When what leaves the window speaks for a change, the data since then are smoothed once more, with parameters that
+    are others from there on; a change is told if these say so, too. What was known of the parameter before is then
+    forgotten: estimates and test go on with what the data since tell of it, and what all data tell of the others.
+
+    Args:
+        smoother: whose samples are watched, from here on through ``update``.
+        false_alarms: at the most, a day of data, where the noise is white and of the size that the smoother takes.
+
+    Raises:
+        ProblemError: if ``false_alarms`` is not positive, or the smoother is one of a Graph.
+    """
+
+    def __init__(self, smoother: FixedLagSmoother, *, false_alarms: float = 1.0) -> None:
+        ChangeDetector((), np.zeros(0), 0.0, false_alarms=false_alarms)  # refuses a wrong one at once
+        if smoother.is_of_graph:
+            raise ProblemError(f"{smoother!r} is one of a graph, whose changes are not tested; watch that of a Problem")
+        self.smoother = smoother
+        self.changes: list[Change] = []
+        """What has been found, in time order."""
+        self._false_alarms = false_alarms
+        self._detector: ChangeDetector | None = None
+        self._until = -np.inf
+        self._reruns = Reruns()
+        self._look()
+
+    def update(self, t: float, values: Mapping[str, Any]) -> OnlineEstimate:
+        """Take samples; see ``FixedLagSmoother.update``. A change that they tell is then the last of ``changes``."""
+        estimate = self.smoother.update(t, values)
+        self._reruns.take(t, values)
+        return self._look() or estimate
+
+    def _look(self) -> OnlineEstimate | None:
+        """Test what has left the window; a new estimate if something has changed."""
+        until = self.smoother.released_until
+        if not until > self._until:
+            return None
+        self._until, (slope, information) = until, self.smoother.released()
+        values = self.smoother.estimate.values
+        at = np.array(list(values.values()))
+        if self._detector is None:
+            known = -slope, information
+            self._detector = ChangeDetector(tuple(values), at, until, *known, false_alarms=self._false_alarms)
+            self._detector.rerun = self._rerun
+            return None
+        self._reruns.mark(self.smoother)
+        change = self._detector.add(until, at, -slope, information)
+        if change is None:
+            return None
+        self.changes.append(change)
+        score, information = self._detector.knowledge
+        at[self._detector.names.index(change.parameter)] = change.after
+        slope = information @ (at - self._detector.reference) - score
+        self.smoother = self._reruns.adopted(self.smoother, at, slope, information)
+        return self.smoother.estimate
+
+    def _rerun(
+        self, since: float, values: Array, slope: Array, information: Array
+    ) -> tuple[float, Array, Array, Array] | None:
+        return self._reruns.since(since, self.smoother, values, slope, information)
+
+    def save(self, path: str | PathLike[str], also: Mapping[str, Any] | None = None) -> None:
+        """Write smoother and test to a file, whole or not at all; ``resume`` reads it. Changes that were found before
+        are not in it, and onsets before it cannot be smoothed once more.
+
+        Args:
+            also: further arrays, by names, which ``resume`` leaves alone.
+
+        Raises:
+            ProblemError: before there are first states, or if the file cannot be written.
+        """
+        arrays = {} if self._detector is None else self._detector.arrays()
+        self.smoother.save(path, {**(also or {}), **{f"{_OWN}{name}": array for name, array in arrays.items()}})
+
+    @classmethod
+    def resume(cls, problem: Declaration, path: str | PathLike[str]) -> Self:
+        """One that goes on where another was saved.
+
+        Args:
+            problem: the very problem that its smoother was made with.
+
+        Raises:
+            ProblemError: for a file that cannot be read, or is one of another problem or version, or of a smoother
+            alone.
+        """
+        smoother = FixedLagSmoother.resume(problem, path)
+        with reading(Path(path), "begin a new smoother") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {n.removeprefix(_OWN): archive[n] for n in archive.files if n.startswith(_OWN)}
+            if not arrays:
+                raise ProblemError(f"{path} holds a smoother and no test of changes; read it with FixedLagSmoother")
+            detector = ChangeDetector.resumed(tuple(smoother.estimate.values), arrays)
+        new = cls.__new__(cls)
+        new.smoother, new.changes, new._detector = smoother, [], detector
+        new._false_alarms, new._until, new._reruns = detector.false_alarms, smoother.released_until, Reruns()
+        detector.rerun = new._rerun
+        return new

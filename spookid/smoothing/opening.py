@@ -1,0 +1,151 @@
+"""Where a smoother begins: a problem with noise that is known, and its states and parameters on a first recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spookid.assembly.assembly import all_factors, assemble, check_stepper, numbers, settings_of, transcribed
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.noise import sizes
+from spookid.assembly.observations import Observed
+from spookid.data.recording import Recording
+from spookid.errors import ProblemError, shown
+from spookid.estimation.delays import free_delays
+from spookid.estimation.estimator_choice import starting_from
+from spookid.estimation.fitting import Start, fit
+from spookid.kernels.kernel import Array
+from spookid.results.result import Result
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.status import Status
+from spookid.stepping.impulses import Settings
+from spookid.transcription.factor import Constant
+from spookid.transcription.transcription import Chain, Transcription
+
+_ENDLESS = 10**9
+"""Steps of a stream: enough that its functions are worth a compiler."""
+
+
+@dataclass(frozen=True, eq=False)
+class Opening:
+    """What a smoother begins with."""
+
+    problem: Declaration
+    """As it is smoothed."""
+    settings: Settings
+    """Symbols of its settings."""
+    transcription: Transcription
+    """Of a recording without end, with the numbers of the noise."""
+    observed: tuple[Observed, ...]
+    """Which samples make the rows of which factor."""
+    recording: Recording
+    """The first samples."""
+    start: float
+    """Time of step 0 [s]."""
+    states: Array
+    """At the steps of the recording, (N, ambient)."""
+    parameters: Array
+    """(n_p,)."""
+
+
+def smoothed(problem: Declaration) -> Declaration:
+    """The problem as a smoother takes it.
+
+    Raises:
+        ProblemError: for what a smoother cannot do.
+    """
+    what = f"{problem.place}: Problem {problem.name!r}"
+    if problem.friction != "smooth" and any(joint.rubs for joint in problem.model.joints):
+        raise ProblemError(f"{what} has friction {problem.friction!r}, which a smoother cannot hold; use 'smooth'")
+    if problem.every is not None:
+        raise ProblemError(f"{what} has every={problem.every}, but a smoother takes each sample; leave every out")
+    if problem.estimator == "hard":
+        raise ProblemError(f"{what} has estimator 'hard', whose errors need whole recordings; use 'noise'")
+    unequal = next((residual for residual in problem.residuals if residual.kind == "inequality"), None)
+    if unequal is not None:
+        raise ProblemError(
+            f"{unequal.place}: Residual {unequal.name!r} is an inequality, which a smoother cannot hold; leave it out"
+        )
+    check_stepper(problem)
+    return problem.with_(friction="smooth", estimator="noise", step_correction=False)
+
+
+def from_solution(problem: Declaration, known: object) -> Opening:
+    """At the states and parameters of a batch fit of the problem's recording, and with the noise it has found.
+
+    Raises:
+        ProblemError: for a problem that has another number of recordings than one, or a solution that is none of it.
+    """
+    what = f"{problem.place}: Problem {problem.name!r}"
+    if not isinstance(known, Result):
+        raise ProblemError(f"{what}: start is {shown(known)}; give a Solution of the problem")
+    if len(problem.recordings) != 1:
+        raise ProblemError(
+            f"{what} has {len(problem.recordings)} recordings, and a stream goes on from one; give "
+            "problem.with_(recordings=[...]) with that one, and its solution"
+        )
+    delays = {name: known.values[name] for name in free_delays(problem) if name in known.values}
+    problem, warm = starting_from(problem.with_(initial={**problem.initial, **delays}), known)
+    found = fit(problem, LevenbergMarquardt(), None, Start(warm, hold=True))
+    if found.outcome.status in (Status.DIVERGED, Status.STALLED):
+        raise ProblemError(f"{what}: no fit goes on from start ({found.outcome.detail}); solve the problem again")
+    assembly = found.assembly
+    (evidence,), (states,) = assembly.evidence, found.point.states
+    observed = tuple(map(_roomier, assembly.observed))
+    endless = without_end(problem, assembly.settings, assembly.transcription.given, observed)
+    start, parameters = evidence.grid.start, found.point.parameters
+    return Opening(problem, assembly.settings, endless, observed, evidence.recording, start, states, parameters)
+
+
+def from_guess(problem: Declaration, recording: Recording) -> Opening:
+    """At the guesses, with the noise that the problem declares.
+
+    Raises:
+        ProblemError: if it does not declare all.
+    """
+    problem = problem.with_(recordings=[recording])
+    assembly = assemble(problem)
+    values = assembly.transcription.constants.copy()
+    for size in assembly.noise:
+        assert size.given is not None
+        values[list(size.places)] = size.given * (np.sqrt(problem.step) if size.kind == "disturbance" else 1.0)
+    given = [replace(c, value=v) for c, v in zip(assembly.constants, values.tolist(), strict=True)]
+    (evidence,), (states,) = assembly.evidence, assembly.start.states
+    observed = tuple(map(_roomier, assembly.observed))
+    endless = without_end(problem, assembly.settings, given, observed)
+    start, parameters = evidence.grid.start, assembly.start.parameters
+    return Opening(problem, assembly.settings, endless, observed, evidence.recording, start, states, parameters)
+
+
+def check_noise(problem: Declaration) -> None:
+    """Raise ProblemError if the size of some noise, or a width of friction, is not declared."""
+    settings, none = settings_of(problem), np.zeros(len(problem.model.freedoms))
+    noise = sizes(problem, settings, numbers(problem, settings, none)) if problem.dynamics == "estimated" else ()
+    unknown = [name for size in noise if not size.given for name in size.names]
+    what = f"{problem.place}: Problem {problem.name!r}"
+    if unknown:
+        raise ProblemError(
+            f"{what} does not say how large the noise of {unknown[0]!r} is; give the smoother start=, a solution of "
+            "the first seconds, or declare sigma of each sensor and disturbance of each joint"
+        )
+    if problem.friction_width is None and any(joint.rubs for joint in problem.model.joints):
+        raise ProblemError(
+            f"{what} has dry friction, whose width follows from a motion; give it a friction_width, or the smoother "
+            "start=, a solution of the first seconds"
+        )
+
+
+def without_end(
+    problem: Declaration, settings: Settings, constants: Sequence[Constant], observed: Sequence[Observed]
+) -> Transcription:
+    """The transcription of a recording that goes on, with these numbers."""
+    name = problem.recordings[0].name if problem.recordings else "stream"
+    chain = Chain(name, _ENDLESS, {}, {}, problem.parameter_set.chosen(0))
+    return transcribed(problem, all_factors(problem, settings, observed), constants, [chain])
+
+
+def _roomier(observed: Observed) -> Observed:
+    """With room for one more sample of each channel between two steps: clocks jitter."""
+    return replace(observed, slots=tuple(n + 1 for n in observed.slots)) if observed.slots else observed

@@ -1,0 +1,117 @@
+"""A smoother in a file: arrays, and a document that says what they are of."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from spookid.assembly.assembly import numbers, settings_of
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.observations import Observed
+from spookid.data.samples import Reach
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.results.folders import reading
+from spookid.smoothing.intake import Intake
+from spookid.smoothing.opening import without_end
+from spookid.smoothing.stream import Stream
+from spookid.solvers.fixed_lag import FixedLag
+from spookid.transcription.transcription import Transcription
+from spookid.version import __version__
+
+_DOCUMENT, _CONSTANTS, _CORE, _STREAM = "document", "constants", "core ", "stream "
+"""Names of the arrays, or how they begin."""
+_AGAIN = "begin a new smoother"
+
+
+def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array]) -> None:
+    """Write a stream, and further arrays, to a file, whole or not at all.
+
+    Raises:
+        ProblemError: if it cannot be written.
+    """
+    transcription = stream.core.transcription
+    document = {
+        "kind": "fixed-lag smoother",
+        "version": __version__,
+        "problem": stream.problem.name,
+        "fingerprint": _fingerprint(transcription),
+        "guesses": dict(stream.problem.initial),
+        "observed": [asdict(one) for one in stream.observed],
+        "recording": stream.recording,
+        "start": stream.start,
+        "now": stream.now,
+        "intake": asdict(stream.samples.counts),
+    }
+    arrays: dict[str, Any] = {f"{_CORE}{name}": value for name, value in stream.core.arrays().items()}
+    arrays |= {f"{_STREAM}{name}": value for name, value in stream.samples.arrays().items()}
+    arrays |= also
+    arrays[_CONSTANTS] = transcription.constants
+    arrays[_DOCUMENT] = np.frombuffer(msgspec.json.encode(document), dtype=np.uint8)
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        try:
+            with beside.open("wb") as file:
+                np.savez(file, **arrays)
+            os.replace(beside, target)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise ProblemError(f"{path} cannot be written ({error.strerror or error}); choose another place") from None
+
+
+def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
+    """The stream of a file that ``write`` made.
+
+    Raises:
+        ProblemError: if it cannot be read, or is one of another problem or version.
+    """
+    with reading(Path(path), _AGAIN) as file:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays: dict[str, Array] = dict(archive)
+        document = msgspec.json.decode(arrays[_DOCUMENT].tobytes(), type=dict[str, Any])
+        for what, own in (("version", __version__), ("problem", problem.name)):
+            if document[what] != own:
+                raise ProblemError(f"{path} is of {what} {document[what]!r}, and this is {own!r}; {_AGAIN}")
+        problem = problem.with_(initial=document["guesses"])
+        observed = tuple(map(_observed, document["observed"]))
+        settings = settings_of(problem)
+        known = numbers(problem, settings, np.zeros(len(problem.model.freedoms)))
+        transcription = without_end(problem, settings, known, observed)
+        if document["fingerprint"] != _fingerprint(transcription):
+            raise ProblemError(
+                f"{path} is of another model or settings than problem {problem.name!r} has now; {_AGAIN}"
+            )
+        transcription = transcription.with_numbers(arrays[_CONSTANTS])
+        core = FixedLag.resumed(transcription, _part(arrays, _CORE))
+        stream = Stream(problem, settings, core, observed, document["recording"], document["start"])
+        counts = Intake(**document["intake"])
+        stream.samples.restore(_part(arrays, _STREAM), counts, core.first, stream.newest)
+        stream.now = document["now"]
+    return stream
+
+
+def _part(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def _observed(tree: Mapping[str, Any]) -> Observed:
+    reach = None if tree["reach"] is None else Reach(**tree["reach"])
+    lists = {name: tuple(tree[name]) for name in ("channels", "slots", "whole")}
+    return Observed(tree["name"], tree["order"], reach=reach, **lists)
+
+
+def _fingerprint(transcription: Transcription) -> str:
+    """Of the factors and the parameters with their bounds."""
+    parts = [*transcription.kernels.expressions, repr(transcription.names).encode()]
+    parts += [transcription.lower.tobytes(), transcription.upper.tobytes()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()

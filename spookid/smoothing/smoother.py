@@ -1,0 +1,215 @@
+"""Estimates while data come in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from copy import copy
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.errors import ProblemError, shown
+from spookid.graphs.graph import Graph
+from spookid.kernels.kernel import Array
+from spookid.results.result import Result
+from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.graph_stream import GraphStream
+from spookid.smoothing.intake import Intake
+from spookid.smoothing.opening import Opening, check_noise, from_solution, smoothed
+from spookid.smoothing.saving import read, write
+from spookid.smoothing.stream import Mark, Stream
+from spookid.smoothing.waiting import Waiting
+from spookid.solvers.fixed_lag import FixedLag
+from spookid.solvers.lag_restart import restarted
+from spookid.tables.numbers import counted
+
+_SETTLING = 10
+"""How often the first window is estimated at the most."""
+
+
+class FixedLagSmoother:
+    """Parameters and motion while data come in: a window of steps, and what has left it as information.
+
+    The states in the window and the parameters are estimated anew with every step, from all samples in it. Steps that
+    leave it are marginalized: what they tell of the parameters and of the states that follow is kept, so that estimates
+    are those of all data, and neither time nor memory of an update grow. Noise keeps the size that it has in the
+    beginning. ::
+
+        first = problem.with_(recordings=[recording.between(0, 2)])
+        smoother = FixedLagSmoother(first, seconds=0.2, start=first.solve())
+        estimate = smoother.update(2.005, {"theta": 0.31, "u": 1.5})
+
+    Args:
+        problem: a Problem with smooth friction, or a Graph, whose sigmas are its noise and whose samples are at its
+            steps: the first update is that of step 0.
+        window: steps in the window.
+        seconds: its length [s], in the place of ``window``.
+        start: a Solution of the problem, which has one recording: the stream goes on behind it, and its noise, widths
+            of friction, estimates and states are those to begin with. Without it the stream begins at its first sample,
+            from the guesses, and the problem declares all noise. Of a graph where the variables of step 0 begin, and
+            Parameters, by name: ``{"q": system.assembled(...)}``.
+        iterations: Gauss–Newton steps of an update at the most.
+
+    Raises:
+        ProblemError: for a window that is too short, noise whose size nobody says, or what a smoother cannot do:
+            friction that sticks, inequalities, ``every``, several recordings.
+    """
+
+    def __init__(
+        self,
+        problem: Declaration | Graph,
+        window: int | None = None,
+        *,
+        seconds: float | None = None,
+        start: Result | Mapping[str, Any] | None = None,
+        iterations: int = 5,
+    ) -> None:
+        self._what = problem.what if isinstance(problem, Graph) else f"{problem.place}: Problem {problem.name!r}"
+        self._window = _steps(self._what, problem.step, window, seconds)
+        self._iterations = iterations
+        self._stream: Stream | GraphStream | None = None
+        self._waiting: Waiting | None = None
+        if isinstance(problem, Graph):
+            self._stream = GraphStream(problem, self._window, iterations, _point(self._what, start))
+        elif start is not None:
+            self._begin(from_solution(smoothed(problem), start))
+        else:
+            declared = smoothed(problem)
+            check_noise(declared)
+            self._waiting = Waiting(declared, self._window)
+
+    def update(self, t: float, values: Mapping[str, Any]) -> OnlineEstimate:
+        """Take samples of some signals, and estimate what they tell.
+
+        Samples may come in any order: those of a step in the window count as if they had come in time, older ones are
+        left out and counted in ``intake``. NaN and None are no samples.
+
+        Args:
+            t: their time [s].
+            values: by the names of the signals, sensors' and inputs'.
+
+        Raises:
+            ProblemError: for an unknown signal, a value or time that is not finite, a second sample of a signal at the
+                same time, or a time far ahead of all others; nothing has then been taken.
+        """
+        if self._stream is not None:
+            self._stream.take(t, values)
+        elif self._waiting is not None and (opening := self._waiting.take(t, values)) is not None:
+            self._begin(opening)
+        return self.estimate
+
+    @property
+    def estimate(self) -> OnlineEstimate:
+        """What is known now."""
+        known = self._stream or self._waiting
+        assert known is not None
+        return known.estimate()
+
+    @property
+    def intake(self) -> Intake:
+        """How many samples have come, and how many of them were left out."""
+        return Intake() if self._stream is None else self._stream.counts
+
+    def released(self) -> tuple[Array, Array]:
+        """What has left the window since this was asked last: score (n_p,) and information (n_p, n_p) of its rows in
+        the parameters, for a test whether these have changed; see ``FixedLag.released``."""
+        if self._stream is None:
+            n = len(self.estimate.values)
+            return np.zeros(n), np.zeros((n, n))
+        return self._stream.core.released()
+
+    @property
+    def released_until(self) -> float:
+        """Time of the oldest step in the window [s], where what ``released`` tells ends; NaN before there is one."""
+        return math.nan if self._stream is None else self._stream.time(self._stream.core.first)
+
+    def mark(self) -> Mark:
+        """What is remembered now; a smoother of a Problem can begin anew there, once there are states."""
+        stream = self._of_problem
+        arrays = stream.core.arrays(), stream.samples.arrays()
+        return Mark(self.released_until, *arrays, stream.samples.counts, stream.now)
+
+    def begun_at(self, mark: Mark, values: Array, gradient: Array, information: Array) -> FixedLagSmoother:
+        """A smoother whose parameters are others from the oldest step in the window of ``mark`` on.
+
+        Args:
+            mark: of this smoother.
+            values: where the parameters begin, (n_p,).
+            gradient: what is known of them beforehand: slope of the cost there, (n_p,), and
+            information: its curvature, (n_p, n_p).
+        """
+        stream, new = self._of_problem, copy(self)
+        arrays = restarted(mark.core, values, gradient, information)
+        new._stream = stream.at(FixedLag.resumed(stream.core.transcription, arrays), mark)
+        return new
+
+    @property
+    def is_of_graph(self) -> bool:
+        """True if it smooths a Graph."""
+        return isinstance(self._stream, GraphStream)
+
+    @property
+    def _of_problem(self) -> Stream:
+        assert isinstance(self._stream, Stream)
+        return self._stream
+
+    def save(self, path: str | PathLike[str], also: Mapping[str, Array] | None = None) -> None:
+        """Write all that is remembered to a file, whole or not at all; ``resume`` reads it.
+
+        Args:
+            also: further arrays, by names, which ``resume`` leaves alone.
+
+        Raises:
+            ProblemError: before there are first states, or if the file cannot be written.
+        """
+        if self._stream is None:
+            raise ProblemError(f"{self._what} has no states yet that could be saved; give more samples first")
+        if isinstance(self._stream, GraphStream):
+            raise ProblemError(f"{self._what} cannot be saved while it is smoothed; smooth a Problem for that")
+        write(self._stream, path, also or {})
+
+    @classmethod
+    def resume(cls, problem: Declaration, path: str | PathLike[str]) -> Self:
+        """A smoother that goes on where one was saved, with the same digits.
+
+        Args:
+            problem: the very problem that it was made with.
+
+        Raises:
+            ProblemError: for a file that cannot be read, or is one of another problem or version.
+        """
+        stream = read(smoothed(problem), path)
+        new = cls.__new__(cls)
+        new._what, new._stream, new._waiting = f"{problem.place}: Problem {problem.name!r}", stream, None
+        new._window, new._iterations = stream.core.window, stream.core.iterations
+        return new
+
+    def __repr__(self) -> str:
+        return f"<FixedLagSmoother of {self._what}: {counted(self._window, 'step')}>"
+
+    def _begin(self, opening: Opening) -> None:
+        self._stream, self._waiting = Stream.begun(opening, self._window, self._iterations), None
+        self._stream.settle(_SETTLING)
+
+
+def _point(what: str, start: object) -> Mapping[str, Any]:
+    """Where the variables of a graph's first step begin."""
+    if not isinstance(start, Mapping):
+        raise ProblemError(f'{what}: start is {shown(start)}; give where the first step begins, start={{"q": ...}}')
+    return start
+
+
+def _steps(what: str, step: float, window: object, seconds: object) -> int:
+    """Of the window."""
+    if (window is None) == (seconds is None):
+        raise ProblemError(f"{what}: give a smoother either window=, in steps, or seconds=")
+    if seconds is not None:
+        if not (isinstance(seconds, (int, float)) and math.isfinite(seconds) and seconds > 0):
+            raise ProblemError(f"{what}: seconds is {shown(seconds)}; give the length of the window, more than 0 s")
+        return max(round(float(seconds) / step), 1)
+    if isinstance(window, bool) or not isinstance(window, int) or window < 1:
+        raise ProblemError(f"{what}: window is {shown(window)}; give a whole number of steps, or seconds=")
+    return window

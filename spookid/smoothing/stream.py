@@ -1,0 +1,215 @@
+"""A problem's samples, its window and what its unknowns mean, together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.observations import Observed
+from spookid.data.sampling import slack_at
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array, Mask
+from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.intake import Intake, Samples
+from spookid.smoothing.known import carried, moving, of_parameters
+from spookid.smoothing.opening import Opening
+from spookid.smoothing.readout import Readout
+from spookid.solvers.fixed_lag import FixedLag
+from spookid.stepping.impulses import Settings
+from spookid.transcription.factor import Group
+
+_LEAP = 100_000
+"""Steps by which time may leap ahead; more is a clock that was set, or stamps of another unit."""
+_PRESENT = np.ones(1)
+"""Data of what is known of parameters beforehand."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mark:
+    """What a stream remembered at a time."""
+
+    until: float
+    """Time of the oldest step in the window [s]."""
+    core: Mapping[str, Array]
+    """Of the window."""
+    samples: Mapping[str, Array]
+    """Of the samples."""
+    counts: Intake
+    """What had become of them."""
+    now: float
+    """Time of the latest sample [s]."""
+
+
+class Stream:
+    """A window that moves along a problem's samples.
+
+    Args:
+        problem: as it is smoothed.
+        settings: symbols of its factors' settings.
+        core: of its factors.
+        observed: which samples make the rows of which factor.
+        recording: name of the recording whose parameters are meant.
+        start: time of step 0 [s].
+    """
+
+    def __init__(
+        self,
+        problem: Declaration,
+        settings: Settings,
+        core: FixedLag,
+        observed: tuple[Observed, ...],
+        recording: str,
+        start: float,
+    ) -> None:
+        self.problem, self.core, self.observed, self.recording, self.start = problem, core, observed, recording, start
+        transcription = core.transcription
+        self.samples = Samples(problem, transcription.factors, observed, recording, start)
+        self._readout = Readout(problem, settings, transcription)
+        self._units = {p.name: p.unit for p in problem.free}
+        self.now = -math.inf
+        """The latest time of a sample [s]."""
+        self.iterations = 0
+        """Of the last update."""
+        self._known: OnlineEstimate | None = None
+        """What was known when something was estimated last."""
+
+    @classmethod
+    def begun(cls, opening: Opening, window: int, iterations: int) -> Stream:
+        """At the first states, with the samples of the first recording in the window, or behind it."""
+        problem, transcription = opening.problem, opening.transcription
+        volumes = problem.dynamics == "estimated" and transcription.has_density
+        core = FixedLag(transcription, window, parameters=opening.parameters, iterations=iterations, volumes=volumes)
+        name, start = opening.recording.name, opening.start
+        new = cls(problem, opening.settings, core, opening.observed, name, start)
+        new._take_all(opening)
+        for state in opening.states:
+            new._append(state)
+            new._belief()
+        return new
+
+    def at(self, core: FixedLag, mark: Mark) -> Stream:
+        """A stream of the same problem at a mark, with another window there."""
+        new = Stream.__new__(Stream)
+        new.__dict__.update(self.__dict__, core=core, now=mark.now, iterations=0, _known=None)
+        new.samples = Samples(self.problem, core.transcription.factors, self.observed, self.recording, self.start)
+        new.samples.restore(mark.samples, mark.counts, core.first, new.newest)
+        return new
+
+    def _take_all(self, opening: Opening) -> None:
+        """The samples of the first recording."""
+        recording, inputs = opening.recording, self.samples.inputs
+        for name, (t, value) in recording.before.items():
+            if name in inputs.signals:
+                inputs.add(name, t, value)
+        known = {name: values for name, values in recording.signals.items() if name in self.samples.known}
+        for i, t in enumerate(recording.t.tolist()):
+            self.samples.add(t, {name: float(v[i]) for name, v in known.items() if math.isfinite(v[i])}, 0)
+        self.now = float(recording.t[-1])
+
+    def _belief(self) -> None:
+        """Data of what is known beforehand, which stands once."""
+        for factor in self.core.transcription.factors:
+            if factor.group is Group.PRIOR and self.core.first + self.core.steps == 1:
+                self.core.set_data(factor.name, 0, _PRESENT, np.zeros(len(factor.rows), dtype=np.bool_))
+
+    @property
+    def counts(self) -> Intake:
+        """What became of the samples."""
+        return self.samples.counts
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest step."""
+        return self.core.first + self.core.steps - 1
+
+    def take(self, t: object, values: object) -> None:
+        """Take samples, and estimate what they tell; see ``FixedLagSmoother.update``."""
+        time, finite = self.samples.checked(t, values)
+        self._check_leap(time)
+        self.samples.add(time, finite, self.core.first)
+        self.now, self.iterations = max(self.now, time), 0
+        near = slack_at(max(abs(self.now), abs(self.start)), self.problem.step)
+        due = self.time(self.newest + 1) <= self.now + near
+        if self.samples.renew(self.newest, self._set_data) and not due:
+            self._solve()
+        while self.time(self.newest + 1) <= self.now + near:
+            self._append()
+            self._solve()
+
+    def settle(self, most: int) -> None:
+        """Estimate all that is in the window anew, until it stands still or this has been done so often."""
+        for _ in range(most):
+            self.iterations = 0
+            self._solve()
+            if self.core.converged:
+                return
+
+    def _solve(self) -> None:
+        self.iterations += self.core.solve()
+        self._known = None
+
+    def time(self, step: int) -> float:
+        """Of a step [s]."""
+        return self.start + self.problem.step * step
+
+    def _check_leap(self, t: float) -> None:
+        steps = (t - max(self.now, self.start)) / self.problem.step
+        if steps > _LEAP:
+            raise ProblemError(
+                f"{self.problem.place}: Problem {self.problem.name!r}: time leaps from {self.now:.12g} to {t:.12g} s, "
+                f"over {steps:.3g} steps; give stamps in seconds of one clock, or begin a new smoother there"
+            )
+
+    def _append(self, state: Array | None = None) -> None:
+        newest = self.core.append(state)
+        self.samples.forget(self.core.first)
+        self.samples.begin(newest, self._set_data)
+
+    def _set_data(self, name: str, row: int, data: Array, missing: Mask) -> bool:
+        return self.core.set_data(name, row, data, missing)
+
+    # --- what is known ---
+
+    def estimate(self) -> OnlineEstimate:
+        """What is known now."""
+        if self._known is None:
+            self._known = self._estimate()
+        elif self._known.iterations != self.iterations:
+            self._known = replace(self._known, iterations=self.iterations)
+        return self._known
+
+    def _estimate(self) -> OnlineEstimate:
+        core, names = self.core, self.core.transcription.names
+        parameters = core.parameters
+        steps = min(self._readout.steps, core.steps)
+        covariance, n = core.covariance(steps), len(names)
+        last = slice(len(covariance) - n, None)
+        own, reasons = of_parameters(core.transcription, parameters, covariance[last, last])
+        motion = self._readout(core.states, parameters)
+        of_states = carried(motion.slopes, covariance)
+        errors = np.sqrt(np.diag(of_states))
+        labels, m = self._readout.labels, len(self._readout.labels)
+        deviations = np.sqrt(np.diag(own)).tolist()
+        return OnlineEstimate(
+            t=self.time(self.newest),
+            step=self.newest,
+            values=dict(zip(names, parameters.tolist(), strict=True)),
+            std_errs=dict(zip(names, deviations, strict=True)),
+            reasons=reasons,
+            units=self._units,
+            covariance=own,
+            positions=dict(zip(labels, motion.coordinates[:m].tolist(), strict=True)),
+            rates=dict(zip(labels, motion.coordinates[m:].tolist(), strict=True)),
+            position_errors=dict(zip(labels, errors[:m].tolist(), strict=True)),
+            rate_errors=dict(zip(labels, errors[m:].tolist(), strict=True)),
+            state_covariance=of_states,
+            q=motion.q,
+            v=motion.v,
+            iterations=self.iterations,
+            converged=core.converged,
+            reason="" if core.converged else moving(self.iterations),
+        )

@@ -1,0 +1,346 @@
+"""A fixed-lag smoother on a transcription: the last steps are estimated anew with all data, the others are remembered.
+
+Steps that leave the window are eliminated by orthogonal transformations (``fronts``), and what remains of their rows is
+carried: rows of the states that they were linked to and of the parameters, and rows of the parameters alone. Memory and
+time of an update do not grow.
+
+A row is linearized for good when it leaves, and then the states that it shares with rows that leave later, and the
+parameters, must stand in all of these where they stood in the first: rows that say nothing about a direction at one
+point say something about it at a mixture of points, and what they seem to know would add up (first-estimates Jacobian;
+Huang, Mourikis and Roumeliotis, International Journal of Robotics Research 29, 2010). So rows that leave have the
+Jacobians of the first estimates of such variables (``first_estimates`` says when parameters may have others), and so
+have those from which errors are told. Their residuals are those of the best values: Σ Jᵀr = 0 is solved by the true
+values on average with any J that does not depend on the noise, so a J of first estimates costs precision, not truth.
+Steps inside the window are those of the best values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.solvers.bounded_rows import bent, bounded_solution, free_solution
+from spookid.solvers.first_estimates import FirstEstimates
+from spookid.solvers.fronts import Pivots
+from spookid.solvers.lag_covariance import joint_covariance
+from spookid.solvers.lag_volumes import check_volumes, volume_bends, volume_slopes
+from spookid.solvers.lag_window import LagWindow
+from spookid.solvers.native_memory import memory_of
+from spookid.transcription.transcription import Transcription
+
+_SMALL = 1e-3
+"""Steps shorter than this, in standard errors of all unknowns together, are the last."""
+_MET, _ROUNDED = 1e-13, 0.5
+"""Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""
+_FIRST, _SHORTEST, _LONGEST, _GROWTH, _TRIALS = 1.0, 1e-4, 1e2, 3.0, 5
+"""Steps of a parameter that are that many times its size are damped: at first, at the least and at the most. Where
+next to nothing is known they would lead anywhere. It moves no estimate, for the next step begins where this one ends.
+They may grow with each step that is of use, and shrink with one that is not, so often."""
+_UNKNOWN = 1e6
+"""Nothing is known of a parameter whose error is that many times its size."""
+_HALVINGS, _RISE = 4, 1e-2
+"""How often a step is halved, and by how much the cost may rise with one: far less than one squared standard error."""
+
+
+class FixedLag:
+    """See the module.
+
+    Args:
+        transcription: its factors, its manifold and the constants of its first chain count; the chain's data count only
+            for what is known of the parameters beforehand.
+        window: steps that are kept.
+        parameters: where they start, (n_p,).
+        iterations: Gauss–Newton steps of an update at the most.
+        volumes: True to add the volume of the states to the likelihood, as fits do in which disturbances are estimated;
+            without it inertias and damping are biased there. Where efforts are measured it does not belong.
+
+    Raises:
+        ProblemError: if factors switch, or reach over more steps than the window has.
+    """
+
+    def __init__(
+        self,
+        transcription: Transcription,
+        window: int,
+        *,
+        parameters: Array | None = None,
+        iterations: int = 5,
+        volumes: bool = False,
+    ) -> None:
+        self.transcription, self.window, self.iterations = transcription, window, iterations
+        self.volumes, self._window = volumes, LagWindow(transcription, window)
+        if volumes:
+            check_volumes(self._window)
+        n = len(transcription.names)
+        if n and parameters is None:
+            raise ValueError("a transcription with parameters needs values to start from: parameters=")
+        self.parameters = contiguous(np.zeros(0) if parameters is None else parameters).copy()
+        """Best values, (n_p,)."""
+        self._first: FirstEstimates | None = None
+        """Where the parameters are linearized; None: at the best values."""
+        self._memory = memory_of(self._window)
+        self.converged = False
+        """True if the last step was small."""
+        self._border: Pivots | None = None
+        """Rows that give the parameters, if all is factorized at the best values."""
+        self._slopes: Array | None = None
+        """Linear terms of the rows in the window; None: not known yet."""
+        self._longest = _FIRST
+        self._waits = 0
+        """Estimates until their change is looked for."""
+
+    @property
+    def states(self) -> Array:
+        """Best values of the steps that are kept, (steps, ambient)."""
+        return np.asarray(self._window.states.values.copy())
+
+    @property
+    def first(self) -> int:
+        """Number of the oldest step that is kept."""
+        return self._window.first
+
+    @property
+    def steps(self) -> int:
+        """How many are kept."""
+        return self._window.steps
+
+    def append(self, state: Array | None = None) -> int:
+        """Add the newest step, and let the oldest leave if there are too many.
+
+        Args:
+            state: (ambient,); by default the last two are continued.
+
+        Returns:
+            Number of the new step.
+        """
+        window = self._window
+        if state is None:
+            if not window.steps:
+                raise ValueError("the first step needs a state")
+            state = window.continued()  # of the last two, one of which may leave now
+        if window.steps == self.window:
+            self._marginalize()
+        window.append(contiguous(state))
+        self._border = self._slopes = None
+        return window.first + window.steps - 1
+
+    def set_data(self, name: str, step: int, data: Array, missing: Mask | None = None) -> bool:
+        """The numbers of a factor's rows that stand at steps ``step`` to ``step`` + reach.
+
+        Args:
+            data: (n_d,).
+            missing: True for rows that have none, (rows,).
+
+        Returns:
+            False if these rows have left, and the numbers come too late.
+        """
+        window = self._window
+        for beliefs in window.beliefs:
+            if beliefs.placed.factor.name == name:
+                beliefs.set_data(data, missing)
+                return True
+        placed, place = window.by_name[name], step - window.first
+        if place < 0:
+            return False
+        if place >= window.steps:
+            raise ValueError(f"step {step} is not there yet; the newest is {window.first + window.steps - 1}")
+        placed.data.values[place] = data
+        placed.absent.values[place] = False if missing is None else missing
+        return True
+
+    def solve(self) -> int:
+        """Estimate all that is kept; how many steps it took: at most ``iterations``, and as many again that are small
+        where hard rows are not met to the last digit."""
+        taken, self._slopes, small, met = 0, None, False, True
+        self._bend()
+        while taken < self.iterations or (small and not met and taken < 2 * self.iterations):
+            taken += 1
+            self._linearize()
+            found, small = self._improved()
+            self.converged = small and found is not False
+            if found is None or (small and found):
+                break
+            met = found
+        self._border = None
+        return taken
+
+    def state_covariance(self) -> Array:
+        """Of the newest state in its tangent, (t, t); NaN where it is not determined."""
+        t = self.transcription.manifold.tangent
+        return self.covariance()[:t, :t]
+
+    def parameter_covariance(self) -> Array:
+        """(n_p, n_p); NaN where they are not determined."""
+        return self.covariance(0)
+
+    def released(self) -> tuple[Array, Array]:
+        """Score (n_p,) and information (n_p, n_p) of what left since this was asked last, at the present parameters.
+
+        With rows [E | e] of the parameters that are left of rows that have left, states eliminated: Eᵀe and EᵀE. At the
+        true parameters, and with noise as large as it is said to be, e is white and of unit variance.
+        """
+        memory = self._memory
+        found = memory.score.copy(), memory.information.copy()
+        memory.score[:], memory.information[:] = 0.0, 0.0
+        return found
+
+    def _linearize(self, best: bool = True) -> None:
+        self._memory.linearize(self.parameters, None if best else self._linearized, self.steps)
+
+    def _factorized(self, near: bool = False) -> Pivots:
+        """All eliminated; the rows that give the parameters, kept near where they are if asked for."""
+        n, beside = len(self.parameters), self._window.believed()
+        shape = self._window.steps, (self._window.reach + 1) * self.transcription.manifold.tangent + n
+        if near:
+            beside = np.concatenate([beside, np.eye(n, n + 1) / (self._longest * self._sizes)[:, None]])
+        if self._slopes is None or len(self._slopes) != shape[0]:
+            self._slopes = np.zeros(shape)
+            if self.volumes:
+                self._memory.factorize(self._slopes, beside)
+                self._slopes = volume_slopes(self._window, self._memory, self.parameters)
+        return self._memory.factorize(self._slopes, beside)
+
+    def _improved(self) -> tuple[bool | None, bool]:
+        """A step, shorter in the parameters until it is of use: what ``_move`` says of it, and if it is small."""
+        for _ in range(_TRIALS if len(self.parameters) else 1):
+            border = self._factorized(near=True)
+            parameters = self._parameter_step(border)
+            along = border.rows[border.hard :, :-1] @ parameters
+            small = self._memory.square + float(along @ along) <= _SMALL**2
+            found = self._move(self._memory.step(parameters), parameters)
+            if found is not None:
+                self._longest = min(_GROWTH * self._longest, _LONGEST)
+                break
+            self._longest = max(self._longest / _GROWTH**2, _SHORTEST)
+        return found, small
+
+    def _parameter_step(self, border: Pivots) -> Array:
+        if self.volumes:
+            whole = bent(border, self._bends)
+            return bounded_solution(whole, free_solution(whole), *self._room)
+        return bounded_solution(border, self._memory.border_step(border), *self._room)
+
+    def _bend(self) -> None:
+        """Look how the volume's slopes change with the parameters, once in half a window."""
+        self._waits -= 1
+        if self.volumes and len(self.parameters) and self._waits < 0:
+            self._waits = self.window // 2
+            self._linearize()
+            bends = volume_bends(self._window, self._memory, self.parameters, self._sizes)
+            self._window.bends.values[:] = bends
+
+    @property
+    def _bends(self) -> Array:
+        """Curvature of all linear terms, (n_p, n_p)."""
+        return np.asarray(self._memory.bend + self._window.bends.values.sum(axis=0))
+
+    @property
+    def _sizes(self) -> Array:
+        """Of the parameters, (n_p,)."""
+        return np.asarray(np.maximum(np.abs(self.parameters), self.transcription.magnitudes))
+
+    @property
+    def _linearized(self) -> Array:
+        """Where the parameters are linearized."""
+        return self.parameters if self._first is None else self._first.point
+
+    @property
+    def _room(self) -> tuple[Array, Array]:
+        """How far the parameters may move."""
+        return self.transcription.lower - self.parameters, self.transcription.upper - self.parameters
+
+    def _move(self, steps: Array, parameters: Array) -> bool | None:
+        """Take a step, or a part of it: True if hard rows are met then; None if none is any good."""
+        window, problem = self._window, self.transcription
+        states, before = window.states.values.copy(), self.parameters
+        cost, violation = self._merit(np.zeros_like(steps), np.zeros_like(parameters))
+        for halving in range(_HALVINGS):
+            part = 0.5**halving
+            window.states.values[:] = window.moved(states, part * steps)
+            self.parameters = problem.stepped(before, part * parameters)
+            moved = self.parameters - before
+            new, left = self._merit(part * steps, moved)
+            if new <= cost + _RISE + 1e-9 * cost or left < 0.5 * violation:
+                self._memory.follow(part * steps, moved)
+                self._memory.border_linear[:] += self._memory.bend @ moved
+                return left <= _MET or left >= _ROUNDED * violation
+        window.states.values[:], self.parameters = states, before
+        return None
+
+    def _merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
+        """Cost after a step, and the largest value of a hard row."""
+        cost, violation = self._memory.evaluate(self.parameters, self.steps)
+        carried, left = self._memory.merit(steps, parameters)
+        bent = float(parameters @ self._bends @ parameters) + self._tilt(steps, parameters) if self.volumes else 0.0
+        return cost + carried + bent, max(violation, left)
+
+    def _tilt(self, steps: Array, parameters: Array) -> float:
+        """What the linear terms of the window's rows add to the cost."""
+        t, count, slopes = steps.shape[1], len(steps), self._slopes
+        if slopes is None or len(slopes) != count:
+            return 0.0
+        total = float(np.sum(slopes[:, slopes.shape[1] - len(parameters) :] @ parameters))
+        for offset in range(min(self._window.reach + 1, count)):
+            part = slopes[: count - offset, offset * t : (offset + 1) * t]
+            total += float(np.vdot(part, steps[offset:]))
+        return 2 * total
+
+    def _marginalize(self) -> None:
+        """Let the oldest step leave."""
+        if self._first is None:
+            self._first = FirstEstimates(self._window, self.parameters)
+        self._first.renew(self.parameters)
+        if self._slopes is None:
+            self._linearize()
+            self._factorized()
+        assert self._slopes is not None
+        self._memory.linearize(self.parameters, self._linearized, 1)
+        self._memory.leave(self._slopes[0])
+        self._memory.bend += self._window.bends.values[0]
+        self._memory.information += self._window.bends.values[0]
+        self._window.drop()
+
+    def covariance(self, steps: int = 1) -> Array:
+        """Of so many of the newest states, the oldest first, and the parameters, (steps t + n_p, steps t + n_p); NaN
+        where they are not determined."""
+        if self._border is None:
+            self._linearize(best=False)
+            self._border = self._factorized()
+        newest = [self._memory.pivots(step) for step in range(self.steps - steps, self.steps)]
+        covariance = joint_covariance(newest, self._border, self.transcription.manifold.tangent)
+        n = len(self.parameters)
+        own = covariance.diagonal()[len(covariance) - n :]
+        unknown = len(covariance) - n + np.flatnonzero(own > (_UNKNOWN * self._sizes) ** 2)
+        covariance[unknown] = covariance[:, unknown] = np.nan
+        return covariance
+
+    def arrays(self) -> dict[str, Array]:
+        """All that is remembered, by names."""
+        first = self._first
+        own = {
+            "settings": np.array([self.window, self.iterations, self.volumes]),
+            "parameters": self.parameters.copy(),
+            "first estimates": np.zeros((0, 0)) if first is None else first.point[None],
+            "waits": np.array([0 if first is None else first.waits, self._waits]),
+            "longest": np.array([self._longest]),
+            "bend": self._memory.bend.copy(),
+            "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
+        }
+        return own | self._memory.arrays() | self._window.arrays()
+
+    @classmethod
+    def resumed(cls, transcription: Transcription, arrays: Mapping[str, Array]) -> FixedLag:
+        """One that goes on from ``arrays`` of another, with the same digits."""
+        window, iterations, volumes = (int(value) for value in arrays["settings"])
+        new = cls(transcription, window, parameters=arrays["parameters"], iterations=iterations, volumes=bool(volumes))
+        if len(arrays["first estimates"]):
+            new._first = FirstEstimates(new._window, arrays["first estimates"][0])
+            new._first.waits = int(arrays["waits"][0])
+        new._longest = float(arrays["longest"][0])
+        new._waits, new._memory.bend = int(arrays["waits"][1]), arrays["bend"].copy()
+        new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
+        new._memory.restore(arrays)
+        new._window.restore(arrays)
+        return new

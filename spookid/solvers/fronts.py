@@ -1,0 +1,179 @@
+"""Sums of squares of linear rows, from which unknowns are eliminated in order of time, in square-root form.
+
+A front holds rows [A | z] of unknowns x, whose cost is |A x + z|², hard rows with A x + z = 0, and a linear term
+2 cᵀx. The unknowns that stand first are eliminated: hard rows by Gaussian elimination, the largest entry first, then
+soft ones by Householder reflections, which square no condition number. What is left is a front of the other unknowns.
+
+A column that is zero but for rounding has no pivot: its unknown stays where it is, and neither gets nor gives
+information. Of the linear term that column's part is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spookid.kernels.kernel import Array, Integers, Mask
+
+RANK = 1e-11
+"""A column whose part that is orthogonal to those before is below this share of its length is zero."""
+HARD_RANK = 1e-9
+"""A hard row, of largest entry 1 when it comes in, whose entries are all below this says nothing new."""
+_CANCELLED = 1e-9
+"""A sum below this share of its terms is zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """Rows of unknowns (n,), each with its value in the last column."""
+
+    soft: Array
+    """(m, n + 1)."""
+    hard: Array
+    """(h, n + 1)."""
+    linear: Array
+    """c, (n,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pivots:
+    """Rows that give unknowns by those that follow, in the order in which they were found."""
+
+    rows: Array
+    """(p, n + 1)."""
+    places: Integers
+    """Which unknown each row gives, (p,)."""
+    shifts: Array
+    """What the linear term adds to the value of each row, (p,)."""
+    hard: int
+    """How many of them are hard; they stand first."""
+    count: int
+    """How many unknowns were to be eliminated."""
+
+    @property
+    def loose(self) -> list[int]:
+        """Those that no row gives."""
+        return sorted(set(range(self.count)) - set(self.places.tolist()))
+
+    def solve(self, step: Array) -> None:
+        """Put the unknowns that the rows give into a step (n,) of which the others are known."""
+        for row, place, shift in zip(self.rows[::-1], self.places[::-1], self.shifts[::-1], strict=True):
+            step[place] = 0.0
+            step[place] = -(row[:-1] @ step + row[-1] + shift) / row[place]
+
+    def responses(self, known: Array, loose: Array) -> tuple[Array, Array]:
+        """How all unknowns follow unit noise in the soft rows.
+
+        Args:
+            known: how those that the rows do not give follow noise in other rows, (n, k), 0 elsewhere.
+            loose: how they follow unknowns that no row gives, (n, f), 0 elsewhere.
+
+        Returns:
+            (n, k + soft rows), and (n, f + unknowns that these rows leave loose).
+        """
+        n, first, more = len(known), known.shape[1], self.loose
+        whole = np.concatenate([known, np.zeros((n, len(self.places) - self.hard)), loose, np.eye(n)[:, more]], axis=1)
+        split = whole.shape[1] - loose.shape[1] - len(more)
+        for i in reversed(range(len(self.places))):
+            row, place = self.rows[i, :-1], self.places[i]
+            whole[place] = 0.0
+            terms = row[:, None] * whole
+            found, size = terms.sum(axis=0), np.abs(terms).sum(axis=0)
+            found[split:][np.abs(found[split:]) <= _CANCELLED * size[split:]] = 0.0
+            if i >= self.hard:
+                found[first + i - self.hard] += 1.0
+            whole[place] = -found / row[place]
+        return whole[:, :split], whole[:, split:]
+
+    @property
+    def square(self) -> float:
+        """How much the soft rows' cost falls by the step."""
+        values = self.rows[self.hard :, -1] + self.shifts[self.hard :]
+        return float(values @ values)
+
+
+def eliminate(front: Front, count: int, states: int, hidden: Mask | None = None) -> tuple[Pivots, Front, Array]:
+    """Eliminate the first ``count`` unknowns.
+
+    Args:
+        states: how many of the unknowns are states; parameters follow them.
+        hidden: True for the private unknowns of each step, (t,): their columns are measured by the longest, for that of
+            one that moves nothing is rounding.
+
+    Returns:
+        The rows that give them; the front of the others, in which soft rows are triangular in the states that are
+        left; soft rows of the parameters alone, (r, n_p + 1).
+    """
+    soft, hard, linear = front.soft.copy(), front.hard, front.linear.copy()
+    lengths = np.sqrt(np.einsum("ij,ij->j", soft, soft))
+    if hidden is not None and np.any(hidden):
+        steps = lengths[:states].reshape(-1, len(hidden))
+        steps[:, hidden] = np.max(steps[:, hidden], axis=1, keepdims=True)
+    taken, places, factors = _hard_pivots(soft, hard, linear, count)
+    lengths = np.maximum(lengths, np.sqrt(np.einsum("ij,ij->j", soft, soft)))
+    free = [j for j in range(count) if j not in places]
+    found = triangularize(soft, free, 0, lengths)
+    rows = np.concatenate([taken, soft[: len(found)]])
+    shifts = np.zeros(len(rows))
+    for i, place in enumerate(found, start=len(taken)):
+        shifts[i] = linear[place] / rows[i, place]
+        linear -= shifts[i] * rows[i, :-1]
+    pivots = Pivots(rows, np.array([*places, *found], dtype=np.int64), shifts, len(taken), count)
+    left = soft[len(found) :, count:]
+    later = triangularize(left, list(range(states - count)), 0, lengths[count:])
+    return pivots, Front(left[: len(later)], factors[:, count:], linear[count:]), left[len(later) :, states - count :]
+
+
+def settled(front: Front, firm: Array) -> tuple[Front, Array]:
+    """Hard rows of the parameters alone taken from a front to others, (r, n_p + 1), of which independent ones are
+    kept."""
+    n = firm.shape[1] - 1
+    alone = np.max(np.abs(front.hard[:, : -n - 1]), axis=1, initial=0.0) <= HARD_RANK
+    if not np.any(alone):
+        return front, firm
+    whole = np.concatenate([firm, front.hard[alone, -n - 1 :]])
+    kept = _hard_pivots(np.zeros((0, n + 1)), whole, np.zeros(n), n)[0]
+    return Front(front.soft, front.hard[~alone], front.linear), kept
+
+
+def _hard_pivots(soft: Array, hard: Array, linear: Array, count: int) -> tuple[Array, list[int], Array]:
+    """Hard rows that give some of the first unknowns, and which; and the rows that are left. All rows lose them."""
+    taken, places, hard = [], list[int](), hard.copy()
+    while hard.size and count:
+        size = np.abs(hard[:, :count])
+        i, place = divmod(int(np.argmax(size)), count)
+        if size[i, place] <= HARD_RANK:
+            hard[:, :count] = 0.0
+            break
+        row = hard[i].copy()
+        hard = np.delete(hard, i, axis=0)
+        for others in (hard, soft):
+            others -= np.outer(others[:, place] / row[place], row)
+            others[:, place] = 0.0
+        linear -= linear[place] / row[place] * row[:-1]
+        taken.append(row)
+        places.append(place)
+    kept = np.max(np.abs(hard[:, :-1]), axis=1, initial=0.0) > HARD_RANK
+    return np.array(taken).reshape(-1, soft.shape[1]), places, hard[kept]
+
+
+def triangularize(rows: Array, columns: list[int], first: int, lengths: Array) -> list[int]:
+    """Reflect rows (m, n + 1) from the ``first`` on, in place, until they are in echelon form in some columns, in this
+    order; the columns that have a pivot."""
+    found = list[int]()
+    for j in columns:
+        i = first + len(found)
+        if i >= len(rows):
+            break
+        column = rows[i:, j]
+        length = float(np.sqrt(column @ column))
+        if not length > RANK * lengths[j]:
+            rows[i:, j] = 0.0
+            continue
+        v = column.copy()
+        v[0] += length if v[0] >= 0 else -length
+        rows[i:] -= np.outer(v / (length * abs(v[0])), v @ rows[i:])
+        rows[i + 1 :, j] = 0.0
+        found.append(j)
+    return found

@@ -1,0 +1,315 @@
+"""The steps that a fixed-lag smoother keeps, with their data, and the rows of factors that stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spookid.errors import ProblemError
+from spookid.kernels.compiled import compiles
+from spookid.kernels.kernel import Array, Mask
+from spookid.transcription.factor import Factor, Group, Kind
+from spookid.transcription.transcription import Transcription
+
+_FOREVER = 1_000_000
+"""Steps of a stream, whose kernels are worth a compiler."""
+_ROOM = 4
+"""Windows that a buffer has room for: steps move to its front once it is full, and not with every update."""
+_ROUNDING = 1e-12
+"""A hard row that is so much smaller than others of its factor is zero."""
+
+
+class Sliding:
+    """Numbers of consecutive steps, the oldest first, without gaps in memory.
+
+    Args:
+        most: steps at the most.
+        shape: of one step.
+    """
+
+    def __init__(self, most: int, shape: tuple[int, ...], kind: type = float) -> None:
+        self._room: NDArray[Any] = np.zeros((_ROOM * most, *shape), dtype=kind)
+        self._start = self._stop = 0
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """A view, (steps, *shape)."""
+        return self._room[self._start : self._stop]
+
+    @property
+    def address(self) -> int:
+        """Of the oldest step's numbers."""
+        return int(self._room.ctypes.data) + self._start * self._room.strides[0]
+
+    def append(self, value: object) -> None:
+        """Add the newest step."""
+        if self._stop == len(self._room):
+            count = self._stop - self._start
+            self._room[:count] = self._room[self._start : self._stop]
+            self._start, self._stop = 0, count
+        self._room[self._stop] = value
+        self._stop += 1
+
+    def drop(self) -> None:
+        """Forget the oldest step."""
+        self._start += 1
+
+
+class Placed:
+    """A factor along the window: its data, and the rows it has there."""
+
+    def __init__(self, factor: Factor, window: LagWindow, most: int) -> None:
+        self.factor, self.offsets, self._window = factor, tuple(factor.variables), window
+        self.tangent = t = window.manifold.tangent
+        self.residual_kernel, self.jacobian_kernel = window.kernels.residual(factor), window.kernels.jacobian(factor)
+        self.rows, self.columns = len(factor.rows), len(self.offsets) * t + len(window.names) + 1
+        self.data = Sliding(most, (factor.data.numel(),))
+        self.absent = Sliding(most, (self.rows,), bool)
+        self.matrix = np.zeros((most, self.columns, self.rows))
+        """Transposed Jacobians where it is linearized, and there the residual below, (most, columns, rows)."""
+        self.residual = np.zeros((most, self.rows))
+        """At the best point."""
+        self.native = False
+        """True if compiled code evaluates it."""
+        self.held: list[NDArray[Any]] = []
+        """What compiled code has addresses of."""
+
+    def append(self) -> None:
+        """The rows that begin at a new step: absent until they have data, if they take any."""
+        self.data.append(0.0)
+        self.absent.append(self.factor.data.numel() > 0)
+
+    def drop(self) -> None:
+        """Forget the rows that begin at the oldest step."""
+        self.data.drop()
+        self.absent.drop()
+
+    def count(self, steps: int, first: int) -> int:
+        """How often it stands in a window of some steps of which the oldest has number ``first``."""
+        standing = max(steps - self.factor.reach, 0)
+        return min(standing, int(first == 0)) if self.factor.first_only else standing
+
+    def standing(self, most: int) -> int:
+        """How often it stands, at the first ``most`` steps."""
+        return min(self.count(self._window.steps, self._window.first), most)
+
+    def evaluate(self, states: Array, shared: Sequence[Array], count: int) -> None:
+        """Residuals at some states, (count, rows)."""
+        if count:
+            self.residual_kernel(self._stepwise(states, count), shared, self.residual[:count])
+            self.residual[:count][self.absent.values[:count]] = 0.0
+
+    def linearize(self, states: Array, shared: Sequence[Array], count: int) -> None:
+        """The transposed Jacobians, (count, columns, rows)."""
+        if count:
+            self.jacobian_kernel(self._stepwise(states, count), shared, self.matrix[:count])
+
+    def _stepwise(self, states: Array, count: int) -> list[Array]:
+        return [*(states[offset : offset + count] for offset in self.offsets), self.data.values[:count]]
+
+
+class Beliefs:
+    """Rows of the parameters alone that never leave: what is known beforehand."""
+
+    def __init__(self, factor: Factor, window: LagWindow) -> None:
+        self.placed = Placed(factor, window, 1)
+        self.placed.append()
+        given = [chain.data[factor.name][0] for chain in window.problem.chains if factor.name in chain.data]
+        if given:
+            self.set_data(next((data for data in given if np.any(data)), given[0]), None)
+
+    def set_data(self, data: Array, missing: Mask | None) -> None:
+        """The numbers of the only row."""
+        self.placed.data.values[0] = data
+        self.placed.absent.values[0] = False if missing is None else missing
+
+    def linearize(self, state: Array, shared: Sequence[Array]) -> None:
+        """At any state, for it does not matter."""
+        self.placed.linearize(state, shared, 1)
+
+    def evaluate(self, state: Array, shared: Sequence[Array]) -> float:
+        """The cost."""
+        self.placed.evaluate(state, shared, 1)
+        return float(np.vdot(self.placed.residual[0], self.placed.residual[0]))
+
+    @property
+    def rows(self) -> Array:
+        """(rows, n_p + 1)."""
+        placed, t = self.placed, len(self.placed.offsets) * self.placed.tangent
+        whole = np.concatenate([placed.matrix[0, t:-1].T, placed.residual[0][:, None]], axis=1)
+        return np.asarray(np.where(placed.absent.values[0][:, None], 0.0, whole))
+
+
+class LagWindow:
+    """See the module.
+
+    Args:
+        transcription: of which the factors are taken, and the constants of its first chain.
+        most: steps at the most.
+
+    Raises:
+        ProblemError: if there are rows that a smoother cannot take.
+    """
+
+    def __init__(self, transcription: Transcription, most: int) -> None:
+        check(transcription)
+        self.problem = transcription
+        self.manifold, self.names = transcription.manifold, transcription.names
+        self.reach = max(f.reach for f in transcription.factors)
+        if most < self.reach + 1:
+            raise ProblemError(f"window is {most} steps; the factors reach over {self.reach + 1}: take as many or more")
+        self.most, kernels = most, transcription.kernels
+        streamed = replace(kernels, steps=_FOREVER, _made=[], _boxes={}, _curvatures={})
+        self.kernels = kernels if compiles(kernels.steps) or not compiles(_FOREVER) else streamed
+        self.placed = [Placed(f, self, most) for f in transcription.factors if f.group is not Group.PRIOR]
+        self.beliefs = [Beliefs(f, self) for f in transcription.factors if f.group is Group.PRIOR]
+        self.by_name = {placed.factor.name: placed for placed in self.placed}
+        self.states = Sliding(most, (self.manifold.ambient,))
+        """Best values."""
+        self.points = Sliding(most, (self.manifold.ambient,))
+        """Where the rows are linearized, as far as ``frozen`` says; the best values elsewhere."""
+        self.bends = Sliding(most, (len(self.names), len(self.names)))
+        """Curvature of the rows' linear terms in the parameters, by the rows' oldest step."""
+        self.frozen = 0
+        """How many of the oldest steps stay where they were linearized."""
+        self._best = True
+        self.first = 0
+        """Number of the oldest step."""
+        self.numbers = transcription.numbers(0)
+        self.hidden: Mask = ~np.isin(np.arange(self.manifold.tangent), transcription.visible)
+        """True for tangent columns of private unknowns."""
+        self._private = [self.manifold.coordinate(int(column)) for column in np.flatnonzero(self.hidden)]
+
+    @property
+    def steps(self) -> int:
+        """How many are kept."""
+        return len(self.states.values)
+
+    def append(self, state: Array) -> None:
+        """Add the newest step."""
+        for part in (self.states, self.points):
+            part.append(state)
+        self.bends.append(0.0)
+        for placed in self.placed:
+            placed.append()
+
+    def drop(self) -> None:
+        """Forget the oldest step; those that its rows saw stay where they were linearized."""
+        for part in (self.states, self.points, self.bends):
+            part.drop()
+        for placed in self.placed:
+            placed.drop()
+        self.first += 1
+        self.frozen = min(self.reach, self.steps)
+
+    def choose_points(self, best: bool) -> None:
+        """Linearize all states at the best values, or those at first estimates that have such."""
+        self.points.values[self.frozen :] = self.states.values[self.frozen :]
+        self._best = best
+
+    @property
+    def linearized(self) -> Array:
+        """Where the states are linearized, (steps, ambient)."""
+        return self.states.values if self._best else self.points.values
+
+    def linearize(self, point: Array, count: int, native: bool = True) -> None:
+        """Jacobians of the first ``count`` steps at some parameters; not of factors that compiled code has evaluated if
+        not ``native``."""
+        for placed in self.placed:
+            if native or not placed.native:
+                placed.linearize(self.linearized, [point, self.numbers], placed.standing(count))
+
+    def evaluate(self, parameters: Array, count: int, native: bool = True) -> float:
+        """Residuals at the best values, likewise; the cost of what is known beforehand."""
+        shared = [parameters, self.numbers]
+        for placed in self.placed:
+            if native or not placed.native:
+                placed.evaluate(self.states.values, shared, placed.standing(count))
+        return sum(beliefs.evaluate(self.states.values[:1], shared) for beliefs in self.beliefs)
+
+    def continued(self) -> Array:
+        """The state after the newest, by the last difference, (ambient,). Private unknowns of the newest steps stand in
+        no row yet: they are taken from the last step that all rows have seen."""
+        states = self.states.values
+        if len(states) == 1:
+            return np.asarray(states[0].copy())
+        if self.manifold.tangent == self.manifold.ambient:
+            after = 2 * states[-1] - states[-2]
+        else:
+            room = np.empty((1, self.manifold.ambient))
+            after = self.kernels.continued([states[-1:], states[-2:-1]], [], room)[0]
+        after[self._private] = states[max(len(states) - max(self.reach, 1), 0), self._private]
+        return np.asarray(after)
+
+    def moved(self, states: Array, steps: Array) -> Array:
+        """States (n, ambient) moved by tangent steps (n, t)."""
+        if self.manifold.tangent == self.manifold.ambient:
+            return np.asarray(states + steps)
+        return self.kernels.mover([states, np.ascontiguousarray(steps)], [], np.empty_like(states))
+
+    def rows(self, step: int, hard: bool) -> Array:
+        """Rows whose oldest step is the ``step``-th that is kept, in the unknowns of that and the next ``reach`` steps,
+        the parameters, and their residual, (m, (reach + 1) t + n_p + 1); hard ones with largest entry 1."""
+        t, n = self.manifold.tangent, len(self.names)
+        parts = [np.zeros((0, (self.reach + 1) * t + n + 1))]
+        for placed in self.placed:
+            if placed.factor.hard is hard and step < placed.count(self.steps, self.first):
+                block = np.zeros((placed.rows, parts[0].shape[1]))
+                matrix = placed.matrix[step].T
+                for i, offset in enumerate(placed.offsets):
+                    block[:, offset * t : (offset + 1) * t] = matrix[:, i * t : (i + 1) * t]
+                block[:, -n - 1 : -1] = matrix[:, len(placed.offsets) * t : -1]
+                block[:, -1] = placed.residual[step]
+                sizes = np.max(np.abs(block[:, :-1]), axis=1)
+                least = _ROUNDING * np.max(sizes) if hard else 0.0
+                parts.append(block[(sizes > least) & ~placed.absent.values[step]])
+        whole = np.concatenate(parts)
+        return whole / np.max(np.abs(whole[:, :-1]), axis=1, keepdims=True, initial=1e-300) if hard else whole
+
+    def believed(self) -> Array:
+        """Rows of the parameters alone, (m, n_p + 1)."""
+        return np.concatenate([np.zeros((0, len(self.names) + 1)), *(beliefs.rows for beliefs in self.beliefs)])
+
+    def arrays(self) -> dict[str, Array]:
+        """All that changes, by names."""
+        found: dict[str, Array] = {
+            "states": self.states.values.copy(),
+            "points": self.points.values.copy(),
+            "bends": self.bends.values.copy(),
+            "window": np.array([self.first, self.frozen]),
+        }
+        for placed in [*self.placed, *(beliefs.placed for beliefs in self.beliefs)]:
+            found[f"data {placed.factor.name}"] = placed.data.values.copy()
+            found[f"absent {placed.factor.name}"] = placed.absent.values.copy()
+        return found
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Take what ``arrays`` gave into a window that is empty."""
+        for state, point in zip(arrays["states"], arrays["points"], strict=True):
+            self.append(state)
+            self.points.values[-1] = point
+        self.bends.values[:] = arrays["bends"]
+        self.first, self.frozen = (int(value) for value in arrays["window"])
+        for placed in [*self.placed, *(beliefs.placed for beliefs in self.beliefs)]:
+            placed.data.values[:] = arrays[f"data {placed.factor.name}"]
+            placed.absent.values[:] = arrays[f"absent {placed.factor.name}"]
+
+
+def check(transcription: Transcription) -> None:
+    """Refuse rows that a smoother cannot take.
+
+    Raises:
+        ProblemError: if there are any.
+    """
+    for factor in transcription.factors:
+        if factor.box is not None or factor.kind in {Kind.PAIRS, Kind.INEQUALITY}:
+            raise ProblemError(
+                f"the rows of {factor.name} switch, and a fixed-lag smoother takes smooth ones only; "
+                'take friction="smooth"'
+            )
+        if factor.group is Group.PRIOR and not factor.soft:
+            raise ProblemError(f"the rows of {factor.name} are hard rows of the parameters alone; fix a parameter")

@@ -1,0 +1,140 @@
+"""A solve in stages: at first some factors count and some unknowns move, then more, each from where the last one ended.
+
+Far from a solution a whole problem may have no way down that a solver finds, while parts of it do: where things are
+before how they move, and both before the forces. Any transcription may be solved so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+
+from spookid.kernels.kernel import Array, contiguous
+from spookid.solvers.status import Outcome
+from spookid.transcription.factor import Constant, Factor
+from spookid.transcription.transcription import Chain, Point, Transcription
+
+_NONE = ca.SX(0, 1)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What counts and what moves."""
+
+    factors: tuple[str, ...]
+    """Names of the factors that count."""
+    moving: tuple[int, ...] | None = None
+    """Coordinates of a step that move, one or more, all four of a rotation or none; None: all."""
+    parameters: bool = True
+    """False if the parameters stay where they are."""
+
+
+def solve_in_stages(
+    problem: Transcription,
+    stages: Sequence[Stage],
+    start: Point,
+    solve: Callable[[Transcription, Point], Outcome],
+) -> list[Outcome]:
+    """What each stage found, as points of the whole problem; the next one starts where it ended.
+
+    Args:
+        solve: minimises a transcription from a point, such as ``LevenbergMarquardt().solve``.
+    """
+    found: list[Outcome] = []
+    for stage in stages:
+        part = restricted(problem, stage, start)
+        outcome = solve(part, _inner(problem, stage, start))
+        start = _outer(problem, stage, start, outcome.point)
+        found.append(replace(outcome, point=start))
+    return found
+
+
+def restricted(problem: Transcription, stage: Stage, point: Point) -> Transcription:
+    """The problem of a stage: what does not move is data, with its values at ``point``.
+
+    Raises:
+        ValueError: if nothing or part of a rotation moves, or a factor is not there.
+    """
+    if stage.moving is not None and not stage.moving:
+        raise ValueError("a stage moves no state; name coordinates that move")
+    unknown = set(stage.factors) - {factor.name for factor in problem.factors}
+    if unknown:
+        raise ValueError(f"there is no factor {min(unknown)!r}")
+    chosen = [factor for factor in problem.factors if factor.name in stage.factors]
+    if stage.moving is None:
+        pairs = [(factor, factor) for factor in chosen]
+        manifold = problem.manifold
+    else:
+        manifold = problem.manifold.part(stage.moving)
+        pairs = [(factor, _with_held(factor, stage.moving, manifold.ambient)) for factor in chosen]
+    unknowns = problem.shared[0] if stage.parameters else _NONE
+    pairs = [(old, new) for old, new in pairs if _counts(new, unknowns)]
+    chains = [_chain(problem, stage, point, c, [old for old, _ in pairs]) for c in range(len(problem.chains))]
+    constants, n = problem.given, len(problem.names)
+    if not stage.parameters:
+        symbols = ca.vertsplit(problem.shared[0]) if n else []
+        values = point.parameters.tolist()
+        constants, n = (*constants, *(Constant(s, v) for s, v in zip(symbols, values, strict=True))), 0
+    bounds = problem.lower[:n], problem.upper[:n], problem.magnitudes[:n]
+    charts = problem.charts if stage.parameters else ()
+    factors = [new for _, new in pairs]
+    given = unknowns, constants, problem.names[:n], *bounds, chains
+    return Transcription(manifold, factors, *given, problem.choice, charts)
+
+
+def _counts(factor: Factor, unknowns: ca.SX) -> bool:
+    """True if anything that moves changes it."""
+    moving = [*factor.variables.values(), unknowns]
+    return any(bool(ca.depends_on(factor.residual, x)) for x in moving if x.numel())
+
+
+def _with_held(factor: Factor, moving: Sequence[int], size: int) -> Factor:
+    """A factor of what moves; the rest of each step it sees stands behind its data."""
+    variables, data = {}, [factor.data]
+    for offset, x in factor.variables.items():
+        variables[offset] = ca.SX.sym("x", size)
+        held = ca.SX.sym("held", x.numel() - size)
+        whole = ca.SX(x.numel(), 1)
+        whole[list(moving)] = variables[offset]
+        whole[_others(x.numel(), moving)] = held
+        factor = replace(factor, through=None).substituted(x, ca.densify(whole))
+        data.append(held)
+    return replace(factor, variables=variables, data=ca.vertcat(*data), private=None)
+
+
+def _others(size: int, moving: Sequence[int]) -> list[int]:
+    return sorted(set(range(size)) - set(moving))
+
+
+def _chain(problem: Transcription, stage: Stage, point: Point, number: int, factors: Sequence[Factor]) -> Chain:
+    chain, states = problem.chains[number], point.states[number]
+    data = {name: values for name, values in chain.data.items() if any(f.name == name for f in factors)}
+    if stage.moving is not None:
+        others = _others(problem.manifold.ambient, stage.moving)
+        for factor in factors:
+            count = factor.count(chain.steps)
+            held = [states[offset : offset + count, others] for offset in factor.variables]
+            data[factor.name] = contiguous(np.hstack([data.get(factor.name, np.zeros((count, 0))), *held]))
+    missing = {name: mask for name, mask in chain.missing.items() if any(f.name == name for f in factors)}
+    return Chain(chain.name, chain.steps, data, missing, chain.choice)
+
+
+def _inner(problem: Transcription, stage: Stage, point: Point) -> Point:
+    """A point of the stage's problem."""
+    states = point.states
+    if stage.moving is not None:
+        states = tuple(contiguous(x[:, list(stage.moving)]) for x in states)
+    return Point(states, point.parameters if stage.parameters else np.zeros(0), point.codes)
+
+
+def _outer(problem: Transcription, stage: Stage, start: Point, found: Point) -> Point:
+    """A point of the whole problem."""
+    states: list[Array] = []
+    for before, after in zip(start.states, found.states, strict=True):
+        whole = before.copy()
+        whole[:, slice(None) if stage.moving is None else list(stage.moving)] = after
+        states.append(whole)
+    return Point(tuple(states), found.parameters if stage.parameters else start.parameters, found.codes)

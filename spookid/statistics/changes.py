@@ -1,0 +1,346 @@
+"""Whether a parameter has changed, on a stream of scores: a generalized likelihood-ratio test.
+
+Blocks of data b have scores s_b and information I_b in the parameters at a reference. Let A be all that lies before an
+onset and B all after. If parameter j changed by δ at the onset, and nothing else,
+
+    s_A = I_A d + noise,    s_B = I_B (d + δ e_j) + noise,
+
+where d, the distance of the parameters from the reference, is unknown and stays so: with I = I_A + I_B and s = s_A +
+s_B eliminated, δ has the score and the information
+
+    u = (s_B − I_B I⁻¹ s)_j,    v = (I_B − I_B I⁻¹ I_B)_jj,    δ = u/v ± 1/√v,    z = u/√v,
+
+z standard normal without a change, whatever the reference is and however little was known before: that the parameters
+are estimated from the same data, and that the others are not known, is in v. The largest z over all onsets that are
+kept and all parameters is the test's (Basseville and Nikiforov, Detection of Abrupt Changes, 1993, section 2.4.3).
+
+**Threshold.** Of ``false_alarms`` a day an evaluation after time Δ may raise false_alarms · Δ/day. It has as many tests
+as onsets times parameters, each on both sides, and the probabilities are added up (Bonferroni), though neighbouring
+tests nearly are one: there are far fewer false alarms than stated, and never more, where noise is white and of the
+fit's size.
+
+**Misfit.** What the model lacks makes scores scatter by more than I says, and lasts. The variance of z is multiplied by
+
+    max(1, scatter of past blocks as long as B, scatter of single blocks of B about their mean · growth),
+
+where the growth is that of the scatter with length, single blocks to past ones as long as B
+(``score_history.Scatter``): outliers, or a sensor that becomes noisier, are no change of a parameter. An onset needs 20
+blocks after it.
+
+**Memory.** A filter that did not know of a change remembers for a while what was before, and its scores since then are
+not those of a change. So once z exceeds the threshold the data since the onset are filtered anew (``rerun``), with
+parameters that are others there and states that are free, and take the place of s_B and I_B. Of the onset and earlier
+ones the latest that still exceeds the threshold is taken. The change is told when two such looks, the second after 0.4
+times the time since the onset, find the same parameter, and it is clear which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.special import ndtri
+
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.statistics.score_history import Block, History
+from spookid.statistics.splits import LOST, Knowledge, Split
+from spookid.tables.numbers import quantity, uncertain
+
+DAY = 86400.0
+"""Seconds of a day."""
+_LEAST = 20
+"""Blocks after an onset."""
+_EVERY = 10
+"""Blocks between two evaluations."""
+_PATIENCE = 0.4
+"""Share of the time since an onset that passes before it is looked at again."""
+_BACK = (0.0, 0.5, 1.0)
+"""Shares of the time since an onset by which it may have been earlier."""
+_KNOWN = 3.0
+"""Standard errors that a parameter must lie from zero for a change to be a share of it."""
+Rerun: TypeAlias = Callable[[float, Array, Array, Array], tuple[float, Array, Array, Array] | None]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A parameter that has changed."""
+
+    parameter: str
+    since: float
+    """Onset [s], by the log's stamps."""
+    told: float
+    """Stamp of the data that told it [s]."""
+    before: float
+    """Value before, in the parameter's unit."""
+    after: float
+    """Value since, likewise."""
+    change: float
+    """``after`` less ``before``."""
+    error: float
+    """Standard error of ``change``, what the model lacks included."""
+    share: float
+    """``change`` over the size of ``before``; NaN where ``before`` is less than three standard errors from zero."""
+    share_error: float
+    """Standard error of ``share``."""
+    z: float
+    """Standard errors by which it is seen; the threshold is some 6."""
+    others: tuple[str, ...] = ()
+    """Parameters whose change would explain the data nearly as well: less than twenty times less likely."""
+
+    def words(self, name: str = "", unit: str = "", clock: Callable[[float], str] = "{:.6g} s".format) -> str:
+        """One line, as ``friction of elbow +12.1 ± 2.9 % since 14:02``.
+
+        Args:
+            name: what the parameter is called, by default its name.
+            unit: of the parameter.
+            clock: how a stamp is shown.
+        """
+        if np.isfinite(self.share):
+            size = f"{_signed(100 * self.share, 100 * self.share_error)} %"
+        else:
+            size = f"{_signed(self.change, self.error)} {unit}".rstrip()
+            size += f" (it was {quantity(self.before, unit)})"
+        others = f"; or, nearly as likely, {' or '.join(self.others)}" if self.others else ""
+        return f"{name or self.parameter} {size} since {clock(self.since)}{others}"
+
+
+def _signed(value: float, error: float) -> str:
+    text = uncertain(value, error)
+    return text if value < 0 else text.replace("(", "(+", 1) if text.startswith("(") else f"+{text}"
+
+
+class ChangeDetector:
+    """Takes blocks of a stream one after another, and says when a parameter has changed.
+
+    After a change the test goes on against the changed value: what was known of that parameter before the onset is
+    dropped, what was known of the others is kept.
+
+    Args:
+        names: of the parameters, n.
+        reference: values about which scores are summed, (n,); those of a fit.
+        start: stamp from which on blocks come [s].
+        rerun: takes an onset, values and what is known there of the parameters before it (slope of the cost, (n,), and
+            curvature, (n, n)), and gives an onset near by, values, and score and information there of the data since
+            then for parameters that have changed at that onset; None if it has them no more. Scores of a filter that
+            did not know of the change remember for a while what was before; these do not.
+        score: at the reference, of what was known before, (n,).
+        information: likewise, (n, n).
+        false_alarms: at the most, a day of data.
+
+    Raises:
+        ProblemError: if ``false_alarms`` is not positive.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        reference: Array,
+        start: float,
+        score: Array | None = None,
+        information: Array | None = None,
+        *,
+        false_alarms: float = 1.0,
+        rerun: Rerun | None = None,
+    ) -> None:
+        if not 0 < false_alarms < np.inf:
+            raise ProblemError(f"false_alarms is {false_alarms!r}; give how many a day may be false, such as 1")
+        self.names, self.rerun = tuple(names), rerun
+        self.reference = np.array(reference, dtype=float)
+        self.false_alarms = float(false_alarms)
+        n = len(self.names)
+        known = np.zeros(n) if score is None else score, np.zeros((n, n)) if information is None else information
+        self._history = History(Block.single(float(start), *known))
+        self._distance = np.zeros(n)
+        self._last, self._shortest, self._new = float(start), np.inf, 0
+        self._again = -np.inf
+        """Before this stamp no onset is looked at once more [s]."""
+        self._candidate = -1
+        """Which parameter the last look has found to have changed, if any."""
+
+    def add(self, until: float, at: Array, score: Array, information: Array) -> Change | None:
+        """The next block.
+
+        Args:
+            until: stamp at which its data end [s].
+            at: parameters where the score was taken, (n,).
+            score: gradient of the logarithm of the likelihood in the parameters, (n,).
+            information: its expected negative slope, (n, n).
+
+        Returns:
+            A change, once, when it is found.
+        """
+        score = score + information @ (at - self.reference)
+        self._history.add(Block.single(until, score, information), self._distance)
+        self._shortest, self._last = min(self._shortest, until - self._last), float(until)
+        self._new += 1
+        if self._new < _EVERY:
+            return None
+        elapsed, self._shortest, self._new = self._new * self._shortest, np.inf, 0  # a gap in the log is no data
+        return self._evaluated(elapsed)
+
+    @property
+    def knowledge(self) -> tuple[Array, Array]:
+        """Score at the reference, (n,), and information, (n, n), of all that is known of the parameters now: of one
+        that has changed, since its onset."""
+        blocks = [self._history.base, *self._history]
+        return np.sum([b.score for b in blocks], axis=0), np.sum([b.information for b in blocks], axis=0)
+
+    def _evaluated(self, elapsed: float) -> Change | None:
+        onsets = _Onsets(self._history, self._distance)
+        self._distance = onsets.distance
+        z = np.abs(onsets.standardized)
+        tests = np.count_nonzero(z)
+        if not tests:
+            return None
+        threshold = -float(ndtri(min(self.false_alarms * elapsed / DAY / (2 * tests), 0.5)))
+        k = int(np.argmax(np.max(z, axis=1)))
+        if np.max(z[k]) < threshold:
+            return None
+        if self._last < self._again:
+            return None
+        split = onsets.split(k)
+        exact = self._reruns(onsets, k, threshold)
+        if not self._is_told(split if exact is None else exact, threshold, exact is None):
+            self._again = self._last + _PATIENCE * (self._last - split.since)
+            return None
+        self._candidate = -1
+        if exact is None:
+            self._restart(split.since, split.kept, split.since)
+            return self._change(split)
+        exact = self._rerun(exact, exact.kept.plus(exact.later), exact.kept) or exact
+        self._restart(self._last, exact.kept.plus(exact.later), exact.since)
+        return self._change(exact)
+
+    def _restart(self, until: float, known: Knowledge, onset: float) -> None:
+        """Go on with what is known until a time, and the blocks since; what was measured after an onset is dropped."""
+        self._history = self._history.restarted(Block.single(until, known.score, known.information), onset)
+        score, information = self.knowledge
+        self._distance = Knowledge(score, information).solved
+
+    def _reruns(self, onsets: _Onsets, k: int, threshold: float) -> Split | None:
+        """The latest onset that tells a change by data that are smoothed once more, of this one and earlier ones: what
+        a filter remembers makes an onset seem later than it was. None if none can be smoothed once more."""
+        exact = None
+        for back in _BACK:
+            since = onsets.since[k] - back * (self._last - onsets.since[k])
+            split = onsets.split(max(int(np.searchsorted(onsets.since, since, "right")) - 1, 0))
+            exact = self._rerun(split, split.earlier, split.earlier) or exact
+            if exact is not None and exact.tells(threshold):
+                return exact
+        return exact
+
+    def _is_told(self, split: Split, threshold: float, at_once: bool) -> bool:
+        """True if there is a change, and, unless it is to be told at once, the look before has found the same one."""
+        before, self._candidate = self._candidate, split.strongest if split.tells(threshold) else -1
+        return self._candidate >= 0 and (at_once or before == self._candidate)
+
+    def _rerun(self, split: Split, best: Knowledge, known: Knowledge) -> Split | None:
+        """With what data after the onset tell exactly of changed parameters that begin where ``best`` puts them, of
+        which ``known`` is known beforehand."""
+        if self.rerun is None:
+            return None
+        distance = best.solved
+        slope = known.information @ distance - known.score
+        found = self.rerun(split.since, self.reference + distance, slope, known.information)
+        if found is None:
+            return None
+        since, at, score, information = found
+        later = Knowledge(score + information @ (at - self.reference), information)
+        return replace(split, since=since, later=later)
+
+    def _change(self, split: Split) -> Change:
+        j, z = split.strongest, abs(float(split.z[split.strongest]))
+        change = split.change(j)
+        before, known = split.before(j)
+        before += float(self.reference[j])
+        size = abs(before) if abs(before) > _KNOWN * known else math.nan
+        return Change(
+            self.names[j],
+            split.since,
+            self._last,
+            before,
+            before + change,
+            change,
+            abs(change) / z,
+            change / size,
+            abs(change) / z / size,
+            z,
+            tuple(name for i, name in enumerate(self.names) if i != j and split.is_near(i)),
+        )
+
+    def arrays(self) -> dict[str, Array]:
+        """To be saved; with the names ``resumed`` goes on from them with the same digits."""
+        numbers = np.array([self.false_alarms, self._last, self._shortest, self._again, self._candidate, self._new])
+        return {
+            "reference": self.reference,
+            "distance": self._distance,
+            "numbers": numbers,
+            **self._history.arrays(),
+        }
+
+    @classmethod
+    def resumed(cls, names: Sequence[str], arrays: Mapping[str, Any]) -> ChangeDetector:
+        """From what ``arrays`` gave."""
+        false_alarms, last, shortest, again, candidate, new = map(float, arrays["numbers"])
+        found = cls(names, arrays["reference"], last, false_alarms=false_alarms)
+        found._history, found._distance = History.resumed(arrays), arrays["distance"].copy()
+        found._shortest, found._again, found._candidate, found._new = shortest, again, int(candidate), int(new)
+        return found
+
+
+class _Onsets:
+    """All onsets that are kept, K, with sums over the blocks after each."""
+
+    def __init__(self, history: History, distance: Array) -> None:
+        self._base, self._blocks, self._scatter = history.base, list(history), history.scatter
+        blocks = self._blocks
+        self.since = np.array([self._base.until, *(b.until for b in blocks[:-1])])
+        """[s], (K,)."""
+        self._lengths = _after([b.length for b in blocks])
+        scores, informations = np.array([b.score for b in blocks]), np.array([b.information for b in blocks])
+        self._score, self._information = _after(scores), _after(informations)
+        self._total = self._base.score + self._score[0], self._base.information + self._information[0]
+        self._root = Knowledge(*self._total).root
+        self.distance = np.asarray(self._root @ (self._root.T @ self._total[0]))
+        """Best d without a change, (n,)."""
+        self._within = self._scatter_within(scores - informations @ distance, informations)
+        left = self._information @ self._root
+        own = self._information.diagonal(axis1=1, axis2=2)
+        self._u = self._score - left @ (self._root.T @ self._total[0])
+        self._v = own - np.sum(left**2, axis=2)
+        self._tested = (self._v > LOST * own) & (self._lengths[:, None] >= _LEAST)
+
+    def _scatter_within(self, score: Array, information: Array) -> Array:
+        """How far single blocks after each onset scatter about their mean, over what information says, (K, n)."""
+        own = information.diagonal(axis1=1, axis2=2)
+        squares = np.divide(score**2, own, out=np.zeros_like(own), where=own > 0)
+        squares = _after(squares + [b.within for b in self._blocks])
+        freedom = _after([b.freedom for b in self._blocks] + (own > 0)) - 1
+        own, score = _after(own), _after(score)
+        squares -= np.divide(score**2, own, out=np.zeros_like(own), where=own > 0)
+        return np.divide(squares, freedom, out=np.ones_like(squares), where=freedom > 0)
+
+    @property
+    def standardized(self) -> Array:
+        """z of each onset and parameter, (K, n); 0 where nothing can be said."""
+        past, growth = self._scatter.at(self._lengths)
+        scatter = np.maximum(np.maximum(past, growth * self._within), 1)
+        variance = np.where(self._tested, self._v * scatter, 1.0)
+        return np.where(self._tested, self._u / np.sqrt(variance), 0.0)
+
+    def split(self, k: int) -> Split:
+        """At one onset."""
+        later = Knowledge(self._score[k], self._information[k])
+        earlier = Knowledge(self._total[0] - later.score, self._total[1] - later.information)
+        lengths = np.array([self._lengths[k], sum(b.length for b in self._blocks[:k])])
+        scatter = np.maximum(self._scatter.at(lengths)[0], 1)
+        return Split(float(self.since[k]), earlier, later, *scatter)
+
+
+def _after(values: Any) -> Array:
+    """Sums from each to the last, (K, ...)."""
+    return np.cumsum(np.asarray(values, dtype=float)[::-1], axis=0)[::-1]

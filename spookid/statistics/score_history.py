@@ -1,0 +1,223 @@
+"""Scores of a stream of data, kept in blocks of time: recent ones singly, older ones merged, so that memory is bounded.
+
+A block has the score s and the information I of its data in the parameters. Without a change s = I d + noise, where d
+is the distance of the parameters from the reference and the noise has covariance I, independent of that of other
+blocks. Blocks are merged in pairs of equal length once there are more than a few of a length (an exponential histogram:
+Datar, Gionis, Indyk and Motwani, SIAM J. Comput. 31, 2002), so that n blocks are kept as some 8 log2(n), and any
+instant of the past is a boundary within an eighth of its age.
+
+What a model lacks makes scores scatter by more than I says, and mostly the more the longer the blocks are, because it
+lasts. ``Scatter`` tells by how much.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spookid.kernels.kernel import Array
+
+_PER_LENGTH = 8
+"""Blocks of one length that are not merged."""
+_ENOUGH, _PRIOR = 12, 4
+"""Blocks of a length from which on their scatter is told from them (of longer ones it is extrapolated), and how many of
+scatter 1, as of data that the model fits, are counted with them."""
+_CLIP, _SHARE = 16.0, 0.1
+"""Times the mean so far, and share of what the mean is made of, that a single square counts at the most, whichever is
+more: an outlier must not blind the test for hours."""
+_LEAST = 1e-3
+"""Mean square that single blocks of data scatter by at the least."""
+_DEVIATIONS = 2.0
+"""Standard errors of a ratio of mean squares that may be chance."""
+_LATER = 200
+"""Blocks after which a square is learnt from: a change must be found before it is taken for scatter."""
+_TINY = 1e-300
+_COLUMNS = ("until", "length", "score", "information", "within", "freedom")
+"""Fields of a block."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """What data between two instants say of n parameters, at the reference."""
+
+    until: float
+    """When it ends [s]; it begins where the one before ends."""
+    length: float
+    """How many single ones it is made of."""
+    score: Array
+    """s, (n,)."""
+    information: Array
+    """I, (n, n)."""
+    within: Array
+    """Sum of squares, in standard errors, by which the blocks it is made of differ in each parameter, (n,)."""
+    freedom: Array
+    """Degrees of freedom of ``within``, (n,)."""
+
+    @classmethod
+    def single(cls, until: float, score: Array, information: Array) -> Block:
+        """One that nothing has been merged into."""
+        return cls(until, 1.0, score, information, np.zeros(len(score)), np.zeros(len(score)))
+
+    def merged(self, later: Block, distance: Array) -> Block:
+        """Both as one; ``distance`` is the best d so far, (n,)."""
+        first, second = self.deviation(distance), later.deviation(distance)
+        here, there = self.information.diagonal(), later.information.diagonal()
+        known = (here > 0) & (there > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            square = (first / here - second / there) ** 2 * (here * there / (here + there))
+        return Block(
+            later.until,
+            self.length + later.length,
+            self.score + later.score,
+            self.information + later.information,
+            self.within + later.within + np.where(known, square, 0.0),
+            self.freedom + later.freedom + known,
+        )
+
+    def deviation(self, distance: Array) -> Array:
+        """s − I d, (n,)."""
+        return np.asarray(self.score - self.information @ distance)
+
+
+class Scatter:
+    """How scores scatter about what the parameters explain, over what I says, for each length of blocks and parameter.
+
+    Of blocks of 1, 2, 4 ... it keeps the mean of (s − I d)²/I, and of how far single blocks scatter within them: both
+    are 1 where the model fits, their ratio is where noise is white, whatever its size (a variance ratio: Lo and
+    MacKinlay, 1988). A single square counts as 16 times the mean before it at the
+    most, or as a tenth of all that is in the mean.
+    """
+
+    def __init__(self, parameters: int) -> None:
+        self._means = np.ones((0, 2, parameters))
+        self._counts = np.zeros((0, parameters))
+
+    def add(self, measured: Array) -> None:
+        """What was measured of a block of 2^level single ones.
+
+        Args:
+            measured: the level; (s − I d)² over its expectation, (n,); mean square by which single blocks scatter
+                within it, likewise, (n,); and 1 for parameters that it tells something of, else 0, (n,).
+        """
+        level, (square, within, known) = int(measured[0]), measured[1:].reshape(3, -1)
+        if level == len(self._means):
+            self._means = np.concatenate([self._means, np.ones((1, *self._means.shape[1:]))])
+            self._counts = np.concatenate([self._counts, np.zeros((1, self._counts.shape[1]))])
+        mean, count = self._means[level], self._counts[level]
+        count += known
+        most = np.maximum(_CLIP, _SHARE * count) * np.maximum(mean, 1)
+        mean += (np.minimum([square, within], most) - mean) * (known / (count + _PRIOR))
+
+    def at(self, lengths: Array) -> tuple[Array, Array]:
+        """Of blocks of so many single ones, (K,): their mean square, and that over what single ones scatter within
+        them, not less than 1, each (K, n). Beyond the lengths that are known both grow per doubling as the ratio does
+        there, as far as that is more than chance."""
+        found = np.ones((2, len(lengths), self._counts.shape[1]))
+        places = np.log2(np.maximum(lengths, 1))
+        for j, counts in enumerate(self._counts.T):
+            known = int(np.count_nonzero(np.logical_and.accumulate(counts >= _ENOUGH)))
+            if known:
+                squares, within = np.log2(np.maximum(self._means[:known, :, j], _LEAST)).T
+                ratios = np.clip(squares - within, 0, 2 * np.arange(known))  # a single block has no others within
+                sure = max(ratios[-1] - _DEVIATIONS * np.sqrt(2 / counts[known - 1]) / np.log(2), 0.0)
+                growth = sure / max(known - 1, 1) * np.maximum(places - (known - 1), 0)
+                for mean, values in zip(found, (squares, ratios), strict=True):
+                    mean[:, j] = np.exp2(np.interp(places, np.arange(known), values) + growth)
+        return found[0], found[1]
+
+    def arrays(self) -> dict[str, Array]:
+        """To be saved."""
+        return {"scatter_means": self._means, "scatter_counts": self._counts}
+
+    @classmethod
+    def resumed(cls, arrays: Mapping[str, Any]) -> Scatter:
+        """From what ``arrays`` gave."""
+        found = cls(arrays["scatter_counts"].shape[1])
+        found._means, found._counts = arrays["scatter_means"].copy(), arrays["scatter_counts"].copy()
+        return found
+
+
+class History:
+    """Blocks from old to new. The first, ``base``, is all that lies before the oldest boundary that is kept.
+
+    Args:
+        base: what was known before the first block.
+    """
+
+    def __init__(self, base: Block, scatter: Scatter | None = None) -> None:
+        self.base = base
+        self.scatter = scatter or Scatter(len(base.score))
+        self._levels: list[list[Block]] = []
+        self._total = base.information.copy()
+        self._count = 0
+        """Single blocks so far."""
+        self._measured: deque[Array] = deque()
+        """Squares that are too new to be learnt from: count and time at which each was made, and the rest."""
+
+    def add(self, block: Block, distance: Array) -> None:
+        """The newest block; ``distance`` is the best d so far, (n,)."""
+        self._total += block.information
+        self._count += 1
+        level = 0
+        while True:
+            self._measure(level, block, distance)
+            if level == len(self._levels):
+                self._levels.append([])
+            blocks = self._levels[level]
+            blocks.append(block)
+            if len(blocks) <= _PER_LENGTH + 1:
+                break
+            first, second, *self._levels[level] = blocks
+            block, level = first.merged(second, distance), level + 1
+        while self._measured and self._measured[0][0] + _LATER <= self._count:
+            self.scatter.add(self._measured.popleft()[2:])
+
+    def _measure(self, level: int, block: Block, distance: Array) -> None:
+        """Its square over what it is expected to be: d has been found from this block, too."""
+        own = block.information.diagonal()
+        share = own / np.maximum(self._total.diagonal(), _TINY)
+        known = ((own > 0) & (share < 0.5)).astype(float)
+        square = block.deviation(distance) ** 2 / np.where(known > 0, own * (1 - share), np.inf)
+        within = block.within / np.maximum(block.freedom, 1)
+        self._measured.append(np.concatenate([[self._count, block.until, level], square, within, known]))
+
+    def __iter__(self) -> Iterator[Block]:
+        """From old to new, without the base."""
+        for blocks in reversed(self._levels):
+            yield from blocks
+
+    def restarted(self, base: Block, onset: float) -> History:
+        """With another base, and of the blocks those after it. What is known of the scatter stays, but what was
+        measured after an onset [s]."""
+        found = History(base, self.scatter)
+        found._levels = [[block for block in blocks if block.until > base.until] for blocks in self._levels]
+        for block in found:
+            found._total += block.information
+        found._count, found._measured = self._count, deque(one for one in self._measured if one[1] <= onset)
+        return found
+
+    def arrays(self) -> dict[str, Array]:
+        """To be saved: the base first, then the blocks from old to new, with their levels."""
+        blocks = [self.base, *self]
+        levels = [-1, *(level for level in reversed(range(len(self._levels))) for _ in self._levels[level])]
+        stacked = {f"blocks_{name}": np.array([getattr(block, name) for block in blocks]) for name in _COLUMNS}
+        more = {"total": self._total, "count": np.array(self._count), "measured": np.array(self._measured)}
+        return {"blocks_level": np.array(levels), **more, **stacked, **self.scatter.arrays()}
+
+    @classmethod
+    def resumed(cls, arrays: Mapping[str, Any]) -> History:
+        """From what ``arrays`` gave."""
+        columns = [arrays[f"blocks_{name}"] for name in _COLUMNS]
+        base, *blocks = (Block(float(t), float(n), *rest) for t, n, *rest in zip(*columns, strict=True))
+        found = cls(base, Scatter.resumed(arrays))
+        levels = arrays["blocks_level"][1:]
+        found._levels = [[] for _ in range(int(max(levels, default=-1)) + 1)]
+        for level, block in zip(levels, blocks, strict=True):
+            found._levels[level].append(block)
+        found._total, found._count = arrays["total"].copy(), int(arrays["count"])
+        found._measured = deque(arrays["measured"])
+        return found

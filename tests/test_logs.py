@@ -1,0 +1,609 @@
+"""Logs of every format: what is written by the format's own library comes back, and what is broken is refused."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import log_files as logs
+import numpy as np
+import pytest
+from log_files import EPOCH, TABLES, Q, T, U
+
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Problem, ProblemError, Recording
+from spookid.data.growing import GrowingLog
+from spookid.data.logs.units import to_si
+
+S = T[np.isfinite(Q)]
+"""Times of the samples of ``q``."""
+
+
+def finite(run: Recording, name: str) -> tuple[list[float], list[float]]:
+    """Times and values of the samples of a signal."""
+    values = run.signal(name)
+    return run.t[np.isfinite(values)].round(9).tolist(), values[np.isfinite(values)].tolist()
+
+
+def csv(folder: Path, text: str) -> Path:
+    path = folder / "run.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# --- text ---
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("t,q\n0,1.5\n0.1,-2\n", {}),
+        ("t;q\n0;1,5\n0,1;-2\n", {}),
+        ("t;q\n0;1.5\n0.1;-2\n", {}),
+        ("t\tq\n0\t1,5\n0,1\t-2e0\n", {}),
+        ("t|q\n0|1.5\n0.1|-2\n", {}),
+        ("   t      q\n   0      1.5\n   0.1   -2\n", {}),
+        ('t,q\n"0","1,5"\n"0,1","-2,0"\n', {"decimal": ","}),
+        ("t:q\n0:1.5\n0.1:-2\n", {"delimiter": ":"}),
+        ("q;t;a,b,c,d\n1,5;0;1\n-2;0,1;1\n", {"signals": ["q"]}),
+        ("# made by: a logger\n#\nt\tq\n0\t1.5\n0.1\t-2\n", {"header": 3}),
+        ("t;note;q\n0;a.b;1,5\n0,1;c;-2\n", {"signals": ["q"]}),
+    ],
+)
+def test_fields_are_divided_by_what_makes_a_time_column(tmp_path, text, options):
+    run = Recording.from_csv(csv(tmp_path, text), **options)
+    assert (run.t.tolist(), run.signals["q"].tolist()) == ([0, 0.1], [1.5, -2])
+
+
+def test_units_are_those_of_the_second_line_or_said(tmp_path):
+    pytest.importorskip("pint")
+    path = csv(tmp_path, "t;q;w;n\nms;[deg];(rpm);\n0;90;30;1,5\n100;180;60;2\n")
+    run = Recording.from_csv(path)
+    assert run.t.tolist() == [0, 0.1]
+    np.testing.assert_allclose(run.signals["q"], [np.pi / 2, np.pi], rtol=1e-15)
+    np.testing.assert_allclose(run.signals["w"], [np.pi, 2 * np.pi], rtol=1e-15)
+    assert run.signals["n"].tolist() == [1.5, 2]
+    said = Recording.from_csv(path, units={"q": "mrad", "t": "s", "n": "N cm"})
+    assert said.t.tolist() == [0, 100]
+    np.testing.assert_allclose(said.signals["q"], [0.09, 0.18], rtol=1e-15)
+    np.testing.assert_allclose(said.signals["n"], [0.015, 0.02], rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("unit", "size"),
+    [
+        *[("Nm", 1), ("mNm", 1e-3), ("Ncm", 0.01), ("Nmm", 1e-3), ("Nm/A", 1), ("1/Nm", 1), ("N m", 1), ("N·m", 1)],
+        *[("m/s2", 1), ("m/s²", 1), ("rad/s2", 1), ("m/s^2", 1), ("nm", 1e-9), ("amps", 1), ("mA", 1e-3), ("%", 0.01)],
+        *[("°/s", np.pi / 180), ("rev/min", np.pi / 30), ("rpm", np.pi / 30), ("g_0", 9.80665), ("gram", 1e-3)],
+        *[("degC", 274.15), ("", 1), ("1", 1), ("-", 1), ("V", 1), ("N/mm", 1000), ("lbf in", 4.4482216 * 0.0254)],
+    ],
+)
+def test_units_as_logs_write_them(unit, size):
+    pytest.importorskip("pint")
+    assert to_si(np.ones(1), unit, "x") == pytest.approx(size, rel=1e-7)
+
+
+@pytest.mark.parametrize("unit", ["g", "G"])
+def test_a_unit_that_may_be_of_mass_or_acceleration_is_refused(tmp_path, unit):
+    pytest.importorskip("pint")
+    path = csv(tmp_path, f"t,a\ns,{unit}\n0,1\n1,2\n")
+    refused(lambda: Recording.from_csv(path), rf"'a' has the unit '{unit}'; with units= say which .* or 'g_0'", path)
+    assert Recording.from_csv(path, units={"a": "g_0"}).signals["a"][0] == 9.80665
+
+
+def test_units_of_every_clock_are_converted(tmp_path):
+    pytest.importorskip("pint")
+    path = csv(tmp_path, "t,q,t_c,x\n0,1,2,10\n1,2,5,20\n,,7,30\n")
+    run = Recording.from_csv(path, times={"x": "t_c"}, units={"t": "ms", "t_c": "ms", "x": "mm"})
+    assert finite(run, "q")[0] == [0, 0.001]
+    np.testing.assert_allclose(finite(run, "x"), [[0.002, 0.005, 0.007], [0.01, 0.02, 0.03]], rtol=1e-12)
+
+
+def test_stamps_that_repeat_are_said_and_merged(tmp_path):
+    run = Recording.from_csv(csv(tmp_path, "t,a,b\n0,1,1\n0.5,2,\n0.5,,7\n0.5,3,\n1,4,4\n1,4,4\n"))
+    assert run.t.tolist() == [0, 0.5, 1]
+    assert run.signals["a"].tolist() == [1, 3, 4]
+    assert run.signals["b"].tolist() == [1, 7, 4]
+    (note,) = run.notes
+    assert note.endswith(
+        "run.csv: 3 lines of 6 repeat a time, first line 4 at 0.5 s; of several samples at one time the last is taken."
+    )
+    assert note in str(run)
+    assert run.between(0, 0.6).notes == run.notes
+    rod = Body("rod", mass=1.0, inertia=(1.0, 1.0, 1.0))
+    hinge = Hinge("hinge", GROUND.frame(), rod.frame())
+    model = Model([rod], [hinge], [Motor(hinge, signal="a", gain=1.0)], gravity=(0.0, 0.0, 0.0))
+    long = Recording.from_csv(csv(tmp_path, "t,a,b\n0,1,1\n0.5,2,\n0.5,3,3\n1,4,4\n1.5,4,4\n2,1,1\n2.5,1,1\n"))
+    problem = Problem("p", model, [long], [HingeAngle(hinge, signal="b", sigma=0.1)], step=0.5, state_weight=1.0)
+    assert long.notes[0] in problem.solve(max_iterations=1).notices
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        't,q,u\n0,1.5,\n"0.1",-2,3\n0.2,,4\n\n',
+        "t;q;u\n0;1,5;\n0,1;-2;3\n0,2;;4\n",
+        "u\tt\tq\nN cm\tms\t(deg)\n\t0\t1.5\n3\t100\t-2\n4\t200\t\n",
+        "t   q  u\n0  1.5   nan\n0.1 -2  3\n",
+    ],
+)
+def test_lines_that_come_one_by_one_are_read_as_those_of_a_whole_file(tmp_path, text):
+    if "ms" in text:
+        pytest.importorskip("pint")
+    path = csv(tmp_path, text)
+    run, rows = Recording.from_csv(path), list(GrowingLog(str(path), ["q", "u"]))
+    np.testing.assert_allclose([row.t for row in rows], run.t, rtol=1e-15)
+    for name in ("q", "u"):
+        np.testing.assert_allclose([row.values.get(name, np.nan) for row in rows], run.signals[name], rtol=1e-12)
+
+
+def test_other_files_are_streamed_as_a_whole(tmp_path):
+    path = tmp_path / "run.mcap"
+    logs.write_mcap(path)
+    rows = list(GrowingLog(str(path), ["position/elbow", "command/data[1]"]))
+    assert [row.t for row in rows if "position/elbow" in row.values] == S.tolist()
+    assert [row.values["command/data[1]"] for row in rows if "command/data[1]" in row.values] == U[:, 1].tolist()
+    refused(lambda: GrowingLog(str(path), ["q"], follow=True), "is no text, which alone can be followed; leave", path)
+
+
+# --- tables ---
+
+
+@pytest.mark.parametrize("ending", TABLES)
+def test_tables_come_back(tmp_path, ending):
+    path = tmp_path / f"run.{ending}"
+    TABLES[ending](path)
+    run = Recording.from_file(path)
+    assert (run.name, run.notes, list(run.signals)) == ("run", (), ["q", "u[0]", "u[1]"])
+    np.testing.assert_array_equal(run.t, T)
+    np.testing.assert_array_equal(run.signals["q"], Q)
+    np.testing.assert_array_equal(run.signals["u[1]"], U[:, 1])
+    some = Recording.from_file(path, signals=["u[1]"], name="mine", closed_loop=True)
+    assert (some.name, some.closed_loop, list(some.signals)) == ("mine", True, ["u[1]"])
+    assert list(Recording.from_file(path, signals="u").signals) == ["u[0]", "u[1]"]
+
+
+@pytest.mark.parametrize("ending", TABLES)
+def test_tables_of_several_clocks(tmp_path, ending):
+    path = tmp_path / f"run.{ending}"
+    TABLES[ending](path, x=T + 10, t_x=T + 0.05)
+    run = Recording.from_file(path, times={"x": "t_x"})
+    assert finite(run, "x") == ([0.05, 0.15, 0.25, 0.35, 0.45], (T + 10).tolist())
+    assert finite(run, "q") == (S.tolist(), [1, 2, 4, 5])
+    assert run.several_clocks
+
+
+@pytest.mark.parametrize("ending", TABLES)
+def test_tables_in_other_units(tmp_path, ending):
+    pytest.importorskip("pint")
+    path = tmp_path / f"run.{ending}"
+    TABLES[ending](path, t=1000 * T, q=np.degrees(Q))
+    units = {"t": "ms", "q": "deg", "u": "N cm"}
+    run = Recording.from_file(path, units=units)
+    np.testing.assert_allclose(run.t, T, rtol=1e-15)
+    np.testing.assert_allclose(run.signals["q"], Q, rtol=1e-14)
+    np.testing.assert_allclose(run.signals["u[0]"], U[:, 0] / 100, rtol=1e-14)
+
+
+def test_groups_have_clocks_of_their_own(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "run.h5"
+    with h5py.File(path, "w") as file:
+        file["arm/t"], file["arm/q"], file["arm/raw/u"] = T, Q[:, None], U.T
+        file["imu/t"], file["imu/w"], file["imu/title"], file["serial"] = T[1:] + 0.01, np.degrees(T[1:]), "text", 7
+        file["imu/w"].attrs["units"] = "deg"
+        file["cam"] = np.array([(0.0, 5.0), (0.7, 6.0)], dtype=[("t", "f8"), ("x", "f4")])
+    pytest.importorskip("pint")
+    run = Recording.from_hdf5(path)
+    assert list(run.signals) == ["arm/q", "arm/raw/u[0]", "arm/raw/u[1]", "cam/x", "imu/w"]
+    assert finite(run, "arm/raw/u[1]") == (T.tolist(), U[:, 1].tolist())
+    assert finite(run, "cam/x") == ([0, 0.7], [5, 6])
+    np.testing.assert_allclose(finite(run, "imu/w"), [T[1:] + 0.01, T[1:]], rtol=1e-12)
+
+
+def test_structs_of_matlab(tmp_path):
+    path = tmp_path / "run.mat"
+    logs.module("scipy.io").savemat(path, {"log": {"time": T, "arm": {"q": Q}, "word": "no"}, "h": 0.1})
+    assert list(Recording.from_mat(path, time="time").signals) == ["log.arm.q"]
+    logs.write_mat(path, x=T[1:], t_x=T)
+    told = r"array 'x' of shape \(4,\) has not one number for each of the 5 times of 't_x'; choose others"
+    refused(lambda: Recording.from_mat(path, times={"x": "t_x"}), told, path)
+
+
+def test_matlab_of_version_7_3(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "run.mat"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file["log/t"], file["log/u"] = T[None], U.T
+        file["word"] = np.array([[104], [105]], dtype=np.uint16)
+        file["word"].attrs["MATLAB_class"] = np.bytes_("char")
+    with path.open("r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM")
+    run = Recording.from_mat(path)
+    np.testing.assert_array_equal(run.signals["log.u[1]"], U[:, 1])
+
+
+@pytest.mark.parametrize("kind", ["column", "index", "zone", "duration"])
+def test_dates_count_from_the_first(tmp_path, kind):
+    pandas = pytest.importorskip("pandas")
+    frame = logs.frame(t=None)
+    dates = pandas.to_datetime(EPOCH * 10**9 + np.round(1e9 * T).astype(np.int64), utc=kind == "zone")
+    dates = dates - dates[0] if kind == "duration" else dates
+    frame = frame.set_index(dates) if kind == "index" else frame.assign(t=dates)
+    run = Recording.from_dataframe(frame)
+    assert (run.name, list(run.signals)) == ("recording", ["q", "u[0]", "u[1]"])
+    np.testing.assert_allclose(run.t, T, atol=1e-12)
+    if kind != "duration":
+        np.testing.assert_allclose(Recording.from_dataframe(frame, from_zero=False).t, EPOCH + T, rtol=1e-15)
+    if kind == "zone":
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(tmp_path / "run.parquet")
+        np.testing.assert_allclose(Recording.from_parquet(tmp_path / "run.parquet").t, T, atol=1e-12)
+
+
+def test_columns_of_a_frame_may_lack_values_and_hold_words():
+    pandas = pytest.importorskip("pandas")
+    frame = logs.frame(u=None).assign(n=pandas.array([1, None, 3, 4, 5], dtype="Int64"), word=list("abcde"))
+    run = Recording.from_dataframe(frame, name="mine")
+    assert (run.name, list(run.signals)) == ("mine", ["q", "n"])
+    np.testing.assert_array_equal(run.signals["n"], [1, np.nan, 3, 4, 5])
+
+
+# --- messages ---
+
+MESSAGES: dict[str, Callable[..., None]] = {"bag": logs.write_bag, "mcap": logs.write_mcap}
+
+
+def write_ros1_mcap(path: Path, **changes: Any) -> None:
+    logs.write_mcap(path, ros=1, **changes)
+
+
+def write_mcap_bag(path: Path, **changes: Any) -> None:
+    logs.write_bag2(path, storage="MCAP", **changes)
+
+
+ROS = {"run.bag": logs.write_bag, "run": logs.write_bag2, "two": write_mcap_bag, "run.mcap": logs.write_mcap}
+
+
+@pytest.mark.parametrize(("name", "write"), [*ROS.items(), ("one.mcap", write_ros1_mcap)])
+def test_joint_states_and_inertial_units_are_read_without_being_asked_for(tmp_path, name, write):
+    path = tmp_path / name
+    write(path)
+    run = Recording.from_file(path)
+    joints = [f"{what}/{joint}" for what in ("position", "effort") for joint in ("shoulder", "elbow")]
+    vectors = [("orientation", "xyzw"), ("angular_velocity", "xyz"), ("linear_acceleration", "xyz")]
+    assert {*run.signals} == {*joints, *(f"imu/data/{what}/{axis}" for what, axes in vectors for axis in axes)}
+    assert finite(run, "position/elbow") == (S.tolist(), [2, 4, 8, 10])
+    assert finite(run, "effort/elbow") == (T.tolist(), U[:, 1].tolist())
+    assert finite(run, "imu/data/angular_velocity/z") == (
+        T.round(9).tolist() and (T + 0.03).round(9).tolist(),
+        T.tolist(),
+    )
+
+
+def test_topics_are_chosen_and_named(tmp_path):
+    path = tmp_path / "run.bag"
+    logs.write_bag(path, more=["/wanted"])
+    run = Recording.from_rosbag(path, topics="/command")
+    assert (list(run.signals), run.t[0]) == (["command/data[0]", "command/data[1]"], 0)
+    run = Recording.from_rosbag(
+        path, topics={"/joint_states": "arm", "/command": ""}, signals=["data", "arm/effort/elbow"]
+    )
+    assert list(run.signals) == ["arm/effort/elbow", "data[0]", "data[1]"]
+    assert list(Recording.from_rosbag(path, signals=["command/data[1]"]).signals) == ["command/data[1]"]
+    logged = Recording.from_rosbag(path, topics=["/joint_states"], stamps="log", from_zero=False)
+    np.testing.assert_allclose(logged.t, EPOCH + T + 0.005, rtol=0, atol=3e-7)
+    with pytest.raises(
+        ProblemError, match=r"topic '/wanted' has 'position/shoulder', which .*run.bag topic '/joint_st"
+    ):
+        Recording.from_rosbag(path)
+
+
+def test_joints_of_one_topic_may_come_from_several_nodes(tmp_path):
+    path = tmp_path / "run.mcap"
+    arm, hand = ({"name": [name], "position": [value]} for name, value in (("elbow", 1.0), ("finger", 2.0)))
+    logs.write_json(path, [arm, hand, arm, arm, hand])
+    run = Recording.from_mcap(path)
+    assert finite(run, "position/elbow") == ([0, 0.2, 0.3], [1, 1, 1])
+    assert finite(run, "position/finger") == ([0.1, 0.4], [2, 2])
+    assert run.several_clocks
+
+
+def test_messages_in_json(tmp_path):
+    path = tmp_path / "run.mcap"
+    arm = {"name": ["a", "b"], "position": [1.0, 2.0], "timestamp": {"sec": 3, "nsec": 500_000_000}}
+    logs.write_json(path, [arm, {"q": [1, 2], "on": True, "note": "x", "deep": {"x": None, "y": 1.5}}, {"q": [3, 4]}])
+    run = Recording.from_mcap(path)
+    assert finite(run, "state/q[1]") == ([0, 0.1], [2, 4])
+    assert finite(run, "state/deep/y") == ([0], [1.5])
+    assert finite(run, "position/b") == ([3.4], [2])
+    assert {*run.signals} == {"position/a", "position/b", "state/q[0]", "state/q[1]", "state/on", "state/deep/y"}
+
+
+def test_messages_of_protocol_buffers(tmp_path):
+    writer = logs.module("mcap_protobuf.writer")
+    struct = logs.module("google.protobuf.wrappers_pb2")
+    path = tmp_path / "run.mcap"
+    with path.open("wb") as file, writer.Writer(file) as log:
+        for i in range(3):
+            log.write_message("/u", struct.DoubleValue(value=i / 2), log_time=i * 10**8, publish_time=0)
+    assert finite(Recording.from_mcap(path), "u/value") == ([0, 0.1, 0.2], [0, 0.5, 1])
+
+
+def test_ulog(tmp_path):
+    path = tmp_path / "run.ulg"
+    logs.write_ulog(path)
+    run = Recording.from_file(path)
+    assert list(run.signals) == ["sensor_gyro/x", "sensor_gyro/y", "sensor_gyro_1/x", "sensor_gyro_1/y"]
+    assert finite(run, "sensor_gyro_1/x") == ((S + 0.01).round(9).tolist(), [1, 2, 4, 5])
+    one = Recording.from_ulog(path, topics={"sensor_gyro_1": "w"}, from_zero=False)
+    assert (list(one.signals), one.t[0]) == (["w/x", "w/y"], 12.51)
+
+
+def test_what_was_never_measured_is_left_out_and_said(tmp_path):
+    for path, write in ((tmp_path / "run.mcap", logs.write_mcap), (tmp_path / "run.ulg", logs.write_ulog)):
+        write(path, q=Q * np.nan)
+        run = Recording.from_file(path)
+        assert not {"position/shoulder", "sensor_gyro/x"} & {*run.signals}
+        assert re.search("left out for want of one sample: '(position/shoulder|sensor_gyro/x)'", run.notes[0])
+
+
+# --- what is wrong ---
+
+NAN = np.array([0, 0.1, np.nan, 0.3, 0.4])
+BACK = np.array([0, 0.1, 0.05, 0.3, 0.4])
+WRONG_TABLES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "no time": ({"t": None}, {}, r"has no .*'t'.*it has 'q', 'u.*time="),
+    "a sample without a time": ({"t": NAN}, {}, r"(row|line|sample) [24] has no time; remove the \w+ or give it one"),
+    "time goes back": (
+        {"t": BACK},
+        {},
+        r"(row|line|sample) [24]: time 0.05 is earlier than 0.1 of the \w+ before; sort",
+    ),
+    "infinite": ({"q": Q * np.inf}, {}, r"'q'.*(is infinite; write NaN|'inf' is no finite number; leave)"),
+    "nothing measured": ({"q": Q * np.nan}, {}, r"recording 'run': signal 'q' has not one finite sample; remove it"),
+    "one sample": ({"t": T[:1], "q": Q[:1], "u": None}, {}, r"time.* has (1 samples; at least 2|shape 1; name one)"),
+    "no signals": ({"q": None, "u": None}, {}, r"recording 'run': there are no signals; give at least one"),
+    "words": (
+        {"q": list("abcde")},
+        {"signals": ["q"]},
+        r"'q'.*('a' is no finite|no array of real|not one number for each)",
+    ),
+    "unknown signal": ({}, {"signals": ["v"]}, r"has no \w+ 'v'; it has ('t', )?'q', 'u"),
+    "unknown clock": ({}, {"times": {"q": "t_q"}}, r"has no \w+ 't_q'(, which times= names)?; it has ('t', )?'q'"),
+    "unknown unit": (
+        {},
+        {"units": {"q": "wibble"}},
+        r"'q' has the unit 'wibble', which pint does not know; write it as",
+    ),
+    "unit of no time": ({}, {"units": {"t": "deg"}}, r"'t': time has the unit 'deg', which is no time; write it"),
+    "unit of nothing": ({}, {"units": {"v": "deg"}}, r"has no column 'v', which units= names; it has 't', 'q'"),
+    "no dict of units": ({}, {"units": "deg"}, r"units is 'deg'; give a dict of column to its unit"),
+    "unknown option": ({}, {"topic": "q"}, r"has no option 'topic'; it has 'time', 'signals'"),
+}
+
+
+def refused(read: Callable[[], object], told: str, path: Path) -> None:
+    """One sentence that names the file and says what it should."""
+    with pytest.raises(ProblemError, match=told) as caught:
+        read()
+    message = str(caught.value)
+    assert path.name in message
+    assert "\n" not in message
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize("ending", TABLES)
+@pytest.mark.parametrize("case", WRONG_TABLES)
+def test_wrong_tables_are_refused(tmp_path, ending, case):
+    changes, options, told = WRONG_TABLES[case]
+    if "units" in options:
+        pytest.importorskip("pint")
+    path = tmp_path / f"run.{ending}"
+    TABLES[ending](path, **changes)
+    refused(lambda: Recording.from_file(path, **options), told, path)
+
+
+@pytest.mark.parametrize("case", [case for case in WRONG_TABLES if case != "unknown option"])
+def test_wrong_frames_are_refused(case):
+    changes, options, told = WRONG_TABLES[case]
+    if "units" in options:
+        pytest.importorskip("pint")
+    frame = logs.frame(**changes)
+    refused(lambda: Recording.from_dataframe(frame, name="run", **options), told, Path("test_logs.py"))
+
+
+BYTES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda whole: b"",
+    "another format": lambda whole: b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
+    "cut short": lambda whole: whole[: len(whole) // 3],
+    "beginning lost": lambda whole: whole[len(whole) // 3 :],
+    "zeros": lambda whole: bytes(len(whole)),
+}
+FILES = {**{f"run.{ending}": write for ending, write in TABLES.items() if ending != "csv"}, "run.bag": logs.write_bag}
+FILES |= {"run.mcap": logs.write_mcap, "one.mcap": write_ros1_mcap, "run.ulg": logs.write_ulog}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("case", BYTES)
+def test_damaged_files_are_refused(tmp_path, name, case):
+    path = tmp_path / name
+    FILES[name](path)
+    path.write_bytes(BYTES[case](path.read_bytes()))
+    refused(lambda: Recording.from_file(path), r" is no .*(;|: ) ?\w+|has no topics", path)
+
+
+@pytest.mark.parametrize("name", ["run.csv", *FILES, "run.db3"])
+def test_what_is_no_file_is_refused(tmp_path, name):
+    path = tmp_path / name
+    for module in ("h5py", "pyarrow", "mcap", "rosbags", "pyulog"):
+        pytest.importorskip(module)
+    refused(lambda: Recording.from_file(path), r"cannot be read \(No such file or directory\); check the path", path)
+    path.mkdir()
+    refused(lambda: Recording.from_file(path), r"is no ROS bag: .* metadata\.yaml; write that with", path)
+
+
+WRONG_MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "no topics of ours": (
+        {"/joint_states": None, "/imu/data": None},
+        {},
+        r"no topic of JointState or Imu; it has '/comma",
+    ),
+    "unknown topic": (
+        {},
+        {"topics": ["/odom"]},
+        r"has no topic '/odom'; it has '/joint_states' \(sensor_msgs/msg/Joint",
+    ),
+    "unknown signal": ({}, {"signals": ["q"]}, r"has no signal 'q'; it has 'position/shoulder'"),
+    "topics of one name": ({"more": ["/b"]}, {}, r"topic '/b' has 'position/shoulder', which .* has too; .*topics="),
+    "a name too many": (
+        {"names": ["a", "b", "c"]},
+        {},
+        r"'/joint_states' message 0 has 3 names and 2 of position; leave",
+    ),
+    "infinite": (
+        {"q": Q * np.inf},
+        {},
+        r"'/joint_states' message 0, column 'position/shoulder' is infinite; write NaN",
+    ),
+    "nothing measured": (
+        {"q": Q * np.nan},
+        {"signals": ["position/elbow"]},
+        r"'position/elbow' has not one finite sample",
+    ),
+    "one message": ({"t": T[:1], "/imu/data": None}, {}, r"recording '\w+': time has 1 samples; at least 2"),
+    "topics of no kind": ({}, {"topics": 3}, r"topics is 3; give a list of topics, or a dict of topic to prefix"),
+    "prefix of no kind": ({}, {"topics": {"/command": 3}}, r"topics has '/command': 3; give texts"),
+    "stamps of no kind": ({}, {"stamps": "mine"}, r"stamps is 'mine'; give 'header' or 'log'"),
+    "unknown unit": (
+        {},
+        {"units": {"position/elbow": "wibble"}},
+        r"'position/elbow' has the unit 'wibble', which pint",
+    ),
+    "unknown option": ({}, {"time": "t"}, r"has no option 'time'; it has 'topics', 'signals'"),
+}
+
+
+@pytest.mark.parametrize("name", ROS)
+@pytest.mark.parametrize("case", WRONG_MESSAGES)
+def test_wrong_messages_are_refused(tmp_path, name, case):
+    changes, options, told = WRONG_MESSAGES[case]
+    if "units" in options:
+        pytest.importorskip("pint")
+    path = tmp_path / name
+    ROS[name](path, **changes)
+    refused(lambda: Recording.from_file(path, **options), told, path)
+
+
+def test_mcap_of_other_encodings_is_refused(tmp_path):
+    path = tmp_path / "run.mcap"
+    logs.write_mcap(path, encoding="cbor")
+    refused(
+        lambda: Recording.from_mcap(path), r"topic '/joint_states' is encoded in 'cbor'; of cdr, ros1, protobuf", path
+    )
+    logs.write_mcap(path, schema=b"nonsense")
+    refused(lambda: Recording.from_mcap(path), r"is no MCAP file or is damaged \(.*mcap recover", path)
+    logs.write_json(path, [b"{"])
+    refused(lambda: Recording.from_mcap(path), r"is no MCAP file or is damaged \(.*mcap recover", path)
+    logs.write_json(path, [{"note": "x"}])
+    refused(lambda: Recording.from_mcap(path), r"no message with numbers in '/state'; choose others with topics=", path)
+
+
+def test_wrong_bags_of_ros_2_are_refused(tmp_path):
+    path = tmp_path / "run"
+    logs.write_bag2(path)
+    for name, content in {"metadata.yaml": "", "run.db3": "no database"}.items():
+        (path / name).write_text(content)
+        refused(lambda: Recording.from_rosbag(path), r"is no ROS bag or is damaged \(.*ros2 bag reindex", path)
+    (path / "metadata.yaml").unlink()
+    refused(lambda: Recording.from_rosbag(path / "run.db3"), r"run.db3 is no ROS bag: .*ros2 bag reindex", path)
+
+
+WRONG_ULOGS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "unknown topic": ({}, {"topics": ["imu"]}, r"has no topic 'imu'; it has 'sensor_gyro', 'sensor_gyro_1'"),
+    "unknown signal": ({}, {"signals": ["x"]}, r"has no signal 'x'; it has 'sensor_gyro/x'"),
+    "no topics": ({"instances": ()}, {}, r"has no topics; record some"),
+    "infinite": ({"q": Q * np.inf}, {}, r"topic 'sensor_gyro' message 0, column 'sensor_gyro/x' is infinite; write"),
+    "nothing measured": (
+        {"q": Q * np.nan},
+        {"signals": ["sensor_gyro/x"]},
+        r"'sensor_gyro/x' has not one finite sample",
+    ),
+    "one message": ({"t": T[:1], "instances": (0,)}, {}, r"recording 'run': time has 1 samples; at least 2"),
+    "unknown unit": ({}, {"units": {"sensor_gyro/x": "wibble"}}, r"'sensor_gyro/x' has the unit 'wibble', which pint"),
+    "unknown option": ({}, {"stamps": "log"}, r"has no option 'stamps'; it has 'topics', 'signals'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_ULOGS)
+def test_wrong_ulogs_are_refused(tmp_path, case):
+    changes, options, told = WRONG_ULOGS[case]
+    if "units" in options:
+        pytest.importorskip("pint")
+    path = tmp_path / "run.ulg"
+    logs.write_ulog(path, **changes)
+    refused(lambda: Recording.from_file(path, **options), told, path)
+
+
+WRONG_TEXTS = {
+    "t;q\n0;1.234,5\n1;2\n": r"line 2, column 'q': '1.234,5' has a comma, and line 2, .* a point; say with decimal=",
+    "t;q\n0;1.5\n0,1;2\n": r"line 3, column 't': '0,1' has a comma, and line 2, column 'q', '1.5' a point; say with",
+    't,q\n0,"1,234"\n1,2\n': r"line 2, column 'q': '1,234' is no finite number; leave a missing value empty",
+    "t,q\ns,wibbles\n0,1\n1,2\n": r"line 2, column 'q': 'wibbles' is neither a finite number nor a unit that pint",
+    "t,q\ndeg,deg\n0,1\n1,2\n": r"'t': time has the unit 'deg', which is no time; write it as in 'ms'",
+    "t,q\n12:00:01,1\n12:00:02,2\n": r"line 2, column 't': '12:00:01' is no finite number; read dates with pandas",
+    "t q\n0 1 2\n1 2\n": r"line 2 has 3 fields and the header 2; leave missing values empty",
+    "x:q\n0:1\n1:2\n": r"line 1 has no time column 't'; it has 'x:q': name one of them with time=",
+}
+
+
+@pytest.mark.parametrize("text", WRONG_TEXTS)
+def test_wrong_texts_are_refused(tmp_path, text):
+    pytest.importorskip("pint")
+    path = csv(tmp_path, text)
+    refused(lambda: Recording.from_csv(path), WRONG_TEXTS[text], path)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"delimiter": ";;"}, "';;'; give one"),
+        ({"decimal": "x"}, "'x'; give '.'"),
+        ({"header": 0}, "header is 0"),
+        ({"header": 9}, "into line 9"),
+    ],
+)
+def test_wrong_forms_are_refused(tmp_path, options, told):
+    path = csv(tmp_path, "t,q\n0,1\n1,2\n")
+    refused(lambda: Recording.from_csv(path, **options), re.escape(told), path)
+
+
+def test_other_endings_are_refused(tmp_path):
+    refused(lambda: Recording.from_file(tmp_path / "run.xls"), r"ends in none of \.csv, .*from_csv", Path("run.xls"))
+
+
+def test_wrong_frames_of_their_own_are_refused():
+    frame = logs.frame()
+    place = Path("test_logs.py")
+    refused(lambda: Recording.from_dataframe([1]), "data frame is a list; give a pandas.DataFrame", place)
+    refused(
+        lambda: Recording.from_dataframe(frame.assign(**{"q": 1}).rename(columns={"q": 3})), "named 3, which", place
+    )
+    refused(lambda: Recording.from_dataframe(frame.rename(columns={"q": "t"})), "two columns named 't'; rename", place)
+
+
+@pytest.mark.parametrize("module", ["h5py", "pyarrow", "pandas", "mcap.reader", "rosbags.highlevel", "pyulog", "pint"])
+def test_a_missing_library_is_named_with_what_installs_it(tmp_path, monkeypatch, module):
+    files = {"h5py": "h5", "pyarrow": "parquet", "mcap.reader": "mcap", "rosbags.highlevel": "bag", "pyulog": "ulg"}
+    path = csv(tmp_path, "t,q\n0,1\n1,2\n").with_suffix("." + files.get(module, "csv"))
+    frame = logs.frame() if module == "pandas" else None
+    monkeypatch.setitem(sys.modules, module, None)
+    install = "pint" if module == "pint" else r"'spookid\[logs\]'"
+    told = f"needs {module.partition('.')[0]}; install it with: pip install {install}$"
+    if frame is not None:
+        refused(lambda: Recording.from_dataframe(frame), told, Path("test_logs.py"))
+    else:
+        options: dict[str, Any] = {"units": {"q": "deg"}} if module == "pint" else {}
+        refused(lambda: Recording.from_file(path, **options), told, path)

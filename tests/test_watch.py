@@ -1,0 +1,301 @@
+"""spookid watch: rows as they come, estimates and changes as they are shown, logs that grow, ends and goings on."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spookid import Recording, load_problem
+from spookid.cli.main import main
+from spookid.data.growing import GrowingLog
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.smoothing.monitor import Monitor
+
+SWING = """from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, gravity
+
+J = Parameter("J", 0.02, lower=1e-4, unit="kg m^2")
+b = Parameter("b", 2e-3, lower=0, unit="N m s", note="friction of the pivot")
+m = Parameter("m", 0.4, lower=0.01, unit="kg", note="payload")
+rod = Body("rod", mass=m, inertia=(0.01, J, J))
+up, out = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1)), rod.frame(at=(-0.2, 0, 0), x=(0, 1, 0), y=(1, 0, 0))
+pivot = Hinge("pivot", up, out, viscous=b)
+model = Model([rod], [pivot], [Motor(pivot, "u", 1.0)], gravity=gravity(9.81))
+problem = Problem("swing", model, [], [HingeAngle(pivot, signal="theta")], step=0.01)
+"""
+TRUTH = {"J": 0.01, "b": 0.02, "m": 0.5}
+ONSET, END = 3.5, 5.6
+"""Of a change, and of the log [s]; it must be told before."""
+STAMP = r"\d\d:\d\d:\d\d"
+
+
+def twin(folder: Path, steps: tuple[tuple[float, str, float], ...] = (), seconds: float = END) -> Recording:
+    """A driven rod whose torque is disturbed, its angle with 1 mrad of noise."""
+    problem, rng = load_problem(folder / "swing.py"), np.random.default_rng(0)
+    t = np.arange(0, seconds, 0.01)
+    u = 0.25 * np.sin(2 * np.pi * 0.7 * t) + 0.25 * np.sin(2 * np.pi * 1.9 * t)
+    driven, theta = u + 0.02 * rng.standard_normal(len(t)), np.zeros(len(t))
+    values, state = dict(TRUTH), {"pivot": 0.5}
+    ends = [np.searchsorted(t, time - 1e-9) for time, _, _ in steps] + [len(t) - 1]
+    for first, last, change in zip([0, *ends], ends, [None, *steps], strict=False):
+        values |= {} if change is None else {change[1]: change[2]}
+        part = slice(first, last + 1)
+        piece = Recording(t[part], {"u": driven[part], "theta": theta[part]})
+        motion = problem.with_(recordings=[piece]).simulate(values, initial=state)
+        theta[part], state = motion.signal("theta"), (motion.q[-1], motion.v[-1])
+    return Recording(t, {"theta": theta + 1e-3 * rng.standard_normal(len(t)), "u": u})
+
+
+@pytest.fixture(scope="session")
+def swing(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("swing")
+    (folder / "swing.py").write_text(SWING)
+    twin(folder, ((ONSET, "b", 0.03),)).to_csv(folder / "friction.csv", decimals=6)
+    twin(folder, ((ONSET, "m", 0.55),)).to_csv(folder / "payload.csv", decimals=6)
+    return folder
+
+
+@pytest.fixture
+def here(swing, tmp_path, monkeypatch) -> Path:
+    """An empty working directory with the problem and a log."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("swing.py", "friction.csv", "payload.csv"):
+        (tmp_path / name).write_bytes((swing / name).read_bytes())
+    return tmp_path
+
+
+def lines(path: str | Path) -> list[str]:
+    return Path(path).read_text().splitlines(keepends=True)
+
+
+def wrong(capsys, *arguments: str) -> str:
+    """The message of wrong input."""
+    assert main(["watch", "swing.py", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("spookid: error: ")
+    assert err.count("\n") == 1
+    return err.removeprefix("spookid: error: ").rstrip("\n")
+
+
+# --- what is shown ---
+
+
+def test_a_step_in_friction_is_told_within_two_seconds(swing, capsys) -> None:
+    assert main(["watch", str(swing / "swing.py"), str(swing / "friction.csv")]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    head, *rest = out.splitlines()
+    assert head.split() == ["time", "J", "[kg", "m²]", "b", "[N", "m", "s]", "m", "[kg]"]
+    (told,) = [line for line in rest if "CHANGED" in line]
+    found = re.fullmatch(r"(\S+) s  CHANGED  b \(friction of the pivot\) \+(\S+) ± (\S+) % since (\S+) s", told)
+    assert found is not None
+    assert ONSET < float(found[1]) < ONSET + 2
+    assert abs(float(found[4]) - ONSET) < 0.5
+    assert abs(float(found[2]) - 50) < 3.5 * float(found[3])
+    estimates = [line for line in rest if line != told]
+    assert [line.split()[0] for line in estimates] == ["2.00", "3.00", "4.00", "5.00"]
+    assert len({line.rindex("±") for line in estimates}) == 1  # values stand below each other
+    for value, last in zip((0.01, 0.03, 0.5), re.findall(r"(\S+) ± (\S+)", estimates[-1]), strict=True):
+        assert abs(float(last[0]) - value) < 4 * float(last[1])
+
+
+def test_a_step_in_payload_by_standard_input_is_told_with_clock_times(here, capsys, monkeypatch) -> None:
+    header, *rows = lines("payload.csv")
+    text = header + "".join(f"{1.7e9 + float(row.split(',', 1)[0]):.2f},{row.split(',', 1)[1]}" for row in rows)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert main(["watch", "swing.py", "-", "--quiet"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(rf"{STAMP}  CHANGED  m \(payload\) \+\S+ ± \S+ % since {STAMP}", line)
+
+
+def screen(text: str) -> list[str]:
+    """What stands on a terminal that understands the two sequences that are written."""
+    kept = [""]
+    row = 0
+    for part in re.split(r"(\x1b\[\d*[A-Z]|\r?\n)", text):
+        if part.endswith("F") and part.startswith("\x1b"):
+            row -= int(part[2:-1])
+        elif part == "\x1b[J":
+            del kept[row:]
+            kept.append("")
+        elif part.endswith("\n"):
+            row += 1
+            kept += [""] * (row + 1 - len(kept))
+        else:
+            kept[row] += part
+    return kept
+
+
+# --- logs that grow ---
+
+
+def test_a_log_that_grows_in_pieces_is_followed_until_it_is_interrupted_and_resumed(here, capsys, monkeypatch) -> None:
+    text = Path("friction.csv").read_text()
+    cut = text.index("\n3.4") + 8  # in the middle of a row
+    growing = Path("growing.csv")
+    growing.write_text(text[:1000])
+    last = threading.Event()
+
+    def write() -> None:
+        with growing.open("a") as log:
+            for piece in (text[1000:3000], text[3000:cut]):
+                log.write(piece)
+                log.flush()
+                time.sleep(0.05)
+        last.wait(60)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    seen = Monitor.update
+
+    def update(self, t, values):
+        if t > 3.39:
+            last.set()
+        return seen(self, t, values)
+
+    monkeypatch.setattr(Monitor, "update", update)
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert main(["watch", "swing.py", "growing.csv", "--follow", "--save", "kept.npz"]) == 130
+    writer.join()
+    out, err = capsys.readouterr()
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["2.00", "3.00"]
+    count = text[:cut].count("\n") - 1
+    assert err == f"spookid: interrupted after {count} rows; --resume kept.npz goes on from here\n"
+    # The same log to its end, on a terminal: what was seen is passed over, one table is rewritten below what is told.
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert main(["watch", "swing.py", "friction.csv", "--resume", "kept.npz"]) == 0
+    shown = screen(capsys.readouterr().out)
+    assert "CHANGED  b (friction of the pivot)" in shown[0]
+    assert shown[1] == "swing  5.00 s  501 rows"
+    assert [line.split()[0] for line in shown[2:] if line] == ["parameter", "J", "b", "m"]
+    assert shown[5].endswith("kg      payload")
+
+
+def test_going_on_gives_the_digits_of_one_run(here, capsys) -> None:
+    header, *rows = lines("friction.csv")
+    Path("first.csv").write_text(header + "".join(rows[:230]))
+    Path("second.csv").write_text(header + "".join(rows[230:260]))
+    Path("both.csv").write_text(header + "".join(rows[:260]))
+    ends = []
+    for log, options in (
+        ("both", ["--save", "both.npz"]),
+        ("first", ["--save", "first.npz"]),
+        ("second", ["--resume", "first.npz", "--save", "second.npz"]),
+    ):
+        assert main(["watch", "swing.py", f"{log}.csv", *options]) == 0
+        ends.append(capsys.readouterr().out)
+    assert ends[2].splitlines()[1].split()[0] == "2.29"
+    with np.load("both.npz") as both, np.load("second.npz") as second:
+        assert both["core parameters"].tolist() == second["core parameters"].tolist()
+        assert both["changes distance"].tolist() == second["changes distance"].tolist()
+
+
+def grown(log: GrowingLog, path: Path, *texts: tuple[str, str]) -> list[tuple[int, float]]:
+    """Lines and stamps of the rows of a log to which texts are written one after another."""
+    rows, found = iter(log), []
+    for mode, text in texts:
+        with path.open(mode) as file:
+            file.write(text)
+        for row in rows:
+            found.append((row.line, row.t))
+            if row.t % 1 == 0:  # the last of a text
+                break
+    return found
+
+
+def test_a_log_that_is_cut_short_or_replaced_goes_on_and_says_so(tmp_path) -> None:
+    path, told = tmp_path / "log.csv", []
+    log = GrowingLog(str(path), ["a"], follow=True, told=told.append)
+    path.write_text("t,a\n0.5,1\n1,2\n1.5,")
+    texts = (("a", ""), ("a", "3\n2,4\n"), ("w", "t,a\n3,1\n"))
+    assert grown(log, path, *texts) == [(2, 0.5), (3, 1.0), (4, 1.5), (5, 2.0), (2, 3.0)]
+    assert told == [f"{path} has been cut short; going on with its rows from the first"]
+    rows = iter(log)
+    assert next(rows).t == 3.0
+    (tmp_path / "new.csv").write_text("t,a\n4,1\n")
+    (tmp_path / "new.csv").replace(path)
+    assert next(rows).t == 4.0
+    assert told[1:] == [f"{path} has been replaced; going on with the rows of the new one"]
+
+
+def test_fields_that_miss_and_quotes_are_read_as_recordings_are(tmp_path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('\ufeffx,"t",a\n7,0,1\n"8",1,\n,2,3\n\n')
+    rows = list(GrowingLog(str(path), ["a", "x"]))
+    assert [row.t for row in rows] == [0, 1, 2]
+    assert [row.values for row in rows] == [{"x": 7, "a": 1}, {"x": 8}, {"a": 3}]
+    whole: dict[str, Array] = dict(Recording.from_csv(path).signals)
+    assert np.isnan(whole["a"][1])
+
+
+# --- wrong input ---
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("0.5,abc,0", "bad.csv line 12, column 'theta': 'abc' is no finite number; leave a missing value empty"),
+        ("0.5,1", "bad.csv line 12 has 2 fields and the header 3; leave missing values empty"),
+        (",1,2", "bad.csv line 12 has no time; remove the line or give it one"),
+    ],
+)
+def test_a_bad_row_is_named(here, capsys, row, message) -> None:
+    Path("bad.csv").write_text("".join(lines("friction.csv")[:11]) + row + "\n")
+    assert wrong(capsys, "bad.csv", "--quiet") == message
+
+
+def test_what_was_known_before_a_bad_row_is_kept(here, capsys) -> None:
+    Path("bad.csv").write_text("".join(lines("friction.csv")[:212]) + "2.1,1,2\n")
+    twice = "'theta' has a second sample at 2.1 s; give each sample once"
+    message = wrong(capsys, "bad.csv", "--save", "kept.npz", "--quiet")
+    assert message == f"bad.csv line 213: swing.py:10: Problem 'swing': {twice}"
+    assert Path("kept.npz").exists()
+
+
+def test_wrong_input_is_refused_in_one_sentence(here, capsys) -> None:
+    header, *rows = lines("friction.csv")
+    Path("short.csv").write_text(header + "".join(rows[:50]))
+    Path("blind.csv").write_text("t,u\n0,1\n")
+    Path("twice.csv").write_text(header + rows[0] + rows[1] + rows[1] + "".join(rows[2:300]))
+    Path("empty.csv").write_text("")
+    assert "short.csv ends after 0.49 s, and the first 2 s are fitted" in wrong(capsys, "short.csv")
+    assert wrong(capsys, "blind.csv") == "blind.csv line 1 has no column 'theta'; it has 't', 'u'"
+    assert wrong(capsys, "twice.csv") == "twice.csv line 4 has the time 0.01 of line 3; remove one of them"
+    assert "has no header" in wrong(capsys, "empty.csv")
+    assert "nothing.csv cannot be read" in wrong(capsys, "nothing.csv")
+    assert "has no time column 'stamp'" in wrong(capsys, "friction.csv", "--time", "stamp")
+    saved = "swing.py is no file that --save has written; begin without --resume"
+    assert wrong(capsys, "friction.csv", "--resume", "swing.py") == saved
+    arguments = ["watch", "swing.py", "friction.csv", "--every", "0"]
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "'0' is no number above 0" in capsys.readouterr().err
+    Path("two.py").write_text(SWING + 'problems = {"one": problem, "two": problem.with_(name="again")}\ndel problem\n')
+    assert main(["watch", "two.py", "friction.csv"]) == 2
+    assert "name the one to watch as two.py::one" in capsys.readouterr().err
+
+
+def test_a_log_that_is_no_text_is_refused(tmp_path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"t,a\n0,\xff\n")
+    rows = iter(GrowingLog(str(path), ["a"]))
+    with pytest.raises(ProblemError, match="line 2 is no UTF-8 text"):
+        next(rows)
+
+
+@pytest.mark.study
+def test_no_alarm_in_an_hour_without_a_change(swing, tmp_path, capsys) -> None:
+    """Twelve minutes of a processor."""
+    twin(swing, seconds=3600.0).to_csv(tmp_path / "hour.csv", decimals=6)
+    assert main(["watch", str(swing / "swing.py"), str(tmp_path / "hour.csv"), "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
