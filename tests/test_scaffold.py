@@ -159,6 +159,24 @@ def test_a_loop_of_which_one_joint_is_seen(tmp_path: Path) -> None:
     assert [joint.name for joint in problem.model.joints] == ["a", "b", "c", "pin"]
 
 
+@pytest.mark.parametrize("ending", [".tsv", ".npz", ".parquet"])
+def test_logs_of_other_formats(tmp_path: Path, ending: str) -> None:
+    (tmp_path / "arm.urdf").write_text(ARM)
+    t, log = np.arange(0, 1, 0.01), tmp_path / f"log{ending}"
+    columns = {"t": t, "elbow_pos": np.sin(t), "shoulder_pos": 0.1 * np.cos(t)}
+    if ending == ".tsv":
+        np.savetxt(log, np.column_stack([*columns.values()]), header="\t".join(columns), comments="", delimiter="\t")
+    elif ending == ".npz":
+        np.savez(log, **columns)  # type: ignore[arg-type]
+    else:
+        pytest.importorskip("pyarrow")
+        pytest.importorskip("pandas").DataFrame(columns).to_parquet(log)
+    assert main(["new", str(tmp_path / "arm.urdf"), str(log), "--out", str(tmp_path / "arm.py")]) == 0
+    (recording,) = load_problem(tmp_path / "arm.py").recordings
+    assert sorted(recording.signals) == ["elbow_pos", "shoulder_pos"]
+    np.testing.assert_allclose(recording.t, t)
+
+
 def test_results_of_another_mechanism(tmp_path: Path) -> None:
     from solutions import solution
 

@@ -277,7 +277,7 @@ _ROBOT = {
 _OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
     "new": {
         "robot": _flag("its URDF, xacro or MJCF file", "ROBOT"),
-        "log": _flag("what was recorded, as CSV", "LOG", nargs="?"),
+        "log": _flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
         **_ROBOT,
         "--out": _flag("the problem file", "FILE.py", required=True),
     },

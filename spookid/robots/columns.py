@@ -61,6 +61,11 @@ class Matched:
     unused: Mapping[str, str] = field(default_factory=dict)
     """Other columns, and why."""
 
+    @property
+    def signals(self) -> list[str]:
+        """Columns that are used, but for the times."""
+        return [*self.positions.values(), *self.efforts.values()]
+
 
 def match(columns: Sequence[str], labels: Sequence[str]) -> Matched:
     """Positions and efforts of coordinates among the columns of a log.

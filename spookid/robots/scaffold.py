@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -12,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.mechanics.inertia_coordinates import LogCholesky
-from spookid.robots.columns import Matched, match
+from spookid.robots.columns import Matched
 from spookid.robots.first_guesses import Drive, drives, printed
+from spookid.robots.logs import Log, opened
 from spookid.robots.robot import Robot
 
 _WITHIN = 0.3
@@ -38,7 +37,7 @@ def scaffold(robot: Robot, log: Path | None, out: Path, command: str) -> Scaffol
     """The problem file of a robot.
 
     Args:
-        log: comma-separated text; None: none yet.
+        log: what was recorded; None: nothing yet.
         out: where the file will be, for the paths in it.
         command: that it was asked for by.
 
@@ -46,38 +45,26 @@ def scaffold(robot: Robot, log: Path | None, out: Path, command: str) -> Scaffol
         ProblemError: for a log that cannot be read, or in which no position of any joint is found.
     """
     labels = list(robot.freedoms)
-    matched = _simulated(labels) if log is None else match(_header(log), labels)
-    if log is not None and not matched.positions:
+    file = None if log is None else opened(log)
+    matched = _simulated(labels) if file is None else file.matched(labels)
+    if file is not None and not matched.positions:
         raise ProblemError(
-            f"{log} line 1 has no position of any joint of {robot.name!r}; it has {', '.join(_header(log))}: name "
-            f"columns after the joints ({', '.join(labels)}) or q1, q2 ... in their order"
+            f"{log} has no position of any joint of {robot.name!r}; it has {', '.join(file.columns)}: name columns "
+            f"after the joints ({', '.join(labels)}) or q1, q2 ... in their order"
         )
     held = _still(robot, matched)
     robot = robot.with_(held=dict.fromkeys(held, 0.0))
     mend = not _all_thick(robot)
-    recording = None if log is None else Recording.from_csv(log, time=matched.time, signals=_signals(matched))
+    recording = None if file is None else file.recording(matched)
     found = drives(robot, recording, matched)
     parts = [
         _title(robot, log, matched, held, command),
         _beginning(robot, out, held, mend),
         _inertias(robot),
         _joints(robot, matched, found),
-        _rest(robot, log, out, matched, found),
+        _rest(robot, file, out, matched, found),
     ]
     return Scaffold("\n".join(parts), matched, tuple(held))
-
-
-def _header(log: Path) -> list[str]:
-    try:
-        with log.open(newline="", encoding="utf-8-sig") as file:
-            names = [name.strip() for name in next(csv.reader(file), [])]
-    except OSError as error:
-        raise ProblemError(f"{log} cannot be read ({error.strerror or error}); check the path") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise ProblemError(f"{log} is no comma-separated text; give a log as CSV with the names in line 1") from None
-    if len(names) < 2:
-        raise ProblemError(f"{log} line 1 has no names of columns; write them there, with commas between")
-    return names
 
 
 def _simulated(labels: Sequence[str]) -> Matched:
@@ -88,10 +75,6 @@ def _simulated(labels: Sequence[str]) -> Matched:
         {label: f"{_key(label)}_tau" for label in labels},
         "torque",
     )
-
-
-def _signals(matched: Matched) -> list[str]:
-    return [*matched.positions.values(), *matched.efforts.values()]
 
 
 def _still(robot: Robot, matched: Matched) -> list[str]:
@@ -218,7 +201,7 @@ def _units(robot: Robot) -> dict[str, tuple[str, str]]:
     }
 
 
-def _rest(robot: Robot, log: Path | None, out: Path, matched: Matched, found: dict[str, Drive]) -> str:
+def _rest(robot: Robot, log: Log | None, out: Path, matched: Matched, found: dict[str, Drive]) -> str:
     """Motors, sensors and the problem."""
     place = {label: (name, i) for name, joint in robot.joints.items() for i, label in enumerate(joint.labels)}
     units, lines = _units(robot), ["motors = ["]
@@ -232,11 +215,9 @@ def _rest(robot: Robot, log: Path | None, out: Path, matched: Matched, found: di
     ]
     recordings = ["    recordings=[],  # Recording.from_csv(HERE / ...), whose columns are the signals above"]
     if log is not None:
-        recordings = [
-            "    recordings=[Recording.from_csv(LOG, time=" + _quoted(matched.time) + ", signals=signals)],",
-        ]
+        recordings = [f"    recordings=[{log.call(matched)}],"]
         signals = "[*(motor.signal for motor in motors), *(sensor.signal for sensor in observations)]"
-        lines += ["]", "", f"LOG = {_relative(log, out)}", f"signals = {signals}"]
+        lines += ["]", "", f"LOG = {_relative(log.path, out)}", f"signals = {signals}"]
     else:
         lines += ["]", ""]
     lines += ["problem = Problem(", f"    {_quoted(_key(robot.name))},", "    model=robot.model(motors=motors),"]
