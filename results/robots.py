@@ -30,7 +30,7 @@ ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robot
 TWINS = {
     "panda_description/urdf/panda.urdf": ["panda_finger_joint1"],
     "ur_description/urdf/ur5_robot.urdf": [],
-    "z1_description/urdf/z1.urdf": ["jointGripper"],
+    "double_pendulum_description/urdf/double_pendulum.urdf": [],
     "kinova_description/robots/kinova.urdf": [],
     "finger_edu_description/robots/finger_edu.urdf": [],
 }
