@@ -1,6 +1,6 @@
 """Robots from their files and back: `python results/robots.py` writes `robots.md`.
 
-Needs the packages example-robot-data, pin and mujoco, and `SPOOKID_DATA`. About five minutes.
+Needs the packages example-robot-data, pin and mujoco, and `SPOOKID_DATA`. About ten minutes.
 """
 
 import json
@@ -145,9 +145,7 @@ def twins(place: Path) -> str:
         write_log(truth, seen, log)
         file, results, out = (place / f"{path.stem}{end}" for end in (".py", "", "_new.urdf"))
         run("new", path, log, "--out", file)
-        began = time.perf_counter()
         run("solve", file, "--out", results, "--quiet")
-        seconds = time.perf_counter() - began
         holding = [f"{joint}=0" for joint in held]
         run("export", results, "--to", path, "--out", out, *(["--hold", *holding] if holding else []))
         back, problem, solution = robots.read(out, held=still), load_problem(file), load(results)
@@ -160,7 +158,6 @@ def twins(place: Path) -> str:
                 f"`{path.name}`",
                 f"{len(back.joints)}",
                 solution.status.value,
-                f"{seconds:.0f}",
                 f"{apart(problem, solution.values, back):.0e}",
                 *(_shares(rms(wanted - found) / spread) for found in (before, after)),
             ]
@@ -169,7 +166,6 @@ def twins(place: Path) -> str:
         "robot",
         "joints",
         "",
-        "solve [s]",
         "file read again against the solution",
         "torques of the file as it was",
     ]
@@ -179,7 +175,8 @@ The truth is the robot of a file with inertias, friction and armatures changed a
 torques (1 % of their rms) along Fourier trajectories of 6 s are the log. `spookid new`, `spookid solve`,
 `spookid export`, and the new file is read again: masses, first moments and inertias about the links' origins are those
 of the solution to rounding. Torques are those of an unseen trajectory, as share of their standard deviation, in the
-median of the joints and at the worst; armatures, which a URDF cannot hold, are taken from the JSON beside it.
+median of the joints and at the worst; armatures, which a URDF cannot hold, are taken from the JSON beside it. The last
+joint of `kinova.urdf` takes 7 mN m, less than what the step of the fit is off by.
 
 {table([*heads, "of the new file"], rows)}
 """
@@ -360,7 +357,8 @@ MuJoCo, started at each second of the same log where the arm is and driven by th
 
 {table(["replay of", *joints], replays)}
 
-The new file loads in Pinocchio and MuJoCo, and every inertia is that of a body: {consistent(out)}.
+The new file loads in Pinocchio and MuJoCo, and every inertia is that of a body:
+{consistent(out)}.
 """
 
 
