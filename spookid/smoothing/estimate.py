@@ -56,6 +56,10 @@ class OnlineEstimate(Tabular):
     """True if the last of them was small against the standard errors."""
     reason: str
     """Why it has not converged; empty if it has."""
+    notices: tuple[str, ...] = ()
+    """What else is to be known: that residuals are larger than the noise says, or steps still are in the estimates."""
+    stopped: Mapping[str, float] = field(default_factory=dict)
+    """Times of the last samples [s] of inputs that have had none for long, and are held: by names of signals."""
 
     def __getitem__(self, name: str) -> float:
         """The value of a parameter.
@@ -88,13 +92,13 @@ class OnlineEstimate(Tabular):
             if len(values) == len(self.variable_errors[name])
             for i, (value, error) in enumerate(zip(values, self.variable_errors[name], strict=True))
         ]
-        unfinished = [self.reason] if self.reason else []
+        told = [*filter(None, [self.reason]), *self.notices]
         tables = [
             Table(("parameter", "value", "unit", "reason"), parameters, left=(0, 2, 3)),
             Table(("coordinate", "position", "rate"), joints),
             Table(("variable", "", "value"), variables),
         ]
-        return [f"At {self.t:.6g} s", *(table for table in tables if table.rows), *unfinished]
+        return [f"At {self.t:.6g} s", *(table for table in tables if table.rows), *told]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""

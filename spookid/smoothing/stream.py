@@ -217,4 +217,6 @@ class Stream:
             iterations=self.iterations,
             converged=core.converged,
             reason="" if core.converged else moving(self.iterations),
+            notices=self.samples.notices(self.now),
+            stopped=self.samples.inputs.stopped(self.now),
         )
