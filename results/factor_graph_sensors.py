@@ -177,12 +177,13 @@ def _figure(runs: Twins, shown: list[Followed], path: Path) -> None:
         panels[0, i].plot(t, shown[1].states[:, i], label="estimated, mass and friction unknown")
         panels[0, i].plot(t[::10], true[::10, i], "k.", ms=3, label="true")
         panels[0, i].set_ylabel(f"{name} [{unit}]")
-        for j, one in enumerate(shown):
-            panels[1, i].plot(t, one.states[:, i] - true[:, i], color=f"C{1 - j}", lw=0.9)
+        for j, (one, what) in enumerate(zip(shown, ("known", "unknown"), strict=True)):
+            panels[1, i].plot(t, one.states[:, i] - true[:, i], color=f"C{1 - j}", lw=0.9, label=what)
             for sign in (2, -2):
                 panels[1, i].plot(t, sign * one.spreads[:, i], color=f"C{1 - j}", lw=0.9, ls=":")
         panels[1, i].set(ylabel=f"error of {name} [{unit}]; dotted: ± 2 std", xlabel="t [s]")
     panels[1, 0].set_ylim(-0.06, 0.06)
     panels[1, 1].set_ylim(-0.15, 0.15)
     panels[0, 0].legend(fontsize="small")
+    panels[1, 0].legend(fontsize="small", title="mass and friction", title_fontsize="small")
     figure.savefig(path, dpi=100)
