@@ -148,7 +148,7 @@ def many(count: int, window: int = 20) -> None:
     rng, arm = np.random.default_rng(1), 0.15
     smoother = begun(rod(), swing().between(0, BEGIN), window=window)
     θ, ω, u = smoother.estimate.positions["pin"], smoother.estimate.rates["pin"], 0.0
-    spent, last = np.zeros(count), round(BEGIN / STEP)
+    spent, last = np.full(count, np.nan), round(BEGIN / STEP)
     θ, ω = smoother.estimate.positions["pin"], smoother.estimate.rates["pin"]
     shown = max(count // 10, 1)
     inertia = ROD["J"] + 0.3 * arm**2
