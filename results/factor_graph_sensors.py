@@ -64,9 +64,11 @@ def twins(draws: int, seed: int = 0) -> Twins:
             ω[:, k + 1] = ω[:, k] + STEP / 2 * (before + after)
             θ[:, k + 1] = θ[:, k] + STEP / 2 * (ω[:, k] + ω[:, k + 1])
     points, slopes = (np.asarray(part.full()).T for part in functions()["points"](θ.reshape(1, -1)))
-    shown = np.array(ca.Function("rate", [q := ca.SX.sym("q", 4), v := ca.SX.sym("v", 4)], [turning(q, v)])(
-        points.T, (slopes * ω.reshape(-1, 1)).T
-    )).reshape(θ.shape)
+    shown = np.array(
+        ca.Function("rate", [q := ca.SX.sym("q", 4), v := ca.SX.sym("v", 4)], [turning(q, v)])(
+            points.T, (slopes * ω.reshape(-1, 1)).T
+        )
+    ).reshape(θ.shape)
     return Twins(θ, ω, shown + GYRO * rng.standard_normal(θ.shape))
 
 

@@ -24,6 +24,7 @@ from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.solvers.bounded_rows import bent, bounded_solution, free_solution
 from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
+from spookid.solvers.lag_anchor import Anchor
 from spookid.solvers.lag_covariance import joint_covariance
 from spookid.solvers.lag_volumes import check_volumes, volume_bends, volume_slopes
 from spookid.solvers.lag_window import LagWindow
@@ -90,6 +91,8 @@ class FixedLag:
         self._longest = _FIRST
         self._waits = 0
         """Estimates until their change is looked for."""
+        self._anchor, self._holds = Anchor(self.parameters, self._sizes), 0
+        """What holds the parameters, and estimates until this is looked after."""
 
     @property
     def states(self) -> Array:
@@ -154,6 +157,7 @@ class FixedLag:
         """Estimate all that is kept; how many steps it took: at most ``iterations``, and as many again that are small
         where hard rows are not met to the last digit."""
         taken, self._slopes, small, met = 0, None, False, True
+        self._hold()
         self._bend()
         while taken < self.iterations or (small and not met and taken < 2 * self.iterations):
             taken += 1
@@ -194,7 +198,9 @@ class FixedLag:
         n, beside = len(self.parameters), self._window.believed()
         shape = self._window.steps, (self._window.reach + 1) * self.transcription.manifold.tangent + n
         if near:
-            beside = np.concatenate([beside, np.eye(n, n + 1) / (self._longest * self._sizes)[:, None]])
+            damping = np.eye(n, n + 1) / (self._longest * self._sizes)[:, None]
+            held = self._anchor.rows(self.parameters) if self._anchor.open else damping[:0]
+            beside = np.concatenate([beside, damping, held])
         if self._slopes is None or len(self._slopes) != shape[0]:
             self._slopes = np.zeros(shape)
             if self.volumes:
@@ -221,6 +227,15 @@ class FixedLag:
             whole = bent(border, self._bends)
             return bounded_solution(whole, free_solution(whole), *self._room)
         return bounded_solution(border, self._memory.border_step(border), *self._room)
+
+    def _hold(self) -> None:
+        """Hold what is not known: with each estimate while all rows are there, and then once in half a window."""
+        self._holds -= 1
+        if self._anchor.open and self._holds < 0:
+            self._holds = 0 if self._first is None else self.window // 2
+            point = self._anchor.start if self._first is None else self._first.point
+            self._memory.linearize(self.parameters, point, self.steps)
+            self._anchor.renew(self._factorized())
 
     def _bend(self) -> None:
         """Look how the volume's slopes change with the parameters, once in half a window."""
@@ -274,7 +289,8 @@ class FixedLag:
         cost, violation = self._memory.evaluate(self.parameters, self.steps)
         carried, left = self._memory.merit(steps, parameters)
         bent = float(parameters @ self._bends @ parameters) + self._tilt(steps, parameters) if self.volumes else 0.0
-        return cost + carried + bent, max(violation, left)
+        held = self._anchor.cost(self.parameters) if self._anchor.open else 0.0
+        return cost + carried + bent + held, max(violation, left)
 
     def _tilt(self, steps: Array, parameters: Array) -> float:
         """What the linear terms of the window's rows add to the cost."""
@@ -325,6 +341,8 @@ class FixedLag:
             "first estimates": np.zeros((0, 0)) if first is None else first.point[None],
             "waits": np.array([0 if first is None else first.waits, self._waits]),
             "longest": np.array([self._longest]),
+            "anchor": np.concatenate([self._anchor.start[None], self._anchor.slopes]),
+            "held": np.array([self._anchor.open, self._holds]),
             "bend": self._memory.bend.copy(),
             "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
         }
@@ -339,6 +357,9 @@ class FixedLag:
             new._first = FirstEstimates(new._window, arrays["first estimates"][0])
             new._first.waits = int(arrays["waits"][0])
         new._longest = float(arrays["longest"][0])
+        new._anchor = Anchor(arrays["anchor"][0], np.maximum(np.abs(arrays["anchor"][0]), transcription.magnitudes))
+        new._anchor.slopes, new._anchor.open = arrays["anchor"][1:].copy(), bool(arrays["held"][0])
+        new._holds = int(arrays["held"][1])
         new._waits, new._memory.bend = int(arrays["waits"][1]), arrays["bend"].copy()
         new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
         new._memory.restore(arrays)
