@@ -229,7 +229,7 @@ def test_first_estimates_that_are_far_off_give_way(monkeypatch):
 
 
 def test_a_parameter_of_which_nothing_is_known_yet_stays_near_its_start(monkeypatch):
-    # The first steps are so short that noise makes their length; θ → −∞ fits it best, and there no step would tell of θ.
+    # The first steps are so short that noise makes their length: any small step fits, and there none would tell of θ.
     monkeypatch.setenv("SPOOKID_COMPILE", "on")
     for seed in range(4):
         problem, data = exponential(np.random.default_rng(seed), short=1e-3)
