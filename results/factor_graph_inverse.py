@@ -11,13 +11,13 @@ from factor_graph_reference import Array, fourbar, functions, moved, torque
 from matplotlib.figure import Figure
 from scipy.interpolate import CubicSpline
 
-from spookid.graphs import STAGES, GraphSolution, Noise, forward_dynamics, inverse_dynamics, simulated
+from spookid.graphs import STAGES, GraphSolution, Sigmas, forward_dynamics, inverse_dynamics, simulated
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 
 STEP, SECONDS, RESTART = 1e-3, 10.0, 0.2
 LIMIT = 1e-3
 """Of the tracking error [rad]."""
-FINE = Noise((1e-9, 1e-6), 1e-4)
+FINE = Sigmas((1e-9, 1e-6), 1e-4)
 """What softness leaves in the trapezoidal rows is then rounding. The forward graph's cost is 0 with any noise."""
 CHUNK, TO_THE_END = 100, LevenbergMarquardt(negligible_cost=0.0, damping=1e-14, max_iterations=5)
 """Steps of the forward graph that are solved together, until nothing moves: ending where the cost is rounding, as by

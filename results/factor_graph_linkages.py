@@ -15,7 +15,7 @@ from spookid.graphs import forward_dynamics, simulated
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from test_planar import REFERENCES, drive  # noqa: E402
+from test_planar import REFERENCES, drive
 
 STEP, SECONDS = 1e-3, 2.0
 Points = list[planar.Point]

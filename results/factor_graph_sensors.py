@@ -11,9 +11,9 @@ from pathlib import Path
 
 import casadi as ca
 import numpy as np
+from factor_graph_online import nees_row
 from factor_graph_reference import Array, fourbar, functions
 from matplotlib.figure import Figure
-from scipy.stats import chi2
 
 from spookid import FixedLagSmoother, Parameter
 from spookid.graphs import (
@@ -24,7 +24,6 @@ from spookid.graphs import (
     Prior,
     Trapezoid,
     VelocityConstraint,
-    simulated,
 )
 
 STEP, STEPS, WINDOW = 5e-3, 401, 20
@@ -97,20 +96,75 @@ def graph(known: bool) -> Graph:
     )
 
 
-def online(known: bool, runs: Twins, draw: int) -> tuple[Array, Array, Array]:
-    """Estimates of angle and rate, their covariances and NEES of what is estimated at the end: (N, 2), (N, 2, 2), and
-    of state and parameters (2,)."""
+@dataclass(frozen=True)
+class Followed:
+    """What a smoother tells of one twin."""
+
+    states: Array
+    """Angle and rate at each step, (N, 2)."""
+    spreads: Array
+    """Their standard errors (N, 2)."""
+    squares: Array
+    """NEES at the end: of angle and rate, and of the parameters if they are unknown."""
+    parameters: str
+    """Estimates with their errors at the end."""
+
+
+def online(known: bool, runs: Twins, draw: int) -> Followed:
+    """One twin, sample by sample."""
     own = graph(known)
     smoother = FixedLagSmoother(own, WINDOW, start={"q": own.system.assembled()})
     columns = [own.variables.columns(name).start for name in ("z", "dz")]
-    states, spreads = np.zeros((STEPS, 2)), np.zeros((STEPS, 2, 2))
+    states, spreads = np.zeros((STEPS, 2)), np.zeros((STEPS, 2))
     for k in range(STEPS):
         found = smoother.update(STEP * k, {"gyro": runs.gyro[draw, k], "torque": 0.0})
+        covariance = found.state_covariance[np.ix_(columns, columns)]
         states[k] = found.variables["z"][0], found.variables["dz"][0]
-        spreads[k] = found.state_covariance[np.ix_(columns, columns)]
+        spreads[k] = np.sqrt(np.diag(covariance))
     error = states[-1] - (runs.θ[draw, -1], runs.ω[draw, -1])
-    nees = [error @ np.linalg.solve(spreads[-1], error)]
+    squares = [error @ np.linalg.solve(covariance, error)]
     if not known:
         off = np.array([found.values[name] - value for name, value in TRUTH.items()])
-        nees.append(off @ np.linalg.solve(found.covariance, off))
-    return states, spreads, np.array(nees)
+        squares.append(off @ np.linalg.solve(found.covariance, off))
+    parameters = ", ".join(f"{name} {value:.4f} ± {found.std_errs[name]:.4f}" for name, value in found.values.items())
+    return Followed(states, spreads, np.array(squares), parameters)
+
+
+def gyroscope(draws: int, path: Path) -> tuple[list[str], list[str]]:
+    """Rows of the pages' tables of NEES and of errors, and a figure of the first twin."""
+    runs = twins(draws)
+    nees, told, shown = [], [], []
+    for known in (True, False):
+        several = [online(known, runs, draw) for draw in range(draws)]
+        means = np.mean([one.squares for one in several], axis=0)
+        what = "mass and friction known" if known else "mass and friction unknown"
+        for label, mean in zip(("angle and rate", "2 parameters"), means, strict=False):
+            nees.append(nees_row(f"four-bar, gyroscope, {what}: {label}", mean, 2, draws))
+        true = np.array([runs.θ, runs.ω]).transpose(1, 2, 0)[:, STEPS // 2 :]
+        errors = np.array([one.states for one in several])[:, STEPS // 2 :] - true
+        rms = np.sqrt(np.mean(errors**2, axis=(0, 1)))
+        told.append(f"| {what} | {1e3 * rms[0]:.2f} | {1e3 * rms[1]:.2f} | {several[0].parameters} |")
+        print(told[-1], flush=True)
+        shown.append(several[0])
+    _figure(runs, shown, path)
+    return nees, told
+
+
+def _figure(runs: Twins, shown: list[Followed], path: Path) -> None:
+    t = STEP * np.arange(STEPS)
+    figure = Figure(figsize=(10, 5.5), layout="constrained")
+    panels = figure.subplots(2, 2, sharex=True)
+    true = np.column_stack([runs.θ[0], runs.ω[0]])
+    for i, (name, unit) in enumerate((("θ", "rad"), ("ω", "rad/s"))):
+        panels[0, i].plot(t, shown[1].states[:, i], label="estimated, mass and friction unknown")
+        panels[0, i].plot(t[::10], true[::10, i], "k.", ms=3, label="true")
+        panels[0, i].set_ylabel(f"{name} [{unit}]")
+        for j, one in enumerate(shown):
+            panels[1, i].plot(t, one.states[:, i] - true[:, i], color=f"C{1 - j}", lw=0.9)
+            for sign in (2, -2):
+                panels[1, i].plot(t, sign * one.spreads[:, i], color=f"C{1 - j}", lw=0.9, ls=":")
+        panels[1, i].set(ylabel=f"error of {name} [{unit}]; dotted: ± 2 std", xlabel="t [s]")
+    panels[1, 0].set_ylim(-0.06, 0.06)
+    panels[1, 1].set_ylim(-0.15, 0.15)
+    panels[0, 0].legend(fontsize="small")
+    figure.savefig(path, dpi=100)

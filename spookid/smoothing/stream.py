@@ -82,7 +82,12 @@ class Stream:
         """At the first states, with the samples of the first recording in the window, or behind it."""
         problem, transcription = opening.problem, opening.transcription
         volumes = problem.dynamics == "estimated" and transcription.has_density
-        core = FixedLag(transcription, window, parameters=opening.parameters, iterations=iterations, volumes=volumes)
+        try:
+            core = FixedLag(
+                transcription, window, parameters=opening.parameters, iterations=iterations, volumes=volumes
+            )
+        except ProblemError as error:
+            raise ProblemError(f"{problem.place}: Problem {problem.name!r}: {error}") from None
         name, start = opening.recording.name, opening.start
         new = cls(problem, opening.settings, core, opening.observed, name, start)
         new._take_all(opening)

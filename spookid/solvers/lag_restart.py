@@ -31,7 +31,7 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
         **arrays,
         "parameters": parameters.copy(),
         "first estimates": parameters[None].copy() if n else arrays["first estimates"],
-        "waits": np.zeros(2),
+        "waits": np.zeros_like(arrays["waits"]),
         "bend": np.zeros((n, n)),
         "slopes": np.zeros((0, 0)),
         "carried soft": arrays["carried soft"][:0],
@@ -40,6 +40,7 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
         "border soft": _rows(gradient, information),
         "border hard": arrays["border hard"][:0],
         "border linear": np.zeros(n),
+        "bend": np.zeros((n, n)),
         "score": np.zeros(n),
         "information": np.zeros((n, n)),
     }

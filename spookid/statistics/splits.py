@@ -34,7 +34,7 @@ class Knowledge:
     @property
     def root(self) -> Array:
         """L with L Lᵀ the inverse of the information, zero along what is not known, (n, r)."""
-        sizes = np.sqrt(self.information.diagonal())
+        sizes = np.sqrt(np.maximum(self.information.diagonal(), 0))
         scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
         values, vectors = np.linalg.eigh(scale[:, None] * self.information * scale)
         kept = values > _ROUNDING * max(float(values[-1]), 1e-300)
