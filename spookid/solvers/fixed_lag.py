@@ -35,7 +35,7 @@ from spookid.transcription.transcription import Transcription
 _SMALL, _SMALL_BESIDE = 1e-3, 3e-2
 """Steps shorter than this, in standard errors of all unknowns together, are the last; and so with volumes, whose slopes
 are no better, for what a step leaves is found by the next update."""
-_RENEWALS = 10
+_RENEWALS = 5
 """How often the volume's slopes are found anew while a step goes through the window."""
 _MET, _ROUNDED = 1e-13, 0.5
 """Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""
