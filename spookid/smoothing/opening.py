@@ -21,6 +21,7 @@ from spookid.estimation.fitting import Start, fit
 from spookid.estimation.robust_start import without_outliers
 from spookid.kernels.kernel import Array
 from spookid.results.result import Result
+from spookid.smoothing.least_noise import with_least_noise
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
 from spookid.stepping.impulses import Settings
@@ -108,7 +109,9 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Openin
     assembly = found.assembly
     (evidence,), (states,) = assembly.evidence, found.point.states
     observed = tuple(map(_roomier, assembly.observed))
-    endless = without_end(problem, assembly.settings, assembly.transcription.given, observed)
+    numbers = with_least_noise(assembly, found.point).tolist()
+    given = [replace(c, value=v) for c, v in zip(assembly.transcription.given, numbers, strict=True)]
+    endless = without_end(problem, assembly.settings, given, observed)
     start, parameters = evidence.grid.start, found.point.parameters
     step_errors, notices = _step_errors(found) if corrects else (np.zeros(len(parameters)), ())
     first = evidence.recording, start, states, parameters

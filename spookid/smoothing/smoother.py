@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from copy import copy
-from numbers import Real
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any, Self
 
@@ -224,7 +224,12 @@ def _steps(what: str, step: float, window: object, seconds: object) -> int:
     if (window is None) == (seconds is None):
         raise ProblemError(f"{what}: give a smoother either window=, in steps, or seconds=")
     if seconds is not None:
-        if not (isinstance(seconds, Real) and not isinstance(seconds, bool) and math.isfinite(seconds) and seconds > 0):
+        if not (
+            isinstance(seconds, Real)
+            and not isinstance(seconds, bool)
+            and math.isfinite(seconds)
+            and float(seconds) > 0
+        ):
             raise ProblemError(f"{what}: seconds is {shown(seconds)}; give the length of the window, more than 0 s")
         return _limited(what, f"seconds is {shown(seconds)}", max(round(float(seconds) / step), 1))
     return _limited(what, "", _count(what, "window", window, "a whole number of steps, or seconds="))
@@ -242,6 +247,6 @@ def _limited(what: str, given: str, steps: int) -> int:
 
 def _count(what: str, name: str, value: object, wanted: str) -> int:
     """A whole number from 1 on."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         raise ProblemError(f"{what}: {name} is {shown(value)}; give {wanted}")
     return int(value)
