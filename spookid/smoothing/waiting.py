@@ -13,6 +13,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.files import listing
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
+from spookid.parameter import number
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, checked, signals
 from spookid.smoothing.known import FEW
@@ -72,9 +73,12 @@ class Waiting:
         if self._missing:
             self._forget()
             return None
-        if max(self._come) - min(self._come) < self._problem.step * self._steps:
+        begin = self._begin()
+        if max(self._come) - begin < self._problem.step * self._steps:
             return None
-        return self._opening()
+        recording = self._together(begin)
+        seen = (np.isfinite(recording.signal(channel.signal)) for channel in self._problem.channels)
+        return self._opening(recording) if all(map(np.any, seen)) else None
 
     @property
     def _missing(self) -> list[str]:
@@ -92,9 +96,23 @@ class Waiting:
             self._last = {name: t for name, t in self._last.items() if t >= latest - _KEPT * span}
             self.counts = replace(self.counts, samples=self.counts.samples + left, early=self.counts.early + left)
 
-    def _opening(self) -> Opening:
+    def _begin(self) -> float:
+        """From when on all inputs act [s]."""
+        first, guess = min(self._come), self._problem.guess
+        for one in self._problem.model.inputs:
+            stamp = min(t for t, values in self._come.items() if one.signal in values)
+            first = max(first, stamp + number(one.delay, guess))
+        return first
+
+    def _together(self, begin: float) -> Recording:
+        """What has come from a time on, as a recording."""
+        times = np.array(sorted(self._come))
+        columns = {n: np.array([self._come[t].get(n, np.nan) for t in times.tolist()]) for n in sorted(self._signals)}
         name = "stream" if self.before is None else self.before.recording
-        recording = _together(self._come, sorted(self._signals), name)
+        whole = Recording(times, columns, name, several_clocks=True)
+        return whole if begin <= times[0] else whole.between(begin, times[-1])
+
+    def _opening(self, recording: Recording) -> Opening:
         if self.before is None:
             opening = from_guess(self._problem, recording)
             return replace(opening, notices=(_with_steps(self._problem.step),)) if self._corrects else opening
@@ -140,10 +158,3 @@ def _with_steps(step: float) -> str:
         f"Estimates are those of steps of {step:g} s, and not of continuous time as those of a fit; start=, a solution "
         "of the first seconds, tells what a step adds."
     )
-
-
-def _together(come: Mapping[float, Mapping[str, float]], names: list[str], name: str) -> Recording:
-    """What has come as a recording."""
-    times = sorted(come)
-    columns = {one: np.array([come[t].get(one, np.nan) for t in times]) for one in names}
-    return Recording(np.array(times), columns, name, several_clocks=True)
