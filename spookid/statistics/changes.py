@@ -47,7 +47,7 @@ from scipy.special import ndtri
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.statistics.score_history import Block, History
-from spookid.statistics.splits import LOST, Knowledge, Split
+from spookid.statistics.splits import LOST, Knowledge, Split, normalized
 from spookid.tables.numbers import quantity, uncertain
 
 DAY = 86400.0
@@ -194,7 +194,7 @@ class ChangeDetector:
         self._distance = onsets.distance
         z = np.abs(onsets.standardized)
         tests = np.count_nonzero(z)
-        if not (tests and self._history.scatter.is_known):
+        if not tests:
             return None
         threshold = -float(ndtri(min(self.false_alarms * elapsed / DAY / (2 * tests), 0.5)))
         k = int(np.argmax(np.max(z, axis=1)))
@@ -253,8 +253,8 @@ class ChangeDetector:
         return replace(split, since=since, later=later)
 
     def _change(self, split: Split) -> Change:
-        j, z = split.strongest, abs(float(split.z[split.strongest]))
-        change = split.change(j)
+        j = split.strongest
+        change, error = split.change(j), split.error(j)
         before, known = split.before(j)
         before += float(self.reference[j])
         size = abs(before) if abs(before) > _KNOWN * known else math.nan
@@ -265,10 +265,10 @@ class ChangeDetector:
             before,
             before + change,
             change,
-            abs(change) / z,
+            error,
             change / size,
-            abs(change) / z / size,
-            z,
+            error / size,
+            abs(float(split.z[j])),
             tuple(name for i, name in enumerate(self.names) if i != j and split.is_near(i)),
         )
 
@@ -327,18 +327,19 @@ class _Onsets:
     @property
     def standardized(self) -> Array:
         """z of each onset and parameter, (K, n); 0 where nothing can be said."""
-        past, growth = self._scatter.at(self._lengths)
-        scatter = np.maximum(np.maximum(past, growth * self._within), 1)
+        past = self._scatter.at(self._lengths)
+        scatter = np.maximum(np.maximum(past.square, past.growth * self._within), 1)
         variance = np.where(self._tested, self._v * scatter, 1.0)
-        return np.where(self._tested, self._u / np.sqrt(variance), 0.0)
+        return normalized(np.where(self._tested, self._u / np.sqrt(variance), 0.0), past.freedom)
 
     def split(self, k: int) -> Split:
         """At one onset."""
         later = Knowledge(self._score[k], self._information[k])
         earlier = Knowledge(self._total[0] - later.score, self._total[1] - later.information)
         lengths = np.array([self._lengths[k], sum(b.length for b in self._blocks[:k])])
-        scatter = np.maximum(self._scatter.at(lengths)[0], 1)
-        return Split(float(self.since[k]), earlier, later, *scatter)
+        past = self._scatter.at(lengths)
+        scatter = np.maximum(past.square, 1)
+        return Split(float(self.since[k]), earlier, later, scatter[0], past.freedom[0], scatter[1])
 
 
 def _after(values: Any) -> Array:
