@@ -71,7 +71,8 @@ class Monitor:
         at = np.array(list(values.values()))
         if self._detector is None:
             known = -slope, information
-            self._detector = ChangeDetector(tuple(values), at, until, *known, false_alarms=self._false_alarms)
+            bounds, rate = self.smoother.bounds, self._false_alarms
+            self._detector = ChangeDetector(tuple(values), at, until, *known, bounds=bounds, false_alarms=rate)
             self._detector.rerun = self._rerun
             return None
         self._reruns.mark(self.smoother)

@@ -126,7 +126,8 @@ class Scatter:
     def at(self, lengths: Array) -> Expected:
         """Of blocks of so many single ones, (K,). Beyond the lengths that are known scatter grows per doubling as the
         ratio may do there at the most: what has not been seen to be white is not taken for it."""
-        found = Expected(*np.ones((2, len(lengths), self._counts.shape[1])), np.zeros((len(lengths), len(self._counts.T))))
+        shape = len(lengths), self._counts.shape[1]
+        found = Expected(np.ones(shape), np.ones(shape), np.zeros(shape))
         places = np.log2(np.maximum(lengths, 1))
         for j, counts in enumerate(self._counts.T):
             known = int(np.count_nonzero(np.logical_and.accumulate(counts >= _ENOUGH)))
