@@ -219,6 +219,8 @@ def test_words() -> None:
 def test_a_rate_that_is_none_is_refused() -> None:
     with pytest.raises(ProblemError, match="false_alarms is 0"):
         detector(false_alarms=0)
+    with pytest.raises(ProblemError, match="false_alarms is 'a'"):
+        detector(false_alarms="a")
 
 
 @pytest.mark.study

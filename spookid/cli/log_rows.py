@@ -34,6 +34,8 @@ class LogRows:
         self._longest = self._last = np.inf
         self._seen: dict[float, set[str]] = {}
         """The signals that have come, by stamp."""
+        self.left_out = 0
+        """Samples so far."""
 
     def merged(self, rows: Iterable[Row]) -> list[Row]:
         """Rows in the order of their stamps, each stamp once: of several samples of a signal the first counts."""
@@ -69,23 +71,22 @@ class LogRows:
             since = "which each row of the first seconds has; rows without it are left out, their motion cannot be told"
             self._count(_BLIND, row, f"{blind!r} is missing, {since}")
             return None
-        for t in [t for t in self._seen if t < window[0]] if next(iter(self._seen), np.inf) < window[0] else ():
-            del self._seen[t]
+        if row.t < window[0]:
+            stamps = f"its stamp is {quantity(window[1] - row.t, 's')} before that of another row"
+            self._count(_LATE, row, f"{stamps}; rows that come so late are left out")
+            return None
+        if next(iter(self._seen), np.inf) < window[0]:
+            self._seen = {t: names for t, names in self._seen.items() if t >= window[0]}
         seen = self._seen.setdefault(row.t, set())
         values = {name: value for name, value in row.values.items() if name not in seen}
         if len(values) < len(row.values):
-            self._count_repeated(row)
+            self._count_repeated(replace(row, values={n: v for n, v in row.values.items() if n in seen}))
         seen.update(values)
         if row.t - self._last > self._longest + (window[1] - window[0]):
             gap = quantity(row.t - self._last, "s")
             self._told(f"{self._path} line {row.line}: {gap} without a row of use; the parameters stay as they were")
         self._last = max(self._last, row.t)
         return replace(row, values=values) if values else None
-
-    def late(self, row: Row, newest: float) -> None:
-        """Count a row that the window has left behind."""
-        stamps = f"its stamp is {quantity(newest - row.t, 's')} before that of another row"
-        self._count(_LATE, row, f"{stamps}; rows that come so late are left out")
 
     def close(self) -> None:
         """Say how many rows there were of each kind, if there was more than one."""
@@ -101,5 +102,6 @@ class LogRows:
 
     def _count(self, kind: str, row: Row, sentence: str) -> None:
         self._counts[kind] = self._counts.get(kind, 0) + 1
+        self.left_out += len(row.values)
         if self._counts[kind] == 1:
             self._told(f"{self._path} line {row.line}: {sentence}")

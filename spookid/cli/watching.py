@@ -98,11 +98,8 @@ class _Watch:
         usable = self._checks.usable(row, (monitor.smoother.released_until, newest))
         if usable is None:
             return
-        before = _left_behind(monitor)
         with _at(self._log.path, row.line):
             found = monitor.update(usable.t, usable.values)
-        if _left_behind(monitor) > before:
-            self._checks.late(row, newest)
         for change in monitor.changes[known:]:
             self._view.change(change, found)
         self._show(monitor, found)
@@ -113,7 +110,9 @@ class _Watch:
             every = self._arguments.every
             self._due = every * (math.floor(self._until / every + 1e-6) + 1)
             taken = monitor.smoother.intake
-            self._view.estimate(self._until, found, self._rows, taken.late + taken.early + taken.crowded)
+            self._view.estimate(
+                self._until, found, self._rows, taken.late + taken.early + taken.crowded + self._checks.left_out
+            )
 
     def _begun(self, rows: Iterator[Row]) -> Monitor:
         """With the first seconds, fitted as one recording."""
@@ -199,12 +198,6 @@ def _leading(rows: Iterator[Row], seconds: float, path: Path) -> list[Row]:
             "a longer log, or a shorter --warm-up"
         )
     return first
-
-
-def _left_behind(monitor: Monitor) -> int:
-    """Samples that had come too late."""
-    taken = monitor.smoother.intake
-    return taken.late + taken.early
 
 
 def _is_hardly_known(noise: Noise) -> bool:

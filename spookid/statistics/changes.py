@@ -42,12 +42,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.statistics.score_history import Block, History
 from spookid.statistics.splits import LOST, Knowledge, Split, normalized
@@ -153,11 +154,9 @@ class ChangeDetector:
         false_alarms: float = 1.0,
         rerun: Rerun | None = None,
     ) -> None:
-        if not 0 < false_alarms < np.inf:
-            raise ProblemError(f"false_alarms is {false_alarms!r}; give how many a day may be false, such as 1")
         self.names, self.rerun = tuple(names), rerun
         self.reference = np.array(reference, dtype=float)
-        self.false_alarms = float(false_alarms)
+        self.false_alarms = _rate(false_alarms)
         n = len(self.names)
         self._lower, self._upper = np.outer([-np.inf, np.inf], np.ones(n)) if bounds is None else np.array(bounds)
         known = np.zeros(n) if score is None else score, np.zeros((n, n)) if information is None else information
@@ -307,6 +306,13 @@ class ChangeDetector:
         found._history, found._distance = History.resumed(arrays), arrays["distance"].copy()
         found._shortest, found._again, found._candidate, found._new = shortest, again, int(candidate), int(new)
         return found
+
+
+def _rate(false_alarms: object) -> float:
+    """Of false alarms a day."""
+    if isinstance(false_alarms, Real) and 0 < float(false_alarms) < math.inf:
+        return float(false_alarms)
+    raise ProblemError(f"false_alarms is {shown(false_alarms)}; give how many a day may be false, such as 1")
 
 
 class _Onsets:
