@@ -45,13 +45,17 @@ class Prior(GraphFactor):
         super().__post_init__()
         if self.at not in get_args(At):
             raise ProblemError(f"{self.what}: at is {shown(self.at)}; use 'first' or 'every'")
+        for name in ("value", "rows"):
+            if isinstance(getattr(self, name), str):  # one name, and not its letters
+                object.__setattr__(self, name, (getattr(self, name),))
         if not self._named:
             object.__setattr__(self, "value", tuple(numbers(self.value, f"{self.what}: value").tolist()))
 
     @property
     def _named(self) -> bool:
-        given = [self.value] if isinstance(self.value, str) else self.value
-        return not hasattr(given, "dtype") and any(isinstance(one, str) for one in given)
+        if hasattr(self.value, "dtype") or not isinstance(self.value, Sequence):
+            return False
+        return any(isinstance(one, str) for one in self.value)
 
     @property
     def default(self) -> str:

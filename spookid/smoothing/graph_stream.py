@@ -11,7 +11,6 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.graphs.graph import Graph
-from spookid.graphs.start import started
 from spookid.kernels.kernel import Array, Mask
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, checked
@@ -33,11 +32,9 @@ class GraphStream:
 
     def __init__(self, graph: Graph, window: int, iterations: int, start: Mapping[str, Any]) -> None:
         self.graph, transcription = graph, graph.endless
-        guess = np.array([start.get(p.name, p.guess) for p in graph.parameters], dtype=float)
-        parameters = np.clip(guess, transcription.lower, transcription.upper)
-        self.core = FixedLag(transcription, window, parameters=parameters, iterations=iterations)
-        own = {name: value for name, value in start.items() if name not in transcription.names}
-        self._state = started(graph.variables, own, 1, graph.what)[0]
+        point = graph.beginning(start)
+        self.core = FixedLag(transcription, window, parameters=point.parameters, iterations=iterations)
+        self._state = point.states[0][0]
         self._taking = [factor for factor in graph.factors if factor.data.numel()]
         self._values: dict[int, dict[str, float]] = {}
         """Samples of each step that is kept."""
