@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.constraint_factors import PositionConstraint, VelocityConstraint
 from spookid.graphs.dynamics import Dynamics, InverseDynamics
 from spookid.graphs.factor import Coordinates, GraphFactor, check_coordinates
@@ -101,7 +101,7 @@ def forward_dynamics(
         Dynamics(coordinates, sigma=noise.dynamics),
         *_constraints(system, coordinates, noise.constraints),
     ]
-    return Graph(system, [*factors, *more], step=step)
+    return _graph(system, factors, more, step, what)
 
 
 def inverse_dynamics(
@@ -148,7 +148,15 @@ def inverse_dynamics(
         InverseDynamics(coordinates, sigma=noise.dynamics),
         SoftEquality("Q", 2, sigma=noise.equality),
     ]
-    return Graph(system, [*factors, *more], step=step)
+    return _graph(system, factors, more, step, what)
+
+
+def _graph(
+    system: System, factors: Sequence[GraphFactor], more: Iterable[GraphFactor], step: float, what: str
+) -> Graph:
+    """With further factors."""
+    others = collected(more, GraphFactor, f"{what}: more")  # type: ignore[type-abstract]
+    return Graph(system, [*factors, *others], step=step)
 
 
 def _check(system: object, coordinates: object, noise: object, what: str) -> None:
