@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spookid import FixedLagSmoother, Parameter, ProblemError, planar
-from spookid.graphs import Graph, Observation, Sigmas, forward_dynamics, simulated
+from spookid.graphs import Graph, Observation, Prior, Sigmas, forward_dynamics, simulated
 
 STEP, STEPS = 2e-3, 120
 
@@ -93,6 +93,15 @@ def test_what_a_graph_cannot_take_is_refused() -> None:
     q, graph = mechanism.assembled(), sensed(mechanism)
     with pytest.raises(ProblemError, match="start is None; give where the first step begins"):
         FixedLagSmoother(graph, 10)
+    for other, sentence in (
+        (Prior("q", (0.3,), rows=("theta",), name="other"), "'other' fixes at the first step what other hard factors"),
+        (Prior("q", (1.0,), at="every", rows=("P1.x",), name="other"), "'other' fixes at each step what other hard"),
+    ):
+        with pytest.raises(ProblemError, match=sentence):
+            FixedLagSmoother(forward_dynamics(mechanism, STEP, q, more=[other]), 10, start={"q": q})
+    free = sensed(fourbar(Parameter("m", 1.9, lower=0.1)))
+    with pytest.raises(ProblemError, match=r"start of m is 'x'; give a finite number in \[0\.1, inf\]"):
+        FixedLagSmoother(free, 10, start={"q": q, "m": "x"})
     smoother = FixedLagSmoother(graph, 10, start={"q": q})
     assert smoother.estimate.step == -1
     smoother.update(1.0, {})

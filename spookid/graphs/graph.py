@@ -69,12 +69,14 @@ class Graph(Tabular):
         self.sources = collected(factors, GraphFactor, f"{what}: factors")  # type: ignore[type-abstract]
         used = {name for factor in self.sources for name in factor.variables}
         self.variables = Variables(system, tuple(name for name in MEANING if name in used))
+        self._check(what)
         h = ca.SX.sym("h")
         self._step = Constant(h, self.step)
         self.written: tuple[Written, ...] = tuple(
             part for factor in self.sources for part in written(factor, self.variables, h)
         )
-        self._check(what)
+        if all(part.factor.hard for part in self.written):
+            raise ProblemError(f"{what} has hard rows alone; give one of its factors a sigma")
         self.parameters: tuple[Parameter, ...] = self._found(what)
         """Unknowns of all steps, in the order of their declaration."""
 
@@ -96,8 +98,6 @@ class Graph(Tabular):
             raise ProblemError(
                 f"{what} asks for efforts Q, and its system is actuated nowhere; give it a torque or force"
             )
-        if all(part.factor.hard for part in self.written):
-            raise ProblemError(f"{what} has hard rows alone; give one of its factors a sigma")
 
     def _found(self, what: str) -> tuple[Parameter, ...]:
         known: list[ca.SX] = [self._step.symbol]
