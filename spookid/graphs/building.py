@@ -12,12 +12,12 @@ from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.constraint_factors import PositionConstraint, VelocityConstraint
 from spookid.graphs.dynamics import Dynamics, InverseDynamics
 from spookid.graphs.factor import Coordinates, GraphFactor, check_coordinates
-from spookid.graphs.given import check_system, point, vector
 from spookid.graphs.graph import Graph
 from spookid.graphs.integration import SoftEquality, Trapezoid
 from spookid.graphs.knowledge import Prior
 from spookid.graphs.stage import Stage
 from spookid.kernels.kernel import Array
+from spookid.mechanics.given import check_system, point, vector
 from spookid.mechanics.system import System
 
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.factor import GraphFactor
-from spookid.graphs.given import check_system, counted_steps, named, parameter_values, seconds
 from spookid.graphs.hard_rows import check_hard_rows, rank
 from spookid.graphs.knowledge import Prior
 from spookid.graphs.parameter_errors import standard_errors
@@ -30,6 +29,7 @@ from spookid.graphs.start import started
 from spookid.graphs.variables import MEANING, Variables
 from spookid.graphs.writing import Written, written
 from spookid.kernels.kernel import Array, Mask
+from spookid.mechanics.given import check_system, counted_steps, named, parameter_values, seconds
 from spookid.mechanics.system import System
 from spookid.parameter import Parameter, parameters_in
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt

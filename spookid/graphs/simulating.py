@@ -10,8 +10,8 @@ import numpy as np
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.dynamics import accelerations
-from spookid.graphs.given import check_system, counted_steps, named, parameter_values, point, seconds, vector
 from spookid.kernels.kernel import Array
+from spookid.mechanics.given import check_system, counted_steps, named, parameter_values, point, seconds, vector
 from spookid.mechanics.system import System
 from spookid.parameter import Parameter, parameters_in
 

@@ -1,4 +1,4 @@
-"""What a caller gives to a function of graphs, checked: each thing that is wrong is refused in one sentence."""
+"""What a caller gives to functions of a System, checked: each thing that is wrong is refused in one sentence."""
 
 from __future__ import annotations
 
