@@ -288,6 +288,22 @@ def test_a_gyroscope_on_the_coupler_alone_shows_the_motion_and_parameters() -> N
     assert np.all(found.costs["observation gyro"][::5] == 0)
 
 
+def test_errors_larger_than_their_sigmas_are_told() -> None:
+    rng, t = np.random.default_rng(0), 0.01 * np.arange(101)
+    data = {"x": np.sin(t) + 0.1 * rng.standard_normal(101)}
+    for sigma, misfit in ((0.1, 1.0), (0.02, 5.0)):
+        factors = [SoftEquality("q", 2, sigma=1e-4), Observation("x", lambda q: q[0], sigma=sigma)]
+        found = Graph(JointSystem(slide()), factors, step=0.01).solve(101, data, start={"q": [0.0]})
+        assert found.excess == 99
+        assert found.misfit == pytest.approx(misfit, rel=0.15)
+        assert ("times as large as their sigmas say" in str(found)) == (misfit > 1)
+
+
+def slide() -> Model:
+    body = Body("body", mass=1.0, inertia=np.eye(3))
+    return Model(bodies=[body], joints=[Hinge("x", GROUND.frame(), body.frame())], gravity=(0, 0, 0))
+
+
 def test_a_parameter_that_nothing_shows_has_no_error_and_one_with_a_prior_has_that() -> None:
     known = Parameter("m", 2.0, prior=(2.5, 0.1))
     graph = forward_dynamics(Pendulum(known), 0.01, Pendulum.at(0.0))
@@ -469,6 +485,10 @@ REFUSED = {
     "noise that is a number": (
         lambda: forward_dynamics(Pendulum(), 0.1, Pendulum.at(0.0), noise=0.1),
         "forward_dynamics: noise is 0.1; give graphs.Sigmas(...)",
+    ),
+    "sensors without noise": (
+        lambda: forward_dynamics(Pendulum(), 0.1, Pendulum.at(0.0), more=[Observation("x", lambda q: q[0], sigma=0.1)]),
+        "forward_dynamics has an Observation and no noise",
     ),
     "a sigma of no number": (lambda: Sigmas(start="small"), "Sigmas: start is 'small'; give a number, from 0 on"),
     "first coordinates too few": (lambda: forward_dynamics(Pendulum(), 0.1, (0, 1)), "q has the shape (2,); give (3,)"),

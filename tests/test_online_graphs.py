@@ -68,6 +68,21 @@ def test_a_parameter_is_estimated_as_by_all_steps_at_once() -> None:
     assert "m" in str(estimate)
 
 
+def test_a_motion_that_has_left_its_branch_says_so() -> None:
+    P = planar.Point("P", (0.8, -0.6))
+    rod = planar.Link("rod", planar.Ground("A", (0, 0)), P, mass=1.0)
+    lowest = planar.Mechanism([rod], gravity=9.8, independent_names=["P.y"])
+    graph = forward_dynamics(lowest, 10 * STEP, lowest.assembled(), coordinates="independent")
+    smoother = FixedLagSmoother(graph, 4, start={"q": lowest.assembled()})
+    told = [smoother.update(10 * k * STEP, {}).notices for k in range(40)]
+    assert told[0] == ()
+    assert "the motion left its branch at t = 0." in told[-1][0]
+    assert told[-1][0] in str(smoother.estimate)
+    other = forward_dynamics(lowest, 10 * STEP, lowest.assembled())
+    smoother = FixedLagSmoother(other, 4, start={"q": lowest.assembled()})
+    assert all(smoother.update(10 * k * STEP, {}).notices == () for k in range(40))
+
+
 def test_steps_of_a_graph_may_be_told_late_and_may_be_left_out() -> None:
     mechanism = fourbar()
     q, graph = mechanism.assembled(), sensed(mechanism)

@@ -14,7 +14,7 @@ from spookid.graphs.dynamics import Dynamics, InverseDynamics
 from spookid.graphs.factor import Coordinates, GraphFactor, check_coordinates
 from spookid.graphs.graph import Graph
 from spookid.graphs.integration import SoftEquality, Trapezoid
-from spookid.graphs.knowledge import Prior
+from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.stage import Stage
 from spookid.kernels.kernel import Array
 from spookid.mechanics.given import check_system, point, vector
@@ -68,7 +68,7 @@ def forward_dynamics(
     v: Any = 0.0,
     *,
     coordinates: Coordinates = "dependent",
-    noise: Sigmas = Sigmas(),
+    noise: Sigmas | None = None,
     more: Iterable[GraphFactor] = (),
 ) -> Graph:
     """The motion from a first state on (Figures 2 and 3)::
@@ -81,14 +81,22 @@ def forward_dynamics(
         q, v: of the first step, (its coordinates,); one number for all rates. Of mechanisms with constraints their
             independent ones are given to the graph, and the others follow.
         coordinates: ``"independent"`` to integrate z and dz, with q and v linked to them.
-        noise: of the factors.
+        noise: of the factors; by default ``Sigmas()``, with which a motion without data is the same as with any. What
+            sensors show is weighed against it: with sensors there is no default.
         more: further factors, such as ``Observation``.
 
     Raises:
-        ProblemError: for a state of the wrong shape or that is not finite, other coordinates, or noise that is no
-            ``Sigmas``.
+        ProblemError: for a state of the wrong shape or that is not finite, other coordinates, noise that is no
+            ``Sigmas``, or sensors without noise.
     """
     what = f"{declared_at()}: forward_dynamics"
+    others = collected(more, GraphFactor, f"{what}: more")  # type: ignore[type-abstract]
+    if noise is None and any(isinstance(factor, Observation) for factor in others):
+        raise ProblemError(
+            f"{what} has an Observation and no noise, against which it is weighed; give noise=Sigmas(...), how well "
+            "the trapezoidal rule and the equations of motion hold"
+        )
+    noise = Sigmas() if noise is None else noise
     _check(system, coordinates, noise, what)
     position, rate = noise.trapezoids
     place = point(q, system.manifold, f"{what}: q")
@@ -101,7 +109,7 @@ def forward_dynamics(
         Dynamics(coordinates, sigma=noise.dynamics),
         *_constraints(system, coordinates, noise.constraints),
     ]
-    return _graph(system, factors, more, step, what)
+    return Graph(system, [*factors, *others], step=step)
 
 
 def inverse_dynamics(
@@ -134,6 +142,7 @@ def inverse_dynamics(
             drives, other coordinates, or noise that is no ``Sigmas``.
     """
     what = f"{declared_at()}: inverse_dynamics"
+    others = collected(more, GraphFactor, f"{what}: more")  # type: ignore[type-abstract]
     _check(system, coordinates, noise, what)
     names = _reference(system, reference, what)
     position, rate = noise.trapezoids
@@ -148,14 +157,6 @@ def inverse_dynamics(
         InverseDynamics(coordinates, sigma=noise.dynamics),
         SoftEquality("Q", 2, sigma=noise.equality),
     ]
-    return _graph(system, factors, more, step, what)
-
-
-def _graph(
-    system: System, factors: Sequence[GraphFactor], more: Iterable[GraphFactor], step: float, what: str
-) -> Graph:
-    """With further factors."""
-    others = collected(more, GraphFactor, f"{what}: more")  # type: ignore[type-abstract]
     return Graph(system, [*factors, *others], step=step)
 
 

@@ -253,7 +253,8 @@ class Graph(Tabular):
             last.detail,
             sum(len(outcome.history) - 1 for outcome in (*before, last)),
             {factor.name: np.sum(rows**2, axis=1) for factor, rows in squares if factor.soft},
-            self._branches(values["q"], last.point.parameters) if self._follows else np.zeros(0),
+            self.sides(values["q"], last.point.parameters) if "q" in values else np.zeros(0),
+            problem.rows - problem.unknowns,
             sum(outcome.timing.solve for outcome in (*before, last)),
         )
 
@@ -263,25 +264,31 @@ class Graph(Tabular):
         given = (one for one in self.sources if isinstance(one, Prior) and not one.first_only)
         return "z" in self.variables.names or any(one.variable == "q" for one in given)
 
-    def _branches(self, q: Array, parameters: Array) -> Array:
-        """On which side of a singular position: the sign of det [Φ_q; B], B the rows of the independent rates."""
-        signs: Array = np.sign(np.linalg.det(self._slopes(q, parameters, with_independent=True)))
-        return signs
+    def sides(self, q: Array, parameters: Array) -> Array:
+        """On which side of a singular position each of some positions is, 1 or −1, (N,).
 
-    def _slopes(self, q: Array, parameters: Array, with_independent: bool = False) -> Array:
-        """Φ_q at each step, (N, m, n), and below it the rows B of the independent rates."""
+        It is the sign of det [Φ_q; B], B the rows of the independent rates; empty if these are not to tell where the
+        others are.
+        """
+        return np.asarray(np.sign(np.linalg.det(self._slopes(q, parameters)))) if self._follows else np.zeros(0)
+
+    def _slopes(self, q: Array, parameters: Array) -> Array:
+        """[Φ_q; B] at each position, (N, n, n)."""
+        n = self.system.manifold.tangent
+        found = np.asarray(self._slope_function.map(len(q), "serial")(q.T, parameters).full())
+        return found.reshape(n, len(q), n).transpose(1, 0, 2)
+
+    @cached_property
+    def _slope_function(self) -> ca.Function:
         x, n = ca.SX.sym("q", self.system.manifold.ambient), self.system.manifold.tangent
-        whole = self.system.constraint_jacobian(x)
-        if with_independent:
-            whole = ca.vertcat(whole, ca.SX.eye(n)[list(self.system.independent), :])
-        slopes = ca.Function("slopes", [x, ca.vertcat(ca.SX(0, 1), *self.parameters)], [ca.densify(whole)])
-        found = np.asarray(slopes.map(len(q), "serial")(q.T, parameters).full())
-        return found.reshape(whole.shape[0], len(q), n).transpose(1, 0, 2)
+        whole = ca.vertcat(self.system.constraint_jacobian(x), ca.SX.eye(n)[list(self.system.independent), :])
+        return ca.Function("slopes", [x, ca.vertcat(ca.SX(0, 1), *self.parameters)], [ca.densify(whole)])
 
     def _check_start(self, problem: Transcription, point: Point) -> None:
         """Refuse constraints of which some follow from others, and hard rows that cannot all hold."""
         if "q" in self.variables.names:
             (slopes,) = self._slopes(self.variables.read(point.states[0])["q"][:1], point.parameters)
+            slopes = slopes[: len(slopes) - len(self.system.independent)]
             if len(slopes) and rank([slopes]) < len(slopes):
                 raise ProblemError(
                     f"{self.what}: of {len(slopes)} constraints {rank([slopes])} are independent where the solve "
