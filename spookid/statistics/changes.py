@@ -25,7 +25,7 @@ fit's size.
 
 where the growth is that of the scatter with length, single blocks to past ones as long as B
 (``score_history.Scatter``): outliers, or a sensor that becomes noisier, are no change of a parameter. An onset needs 20
-blocks after it.
+blocks after it, and nothing is told before past blocks tell their scatter, some 200 after the first.
 
 **Memory.** A filter that did not know of a change remembers for a while what was before, and its scores since then are
 not those of a change. So once z exceeds the threshold the data since the onset are filtered anew (``rerun``), with
@@ -194,7 +194,7 @@ class ChangeDetector:
         self._distance = onsets.distance
         z = np.abs(onsets.standardized)
         tests = np.count_nonzero(z)
-        if not tests:
+        if not (tests and self._history.scatter.is_known):
             return None
         threshold = -float(ndtri(min(self.false_alarms * elapsed / DAY / (2 * tests), 0.5)))
         k = int(np.argmax(np.max(z, axis=1)))

@@ -112,6 +112,11 @@ class Scatter:
         most = np.maximum(_CLIP, _SHARE * count) * np.maximum(mean, 1)
         mean += (np.minimum([square, within], most) - mean) * (known / (count + _PRIOR))
 
+    @property
+    def is_known(self) -> bool:
+        """True once there are enough single blocks to tell it."""
+        return bool(len(self._counts) and np.max(self._counts[0], initial=0.0) >= _ENOUGH)
+
     def at(self, lengths: Array) -> tuple[Array, Array]:
         """Of blocks of so many single ones, (K,): their mean square, and that over what single ones scatter within
         them, not less than 1, each (K, n). Beyond the lengths that are known both grow per doubling as the ratio does
