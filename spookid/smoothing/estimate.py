@@ -23,7 +23,7 @@ class OnlineEstimate(Tabular):
     step: int
     """Its number, from 0 on; −1 before there is one."""
     values: Mapping[str, float]
-    """Of the parameters that are estimated, by name."""
+    """Of the parameters that are estimated, by name; of continuous time where ``step_errors`` are known."""
     std_errs: Mapping[str, float]
     """Their standard errors for the noise that is given; NaN where there is a reason."""
     reasons: Mapping[str, str]
@@ -32,6 +32,9 @@ class OnlineEstimate(Tabular):
     """Of the parameters, by name."""
     covariance: Array
     """Of the parameters, (n_p, n_p); NaN in the rows of those without a standard error."""
+    step_errors: Mapping[str, float] = field(default_factory=dict)
+    """What steps of h add to the parameters, by name, which is taken from ``values``: as the solution tells it that the
+    smoother began with, and no part of the standard errors."""
     positions: Mapping[str, float] = field(default_factory=dict)
     """Coordinates of the joints at the newest step, by their labels [rad or m]."""
     rates: Mapping[str, float] = field(default_factory=dict)

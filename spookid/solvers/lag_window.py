@@ -236,6 +236,17 @@ class LagWindow:
                 placed.evaluate(self.states.values, shared, placed.standing(count))
         return sum(beliefs.evaluate(self.states.values[:1], shared) for beliefs in self.beliefs)
 
+    def oldest(self) -> tuple[float, int]:
+        """Of the soft rows that begin at the oldest step: their sum of squares, and how many of them have data and show
+        what is measured, which is what it would be in the mean if the noise is as large as it is said to be."""
+        square, count = 0.0, 0
+        for placed in self.placed:
+            if placed.standing(1) and not placed.factor.hard:
+                square += float(np.vdot(placed.residual[0], placed.residual[0]))
+                if placed.factor.group in (Group.OBSERVATION, Group.RESIDUAL):
+                    count += placed.rows - int(np.count_nonzero(placed.absent.values[0]))
+        return square, count
+
     def continued(self) -> Array:
         """The state after the newest, by the last difference, (ambient,). Private unknowns of the newest steps stand in
         no row yet: they are taken from the last step that all rows have seen."""

@@ -34,7 +34,7 @@ class NativeMemory(Memory):
         linked = window.reach * t
         soft = sum(p.rows for p in window.placed if not p.factor.hard)
         hard = sum(p.rows for p in window.placed if p.factor.hard)
-        self._beside = np.zeros((n + sum(beliefs.placed.rows for beliefs in window.beliefs), self._slim))
+        self._beside = np.zeros((2 * n + sum(beliefs.placed.rows for beliefs in window.beliefs), self._slim))
         rooms = linked + max(soft, len(self._beside)) + 1, (window.reach + 1) * hard + n + 1
         self._theta, self._point = np.zeros(n), np.zeros(n)
         self._pivots, self._shifts = np.zeros(most * t * self._wide + n * self._slim), np.zeros(most * t + n)
