@@ -202,6 +202,11 @@ class FixedLag:
         memory.score[:], memory.information[:] = 0.0, 0.0
         return found
 
+    def oldest(self) -> tuple[float, int]:
+        """Of the rows that leave next the sum of squares at the best values, and how many of them are measured."""
+        self._memory.evaluate(self.parameters, 1)
+        return self._window.oldest()
+
     def _linearize(self, best: bool = True) -> None:
         self._memory.linearize(self.parameters, None if best else self._linearized, self.steps)
 
