@@ -152,7 +152,7 @@ class FixedLagSmoother:
         """
         stream, new = mark.stream, copy(self)
         problem = stream.core.transcription
-        values = np.clip(values + stream.step_errors, problem.lower, problem.upper)
+        values = np.clip(values + stream.correction.amounts, problem.lower, problem.upper)
         arrays = restarted(mark.core, values, gradient, information)
         new._stream = stream.at(FixedLag.resumed(stream.core.transcription, arrays), mark)
         return new
