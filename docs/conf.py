@@ -70,7 +70,7 @@ autodoc_typehints_format = "short"
 
 # Types without an entry: those of other packages, names of types for checkers, and what no user meets.
 nitpick_ignore_regex = [
-    ("py:.*", r"(abc|casadi|collections|concurrent|dataclasses|enum|numpy|os|pandas|typing)\..*"),
+    ("py:.*", r"(abc|casadi|collections|concurrent|dataclasses|enum|numpy|os|pandas|pathlib|typing)\..*"),
     (
         "py:.*",
         r"Array|Axes|Callback|Clock|Coordinates|DataFrame|FloatArray|Group|InitVar|Initial|Mapping\[str|Noises|Parameters"
@@ -78,6 +78,7 @@ nitpick_ignore_regex = [
     ),
     ("py:.*", r"Influence|Loss|Mechanism|Seen|Sensitivities|ca\..*"),
     ("py:.*", r"spookid\.(results\.(lazy|sketch)|stepping\.(dry_friction|impulses)|studies\.(axes|settings))\..*"),
+    ("py:.*", r"Description|Source|spookid\.robots\.(groups|source|description\.Description).*"),
     (
         "py:.*",
         r"spookid\.(mechanics\.model\.Mechanics|statistics\.combinations\.Seen|transcription\.factor\.(Factor|Group))",

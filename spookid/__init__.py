@@ -167,6 +167,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from spookid import robots as robots
     from spookid.data.channels import Sensor
     from spookid.data.constraints import Holonomic, Nonholonomic
     from spookid.data.effort_sensors import JointForce, JointTorque
@@ -218,6 +219,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "robots":
+        return import_module("spookid.robots")
     if name not in _HOME:
         raise AttributeError(f"module 'spookid' has no attribute {name!r}")
     value = getattr(import_module(f"spookid.{_HOME[name]}"), name)

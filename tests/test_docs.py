@@ -189,7 +189,7 @@ def entries() -> dict[str, tuple[Any, str]]:
 
 def test_every_public_name_has_an_entry() -> None:
     documented = {id(thing) for thing, _ in entries().values()}
-    for module in (spookid, spookid.graphs, spookid.planar, spookid.studies):
+    for module in (spookid, spookid.graphs, spookid.planar, spookid.robots, spookid.studies):
         for name in module.__all__:
             assert id(getattr(module, name)) in documented, f"{module.__name__}.{name} is in no page of docs/reference"
 

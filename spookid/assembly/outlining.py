@@ -33,14 +33,16 @@ from spookid.results.sketch import (
     Vector,
 )
 
-_UNITS = {
+UNITS = {
     "viscous": {"rad": "N m s", "m": "N s/m"},
     "load_friction": {"rad": "m", "m": ""},
     "coulomb": {"rad": "N m", "m": "N"},
     "drag": {"rad": "N m s^2", "m": "N s^2/m^2"},
     "stiffness": {"rad": "N m", "m": "N/m"},
     "rest": {"rad": "rad", "m": "m"},
+    "armature": {"rad": "kg m^2", "m": "kg"},
 }
+"""Of coefficients of joints, by the unit of the coordinate."""
 _WORDS = {"rest": {"rad": "rest angle", "m": "rest position"}}
 _OF_LOADS = {"effort": {"rad": "N m", "m": "N"}, "stribeck zeta": {"rad": "s^2", "m": "s^2/m^2"}}
 _AXES = "xyz"
@@ -82,14 +84,14 @@ def _of_inertia(inertia: FullInertia, name: str, entry: ca.SX, unit: str, values
 def _joint(joint: Joint, values: Mapping[str, float]) -> JointOutline:
     compliance = [("compliance", "m/N"), ("angular compliance", "rad/(N m)")]
     quantities = [_quantity(name, joint.compliance[i], unit, values) for i, (name, unit) in enumerate(compliance)]
-    for name in _UNITS:
+    for name in UNITS:
         quantities += _coefficients(joint, name, values)
     quantities += [quantity for load in joint.loads for quantity in _of_load(load, joint, values)]
     if not _is_zero(joint.damping):
         quantities.append(_quantity("damping", joint.damping, "s", values))
     if joint.stribeck is not None:
         kind = joint.coordinates[0].unit
-        unit = _UNITS["coulomb" if all(map(_is_zero, ca.vertsplit(joint.load_friction))) else "load_friction"][kind]
+        unit = UNITS["coulomb" if all(map(_is_zero, ca.vertsplit(joint.load_friction))) else "load_friction"][kind]
         quantities.append(_quantity("stribeck delta", joint.stribeck[0], unit, values))
         inverse = "s^2" if kind == "rad" else "s^2/m^2"
         quantities.append(_quantity("stribeck zeta", joint.stribeck[1], inverse, values))
@@ -132,7 +134,7 @@ def _coefficients(joint: Joint, name: str, values: Mapping[str, float]) -> list[
         if not _is_zero(entry):
             words = _word(name, coordinate)
             which = f" {coordinate.name}" if len(entries) > 1 else ""
-            found.append(_quantity(words + which, entry, _UNITS[name][coordinate.unit], values))
+            found.append(_quantity(words + which, entry, UNITS[name][coordinate.unit], values))
     return found
 
 
@@ -140,7 +142,7 @@ def _of_load(load: Load, joint: Joint, values: Mapping[str, float]) -> Iterator[
     """Coefficients of a load of the package that are not zero."""
     per = f" per unit of {load.signals[0]}" if load.signals else ""
     follows_load = "load_friction" in load.reported and not load.reported["load_friction"].is_absent
-    units = {**_UNITS, **_OF_LOADS, "stribeck delta": _UNITS["load_friction" if follows_load else "coulomb"]}
+    units = {**UNITS, **_OF_LOADS, "stribeck delta": UNITS["load_friction" if follows_load else "coulomb"]}
     for name, coefficient in load.reported.items():
         listed = coefficient.listed()
         several = any(place for place, _, _ in listed)

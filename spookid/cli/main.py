@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, NoReturn
 
 from spookid.cli import terminal
@@ -46,6 +47,13 @@ where it was interrupted. A point is solved anew if the problem, the settings
 or the versions have changed. With a dict `problems`, each has its DIR/key.
 """
 _PAGE = "The page needs no other file. Of a folder with several results it has them all.\n"
+_MATCHED = """Joints and columns are matched by name: the joint's name in the column's, or
+q1, q2 ... in the order of the joints. What is not matched is listed. Guesses
+are from the robot's file, and from a regression along the log.
+"""
+_KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
+springs too; every other byte is as it was.
+"""
 _WATCHED = """LOG is text with a header row, as Recording.from_csv reads it: a column of
 stamps and those of all signals of the problem; or, by its ending, any other
 file that Recording.from_file reads, an MCAP file say. The first seconds
@@ -78,9 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # that a font has a substitute is no news
     try:
         with Interruption() as interruption:
-            from spookid.cli import commands  # CasADi and others take a while to load
-
-            return int(getattr(commands, arguments.command)(arguments, interruption))
+            # CasADi and others take a while to load.
+            home = import_module(f"spookid.cli.{_HOMES.get(arguments.command, 'commands')}")
+            return int(getattr(home, arguments.command)(arguments, interruption))
     except ProblemError as error:
         terminal.complain(f"error: {error}")
         return WRONG_INPUT
@@ -141,6 +149,10 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> No
     if command.name == "report":
         parser.add_argument("directory", metavar="DIR", help="what a command of spookid wrote")
         parser.add_argument("--animate", **_FLAGS["--animate"])
+        return
+    if command.name in _OF_ROBOTS:
+        for name, how in _OF_ROBOTS[command.name].items():
+            parser.add_argument(name, **how)
         return
     parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
     if command.log:
@@ -233,7 +245,7 @@ _FLAGS = {
     "--scheduler": _flag("Dask scheduler whose workers do the work instead", "ADDRESS"),
     "--follow": _flag("wait for rows after the last one, until Ctrl-C", action="store_true"),
     "--time": _flag("column of the stamps [s] (default: t)", "NAME", default="t"),
-    "--warm-up": _flag("seconds that are fitted first (default: 2)", "S", type=_amount, default=2.0),
+    "--warm-up": _flag("seconds that are fitted first (default: 5)", "S", type=_amount, default=5.0),
     "--window": _flag("seconds in which states are estimated anew (default: 20 steps)", "S", type=_amount),
     "--every": _flag("seconds of the log between two lines (default: 1)", "S", type=_amount, default=1.0),
     "--false-alarms": _flag(
@@ -258,6 +270,27 @@ _SETTINGS = {
     "--step": _flag("time step [s]", "H", type=float),
     "--cutoff": _flag("low-pass filter of the initial guess [Hz]", "F", type=float),
 }
+_ROBOT = {
+    "--free": _flag("the root of a URDF moves freely, as a trunk does", action="store_true"),
+    "--hold": _flag("joints that do not move, and where [rad or m]", "JOINT=VALUE", type=_pair, default=[], **_SEVERAL),
+}
+_OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
+    "new": {
+        "robot": _flag("its URDF, xacro or MJCF file", "ROBOT"),
+        "log": _flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
+        **_ROBOT,
+        "--out": _flag("the problem file", "FILE.py", required=True),
+    },
+    "export": {
+        "result": _flag("folder of results", "RESULT"),
+        "--to": _flag("the robot's own file, which is kept", "ROBOT", required=True),
+        **_ROBOT,
+        "--out": _flag("the new file; FILE.json beside it has errors and covariance", "FILE", required=True),
+    },
+}
+"""Arguments of commands about a robot's file."""
+_HOMES = dict.fromkeys(_OF_ROBOTS, "robots")
+"""Modules of commands that are not in ``commands``."""
 _GUESSED = ("--set", "--fix", "--state-weight")
 _FIT = ("--backend", *_GUESSED, "--max-iterations", "--out", "--quiet")
 
@@ -313,6 +346,8 @@ _COMMANDS = (
         ("--over", *_FIT, "--jobs", "--scheduler"),
         {"--backend": {"default": None}, **_out("folder of the sweep")},
     ),
+    _Command("new", "write a problem file for a robot and a log of it", _MATCHED),
+    _Command("export", "write a robot's own file with what was found of it", _KEPT),
     _Command(
         "watch",
         "estimate while a log grows, and say when a parameter has changed",

@@ -148,6 +148,7 @@ class Fit:
             history=tuple(_step(iteration, transcription.names) for iteration in self.outcome.history),
             parameters={p.name: self._estimate(p) for p in problem.parameters},
             physical={},
+            joints={},
             base_parameters={},
             sensitivities=self.later(lambda: self.identifiability.sensitivities),
             influence=self.later(lambda: self.influence),

@@ -1,17 +1,20 @@
-"""What estimated inertias mean: masses, centres of mass and moments, and the combinations that forces hang on, with
-errors by the delta method."""
+"""What estimates mean: masses, centres of mass and moments, the combinations of them that forces hang on, and what acts
+at joints; with errors by the delta method."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.outlining import UNITS
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import BaseParameters, base_parameters
+from spookid.mechanics.freedom import Freedom
+from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter, is_constant, own_name
 from spookid.results.result import Derived, Result
 from spookid.statistics.combinations import prior_share
@@ -28,6 +31,12 @@ def physical_quantities(problem: Declaration, result: Result) -> dict[str, Deriv
     """Those of the bodies that were declared with a FullInertia or coordinates of one, by name; numbers that were
     given are left out."""
     return _derived(_quantities(problem), problem, result)
+
+
+def joint_quantities(problem: Declaration, result: Result) -> dict[str, Derived]:
+    """What acts along the coordinates of joints, by name; numbers that were given are left out."""
+    rows = (row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors))
+    return _derived((row for row in rows if not is_constant(row.formula)), problem, result)
 
 
 def base_quantities(problem: Declaration, result: Result) -> tuple[dict[str, Derived], str]:
@@ -67,6 +76,25 @@ def _quantities(problem: Declaration) -> Iterator[_Row]:
                 yield _Row(f"{body.name} {name}", unit, formula, body.name)
 
 
+def _at(freedom: Freedom, motors: Sequence[Motor]) -> Iterator[_Row]:
+    """Of one coordinate: coefficients of its joint, all inertia that turns with it alone, and its motors."""
+    joint, label, unit = freedom.joint, freedom.label, freedom.coordinate.unit
+    own = [motor for motor in motors if motor.joint is joint and motor.coordinate == freedom.index]
+    for name, units in UNITS.items():
+        values = ca.vertsplit(getattr(joint, name))
+        formula = values[min(freedom.index, len(values) - 1)]
+        if name == "armature":
+            formula = sum((motor.inertia for motor in own), formula)
+        yield _Row(f"{label} {name.replace('_', ' ')}", units[unit], formula, label)
+    for motor in own:
+        whose = f" of {motor.signal}" if len(own) > 1 else ""
+        effort = freedom.coordinate.effort
+        facts = {"gain": (motor.unit_effort, f"{effort} per unit"), "offset": (motor.offset, effort)}
+        facts |= {"delay": (motor.delay, "s"), "back-EMF": (motor.damping, UNITS["viscous"][unit])}
+        for what, (formula, own_unit) in facts.items():
+            yield _Row(f"{label} {what}{whose}", own_unit, formula, label)
+
+
 def _derived(rows: Iterable[_Row], problem: Declaration, result: Result) -> dict[str, Derived]:
     """Values with their errors, of each recording if it has its own."""
     rows = list(_of_recordings(rows, problem))
@@ -81,7 +109,7 @@ def _derived(rows: Iterable[_Row], problem: Declaration, result: Result) -> dict
         own = {p.name: s for p, s in zip(symbols, slopes[i].tolist(), strict=True) if s and not result[p.name].fixed}
         error, reason = known.error_of(own, held=True)
         share = prior_share(own, error, known.names, known.seen)
-        found[row.name] = Derived(row.name, float(values[i, 0]), error, reason, row.unit, row.body, share)
+        found[row.name] = Derived(row.name, float(values[i, 0]), error, reason, row.unit, row.body, share, own)
     return found
 
 

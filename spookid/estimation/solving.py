@@ -18,7 +18,7 @@ from spookid.estimation.delays import asked_from, free_delays, settled
 from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
-from spookid.estimation.physical import base_quantities, physical_quantities
+from spookid.estimation.physical import base_quantities, joint_quantities, physical_quantities
 from spookid.estimation.robust_start import without_outliers
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
@@ -54,10 +54,11 @@ def solve(
 
 
 def _of_bodies(problem: Declaration, result: Result, clock: Clock) -> dict[str, Lazy[Any]]:
-    """What estimated inertias mean, and a notice if combinations are not those of any motion."""
+    """What estimates mean for bodies and joints, and a notice if combinations are not those of any motion."""
     base = Lazy(lambda: base_quantities(problem, result), clock)
     found: dict[str, Lazy[Any]] = {
         "physical": Lazy(lambda: physical_quantities(problem, result), clock),
+        "joints": Lazy(lambda: joint_quantities(problem, result), clock),
         "base_parameters": Lazy(lambda: base.get()[0], clock),
     }
     if problem.model.has_loops or problem.model.ties:

@@ -25,7 +25,7 @@ from spookid.mechanics.moving import MovingFrame, inserted, rate
 from spookid.mechanics.varying import is_plain
 from spookid.parameter import expression, symbolic
 
-_COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness")
+_COEFFICIENTS = ("viscous", "load_friction", "coulomb", "drag", "stiffness", "armature")
 _NOT_NEGATIVE = ("compliance", "damping", *_COEFFICIENTS, "stribeck")
 _BODY = 6
 """Degrees of freedom of a rigid body."""
@@ -67,14 +67,14 @@ class Joint(ABC):
         stribeck: (δ, ζ): adds δ exp(−ζ s²) to ``load_friction`` or ``coulomb`` (4.1), δ in its unit, ζ [s²], s of the
             step before.
         drag: d [N m s² or N s²/m²]: −d s|s|.
-        stiffness: k [N m/rad or N/m]: −k (x − x₀), an angle x of a hinge in (−π, π].
-        rest: x₀ [rad or m].
+        stiffness, rest: k [N m/rad or N/m], x₀ [rad or m]: −k (x − x₀), an angle x of a hinge in (−π, π].
         disturbance: size of the random force along its coordinates [N/√Hz, N m/√Hz]; None: it is estimated.
         limits: (lower, upper) [rad or m] of the one coordinate, or that or None for each of several: it stays between
             them, angles less than a turn apart; each pushes back only, with the joint's compliance of that kind and its
             damping. Needs ``friction="exact"``.
         loads: others that act along its coordinates, such as your own.
         dry: another name of ``load_friction``.
+        armature: inertia of what turns with its coordinates alone, as rotors do behind gears [kg m² or kg].
 
     Raises:
         ProblemError: for a negative fixed coefficient, a joint of a body to itself, a ``stribeck`` without exactly one
@@ -106,6 +106,7 @@ class Joint(ABC):
     loads: Sequence[Load] = ()
     place: str = field(default_factory=declared_at, repr=False)
     dry: InitVar[Any] = field(default=None, kw_only=True)
+    armature: Any = field(default=0, kw_only=True)
 
     # --- what a kind of joint is ---
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Body
+from spookid.mechanics.coefficients import acts
 from spookid.mechanics.friction import smooth_sign
 from spookid.mechanics.inertia import PI, inertia_matrix, six
 from spookid.mechanics.joint_coordinates import JointCoordinates
@@ -233,7 +234,10 @@ class Regressor:
             bound = joint.bound(position, rate)
             lean = 0 if bound.constant_lean is None else bound.constant_lean
             rubbing = -smooth_sign(rate, narrow) * bound.constant - lean
-            found += ca.vertsplit(joint.effort(position, rate, inputs, narrow) + rubbing) if joint.coordinates else []
+            along = joint.effort(position, rate, inputs, narrow) + rubbing
+            if acts(joint.armature):
+                along -= joint.armature * changes[own, 0]
+            found += ca.vertsplit(along) if joint.coordinates else []
         for motor in model.motors:
             place = model.freedoms_of(motor.joint).start + motor.coordinate
             effort = motor.effort(inputs[motor.signal]) - motor.damping * rates[place]

@@ -318,12 +318,13 @@ class Result(LazyRecord):
     """None if it was read from a folder that does not hold it."""
     physical: Mapping[str, Derived] = lazy()
     """Mass, centre of mass, inertia about it of bodies with a FullInertia or coordinates of one: ``"link I_xx"``."""
+    joints: Mapping[str, Derived] = lazy()
+    """Friction, springs and what drives a joint, as ``"elbow viscous"``: all that hangs on parameters."""
     base_parameters: Mapping[str, Derived] = lazy()
     """Combinations of what is unknown of them that forces at the joints hang on, by name: what motion can tell."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
     noise."""
-
     clocks: tuple[Clock, ...] = field(default=(), repr=False)
     """Of what is lazy in this result and in the fits that led to it."""
 

@@ -108,6 +108,7 @@ def document(solution: Result) -> Tree:
         "history": [_step(step) for step in s.history],
         "parameters": {name: _estimate(p) for name, p in s.parameters.items()},
         "physical": _derived(s.physical),
+        "joints": _derived(s.joints),
         "base_parameters": _derived(s.base_parameters),
         "identifiability": {
             "singular_values": sensitivities.singular_values,
@@ -275,7 +276,9 @@ def _regrouped(tree: Tree) -> Tree:
         "noise": list(once.values()),
         "history": [{**node, "cost": node} for node in tree["history"]],
         "parameters": {name: {**node, "name": name} for name, node in tree["parameters"].items()},
-        **{name: tree.get(name, {}) for name in ("physical", "base_parameters")},  # folders that are older have none
+        **{
+            name: tree.get(name, {}) for name in ("physical", "joints", "base_parameters")
+        },  # folders that are older have none
         "complementarity_residual": tree["complementarity"]["max_residual"],
         "sticking": tree["complementarity"]["sticking"],
     }

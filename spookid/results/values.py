@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from spookid.statistics.combinations import LEADS
@@ -52,7 +53,7 @@ class EffortFit(Listed):
 
 @dataclass(frozen=True)
 class Derived:
-    """What estimates mean, such as the mass of a body that is declared by other coordinates."""
+    """What estimates mean, such as the mass of a body that is declared by other coordinates, or a joint's friction."""
 
     name: str
     estimate: float
@@ -63,9 +64,11 @@ class Derived:
     """Why ``std_err`` is NaN; empty if it is a number."""
     unit: str
     body: str = ""
-    """Whose it is."""
+    """Whose it is: a body, or a coordinate of a joint."""
     from_prior: float = math.nan
     """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
+    slopes: Mapping[str, float] = field(default_factory=dict)
+    """How it follows the estimated parameters, by their names."""
 
     @property
     def known_from(self) -> Source:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spookid.assembly.assembly import all_factors, assemble, check_stepper, numbers, settings_of, transcribed
+from spookid.assembly.assembly import Assembly, all_factors, assemble, check_stepper, numbers, settings_of, transcribed
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
-from spookid.assembly.observations import Observed
+from spookid.assembly.observations import Observed, layout
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.estimation.delays import free_delays
@@ -108,7 +108,7 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Openin
         raise ProblemError(f"{what}: no fit goes on from start ({found.outcome.detail}); solve the problem again")
     assembly = found.assembly
     (evidence,), (states,) = assembly.evidence, found.point.states
-    observed = tuple(map(_roomier, assembly.observed))
+    observed = _roomier(assembly)
     numbers = with_least_noise(assembly, found.point).tolist()
     given = [replace(c, value=v) for c, v in zip(assembly.transcription.given, numbers, strict=True)]
     endless = without_end(problem, assembly.settings, given, observed)
@@ -159,7 +159,7 @@ def from_guess(problem: Declaration, recording: Recording, constants: Array | No
         values[list(size.places)] = size.given * (np.sqrt(problem.step) if size.kind == "disturbance" else 1.0)
     given = [replace(c, value=v) for c, v in zip(assembly.constants, values.tolist(), strict=True)]
     (evidence,), (states,) = assembly.evidence, assembly.start.states
-    observed = tuple(map(_roomier, assembly.observed))
+    observed = _roomier(assembly)
     endless = without_end(problem, assembly.settings, given, observed)
     first = evidence.recording, evidence.grid.start, states, assembly.start.parameters
     return Opening(problem, assembly.settings, endless, observed, *first, np.zeros(len(problem.free)))
@@ -192,6 +192,6 @@ def without_end(
     return transcribed(problem, all_factors(problem, settings, observed), constants, [chain])
 
 
-def _roomier(observed: Observed) -> Observed:
-    """With room for one more sample of each channel between two steps: clocks jitter."""
-    return replace(observed, slots=tuple(n + 1 for n in observed.slots)) if observed.slots else observed
+def _roomier(assembly: Assembly) -> tuple[Observed, ...]:
+    """With room for more samples of each channel between two steps than the first have: clocks jitter, and drift."""
+    return layout(assembly.problem, [evidence.samples for evidence in assembly.evidence], spare=1)

@@ -135,6 +135,12 @@ class FixedLagSmoother:
         """Time of the oldest step in the window [s], where what ``released`` tells ends; NaN before there is one."""
         return math.nan if self._stream is None else self._stream.time(self._stream.core.first)
 
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Least and largest values of the parameters, each (n_p,); of a smoother of a Problem that has states."""
+        transcription = self._of_problem.core.transcription
+        return transcription.lower, transcription.upper
+
     def mark(self) -> Mark:
         """What is remembered now; a smoother of a Problem can begin anew there, once there are states."""
         stream = self._of_problem

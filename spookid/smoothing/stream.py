@@ -279,5 +279,6 @@ class Stream:
             iterations=self.iterations,
             converged=core.converged,
             reason="" if core.converged else moving(self.iterations),
-            notices=(*self.notices, *filter(None, [self.surprise.notice])),
+            notices=(*self.notices, *filter(None, [self.surprise.notice]), *self.samples.notices(self.now)),
+            stopped=self.samples.inputs.stopped(self.now),
         )

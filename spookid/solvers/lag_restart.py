@@ -32,6 +32,7 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
         "parameters": parameters.copy(),
         "first estimates": parameters[None].copy() if n else arrays["first estimates"],
         "waits": np.zeros_like(arrays["waits"]),
+        "bend": np.zeros((n, n)),
         "slopes": np.zeros((0, 0)),
         "carried soft": arrays["carried soft"][:0],
         "carried hard": hard,
@@ -39,7 +40,6 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
         "border soft": _rows(gradient, information),
         "border hard": arrays["border hard"][:0],
         "border linear": np.zeros(n),
-        "bend": np.zeros((n, n)),
         "score": np.zeros(n),
         "information": np.zeros((n, n)),
     }

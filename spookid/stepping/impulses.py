@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import casadi as ca
 
 from spookid.data.state import Motion
+from spookid.mechanics.coefficients import acts
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.model import Mechanics, Model
 from spookid.transcription.factor import Factor, Group, measured_noise
@@ -130,7 +131,7 @@ def disturbance(model: Model, at: Mechanics, random: ca.SX) -> ca.SX:
 
 
 def along_coordinates(model: Model, settings: Settings, slips: Slips, friction: ca.SX, u: ca.SX) -> ca.SX:
-    """Impulse along each coordinate of the joints: springs, friction, other loads, motors, (n_s,) [N s or N m s].
+    """Impulse along each coordinate of the joints: loads, friction, armatures, motors, (n_s,) [N s or N m s].
 
     Args:
         friction: impulses of dry friction, (n_s,).
@@ -142,6 +143,8 @@ def along_coordinates(model: Model, settings: Settings, slips: Slips, friction: 
         own = model.freedoms_of(joint)
         effort = joint.effort(slips.position[own, 0], slips.now[own, 0], inputs, settings.slip_width[own, 0])
         along = h * effort + friction[own, 0]
+        if acts(joint.armature):
+            along -= joint.armature * slips.change[own, 0]
         impulses += [along[i] for i in range(len(joint.coordinates))]
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate

@@ -1,0 +1,216 @@
+"""What a robot's file says, whatever its format: links, what joins them, what ties their motion; all numbers, SI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from spookid.kernels.kernel import Array
+
+Kind = Literal["fixed", "free", "hinge", "slide", "cylindrical", "universal", "planar", "ball"]
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Where a frame is in another one."""
+
+    at: Array
+    """Its origin, (3,) [m]."""
+    axes: Array
+    """Columns x, y, z, (3, 3)."""
+
+    @staticmethod
+    def none() -> Placement:
+        """The other frame itself."""
+        return Placement(np.zeros(3), np.eye(3))
+
+    @staticmethod
+    def along(axis: Array, at: Array | None = None) -> Placement:
+        """A frame whose x axis is a given unit vector (3,); y is any that is perpendicular, always the same."""
+        least = np.eye(3)[np.argmin(np.abs(axis))]
+        y = np.cross(axis, least)
+        y /= np.linalg.norm(y)
+        return Placement(np.zeros(3) if at is None else at, np.column_stack([axis, y, np.cross(axis, y)]))
+
+    def __matmul__(self, other: Placement) -> Placement:
+        """A frame in the outer one, from where it is in this one."""
+        return Placement(self.at + self.axes @ other.at, self.axes @ other.axes)
+
+    @property
+    def inverse(self) -> Placement:
+        """Where the other frame is in this one."""
+        return Placement(-self.axes.T @ self.at, self.axes.T)
+
+    def turned(self, angle: float) -> Placement:
+        """The same turned about its x axis [rad]."""
+        return Placement(self.at, self.axes @ Rotation.from_rotvec([angle, 0, 0]).as_matrix())
+
+    def moved(self, distance: float) -> Placement:
+        """The same moved along its x axis [m]."""
+        return Placement(self.at + distance * self.axes[:, 0], self.axes)
+
+
+@dataclass(frozen=True, eq=False)
+class Inertial:
+    """Mass [kg], centre of mass (3,) [m], and inertia about it (3, 3) [kg m²], in the axes of one frame."""
+
+    mass: float
+    center: Array
+    inertia: Array
+
+    @staticmethod
+    def none() -> Inertial:
+        """Nothing at all."""
+        return Inertial(0.0, np.zeros(3), np.zeros((3, 3)))
+
+    def seen_from(self, own: Placement) -> Inertial:
+        """In the frame in which ``own`` is where its frame is."""
+        return Inertial(self.mass, own.at + own.axes @ self.center, own.axes @ self.inertia @ own.axes.T)
+
+    def __add__(self, other: Inertial) -> Inertial:
+        """Both as one body."""
+        return self._joined(other, 1.0)
+
+    def __sub__(self, other: Inertial) -> Inertial:
+        """What is left if a part is taken away; what no body has if that was no part."""
+        return self._joined(other, -1.0)
+
+    def _joined(self, other: Inertial, sign: float) -> Inertial:
+        mass = self.mass + sign * other.mass
+        if mass == 0:
+            return Inertial(0.0, self.center, self.inertia + sign * other.inertia)
+        center = (self.mass * self.center + sign * other.mass * other.center) / mass
+        about = [one.inertia + one.mass * _square(one.center - center) for one in (self, other)]
+        return Inertial(mass, center, about[0] + sign * about[1])
+
+
+def _square(c: Array) -> Array:
+    """|c|² 1 − c cᵀ."""
+    return np.asarray(np.dot(c, c) * np.eye(3) - np.outer(c, c))
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """A rigid part with a frame of its own."""
+
+    name: str
+    place: str
+    """``arm.urdf:12``."""
+    inertial: Inertial | None = None
+    """In its frame; None if the file has none."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of a coordinate: what the file says of the drive, infinite where it says nothing."""
+
+    lower: float = -np.inf
+    """[rad or m]."""
+    upper: float = np.inf
+    effort: float = np.inf
+    """[N m or N]."""
+    velocity: float = np.inf
+    """[rad/s or m/s]."""
+
+
+@dataclass(frozen=True)
+class Freedom:
+    """One coordinate of a joint as the file has it."""
+
+    name: str
+    """Of the file's joint."""
+    place: str
+    damping: float = 0.0
+    """[N m s or N s/m]."""
+    friction: float = 0.0
+    """Of constant bound [N m or N]."""
+    armature: float = 0.0
+    """What it feels of the motor's inertia [kg m² or kg]."""
+    stiffness: float = 0.0
+    """[N m/rad or N/m]."""
+    rest: float = 0.0
+    """Where its spring is at rest [rad or m]."""
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, eq=False)
+class Connection:
+    """What holds a link on its parent; x is the axis of its frames."""
+
+    name: str
+    kind: Kind
+    parent: str
+    child: str
+    inner: Placement
+    """Its frame on the parent link."""
+    outer: Placement
+    """Its frame on the child link; both agree where its coordinates are zero."""
+    place: str
+    freedoms: tuple[Freedom, ...] = ()
+    """One a coordinate, in the order of the joint's; of a ball one for all three."""
+
+    def locked(self, position: float) -> Connection:
+        """The same held where its one coordinate is ``position``, of a hinge or a slide."""
+        moved = self.inner.turned(position) if self.kind == "hinge" else self.inner.moved(position)
+        return replace(self, kind="fixed", inner=moved, freedoms=())
+
+
+@dataclass(frozen=True)
+class Tie:
+    """A coordinate that follows another: b = ratio a + offset."""
+
+    name: str
+    leader: str
+    """The joint a."""
+    follower: str
+    """The joint b."""
+    ratio: float
+    offset: float
+    place: str
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """What closes a loop: the origins of two frames are one, of ``"fixed"`` their axes too."""
+
+    name: str
+    kind: Literal["ball", "fixed"]
+    links: tuple[str, str]
+    frames: tuple[Placement, Placement]
+    """Each in the frame of its link."""
+    place: str
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """A tree of links, and what closes loops."""
+
+    name: str
+    root: str
+    """The link that no other one carries."""
+    links: Mapping[str, Link]
+    connections: Sequence[Connection]
+    ties: Sequence[Tie] = ()
+    loops: Sequence[Loop] = ()
+    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
+    """[m/s²]."""
+    notices: tuple[str, ...] = field(default=())
+    """What of the file has no place in the model, a sentence each."""
+
+    @cached_property
+    def ordered(self) -> list[Connection]:
+        """Connections so that each one's parent is placed before it."""
+        of_parent: dict[str, list[Connection]] = {}
+        for connection in self.connections:
+            of_parent.setdefault(connection.parent, []).append(connection)
+        found, waiting = [], [self.root]
+        while waiting:
+            own = of_parent.get(waiting.pop(0), [])
+            found += own
+            waiting += [connection.child for connection in own]
+        return found

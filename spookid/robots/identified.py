@@ -1,0 +1,166 @@
+"""What was found of a robot, in the words of its file: inertias of bodies, and what acts at joints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.mechanics.inertia import ENTRIES, impossible
+from spookid.parameter import is_constant, number, parameters_in
+from spookid.results.result import Derived, Result
+from spookid.robots.description import Inertial
+from spookid.robots.groups import Group
+from spookid.robots.parts import Parts
+
+_CENTER = ("c_x", "c_y", "c_z")
+_PRINTED = 1e-2
+"""Share of the largest moment by which a rest may miss what a body has, as numbers with few digits do."""
+AT_JOINTS = ("viscous", "coulomb", "armature", "stiffness", "rest")
+"""What files hold of a coordinate, if not all of them all of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Identified:
+    """Numbers that were found, by what they are."""
+
+    bodies: Mapping[str, Mapping[str, float]]
+    """Mass, centre of mass and inertia about it of bodies, or some of these."""
+    joints: Mapping[str, Mapping[str, float]]
+    """Of coordinates by their label."""
+    result: Result | None = field(default=None, repr=False)
+    """Where they are from; None if they were given."""
+
+    @property
+    def derived(self) -> dict[str, Derived]:
+        """Numbers of bodies and joints with their errors, by name."""
+        return {} if self.result is None else {**self.result.physical, **self.result.joints}
+
+    def covariance(self) -> Array:
+        """Of ``derived``, (n, n): correlations from how they follow the parameters, times standard errors."""
+        rows = list(self.derived.values())
+        if self.result is None or not rows:
+            return np.zeros((0, 0))
+        known = self.result.sensitivities
+        whole = known.covariance if known.seen is None else known.seen.covariance
+        slopes = np.array([[row.slopes.get(name, 0.0) for name in known.names] for row in rows])
+        plain = slopes @ whole @ slopes.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = np.array([row.std_err for row in rows]) / np.sqrt(np.diag(plain))
+        scale[[row.std_err == 0 for row in rows]] = 0.0
+        return np.asarray(plain * np.outer(scale, scale))
+
+
+def from_result(robot: Parts, result: Result) -> Identified:
+    """What a result has of a robot.
+
+    Raises:
+        ProblemError: if it has nothing of it.
+    """
+    bodies: dict[str, dict[str, float]] = {}
+    joints: dict[str, dict[str, float]] = {}
+    for place, values, known in ((bodies, result.physical, robot.bodies), (joints, result.joints, robot.freedoms)):
+        for one in values.values():
+            what = one.name.removeprefix(f"{one.body} ")
+            if one.body in known and "[" not in what:  # what each recording has of its own has no place
+                place.setdefault(one.body, {})[what] = one.estimate
+    found = Identified(bodies, joints, result)
+    if not (bodies or joints):
+        own = list(dict.fromkeys(one.body for one in found.derived.values()))
+        raise ProblemError(
+            f"the results of {result.problem!r} have nothing of robot {robot.name!r}: they know "
+            f"{', '.join(own) or 'no bodies or joints'}, it has {', '.join([*robot.bodies, *robot.freedoms])}; give "
+            "bodies and joints the names of its file, as spookid.robots.read does"
+        )
+    _check_parts(robot, result)
+    return found
+
+
+def _check_parts(robot: Parts, result: Result) -> None:
+    """Refuse a result in which other links are one body than in the robot: what was found would be that of others."""
+    if result.mechanism is None:
+        return
+    moving = {joint.name for joint in result.mechanism.hinges}
+    still = [name for name in robot.joints if name not in moving]
+    if still:
+        raise ProblemError(
+            f"joint {still[0]!r} of robot {robot.name!r} does not move in the results of {result.problem!r}; read the "
+            f"robot as the problem does: with held={{{still[0]!r}: ...}}, or --hold {still[0]}=..."
+        )
+    known = {body.name: body.free for body in result.mechanism.bodies}
+    for name, body in robot.bodies.items():
+        if known.get(name) is not body.free:
+            raise ProblemError(
+                f"body {name!r} of robot {robot.name!r} is not the same in the results of {result.problem!r}; read the "
+                "robot as the problem does: with free=, merge= and held= as there"
+            )
+
+
+def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
+    """What a robot's own bodies and joints are at values of their Parameters, by name.
+
+    Raises:
+        ProblemError: for values that none of them has, or if one of theirs is missing.
+    """
+    formulas = [e for body in robot.bodies.values() for e in body.expressions()]
+    formulas += [e for joint in robot.joints.values() for e in joint.expressions()]
+    names = [p.name for p in parameters_in(formulas, f"{robot!r}")]
+    for name in values:
+        if name not in names:
+            raise ProblemError(f"robot {robot.name!r} has no Parameter {name!r}; it has {', '.join(names) or 'none'}")
+    for name in names:
+        if name not in values:
+            raise ProblemError(f"robot {robot.name!r} has a Parameter {name!r}, which the values lack; add it")
+    bodies: dict[str, dict[str, float]] = {}
+    for body in robot.bodies.values():
+        quantities = () if body.distribution is None else body.distribution.quantities
+        own = {name: number(ca.densify(formula), values) for name, formula, _ in quantities if not is_constant(formula)}
+        if own:
+            bodies[body.name] = own
+    joints: dict[str, dict[str, float]] = {}
+    for label, what, formula in _coefficients(robot):
+        if not is_constant(formula):
+            joints.setdefault(label, {})[what] = number(formula, values)
+    return Identified(bodies, joints)
+
+
+def _coefficients(robot: Parts) -> Iterator[tuple[str, str, ca.SX]]:
+    for joint in robot.joints.values():
+        for i, label in enumerate(joint.labels):
+            for what in AT_JOINTS:
+                entries = ca.vertsplit(getattr(joint, what))
+                yield label, what, entries[min(i, len(entries) - 1)]
+
+
+def shared(robot: Parts, group: Group, found: Mapping[str, float]) -> dict[str, Inertial | None]:
+    """Inertials of the links of one body that together have what was found, each in its own frame.
+
+    The heaviest link takes the difference. Where no body has what is left for it, it takes all, and the others have no
+    mass any more (None).
+    """
+    whole = _whole(group.inertial(robot.description), found)
+    own = {name: robot.description.links[name].inertial for name in group.members}
+    holder = max(own, key=lambda name: -1.0 if own[name] is None else own[name].mass)  # type: ignore[union-attr]
+    rest = whole
+    for name, part in own.items():
+        if part is not None and name != holder:
+            rest = rest - part.seen_from(group.members[name])
+    there = group.members[holder].inverse
+    if rest.mass > 0 and not impossible(rest.inertia, _PRINTED):
+        return {holder: rest.seen_from(there)}
+    emptied = {name: None for name, part in own.items() if part is not None and name != holder}
+    return {**emptied, holder: whole.seen_from(there)}
+
+
+def _whole(own: Inertial, found: Mapping[str, float]) -> Inertial:
+    """A body's inertial with what was found in the place of its own."""
+    center = np.array([found.get(name, value) for name, value in zip(_CENTER, own.center.tolist(), strict=True)])
+    inertia = own.inertia.copy()
+    for name in ENTRIES:
+        i, j = ("xyz".index(axis) for axis in name[-2:])
+        inertia[i, j] = inertia[j, i] = found.get(name, inertia[i, j])
+    return Inertial(found.get("mass", own.mass), center, inertia)

@@ -1,0 +1,271 @@
+"""XML as elements that know where they stand in their file, so that single attributes can be changed and nothing else.
+
+Robot files need no document type declaration. One is refused, and with it every entity: nothing is expanded, and
+nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+from xml.parsers import expat
+
+from spookid.errors import ProblemError
+
+_LARGEST = 64 * 2**20
+"""Bytes of the largest file that is read; a description without its meshes has far fewer."""
+_DEEPEST = 500
+"""Elements inside each other."""
+_ATTRIBUTE = re.compile(rb"""\s([^\s=/<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
+
+
+class Edit(NamedTuple):
+    """Bytes that take the place of others."""
+
+    start: int
+    end: int
+    content: bytes
+
+
+@dataclass(eq=False)
+class Element:
+    """One element of a file."""
+
+    tag: str
+    attributes: Mapping[str, str]
+    place: str
+    """``arm.urdf:12``."""
+    start: int
+    """Of its first tag, in bytes of the file."""
+    opened: int
+    """Where that tag ends."""
+    closing: int = 0
+    """Where its last tag begins; that of its only tag if it is ``<tag/>``."""
+    parent: Element | None = None
+    children: list[Element] = field(default_factory=list)
+
+    @property
+    def is_short(self) -> bool:
+        """True for ``<tag/>``."""
+        return self.closing == self.start
+
+    def all(self, tag: str) -> list[Element]:
+        """Its children of that tag."""
+        return [child for child in self.children if child.tag == tag]
+
+    def one(self, tag: str) -> Element | None:
+        """Its child of that tag, if there is one.
+
+        Raises:
+            ProblemError: if there are several.
+        """
+        found = self.all(tag)
+        if len(found) > 1:
+            raise ProblemError(f"{found[1].place}: <{self.tag}> has a second <{tag}>; keep one")
+        return found[0] if found else None
+
+    def inside(self) -> Iterator[Element]:
+        """All elements in it in the order of the file."""
+        waiting = list(reversed(self.children))
+        while waiting:
+            element = waiting.pop()
+            yield element
+            waiting += reversed(element.children)
+
+    def text(self, name: str) -> str:
+        """An attribute that must be there.
+
+        Raises:
+            ProblemError: if it is not.
+        """
+        value = self.attributes.get(name, "").strip()
+        if not value:
+            raise ProblemError(f"{self.place}: <{self.tag}> has no {name}; give it one")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """A finite number, or the default if the attribute is not there.
+
+        Raises:
+            ProblemError: if there is neither.
+        """
+        if name not in self.attributes and default is not None:
+            return default
+        return self.numbers(name, 1)[0]
+
+    def numbers(self, name: str, count: int, default: Iterable[float] | None = None) -> list[float]:
+        """So many finite numbers, or the default if the attribute is not there.
+
+        Raises:
+            ProblemError: if there is neither.
+        """
+        if name not in self.attributes and default is not None:
+            return list(default)
+        text = self.text(name)
+        try:
+            values = [float(part) for part in text.split()]
+        except ValueError:
+            values = []
+        if len(values) != count or not all(abs(value) < float("inf") for value in values):
+            wanted = "one finite number" if count == 1 else f"{count} finite numbers"
+            raise ProblemError(f"{self.place}: <{self.tag}> has {name}={text[:40]!r}; give {wanted}")
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """A file of XML."""
+
+    path: Path
+    """What messages and reports call it."""
+    content: bytes
+    root: Element
+
+    def edited(self, edits: Iterable[Edit]) -> bytes:
+        """Its bytes with some of them changed, which do not overlap."""
+        parts, at = [], 0
+        for start, end, content in sorted(edits):
+            parts += [self.content[at:start], content]
+            at = end
+        return b"".join([*parts, self.content[at:]])
+
+    def with_attributes(self, element: Element, values: Mapping[str, str | None]) -> list[Edit]:
+        """What sets attributes of an element: each value stands where the old one stood; None takes it out."""
+        begin = element.start + 1 + len(element.tag.encode())
+        tag = self.content[begin : element.opened]
+        found = {match[1].decode(): match for match in _ATTRIBUTE.finditer(tag)}
+        edits = []
+        for name, match in found.items():
+            if name in values:
+                start, end = (match.start(2) + 1, match.end(2) - 1) if values[name] is not None else match.span()
+                edits.append(Edit(begin + start, begin + end, (values[name] or "").encode()))
+        new = "".join(f' {name}="{v}"' for name, v in values.items() if v is not None and name not in found)
+        if new:
+            last = max((match.end() for match in found.values()), default=0)
+            edits.append(Edit(begin + last, begin + last, new.encode()))
+        return edits
+
+    def with_child(self, element: Element, lines: list[str]) -> list[Edit]:
+        """What adds lines of XML as the first that stands in an element, indented as its neighbours are."""
+        outer = self._indent(element)
+        inner = self._indent(element.children[0]) if element.children else outer + b"  "
+        text = b"".join(b"\n" + inner + line.encode() for line in lines)
+        if not element.is_short:
+            return [Edit(element.opened, element.opened, text)]
+        end = self.content.rindex(b"/", element.start, element.opened)
+        while self.content[end - 1 : end].isspace():
+            end -= 1
+        return [Edit(end, element.opened, b">" + text + b"\n" + outer + f"</{element.tag}>".encode())]
+
+    def without(self, element: Element) -> list[Edit]:
+        """What takes an element out, with the line that is then blank."""
+        end = element.opened if element.is_short else self.content.index(b">", element.closing) + 1
+        start = element.start - len(self._indent(element))
+        alone = self.content[start - 1 : start] == b"\n" and self.content[end:].lstrip(b" \t\r")[:1] == b"\n"
+        return [Edit(self.content.rfind(b"\n", 0, start) if alone else element.start, end, b"")]
+
+    def _indent(self, element: Element) -> bytes:
+        """The blanks before an element in its line."""
+        before = self.content[self.content.rfind(b"\n", 0, element.start) + 1 : element.start]
+        return before if not before.strip() else b""
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file.
+
+    Raises:
+        ProblemError: if it cannot be read, is empty or far too large.
+    """
+    try:
+        size = path.stat().st_size
+        content = b"" if size > _LARGEST else path.read_bytes()
+    except OSError as error:
+        raise ProblemError(f"{path} cannot be read ({error.strerror or error}); check the path") from None
+    if size > _LARGEST:
+        raise ProblemError(f"{path} has {size:,} bytes; give a robot's description, which has {_LARGEST:,} at most")
+    if not content.strip():
+        raise ProblemError(f"{path} is empty; give a robot's description, URDF or MJCF")
+    return content
+
+
+def parse(path: Path, content: bytes) -> Document:
+    """Elements of a file.
+
+    Raises:
+        ProblemError: for what is no XML in UTF-8, or has a document type declaration.
+    """
+    builder = _Builder(path, content)
+    return Document(path, content, builder.root())
+
+
+class _Builder:
+    """Elements from what expat reports."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path, self._content = path, content
+        self._open: list[Element] = []
+        self._root: Element | None = None
+        self._parser = expat.ParserCreate()
+        self._parser.XmlDeclHandler = self._declared
+        self._parser.StartDoctypeDeclHandler = self._refuse_doctype
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+
+    def root(self) -> Element:
+        """Of the document."""
+        if self._content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise ProblemError(f"{self._path} is UTF-16; save it in UTF-8")
+        try:
+            self._parser.Parse(self._content, True)
+        except expat.ExpatError as error:
+            raise ProblemError(
+                f"{self._path}:{error.lineno}: is no XML ({expat.ErrorString(error.code)}); correct that line"
+            ) from None
+        except ValueError as error:  # of an encoding that Python does not know
+            raise ProblemError(f"{self._path} is no XML ({error}); save it in UTF-8") from None
+        assert self._root is not None
+        return self._root
+
+    def _place(self) -> str:
+        return f"{self._path}:{self._parser.CurrentLineNumber}"
+
+    def _declared(self, version: str, encoding: str | None, standalone: int) -> None:
+        if encoding and encoding.lower() not in ("utf-8", "us-ascii", "ascii"):
+            raise ProblemError(f"{self._place()}: its encoding is {encoding}; save it in UTF-8")
+
+    def _refuse_doctype(self, name: str, *_: object) -> NoReturn:
+        raise ProblemError(
+            f"{self._place()}: it has a document type declaration <!DOCTYPE {name} ...>, whose entities are not "
+            "expanded; take it out, a robot's description needs none"
+        )
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        start = self._parser.CurrentByteIndex
+        if len(self._open) >= _DEEPEST:
+            raise ProblemError(f"{self._place()}: more than {_DEEPEST} elements stand inside each other; take some out")
+        parent = self._open[-1] if self._open else None
+        element = Element(tag, attributes, self._place(), start, self._tag_end(start), parent=parent)
+        if parent is None:
+            self._root = element
+        else:
+            parent.children.append(element)
+        self._open.append(element)
+
+    def _end(self, tag: str) -> None:
+        self._open.pop().closing = self._parser.CurrentByteIndex
+
+    def _tag_end(self, start: int) -> int:
+        """Where a tag ends: a ``>`` may stand in an attribute."""
+        at, quote = start, b""
+        while True:
+            byte = self._content[at : at + 1]
+            at += 1
+            if quote:
+                quote = b"" if byte == quote else quote
+            elif byte in (b'"', b"'"):
+                quote = byte
+            elif byte == b">":
+                return at

@@ -1,0 +1,213 @@
+"""MJCF through MuJoCo, which resolves classes, includes, angles and units: the tree of bodies and its equalities.
+
+Of shapes only those are read that a body without ``<inertial>`` has its mass from. The format stands at
+https://mujoco.readthedocs.io/en/stable/XMLreference.html.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.robots.description import Connection, Description, Inertial, Link, Loop, Placement, Tie
+from spookid.robots.markup import Document, Element
+from spookid.robots.mjcf_elements import Found, elements
+from spookid.robots.mjcf_joints import joined, joint_names, quaternion_axes
+from spookid.robots.source import Source
+from spookid.tables.numbers import counted
+
+_LEFT_OUT = ("sensors", "actuators", "pairs", "excludes", "tendons", "keys", "tuples", "texts", "numerics", "skins")
+_SHAPED = ("meshes", "hfields", "materials", "textures")
+_OF_INTEREST = {"actuators": "actuator", "tendons": "tendon", "flexes": "flexible part", "pairs": "contact pair"}
+"""What is said of what has no place in a model."""
+
+
+def described(document: Document) -> tuple[Description, Source]:
+    """What an MJCF says, and where.
+
+    Raises:
+        ProblemError: if MuJoCo is not there or refuses the file, or for joints that no model has.
+    """
+    try:
+        import mujoco
+    except ImportError:
+        raise ProblemError(f"{document.path} is an MJCF; install the package mujoco to read it") from None
+    try:
+        spec = mujoco.MjSpec.from_file(str(document.path))
+        notices = _reduced(spec, mujoco)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            model = spec.compile()
+        notices += [f"MuJoCo says: {' '.join(str(warning.message).split())}." for warning in told]
+    except (ValueError, RuntimeError, FileNotFoundError) as error:
+        reason = " ".join(str(error).split())
+        raise ProblemError(f"{document.path}: MuJoCo refuses it ({reason}); correct it") from None
+    reader = _Reader(document, model, mujoco)
+    return reader.description(notices), reader.source(
+        180 / np.pi if spec.compiler.degree else 1.0, _obstacle(spec, mujoco)
+    )
+
+
+def _reduced(spec: Any, mujoco: Any) -> list[str]:
+    """Take out of a specification what no body has its mass from; what is said of it."""
+    found = {words: len(getattr(spec, kind)) for kind, words in _OF_INTEREST.items()}
+    kept = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
+    others = [equality for equality in spec.equalities if equality.type not in kept]
+    found["other constraint"] = len(others)
+    for element in [*others, *(one for kind in _LEFT_OUT for one in getattr(spec, kind))]:
+        spec.delete(element)
+    always = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
+    for body in spec.bodies:
+        if body.name == "world" or (body.explicitinertial and not always):
+            for geom in list(body.geoms):
+                spec.delete(geom)
+    used = {geom.meshname for geom in spec.geoms} | {geom.hfieldname for geom in spec.geoms}
+    for geom in spec.geoms:
+        geom.material = ""
+    for element in [one for kind in _SHAPED for one in getattr(spec, kind)]:
+        if element.name not in used or not element.name:
+            spec.delete(element)
+    spec.compiler.fusestatic = False
+    told = [counted(count, words) for words, count in found.items() if count]
+    return [f"Not in the model: {', '.join(told)}."] if told else []
+
+
+def _obstacle(spec: Any, mujoco: Any) -> str:
+    """What would change masses that are written."""
+    compiler = spec.compiler
+    if compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE:
+        return 'its compiler has inertiafromgeom="true", which overrides every <inertial>; make it "auto"'
+    changing = {"settotalmass": compiler.settotalmass > 0, "balanceinertia": compiler.balanceinertia}
+    changing |= {"boundmass": compiler.boundmass > 0, "boundinertia": compiler.boundinertia > 0}
+    return next(
+        (f"its compiler has {name}, which changes masses; take it out" for name, on in changing.items() if on), ""
+    )
+
+
+class _Reader:
+    """A compiled model as a description."""
+
+    def __init__(self, document: Document, model: Any, mujoco: Any) -> None:
+        self._document, self._model, self._mujoco = document, model, mujoco
+        self._path = str(document.path)
+        given = [str(model.body(i).name) for i in range(1, model.nbody)]
+        self._found: Found = elements(document, given)
+        self._names = ["world", *(name or f"body_{i}" for i, name in enumerate(given, 1))]
+        self._joint_names = joint_names(model, self._names)
+
+    def description(self, notices: Iterable[str]) -> Description:
+        """All of it."""
+        model = self._model
+        links = {name: self._link(i) for i, name in enumerate(self._names)}
+        connections = [self._connection(i) for i in range(1, model.nbody)]
+        ties, loops, held = self._equalities()
+        connections = [one.locked(held[one.name]) if one.name in held else one for one in connections]
+        lost = [
+            (np.any(model.dof_dampingpoly), "damping that is no straight line"),
+            (np.any(model.jnt_stiffnesspoly), "springs that are no straight line"),
+            (np.any(model.body_gravcomp), "compensation of gravity"),
+            (model.opt.density > 0 or model.opt.viscosity > 0, "the fluid around it"),
+        ]
+        words = [what for is_there, what in lost if is_there]
+        told = [*notices, *([f"Not in the model: {', '.join(words)}."] if words else [])]
+        off = model.opt.disableflags & self._mujoco.mjtDisableBit.mjDSBL_GRAVITY
+        gravity = (0.0, 0.0, 0.0) if off else tuple(map(float, model.opt.gravity))
+        name = self._document.root.attributes.get("model") or self._document.path.stem
+        return Description(name, "world", links, connections, ties, loops, gravity, tuple(told))  # type: ignore[arg-type]
+
+    def source(self, angle: float, obstacle: str) -> Source:
+        """Where bodies and joints stand in the file."""
+        model, links, joints = self._model, dict[str, Element](), dict[str, Element]()
+        for i in range(1, model.nbody):
+            element = self._found.bodies[i - 1]
+            if element is not None:
+                links[self._names[i]] = element
+            own = range(model.body_jntadr[i], model.body_jntadr[i] + model.body_jntnum[i])
+            written = self._found.joints(i)
+            if len(written) == len(own):
+                joints |= {self._joint_names[j]: one for j, one in zip(own, written, strict=True)}
+        return Source(self._document, "MJCF", links, joints, angle, obstacle)
+
+    def _place(self, body: int) -> str:
+        return self._path if body == 0 else self._found.place(body, self._path)
+
+    def _link(self, body: int) -> Link:
+        model = self._model
+        if body == 0 or not (model.body_mass[body] > 0 or np.any(model.body_inertia[body])):
+            return Link(self._names[body], self._place(body))
+        own = Placement(model.body_ipos[body].copy(), quaternion_axes(model.body_iquat[body]))
+        inertial = Inertial(float(model.body_mass[body]), np.zeros(3), np.diag(model.body_inertia[body]))
+        return Link(self._names[body], self._place(body), inertial.seen_from(own))
+
+    def _connection(self, body: int) -> Connection:
+        model = self._model
+        name, parent = self._names[body], self._names[model.body_parentid[body]]
+        there = Placement(model.body_pos[body].copy(), quaternion_axes(model.body_quat[body]))
+        own = range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body])
+        written = self._found.joints(body)
+        places = [one.place for one in written] if len(written) == len(own) else [self._place(body)] * len(own)
+        found = joined(
+            model, [(j, self._joint_names[j], places[i]) for i, j in enumerate(own)], name, self._place(body)
+        )
+        return replace(found, parent=parent, child=name, inner=there @ found.inner)
+
+    # --- equalities ---
+
+    def _equalities(self) -> tuple[list[Tie], list[Loop], dict[str, float]]:
+        """Joints that follow others, what closes loops, and joints that are held."""
+        kinds, ties, loops = self._mujoco.mjtEq, list[Tie](), list[Loop]()
+        held: dict[str, float] = {}
+        for i in range(self._model.neq):
+            if not self._model.eq_active0[i]:
+                continue
+            if self._model.eq_type[i] != kinds.mjEQ_JOINT:
+                loops.append(self._loop(i, self._model.eq_type[i] == kinds.mjEQ_WELD))
+                continue
+            follower, leader, ratio, offset = self._line(i)
+            if leader is None:
+                held[follower] = offset
+            else:
+                name = self._model.equality(i).name or f"{follower} follows {leader}"
+                ties.append(Tie(name, leader, follower, ratio, offset, self._path))
+        return ties, loops, held
+
+    def _line(self, i: int) -> tuple[str, str | None, float, float]:
+        """Follower, leader, slope and offset of an equality of joints."""
+        model, data = self._model, self._model.eq_data[i]
+        one, other = int(model.eq_obj1id[i]), int(model.eq_obj2id[i])
+        follower = self._joint_names[one]
+        at = float(model.qpos0[model.jnt_qposadr[one]] + data[0])
+        if other < 0:
+            return follower, None, 0.0, at
+        if np.any(data[2:5]) or data[1] == 0:
+            raise ProblemError(
+                f"{self._path}: joint {follower!r} follows {self._joint_names[other]!r} by polycoef "
+                f"{data[:5].tolist()}, which is no straight line; give 0 but for the first two, the second not 0"
+            )
+        ratio = float(data[1])
+        return follower, self._joint_names[other], ratio, at - ratio * float(model.qpos0[model.jnt_qposadr[other]])
+
+    def _loop(self, i: int, weld: bool) -> Loop:
+        model, data = self._model, self._model.eq_data[i]
+        ids = int(model.eq_obj1id[i]), int(model.eq_obj2id[i])
+        if model.eq_objtype[i] == self._mujoco.mjtObj.mjOBJ_SITE:
+            bodies = tuple(int(model.site_bodyid[site]) for site in ids)
+            frames = [Placement(model.site_pos[s].copy(), quaternion_axes(model.site_quat[s])) for s in ids]
+        elif weld:
+            bodies, frames = (
+                ids,
+                [
+                    Placement(data[3:6].copy(), quaternion_axes(data[6:10])),
+                    Placement(data[:3].copy(), np.eye(3)),
+                ],
+            )
+        else:
+            bodies, frames = ids, [Placement(at.copy(), np.eye(3)) for at in (data[:3], data[3:6])]
+        links = self._names[bodies[0]], self._names[bodies[1]]
+        name = model.equality(i).name or f"{links[0]} to {links[1]}"
+        return Loop(name, "fixed" if weld else "ball", links, (frames[0], frames[1]), self._path)

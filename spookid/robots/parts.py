@@ -1,0 +1,286 @@
+"""A robot from its file: bodies and joints by name, of which models are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+
+from spookid.errors import ProblemError, declared_at, shown
+from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.constraints import Constraint, Gear
+from spookid.mechanics.inertia import FullInertia
+from spookid.mechanics.joint_kinds import Cylindrical, Fixed, Planar, Prismatic, Spherical, Universal
+from spookid.mechanics.joints import Hinge, Joint
+from spookid.mechanics.model import Coordinates, Model
+from spookid.mechanics.motor import Motor
+from spookid.mechanics.point_loads import PointLoad
+from spookid.robots.description import Connection, Description, Freedom, Limits, Loop, Placement
+from spookid.robots.groups import Group, Grouped, grouped
+from spookid.robots.source import Source
+
+_KINDS: dict[str, type[Joint]] = {
+    "fixed": Fixed,
+    "hinge": Hinge,
+    "slide": Prismatic,
+    "cylindrical": Cylindrical,
+    "universal": Universal,
+    "planar": Planar,
+    "ball": Spherical,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """A robot's file as bodies and joints: all of a ``Robot`` but how it is written back."""
+
+    description: Description = field(repr=False)
+    """What the file says."""
+    source: Source = field(repr=False)
+    """The file."""
+    free: bool = False
+    """True if its root moves freely, False if that is the ground."""
+    held: Mapping[str, float] = field(default_factory=dict)
+    """Joints that do not move, and where they are [rad or m]."""
+    merge: bool = True
+    """True if links that fixed joints hold are one body; False if these are joints, too."""
+    mend: bool = False
+    """True if an inertia that no body has counts as the nearest that some body has."""
+    inertias: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Those that take the place of the file's, by body."""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    """Arguments of joints that take the place of the file's, by joint."""
+    place: str = field(default_factory=declared_at, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("held", "inertias", "settings"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise ProblemError(f"{self._what}: {name} is {shown(getattr(self, name))}; give a dict by name")
+        self._check_names("body", self.inertias, self.bodies)
+        self._check_names("joint", self.settings, self.joints)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {len(self.bodies)} bodies, {len(self.joints)} joints>"
+
+    @property
+    def name(self) -> str:
+        """As the file has it."""
+        return self.description.name
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What of the file has no place in the model, a sentence each."""
+        return self.description.notices
+
+    def with_(
+        self,
+        *,
+        inertias: Mapping[str, Any] | None = None,
+        joints: Mapping[str, Mapping[str, Any]] | None = None,
+        held: Mapping[str, float] | None = None,
+    ) -> Self:
+        """The same robot with some things in the place of the file's.
+
+        Args:
+            inertias: of bodies by name: ``LogCholesky`` and the like, in the frame of the link.
+            joints: arguments of joints by name, as ``{"elbow": {"viscous": b, "coulomb": c}}``.
+            held: joints that do not move, and where they are [rad or m].
+
+        Raises:
+            ProblemError: for a name that the robot does not have.
+        """
+        settings = {**self.settings}
+        for name, own in (joints or {}).items():
+            if not isinstance(own, Mapping):
+                raise ProblemError(f"{declared_at()}: joint {name!r} is given {shown(own)}; give a dict of arguments")
+            settings[name] = {**settings.get(name, {}), **own}
+        return replace(
+            self,
+            inertias={**self.inertias, **(inertias or {})},
+            settings=settings,
+            held={**self.held, **(held or {})},
+            place=declared_at(),
+        )
+
+    @cached_property
+    def bodies(self) -> Mapping[str, Body]:
+        """By name, in the order of the file; those that stand on the ground are none."""
+        return MappingProxyType({group.name: self._body(group) for group in self.grouped.bodies})
+
+    @cached_property
+    def joints(self) -> Mapping[str, Joint]:
+        """By name, those of the tree in the order of the file, then those that close its loops."""
+        tree = [self._joint(one) for one in self.grouped.connections if one.kind != "free"]
+        return MappingProxyType({joint.name: joint for joint in [*tree, *map(self._closing, self.description.loops)]})
+
+    @cached_property
+    def constraints(self) -> Sequence[Constraint]:
+        """Joints that follow others."""
+        found = []
+        for tie in self.description.ties:
+            if tie.leader in self.joints and tie.follower in self.joints:
+                pair = self.joints[tie.leader], self.joints[tie.follower]
+                found.append(Gear(tie.name, *pair, ratio=tie.ratio, offset=tie.offset, place=tie.place))
+        return tuple(found)
+
+    @cached_property
+    def freedoms(self) -> Mapping[str, Freedom]:
+        """What the file says of each coordinate, by the label that results call it."""
+        return MappingProxyType(
+            {
+                label: connection.freedoms[min(i, len(connection.freedoms) - 1)]
+                for connection in self.grouped.connections
+                if connection.freedoms
+                for i, label in enumerate(self.joints[connection.name].labels)
+            }
+        )
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """Of each coordinate by its label; the model has none of them, unless joints are given ``limits``."""
+        return {label: freedom.limits for label, freedom in self.freedoms.items()}
+
+    def frame(self, link: str, *, at: Any = (0, 0, 0), x: Any = (1, 0, 0), y: Any = (0, 1, 0)) -> Frame:
+        """A frame that is given on a link of the file, whatever body that is part of.
+
+        Args:
+            at, x, y: as of ``Body.frame``, in the frame of the link; numbers.
+
+        Raises:
+            ProblemError: for a name that is no link.
+        """
+        if link not in self.grouped.groups:
+            raise ProblemError(f"{declared_at()}: {self._what} has no link {shown(link)}; {self._listing('links')}")
+        place = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+        axes = np.column_stack([*place, np.cross(*place)])
+        return self._frame(link, Placement(np.asarray(at, dtype=float), axes))
+
+    def model(
+        self,
+        coordinates: Coordinates | None = None,
+        *,
+        motors: Sequence[Motor] = (),
+        joints: Sequence[Joint] = (),
+        bodies: Sequence[Body] = (),
+        constraints: Sequence[Constraint] = (),
+        loads: Sequence[PointLoad] = (),
+        gravity: Any = None,
+    ) -> Model:
+        """The mechanism, with what a file does not have on top.
+
+        Args:
+            coordinates: as of a ``Model``.
+            motors: what drives it. What they have of inertia comes on top of the file's armatures.
+            joints: further ones, such as those that close loops.
+            bodies, constraints, loads: further ones.
+            gravity: (3,) [m/s²]; None: the file's, or 9.81 m/s² against z.
+        """
+        if not (self.bodies or bodies):
+            raise ProblemError(f"{self._what} has no part that moves; read it with free=True if its root does")
+        return Model(
+            [*self.bodies.values(), *bodies],
+            [*self.joints.values(), *joints],
+            motors,
+            constraints=[*self.constraints, *constraints],
+            loads=loads,
+            gravity=self.description.gravity if gravity is None else gravity,
+            coordinates=coordinates,
+            place=declared_at(),
+        )
+
+    # --- how it is made ---
+
+    @cached_property
+    def grouped(self) -> Grouped:
+        """Which links are one body."""
+        return grouped(self.description, self.still, self.free, self.merge)
+
+    @cached_property
+    def still(self) -> Mapping[str, float]:
+        """Joints that do not move: those that are held, and what follows them or is followed by them."""
+        found, ties = dict(self.held), list(self.description.ties)
+        while True:
+            pairs = [(tie, tie.leader in found, tie.follower in found) for tie in ties]
+            half = next((tie for tie, leads, follows in pairs if leads != follows), None)
+            if half is None:
+                return MappingProxyType(found)
+            if half.leader in found:
+                found[half.follower] = half.ratio * found[half.leader] + half.offset
+            else:
+                found[half.leader] = (found[half.follower] - half.offset) / half.ratio
+
+    @property
+    def _what(self) -> str:
+        return f"robot {self.name!r}"
+
+    def _listing(self, what: str) -> str:
+        names = {"links": self.grouped.groups, "bodies": self.bodies, "joints": self.joints}[what]
+        return f"its {what} are {', '.join(names)}"
+
+    def _check_names(self, what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+        for name in given:
+            if name not in known:
+                several = {"body": "bodies", "joint": "joints"}[what]
+                raise ProblemError(f"{self.place}: {self._what} has no {what} {shown(name)}; {self._listing(several)}")
+
+    def _body(self, group: Group) -> Body:
+        free = (self.free and group.name == self.description.root) or any(
+            one.kind == "free" and one.child == group.name for one in self.grouped.connections
+        )
+        given = self.inertias.get(group.name)
+        return Body(group.name, inertia=given or self._inertia(group), free=free, place=group.place)
+
+    def _inertia(self, group: Group) -> FullInertia:
+        own = group.inertial(self.description)
+        if self.mend:
+            return FullInertia.possible(own.mass, own.center, inertia=own.inertia)
+        try:
+            return FullInertia(own.mass, own.center, inertia=own.inertia, place=group.place)
+        except ProblemError as error:
+            reason = str(error).partition(": FullInertia ")[2].partition("; ")[0]
+            raise ProblemError(
+                f"{group.place}: link {group.name!r} {reason or error}; correct it, or read(..., mend=True) takes the "
+                "nearest that some body has"
+            ) from None
+
+    def _frame(self, link: str, own: Placement) -> Frame:
+        group, there = self.grouped.frame(link, own)
+        body = GROUND if group.ground else self.bodies[group.name]
+        return body.frame(at=there.at, x=there.axes[:, 0], y=there.axes[:, 1])
+
+    def _joint(self, one: Connection) -> Joint:
+        frames = self._frame(one.parent, one.inner), self._frame(one.child, one.outer)
+        kind, own = _KINDS[one.kind], _arguments(one.freedoms)
+        own |= self.settings.get(one.name, {})
+        if "place" not in own:
+            own["place"] = one.place
+        try:
+            return kind(one.name, *frames, **own)
+        except TypeError as error:
+            raise ProblemError(f"{self.place}: joint {one.name!r} of {self._what}: {error}; correct its name") from None
+
+    def _closing(self, loop: Loop) -> Joint:
+        frames = [self._frame(link, own) for link, own in zip(loop.links, loop.frames, strict=True)]
+        own = {"place": loop.place, **self.settings.get(loop.name, {})}
+        return _KINDS[loop.kind](loop.name, frames[0], frames[1], **own)
+
+
+def _arguments(freedoms: Sequence[Freedom]) -> dict[str, Any]:
+    """Of a joint: one number of each, or one for each coordinate."""
+    names = {
+        "viscous": "damping",
+        "coulomb": "friction",
+        "stiffness": "stiffness",
+        "rest": "rest",
+        "armature": "armature",
+    }
+    found: dict[str, Any] = {}
+    for name, own in names.items():
+        values = [getattr(freedom, own) for freedom in freedoms]
+        if any(values):
+            found[name] = values[0] if len(values) == 1 else tuple(values)
+    return found

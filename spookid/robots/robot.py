@@ -1,0 +1,69 @@
+"""A robot that is read from its file, and written back into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from spookid.results.result import Result
+from spookid.robots.formats import opened
+from spookid.robots.parts import Parts
+from spookid.robots.writing import write
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Robot(Parts):
+    """What ``read`` makes of a robot's file. Bodies and joints have the names of its links and joints.
+
+    Links that do not move against each other are one body, which has the name of the one that carries the others; its
+    frames are given in that link's frame. ::
+
+        robot = robots.read("arm.urdf").with_(joints={"elbow": {"viscous": Parameter("b", 1.0, lower=0)}})
+        model = robot.model(motors=[Motor(robot.joints["elbow"], "i", gain=Parameter("K", 10.0), measured=True)])
+    """
+
+    def write(self, path: str | PathLike[str], found: Result | Mapping[str, float]) -> Path:
+        """Write the robot's own file with what was found: inertias, damping and friction, of MJCF armatures and springs
+        too. Every other byte is as it was. Of links that are one body the heaviest takes the difference.
+
+        Beside it stands ``<path>.json``: all that was found with standard errors and covariance, what of it the file
+        cannot hold, and where it is from.
+
+        Args:
+            path: of the new file.
+            found: a Solution whose bodies and joints have this robot's names; or values of the Parameters that stand in
+                this robot, by name.
+
+        Returns:
+            where the JSON is.
+
+        Raises:
+            ProblemError: if nothing of it is the robot's, for the robot's own file, or if the disk refuses.
+        """
+        return write(self, path, found)
+
+
+def read(
+    path: str | PathLike[str],
+    *,
+    free: bool = False,
+    held: Mapping[str, float] | None = None,
+    merge: bool = True,
+    mend: bool = False,
+) -> Robot:
+    """A robot from its URDF, xacro or MJCF file. Nothing is fetched, and a URDF's meshes are never opened.
+
+    Args:
+        path: of the file; ``.xacro`` needs the package xacro, MJCF the package mujoco.
+        free: True if the root of a URDF moves freely, as a trunk does; False if it is the ground.
+        held: joints that do not move, and where they are [rad or m].
+        merge: False for a body of each link that has mass, with fixed joints between them.
+        mend: True to take the nearest inertia that some body has for one that none has.
+
+    Raises:
+        ProblemError: for a file that is none of these, or that says what no robot is.
+    """
+    description, source = opened(Path(path))
+    return Robot(description, source, free, dict(held or {}), merge, mend)

@@ -1,0 +1,256 @@
+"""A problem file for a robot and its log: written to be read, and to be changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from spookid.errors import ProblemError
+from spookid.mechanics.inertia_coordinates import LogCholesky
+from spookid.robots.columns import Matched
+from spookid.robots.first_guesses import Drive, drives, printed
+from spookid.robots.logs import Log, opened
+from spookid.robots.robot import Robot
+
+_WITHIN = 0.3
+"""Share within which inertias of files are mostly known."""
+_SIGNAL_UNITS = {"torque": "", "current": "/A", "voltage": "/V"}
+
+
+@dataclass(frozen=True)
+class Scaffold:
+    """A problem file, and what to say of it."""
+
+    text: str
+    matched: Matched
+    held: tuple[str, ...]
+    """Joints of which the log says nothing."""
+
+
+def scaffold(robot: Robot, log: Path | None, out: Path, command: str) -> Scaffold:
+    """The problem file of a robot.
+
+    Args:
+        log: what was recorded; None: nothing yet.
+        out: where the file will be, for the paths in it.
+        command: that it was asked for by.
+
+    Raises:
+        ProblemError: for a log that cannot be read, or in which no position of any joint is found.
+    """
+    labels = list(robot.freedoms)
+    file = None if log is None else opened(log)
+    matched = _simulated(labels) if file is None else file.matched(labels)
+    if file is not None and not matched.positions:
+        raise ProblemError(
+            f"{log} has no position of any joint of {robot.name!r}; it has {', '.join(file.columns)}: name columns "
+            f"after the joints ({', '.join(labels)}) or q1, q2 ... in their order"
+        )
+    held = _still(robot, matched)
+    robot = robot.with_(held=dict.fromkeys(held, 0.0))
+    mend = not _all_thick(robot)
+    recording = None if file is None else file.recording(matched)
+    found = drives(robot, recording, matched)
+    parts = [
+        _title(robot, log, matched, held, command),
+        _beginning(robot, out, held, mend),
+        _inertias(robot),
+        _joints(robot, matched, found),
+        _rest(robot, file, out, matched, found),
+    ]
+    return Scaffold("\n".join(parts), matched, tuple(held))
+
+
+def _simulated(labels: Sequence[str]) -> Matched:
+    """Signals of a robot without a log."""
+    return Matched(
+        "t",
+        {label: f"{_key(label)}_q" for label in labels},
+        {label: f"{_key(label)}_tau" for label in labels},
+        "torque",
+    )
+
+
+def _still(robot: Robot, matched: Matched) -> list[str]:
+    """Joints without a column, which are held if nothing else places them."""
+    if robot.description.loops:
+        return []
+    ties, seen = robot.description.ties, set(matched.positions)
+    for _ in ties:
+        seen |= {name for tie in ties for name in (tie.leader, tie.follower) if {tie.leader, tie.follower} & seen}
+    single = [one.name for one in robot.grouped.connections if one.kind in ("hinge", "slide")]
+    following = {tie.follower for tie in ties}  # is held with what it follows
+    return [name for name in single if name not in following and name not in seen]
+
+
+def _all_thick(robot: Robot) -> bool:
+    """True if coordinates of an inertia can begin from each."""
+    try:
+        for name, body in robot.bodies.items():
+            if body.distribution is not None:
+                LogCholesky(_key(name), body.distribution)
+    except ProblemError:
+        return False
+    return True
+
+
+def _key(name: str) -> str:
+    """A name as the beginning of that of a Parameter."""
+    word = re.sub(r"\W+", "_", name).strip("_")
+    return word if word.isidentifier() else f"_{word}"
+
+
+# --- the text ---
+
+
+def _title(robot: Robot, log: Path | None, matched: Matched, held: Sequence[str], command: str) -> str:
+    lines = [f"{robot.name}: inertias, friction and drives{f' from {log.name}' if log else ''}.", ""]
+    lines += [f"Written by `{command}`; every line is yours to change."]
+    lines += [
+        "Guesses are those of the robot's file, and of a regression of its efforts along the log where that has any."
+    ]
+    if matched.unused:
+        reasons: dict[str, list[str]] = {}
+        for column, reason in matched.unused.items():
+            reasons.setdefault(reason, []).append(column)
+        lines += ["", "Columns of the log that are not used:"]
+        lines += [f"- {', '.join(columns)}: {reason}" for reason, columns in reasons.items()]
+    without = [label for label in robot.freedoms if label not in matched.efforts]
+    if held:
+        lines += ["", f"Joints without a column, held at 0: {', '.join(held)}."]
+    if matched.efforts and without:
+        lines += ["", f"Joints that nothing drives: {', '.join(without)}."]
+    lines += [f"- {notice}" for notice in robot.notices]
+    text = "\n".join(lines).replace("\\", "/").replace('"""', "")
+    return f'"""{text}\n"""\n'
+
+
+def _beginning(robot: Robot, out: Path, held: Sequence[str], mend: bool) -> str:
+    options = [
+        name for name, on in (("free=True", robot.free), ("merge=False", not robot.merge), ("mend=True", mend)) if on
+    ]
+    if robot.held:
+        options.append(f"held={json.dumps({name: float(at) for name, at in robot.held.items()})}")
+    path = _relative(robot.source.document.path, out)
+    imports = "JointPosition, LogCholesky, Motor, Parameter, Problem, Recording, robots"
+    more = "".join(f", {option}" for option in options)
+    return f"""from pathlib import Path
+
+from spookid import {imports}
+
+HERE = Path(__file__).parent
+robot = robots.read({path}{more})
+"""
+
+
+def _relative(path: Path, out: Path) -> str:
+    """How the problem file names another file."""
+    try:
+        relative = os.path.relpath(path.resolve(), out.resolve().parent)
+    except ValueError:  # another drive
+        return f"Path({_quoted(str(path.resolve()))})"
+    return f"HERE / {_quoted(Path(relative).as_posix())}"
+
+
+def _inertias(robot: Robot) -> str:
+    rows = [
+        f"    {_quoted(name)}: LogCholesky({_quoted(_key(name))}, robot.bodies[{_quoted(name)}].distribution, "
+        "within=WITHIN),"
+        for name in robot.bodies
+    ]
+    known = "what the file says of masses, centres and inertias is known within this share"
+    return "\n".join([f"WITHIN = {_WITHIN}  # {known}", "inertias = {", *rows, "}", ""])
+
+
+def _joints(robot: Robot, matched: Matched, found: dict[str, Drive]) -> str:
+    units = _units(robot)
+    rows = []
+    for name, joint in robot.joints.items():
+        if len(joint.coordinates) != 1 or name not in robot.freedoms:
+            continue
+        drive, (effort, inertia) = found[name], units[name]
+        limit = robot.freedoms[name].limits.effort
+        own = {
+            "viscous": (drive.viscous, f"{effort} {'s' if effort == 'N m' else 's/m'}", np.inf),
+            "coulomb": (drive.coulomb, effort, limit if limit > drive.coulomb else np.inf),
+        }
+        if name in matched.efforts:
+            own["armature"] = (drive.armature, inertia, np.inf)
+        rows.append(f"    {_quoted(name)}: {{")
+        for what, (guess, unit, upper) in own.items():
+            rows.append(f'        "{what}": {_parameter(f"{_key(name)}_{what}", guess, unit, 0.0, upper)},')
+        rows.append("    },")
+    if not rows:
+        return "robot = robot.with_(inertias=inertias)\n"
+    what = "# Friction, and what a joint feels of the rotor that drives it."
+    return "\n".join([what, "friction = {", *rows, "}", "robot = robot.with_(inertias=inertias, joints=friction)", ""])
+
+
+def _units(robot: Robot) -> dict[str, tuple[str, str]]:
+    """Of an effort, and of an inertia along a coordinate."""
+    return {
+        label: (coordinate.effort, "kg m^2" if coordinate.unit == "rad" else "kg")
+        for joint in robot.joints.values()
+        for label, coordinate in zip(joint.labels, joint.coordinates, strict=True)
+    }
+
+
+def _rest(robot: Robot, log: Log | None, out: Path, matched: Matched, found: dict[str, Drive]) -> str:
+    """Motors, sensors and the problem."""
+    place = {label: (name, i) for name, joint in robot.joints.items() for i, label in enumerate(joint.labels)}
+    units, lines = _units(robot), ["motors = ["]
+    for label, signal in matched.efforts.items():
+        lines += _motor(label, signal, matched.effort, found[label], units[label][0], _joint(*place[label]))
+    lines += ["]", "observations = ["]
+    lines += [
+        f"    JointPosition({joint}, signal={_quoted(signal)}{which}),"
+        for label, signal in matched.positions.items()
+        for joint, which in [_joint(*place[label])]
+    ]
+    recordings = ["    recordings=[],  # Recording.from_csv(HERE / ...), whose columns are the signals above"]
+    if log is not None:
+        recordings = [f"    recordings=[{log.call(matched)}],"]
+        signals = "[*(motor.signal for motor in motors), *(sensor.signal for sensor in observations)]"
+        lines += ["]", "", f"LOG = {_relative(log.path, out)}", f"signals = {signals}"]
+    else:
+        lines += ["]", ""]
+    lines += ["problem = Problem(", f"    {_quoted(_key(robot.name))},", "    model=robot.model(motors=motors),"]
+    return "\n".join([*lines, *recordings, "    observations=observations,", ")", ""])
+
+
+def _joint(name: str, index: int) -> tuple[str, str]:
+    """A joint, and the argument for one of its coordinates but the first."""
+    return f"robot.joints[{_quoted(name)}]", f", coordinate={index}" if index else ""
+
+
+def _motor(label: str, signal: str, kind: str, drive: Drive, effort: str, at: tuple[str, str]) -> list[str]:
+    joint, which = at
+    key, measured = _key(label), "" if kind == "voltage" else ", measured=True"
+    gain = []
+    if kind != "torque":
+        lower = 0.0 if drive.gain > 0 else -np.inf
+        value = _parameter(f"{key}_gain", drive.gain, f"{effort}{_SIGNAL_UNITS[kind]}", lower)
+        gain = [f"        gain={value},"]
+    return [
+        "    Motor(",
+        f"        {joint}, {_quoted(signal)}{which}{measured},",
+        *gain,
+        f"        offset={_parameter(f'{key}_offset', 0.0, effort)},",
+        "    ),",
+    ]
+
+
+def _parameter(name: str, guess: float, unit: str, lower: float = -np.inf, upper: float = np.inf) -> str:
+    bounds = [f"{side}={printed(at)}" for side, at in (("lower", lower), ("upper", upper)) if np.isfinite(at)]
+    return f"Parameter({', '.join([_quoted(name), printed(guess), *bounds, f'unit={_quoted(unit)}'])})"
+
+
+def _quoted(text: str) -> str:
+    """A text as Python has it, whatever stands in it."""
+    return json.dumps(text)

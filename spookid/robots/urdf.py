@@ -1,0 +1,217 @@
+"""URDF: links and joints of a file's elements. Meshes are never opened; visuals, collisions and the like are left out.
+
+The format stands at https://wiki.ros.org/urdf/XML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.robots.description import (
+    Connection,
+    Description,
+    Freedom,
+    Inertial,
+    Kind,
+    Limits,
+    Link,
+    Placement,
+    Tie,
+)
+from spookid.robots.markup import Document, Element
+
+_KINDS: dict[str, Kind] = {
+    "revolute": "hinge",
+    "continuous": "hinge",
+    "prismatic": "slide",
+    "planar": "planar",
+    "floating": "free",
+    "fixed": "fixed",
+}
+_ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+_Named = TypeVar("_Named", Link, Connection)
+
+
+def described(document: Document) -> Description:
+    """What a URDF says.
+
+    Raises:
+        ProblemError: naming file, line, link or joint and remedy.
+    """
+    robot = document.root
+    links = _by_name((_link(element) for element in robot.all("link")), "link")
+    if not links:
+        raise ProblemError(f"{robot.place}: <robot> has no <link>; give a complete description")
+    joints = _by_name((_joint(element) for element in robot.all("joint")), "joint")
+    for joint in joints.values():
+        for link in (joint.parent, joint.child):
+            if link not in links:
+                raise ProblemError(
+                    f"{joint.place}: joint {joint.name!r} joins link {link!r}, which the file does not have; add it or "
+                    "correct its name"
+                )
+    following = [element for element in robot.all("joint") if element.one("mimic") is not None]
+    fixed = [element.text("name") for element in following if joints[element.text("name")].kind == "fixed"]
+    ties = [_mimic(element, joints) for element in following if element.text("name") not in fixed]
+    root = _root(links, joints)
+    name = robot.attributes.get("name") or document.path.stem
+    notices = [f"Joint {joint!r} is fixed, so that its <mimic> means nothing." for joint in fixed]
+    return Description(name, root, links, list(joints.values()), ties, notices=tuple(notices))
+
+
+def _by_name(things: Iterable[_Named], what: str) -> dict[str, _Named]:
+    found: dict[str, _Named] = {}
+    for thing in things:
+        if thing.name in found:
+            raise ProblemError(
+                f"{thing.place}: {what} {thing.name!r} has the name of the one in {found[thing.name].place}; rename it"
+            )
+        found[thing.name] = thing
+    return found
+
+
+def _root(links: dict[str, Link], joints: dict[str, Connection]) -> str:
+    carried: dict[str, Connection] = {}
+    for joint in joints.values():
+        if joint.child in carried:
+            raise ProblemError(
+                f"{joint.place}: joint {joint.name!r} is the second to carry link {joint.child!r}, after "
+                f"{carried[joint.child].name!r}; keep one, and close loops with robot.model(joints=[...])"
+            )
+        carried[joint.child] = joint
+    roots = [name for name in links if name not in carried]
+    if len(roots) > 1:
+        raise ProblemError(
+            f"{links[roots[1]].place}: no joint carries link {roots[1]!r}, nor {roots[0]!r}; a robot has one root: "
+            "join all others to it"
+        )
+    _refuse_circle(links, carried)
+    return roots[0]
+
+
+def _refuse_circle(links: dict[str, Link], carried: dict[str, Connection]) -> None:
+    """Raise ProblemError if a link is carried by itself."""
+    safe: set[str] = set()
+    for name in links:
+        way: list[str] = []
+        while name in carried and name not in safe:
+            if name in way:
+                joint = carried[name]
+                circle = ", ".join(repr(link) for link in way[way.index(name) :])
+                raise ProblemError(
+                    f"{joint.place}: joint {joint.name!r} closes a circle of links ({circle}); a URDF is a tree: take "
+                    "it out, and close the loop with robot.model(joints=[...])"
+                )
+            way.append(name)
+            name = carried[name].parent
+        safe |= {*way, name}
+
+
+def _link(element: Element) -> Link:
+    name = element.text("name")
+    inertial = element.one("inertial")
+    return Link(name, element.place, None if inertial is None else _inertial(inertial, name))
+
+
+def _inertial(element: Element, link: str) -> Inertial | None:
+    mass = element.one("mass")
+    if mass is None:
+        raise ProblemError(f"{element.place}: <inertial> of link {link!r} has no <mass>; give it one")
+    value = mass.number("value")
+    if value < 0:
+        raise ProblemError(f"{mass.place}: link {link!r} has mass {value:g} kg; a mass must be positive")
+    entries = element.one("inertia")
+    if entries is None and value == 0:
+        return None
+    if entries is None:
+        raise ProblemError(f"{element.place}: <inertial> of link {link!r} has no <inertia>; give it one")
+    # ROS takes an entry that is not there for zero.
+    xx, xy, xz, yy, yz, zz = (entries.number(name, 0.0) for name in _ENTRIES)
+    own = _origin(element)
+    return Inertial(value, np.zeros(3), np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])).seen_from(own)
+
+
+def _origin(element: Element) -> Placement:
+    origin = element.one("origin")
+    if origin is None:
+        return Placement.none()
+    at, angles = (origin.numbers(name, 3, (0, 0, 0)) for name in ("xyz", "rpy"))
+    return Placement(np.array(at), turn(angles))
+
+
+def turn(angles: Iterable[float]) -> Array:
+    """Axes of a frame that is turned by roll, pitch and yaw about the fixed x, y and z axis, (3, 3)."""
+    return np.asarray(Rotation.from_euler("xyz", list(angles)).as_matrix())
+
+
+def _joint(element: Element) -> Connection:
+    name, kind = element.text("name"), element.text("type")
+    if kind not in _KINDS:
+        raise ProblemError(f"{element.place}: joint {name!r} has type {kind!r}; use one of {', '.join(_KINDS)}")
+    ends = []
+    for side in ("parent", "child"):
+        end = element.one(side)
+        if end is None:
+            raise ProblemError(f"{element.place}: joint {name!r} has no <{side}>; give it one with a link")
+        ends.append(end.text("link"))
+    if ends[0] == ends[1]:
+        raise ProblemError(f"{element.place}: joint {name!r} joins link {ends[0]!r} to itself; correct one of both")
+    own = Placement.none() if _KINDS[kind] in ("fixed", "free") else Placement.along(_axis(element, name))
+    freedoms = (_freedom(element, name, kind),) if _KINDS[kind] in ("hinge", "slide") else ()
+    return Connection(name, _KINDS[kind], ends[0], ends[1], _origin(element) @ own, own, element.place, freedoms)
+
+
+def _axis(element: Element, name: str) -> Array:
+    axis = element.one("axis")
+    direction = np.array([1.0, 0.0, 0.0] if axis is None else axis.numbers("xyz", 3))
+    length = np.linalg.norm(direction)
+    if not length > 0:
+        raise ProblemError(f"{(axis or element).place}: joint {name!r} has an axis of length zero; give a direction")
+    return np.asarray(direction / length)
+
+
+def _freedom(element: Element, name: str, kind: str) -> Freedom:
+    dynamics, limit = element.one("dynamics"), element.one("limit")
+    damping, friction = (0.0 if dynamics is None else dynamics.number(what, 0.0) for what in ("damping", "friction"))
+    for what, value in (("damping", damping), ("friction", friction)):
+        if value < 0:
+            place = (dynamics or element).place
+            raise ProblemError(f"{place}: joint {name!r} has {what} {value:g}; it must not be negative")
+    return Freedom(name, element.place, damping, friction, limits=_limits(limit, kind))
+
+
+def _limits(limit: Element | None, kind: str) -> Limits:
+    if limit is None:
+        return Limits()
+    ends = (-np.inf, np.inf) if kind == "continuous" else (limit.number("lower", 0.0), limit.number("upper", 0.0))
+    # Zero stands for "not known" in many files.
+    effort, velocity = (abs(limit.number(what, 0.0)) or np.inf for what in ("effort", "velocity"))
+    return Limits(*ends, effort, velocity)
+
+
+def _mimic(element: Element, joints: dict[str, Connection]) -> Tie:
+    mimic = element.one("mimic")
+    assert mimic is not None
+    own, leader = element.text("name"), mimic.text("joint")
+    if leader not in joints:
+        raise ProblemError(
+            f"{mimic.place}: joint {own!r} follows {leader!r}, which the file does not have; correct its name"
+        )
+    for name in (own, leader):
+        if joints[name].kind not in ("hinge", "slide"):
+            raise ProblemError(
+                f"{mimic.place}: joint {own!r} follows {leader!r}, and {name!r} has no single coordinate; take <mimic> "
+                "out"
+            )
+    if own == leader:
+        raise ProblemError(f"{mimic.place}: joint {own!r} follows itself; name another joint")
+    ratio, offset = mimic.number("multiplier", 1.0), mimic.number("offset", 0.0)
+    if ratio == 0:
+        raise ProblemError(f"{mimic.place}: joint {own!r} follows with multiplier 0; make it fixed")
+    return Tie(f"{own} follows {leader}", leader, own, ratio, offset, mimic.place)

@@ -1,0 +1,237 @@
+"""A robot's own file with what was found in the place of its numbers; every other byte is as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from spookid.errors import ProblemError, shown
+from spookid.kernels.kernel import Array
+from spookid.results import folders
+from spookid.results.result import Derived, Estimate, Result
+from spookid.robots.description import Inertial
+from spookid.robots.identified import Identified, from_result, from_values, shared
+from spookid.robots.markup import Document, Edit, Element
+from spookid.robots.parts import Parts
+from spookid.robots.urdf import turn
+
+_SCHEMA = 1
+"""Version of the layout of what stands beside the file."""
+_IN_URDF = {"viscous": "damping", "coulomb": "friction"}
+_IN_MJCF = {
+    "viscous": "damping",
+    "coulomb": "frictionloss",
+    "armature": "armature",
+    "stiffness": "stiffness",
+    "rest": "springref",
+}
+_OTHERS = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "fullinertia")
+"""Attributes of an ``<inertial>`` that say what its pose and moments say otherwise."""
+
+
+def write(robot: Parts, path: str | PathLike[str], found: Result | Mapping[str, float]) -> Path:
+    """Write the robot's file with what was found; see ``Robot.write``."""
+    target = Path(path)
+    if target.resolve() == robot.source.document.path.resolve():
+        raise ProblemError(f"{target} is the robot's own file, which is kept; write into another one")
+    if isinstance(found, Result):
+        identified = from_result(robot, found)
+    elif isinstance(found, Mapping):
+        identified = from_values(robot, found)
+    else:
+        raise ProblemError(f"{target} cannot be written from {shown(found)}; give a Solution, or values by name")
+    inertials, joints = _inertials(robot, identified), _joints(robot, identified)
+    content = _content(robot, inertials, joints)
+    folders.write(target, lambda part: _fill(part, content))
+    beside = target.with_name(f"{target.name}.json")
+    folders.write(beside, _document(robot, target, identified, inertials, joints))
+    return beside
+
+
+def _fill(part: Path, content: bytes) -> None:
+    part.write_bytes(content)
+
+
+# --- what the file holds ---
+
+
+def _inertials(robot: Parts, identified: Identified) -> dict[str, Inertial | None]:
+    """Of links; None of those that have no mass any more."""
+    found: dict[str, Inertial | None] = {}
+    for name, own in identified.bodies.items():
+        found |= shared(robot, robot.grouped.groups[name], own)
+    return found
+
+
+def _joints(robot: Parts, identified: Identified) -> dict[str, dict[str, float]]:
+    """Attributes of the file's joints that were found; a ball has one number for its three coordinates."""
+    words = _IN_URDF if robot.source.format == "URDF" else _IN_MJCF
+    units = {
+        label: c.unit
+        for joint in robot.joints.values()
+        for label, c in zip(joint.labels, joint.coordinates, strict=True)
+    }
+    gathered: dict[str, dict[str, set[float]]] = {}
+    for label, values in identified.joints.items():
+        own = gathered.setdefault(robot.freedoms[label].name, {})
+        for what, value in values.items():
+            scale = robot.source.angle if what == "rest" and units[label] == "rad" else 1.0
+            if what in words:
+                own.setdefault(words[what], set()).add(scale * value)
+    return {
+        joint: {word: next(iter(values)) for word, values in own.items() if len(values) == 1}
+        for joint, own in gathered.items()
+    }
+
+
+def _content(
+    robot: Parts, inertials: Mapping[str, Inertial | None], joints: Mapping[str, Mapping[str, float]]
+) -> bytes:
+    source = robot.source
+    if inertials and source.obstacle:
+        raise ProblemError(f"{source.document.path}: {source.obstacle}")
+    edits: list[Edit] = []
+    for name, inertial in inertials.items():
+        element = _element(robot, source.links, name, "body")
+        write_inertial = _urdf_inertial if source.format == "URDF" else _mjcf_inertial
+        edits += write_inertial(source.document, element, inertial)
+    for name, values in joints.items():
+        element = _element(robot, source.joints, name, "joint")
+        if source.format == "URDF":
+            edits += _urdf_dynamics(source.document, element, values)
+        else:
+            edits += source.document.with_attributes(element, {what: text(value) for what, value in values.items()})
+    return source.document.edited(edits)
+
+
+def _element(robot: Parts, elements: Mapping[str, Element], name: str, what: str) -> Element:
+    if name not in elements:
+        raise ProblemError(
+            f"{robot.source.document.path}: {what} {name!r} stands in no element of this file's own, as after "
+            "<include> or <replicate>; write it out"
+        )
+    return elements[name]
+
+
+def text(*values: float) -> str:
+    """Numbers as a file has them, without loss."""
+    return " ".join(repr(float(value) + 0.0) for value in values)
+
+
+def _urdf_inertial(document: Document, link: Element, inertial: Inertial | None) -> list[Edit]:
+    """Its axes stay turned as they are."""
+    element = link.one("inertial")
+    if inertial is None:
+        return [] if element is None else document.without(element)
+    if element is None:
+        lines = _urdf_lines(inertial, np.eye(3))
+        return document.with_child(link, ["<inertial>", *(f"  {line}" for line in lines.values()), "</inertial>"])
+    origin = element.one("origin")
+    axes = np.eye(3) if origin is None else turn(origin.numbers("rpy", 3, (0, 0, 0)))
+    edits: list[Edit] = []
+    new = []
+    for tag, line in _urdf_lines(inertial, axes).items():
+        child = element.one(tag)
+        if child is None:
+            new.append(line)
+        else:
+            edits += document.with_attributes(child, _urdf_values(inertial, axes)[tag])
+    return edits + (document.with_child(element, new) if new else [])
+
+
+def _urdf_values(inertial: Inertial, axes: Array) -> dict[str, dict[str, str | None]]:
+    """Attributes of the elements of an ``<inertial>``."""
+    own = axes.T @ inertial.inertia @ axes
+    entries = {f"i{'xyz'[i]}{'xyz'[j]}": text(own[i, j]) for i in range(3) for j in range(i, 3)}
+    return {"origin": {"xyz": text(*inertial.center)}, "mass": {"value": text(inertial.mass)}, "inertia": {**entries}}
+
+
+def _urdf_lines(inertial: Inertial, axes: Array) -> dict[str, str]:
+    """The same as elements."""
+    values = _urdf_values(inertial, axes).items()
+    return {tag: f"<{tag} " + " ".join(f'{name}="{v}"' for name, v in own.items()) + "/>" for tag, own in values}
+
+
+def _urdf_dynamics(document: Document, joint: Element, values: Mapping[str, float]) -> list[Edit]:
+    if not values:
+        return []
+    element = joint.one("dynamics")
+    if element is not None:
+        return document.with_attributes(element, {what: text(value) for what, value in values.items()})
+    attributes = " ".join(f'{what}="{text(value)}"' for what, value in values.items())
+    return document.with_child(joint, [f"<dynamics {attributes}/>"])
+
+
+def _mjcf_inertial(document: Document, body: Element, inertial: Inertial | None) -> list[Edit]:
+    """Along its principal axes, so that MuJoCo has none to find; of None nothing, whatever its shapes."""
+    inertial = inertial or Inertial.none()
+    moments, axes = np.linalg.eigh(inertial.inertia)
+    axes[:, 2] *= np.linalg.det(axes)
+    quaternion = np.roll(Rotation.from_matrix(axes).as_quat(), 1)
+    values: dict[str, str | None] = {"pos": text(*inertial.center), "quat": text(*quaternion)}
+    values |= {"mass": text(inertial.mass), "diaginertia": text(*moments)}
+    element = body.one("inertial")
+    if element is None:
+        return document.with_child(body, ["<inertial " + " ".join(f'{n}="{v}"' for n, v in values.items()) + "/>"])
+    return document.with_attributes(element, {**dict.fromkeys(_OTHERS), **values})
+
+
+# --- what stands beside it ---
+
+
+def _document(
+    robot: Parts,
+    target: Path,
+    identified: Identified,
+    inertials: Mapping[str, Inertial | None],
+    joints: Mapping[str, Mapping[str, float]],
+) -> dict[str, Any]:
+    """Provenance, all that was found with errors and covariance, and what of it the file does not hold."""
+    source, result = robot.source.document, identified.result
+    derived = identified.derived
+    words = _IN_URDF if robot.source.format == "URDF" else _IN_MJCF
+    held = {name for name, one in derived.items() if _is_held(robot, one, words, joints)}
+    facts: dict[str, Any] = {
+        "schema": _SCHEMA,
+        "robot": {"name": robot.name, "file": source.path.name, "format": robot.source.format},
+        "sha256": hashlib.sha256(source.content).hexdigest(),
+        "file": target.name,
+        "links": {name: None if part is None else _told(part) for name, part in inertials.items()},
+        "joints": joints,
+        "result": None,
+    }
+    if result is None:
+        return {**facts, "values": {"bodies": identified.bodies, "joints": identified.joints}}
+    names = ("problem", "status", "message", "stepper", "friction", "step", "dynamics", "versions")
+    return facts | {
+        "result": {name: getattr(result, name) for name in names},
+        "quantities": {name: {**_quantity(one), "in_file": name in held} for name, one in derived.items()},
+        "covariance": {"names": list(derived), "matrix": identified.covariance()},
+        "parameters": {name: _quantity(one) for name, one in result.parameters.items()},
+        "parameter_covariance": {"names": result.sensitivities.names, "matrix": result.sensitivities.covariance},
+    }
+
+
+def _is_held(robot: Parts, one: Derived, words: Mapping[str, str], joints: Mapping[str, Mapping[str, float]]) -> bool:
+    """True if the file holds a number."""
+    what = one.name.removeprefix(f"{one.body} ")
+    if one.body in robot.freedoms and what in words:
+        return words[what] in joints.get(robot.freedoms[one.body].name, {})
+    return one.body in robot.bodies and one.unit in ("kg", "m", "kg m^2") and "[" not in what
+
+
+def _told(part: Inertial) -> dict[str, Any]:
+    return {"mass": part.mass, "center_of_mass": part.center, "inertia": part.inertia}
+
+
+def _quantity(one: Derived | Estimate) -> dict[str, Any]:
+    error = one.std_err if math.isfinite(one.std_err) else None
+    told = {"estimate": one.estimate, "std_err": error, "unit": one.unit, "known_from": one.known_from}
+    return told | ({"reason": one.reason} if one.reason else {})

@@ -1,0 +1,148 @@
+"""Robots from MJCF files: the same mechanics as MuJoCo's, loops that close, and files written back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import casadi as ca
+import numpy as np
+import pytest
+from robot_files import FOURBAR, MIXED, WELDED
+from test_robots import same_as_written, unknown
+
+from spookid import Fixed, Gear, ProblemError, Spherical, Universal, robots
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.recursion import Recursion
+
+mujoco = pytest.importorskip("mujoco")
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "robot.xml"
+    path.write_text(text)
+    return path
+
+
+def check_against_mujoco(path: Path) -> None:
+    """Inverse dynamics with springs, damping and armatures, without constraints."""
+    robot, theirs = robots.read(path), mujoco.MjModel.from_xml_path(str(path))
+    theirs.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    data, joints = mujoco.MjData(theirs), JointCoordinates(robot.model())
+    n = joints.manifold.tangent
+    x, s, a = (ca.SX.sym(name, n) for name in "xsa")
+    motion = Recursion(joints, x, s, a)
+    own = []
+    for joint, at in (
+        (joint, slice(start := joints.start(joint), start + len(joint.coordinates))) for joint in joints.tree
+    ):
+        own.append(joint.armature * a[at] - joint.effort(x[at], s[at], {}, ca.SX.ones(len(joint.coordinates))))
+    efforts = ca.Function("efforts", [x, s, a], [motion.along(motion.needed) + ca.vertcat(*own)])
+    labels = [label for joint in joints.tree for label in joint.labels]
+    names = [robot.freedoms[label].name for label in labels]
+    # One joint of the file has no name: there is one of each body that has none.
+    at = [theirs.jnt_dofadr[_number(theirs, name)] for name in names]
+    assert sorted(at) == list(range(theirs.nv))
+    for q, v, acceleration in np.random.default_rng(0).uniform(-1, 1, (3, 3, n)):
+        data.qpos[:], data.qvel[:], data.qacc[:] = q, v, acceleration
+        mujoco.mj_inverse(theirs, data)
+        found = np.asarray(efforts(q[at], v[at], acceleration[at])).ravel()
+        np.testing.assert_allclose(found, data.qfrc_inverse[at], atol=1e-10)
+
+
+def _number(model: object, name: str) -> int:
+    names = [model.joint(i).name for i in range(model.njnt)]  # type: ignore[attr-defined]
+    return names.index(name if name in names else "")
+
+
+def test_inverse_dynamics_are_those_of_mujoco(tmp_path: Path) -> None:
+    check_against_mujoco(written(tmp_path, MIXED))
+
+
+def test_joints_on_one_body_are_one(tmp_path: Path) -> None:
+    robot = robots.read(written(tmp_path, MIXED))
+    assert [type(joint).__name__ for joint in robot.joints.values()] == [
+        "Hinge",
+        "Prismatic",
+        "Universal",
+        "Cylindrical",
+        "Planar",
+    ]
+    assert isinstance(robot.joints["u1 and u2"], Universal)
+    assert robot.description.gravity == (0.3, -0.2, -9.7)
+    assert float(robot.bodies["crossed"].mass) > 0.7  # with what is fixed to it
+    three = MIXED.replace(
+        '<joint name="u2" axis="0 0 1" ref="-15"/>', '<joint name="u2" axis="0 0 1"/><joint name="u3"/>'
+    )
+    with pytest.raises(
+        ProblemError, match=r"robot.xml:\d+: body 'crossed' has joints u1 and u2 and u3 \(hinge, hinge, hi"
+    ):
+        robots.read(written(tmp_path, three))
+
+
+@pytest.mark.parametrize(("text", "kind"), [(FOURBAR, Spherical), (WELDED, Fixed)])
+def test_equalities_close_loops(tmp_path: Path, text: str, kind: type) -> None:
+    path = written(tmp_path, text)
+    robot, theirs = robots.read(path), mujoco.MjModel.from_xml_path(str(written(tmp_path / "..", _plain(text))))
+    pin, model = robot.joints["pin"], robot.model()
+    assert isinstance(pin, kind)
+    assert model.has_loops
+    check_against_mujoco(written(tmp_path, _plain(text)))
+    # Where the file has the bodies the loop is closed as far as the file says.
+    joints, data = JointCoordinates(model), mujoco.MjData(theirs)
+    x = ca.SX.sym("x", joints.manifold.ambient)
+    closed = ca.Function("closed", [x], [model.joint(pin, joints.configuration(x)).violation])
+    for q in np.random.default_rng(1).uniform(-0.5, 0.5, (3, 3)):
+        data.qpos[:] = q
+        mujoco.mj_forward(theirs, data)
+        gap = data.efc_pos[: pin.rows]
+        own = np.asarray(closed([q["abc".index(joint.name)] for joint in joints.tree])).ravel()
+        assert np.linalg.norm(own[:3]) == pytest.approx(np.linalg.norm(gap[:3]), abs=1e-12)
+    np.testing.assert_allclose(np.asarray(closed(np.zeros(3))).ravel()[3:], 0, atol=1e-12)
+
+
+def _plain(text: str) -> str:
+    """Without what only a file has that is never opened."""
+    return text.replace('<geom type="mesh" mesh="m"/>', "").replace(
+        '<asset><mesh name="m" file="nowhere.stl"/></asset>', ""
+    )
+
+
+def test_joints_that_follow_and_joints_that_are_held(tmp_path: Path) -> None:
+    equality = '<joint joint1="a" joint2="c" polycoef="0.1 2 0 0 0"/>'
+    (gear,) = robots.read(written(tmp_path, FOURBAR.replace("<equality>", f"<equality>{equality}"))).constraints
+    assert isinstance(gear, Gear)
+    assert (gear.joint_a.name, float(gear.ratio), float(gear.offset)) == ("c", 2.0, 0.1)
+    bent = equality.replace("0.1 2 0", "0.1 2 3")
+    with pytest.raises(ProblemError, match="which is no straight line"):
+        robots.read(written(tmp_path, FOURBAR.replace("<equality>", f"<equality>{bent}")))
+    locked = equality.replace('joint2="c"', "")
+    assert "a" not in robots.read(written(tmp_path, FOURBAR.replace("<equality>", f"<equality>{locked}"))).joints
+
+
+@pytest.mark.parametrize("text", [FOURBAR, WELDED, MIXED], ids=["connect", "weld", "mixed"])
+def test_the_file_comes_back_with_what_was_found(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, text)
+    robot, values = unknown(robots.read(path))
+    robot.write(tmp_path / "new.xml", values)
+    back = robots.read(tmp_path / "new.xml")
+    same_as_written(robot, back, values)
+    assert [comment in (tmp_path / "new.xml").read_text() for comment in ("<!--",)] == ["<!--" in text]
+    check_against_mujoco(written(tmp_path, _plain((tmp_path / "new.xml").read_text())))
+
+
+def test_what_would_change_masses_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, _plain(FOURBAR).replace('angle="degree"', 'angle="degree" settotalmass="3"'))
+    robot, values = unknown(robots.read(path))
+    with pytest.raises(ProblemError, match="its compiler has settotalmass, which changes masses; take it out"):
+        robot.write(tmp_path / "new.xml", values)
+
+
+def test_bad_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    bad = FOURBAR.replace('joint name="a"', 'joint name="a" kind="x"')
+    with pytest.raises(ProblemError, match=r"robot.xml: MuJoCo refuses it \(.*\); correct it") as told:
+        robots.read(written(tmp_path, bad))
+    assert "\n" not in str(told.value)
+    notices = robots.read(
+        written(tmp_path, FOURBAR.replace("</mujoco>", '<actuator><motor joint="a"/></actuator></mujoco>'))
+    )
+    assert notices.notices == ("Not in the model: 1 actuator.",)

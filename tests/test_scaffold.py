@@ -1,0 +1,185 @@
+"""``spookid new`` and ``spookid export``: from a robot's file and a log to a problem file, and back into the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robot_files import ARM, FOURBAR
+
+from spookid import JointPosition, Motor, Problem, ProblemError, Recording, load, load_problem, robots
+from spookid.cli.main import main
+from spookid.robots.columns import match
+
+JOINTS = ["shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint"]
+TRUTH = {
+    "shoulder": {"viscous": 0.5, "coulomb": 0.6, "armature": 0.1},
+    "elbow": {"viscous": 0.3, "coulomb": 0.2, "armature": 0.05},
+}
+GAINS = {"shoulder": 4.0, "elbow": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("columns", "positions", "efforts", "kind"),
+    [
+        (["t", "q1", "q2", "q3", "i1", "i2", "i3"], ["q1", "q2", "q3"], ["i1", "i2", "i3"], "current"),
+        (
+            ["q_0", "q_1", "q_2", "time", "tau_0", "tau_1", "tau_2"],
+            ["q_0", "q_1", "q_2"],
+            ["tau_0", "tau_1", "tau_2"],
+            "torque",
+        ),
+        (
+            ["timestamp", "elbow_pos", "shoulder_lift_pos", "shoulderPanJoint.position", "elbow_effort"],
+            ["shoulderPanJoint.position", "shoulder_lift_pos", "elbow_pos"],
+            [None, None, "elbow_effort"],
+            "torque",
+        ),
+        (["Time", *JOINTS], JOINTS, [None] * 3, ""),
+        (
+            ["t", "position[0]", "position[1]", "velocity[0]", "u[1]"],
+            ["position[0]", "position[1]", None],
+            [None, "u[1]", None],
+            "voltage",
+        ),
+    ],
+)
+def test_columns_are_known_by_their_names(
+    columns: list[str], positions: list[str | None], efforts: list[str | None], kind: str
+) -> None:
+    found = match(columns, JOINTS)
+    assert found.time.lower().startswith("t")
+    assert [found.positions.get(joint) for joint in JOINTS] == positions
+    assert [found.efforts.get(joint) for joint in JOINTS] == efforts
+    assert found.effort == kind
+
+
+def test_columns_that_are_no_measurements_are_listed() -> None:
+    found = match(["t", "q1", "qd1", "tau1", "current_1", "torque_desired_1", "q9", "weather"], JOINTS)
+    assert (list(found.positions.values()), list(found.efforts.values())) == (["q1"], ["tau1"])
+    assert found.unused == {
+        "qd1": "a rate",
+        "torque_desired_1": "a command",
+        "q9": "a position",
+        "weather": "not known",
+        "current_1": "a current beside a torque",
+    }
+
+
+def logged(folder: Path) -> None:
+    """Three seconds of the arm with other friction than its file has, as positions and currents."""
+    robot = robots.read(folder / "arm.urdf", held={"slide": 0.0}).with_(joints=TRUTH)
+    t, rng = np.arange(0, 3, 0.01), np.random.default_rng(0)
+    motors = [Motor(robot.joints[name], f"{name}_current", gain=gain, hold="linear") for name, gain in GAINS.items()]
+    sensors = [JointPosition(robot.joints[name], f"{name}_pos") for name in GAINS]
+    signals = {f"{name}_current": np.sin(2 * np.pi * (0.9 + 0.7 * i) * t + i) * 2 for i, name in enumerate(GAINS)}
+    start = {f"{name}_pos": np.zeros(len(t)) for name in GAINS}
+    log = Recording(t, {**signals, **start})
+    problem = Problem("truth", model=robot.model(motors=motors), recordings=[log], observations=sensors, step=0.01)
+    moved = problem.simulate(substeps=2, initial={"shoulder": 3.0, "elbow": 0.0})
+    noisy = {name: moved.signals[name] + 1e-5 * rng.normal(size=len(moved.t)) for name in start}
+    noisy |= {name: values[: len(moved.t)] + 1e-3 * rng.normal(size=len(moved.t)) for name, values in signals.items()}
+    Recording(moved.t, noisy | {"shoulder_vel": np.zeros(len(moved.t))}).to_csv(folder / "log.csv")
+
+
+def test_from_a_file_and_a_log_to_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "arm.urdf").write_text(ARM)
+    logged(tmp_path)
+    robot, log, out = (str(tmp_path / name) for name in ("arm.urdf", "log.csv", "arm.py"))
+    assert main(["new", robot, log, "--out", out]) == 0
+    told = capsys.readouterr()
+    assert "3 joints, 2 positions, 2 of them with a current" in told.out
+    assert "no column for slide: held at 0 in the file" in told.err
+    assert "not used: shoulder_vel (a rate)" in told.err
+    problem = load_problem(out)
+    guesses = {p.name: p.guess for p in problem.parameters}
+    for name, gain in GAINS.items():
+        assert guesses[f"{name}_gain"] == pytest.approx(gain, rel=0.3)
+    assert main(["solve", out, "--out", str(tmp_path / "res"), "--quiet"]) == 0
+    solution = load(tmp_path / "res")
+    for name, own in TRUTH.items():
+        one = solution.joints[f"{name} viscous"]
+        assert abs(one.estimate - own["viscous"]) < 4 * one.std_err + 0.02 * own["viscous"]
+        assert one.slopes == {f"{name}_viscous": 1.0}
+
+    new = tmp_path / "new.urdf"
+    command = ["export", str(tmp_path / "res"), "--to", robot, "--out", str(new)]
+    assert main(command) == 2
+    assert "joint 'slide' of robot 'arm' does not move in the results" in capsys.readouterr().err
+    assert main([*command, "--hold", "slide=0"]) == 0
+    back = robots.read(new, held={"slide": 0.0})
+    assert float(back.joints["elbow"].viscous) == solution["elbow_viscous"].estimate
+    assert float(back.bodies["lower"].mass) == pytest.approx(solution.physical["lower mass"].estimate, rel=1e-12)
+
+    beside = json.loads((tmp_path / "new.urdf.json").read_text())
+    assert beside["result"]["problem"] == "arm"
+    assert beside["quantities"]["elbow viscous"]["in_file"]
+    assert not beside["quantities"]["elbow armature"]["in_file"]
+    names, matrix = beside["covariance"]["names"], np.array(beside["covariance"]["matrix"], dtype=float)
+    errors = [beside["quantities"][name]["std_err"] for name in names]
+    known = [i for i, error in enumerate(errors) if error]
+    np.testing.assert_allclose(np.sqrt(np.diag(matrix))[known], np.array(errors, dtype=float)[known], rtol=1e-9)
+
+
+def test_what_cannot_be_begun_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "arm.urdf").write_text(ARM)
+    (tmp_path / "log.csv").write_text("t,a,b\n0,1,2\n1,2,3\n")
+    robot, log, out = (str(tmp_path / name) for name in ("arm.urdf", "log.csv", "arm.py"))
+    assert main(["new", robot, log, "--out", out]) == 2
+    assert (
+        "has no position of any joint of 'arm'; it has t, a, b: name columns after the joints"
+        in capsys.readouterr().err
+    )
+    assert main(["new", robot, str(tmp_path / "no.csv"), "--out", out]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert main(["new", robot, "--out", out]) == 0
+    assert "every joint simulated" in capsys.readouterr().out
+    assert len(load_problem(out).with_().model.joints) == 3
+    assert main(["new", robot, "--out", out]) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_names_of_others_are_no_code(tmp_path: Path) -> None:
+    """A name with quotes in it stands in the file as text."""
+    evil = 'x"); raise SystemExit("evil'
+    (tmp_path / "arm.urdf").write_text(ARM.replace('"elbow"', f"'{evil}'").replace('name="arm"', 'name=\'"""+1/0\''))
+    out = tmp_path / "arm.py"
+    assert main(["new", str(tmp_path / "arm.urdf"), "--out", str(out)]) == 0
+    assert evil in [joint.name for joint in load_problem(out).model.joints]
+
+
+def test_a_loop_of_which_one_joint_is_seen(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    (tmp_path / "bar.xml").write_text(FOURBAR)
+    (tmp_path / "log.csv").write_text("t,a\n" + "\n".join(f"{k / 100},{0.001 * k}" for k in range(50)))
+    assert main(["new", str(tmp_path / "bar.xml"), str(tmp_path / "log.csv"), "--out", str(tmp_path / "bar.py")]) == 0
+    problem = load_problem(tmp_path / "bar.py")
+    assert [joint.name for joint in problem.model.joints] == ["a", "b", "c", "pin"]
+
+
+@pytest.mark.parametrize("ending", [".tsv", ".npz", ".parquet"])
+def test_logs_of_other_formats(tmp_path: Path, ending: str) -> None:
+    (tmp_path / "arm.urdf").write_text(ARM)
+    t, log = np.arange(0, 1, 0.01), tmp_path / f"log{ending}"
+    columns = {"t": t, "elbow_pos": np.sin(t), "shoulder_pos": 0.1 * np.cos(t)}
+    if ending == ".tsv":
+        np.savetxt(log, np.column_stack([*columns.values()]), header="\t".join(columns), comments="", delimiter="\t")
+    elif ending == ".npz":
+        np.savez(log, **columns)  # type: ignore[arg-type]
+    else:
+        pytest.importorskip("pyarrow")
+        pytest.importorskip("pandas").DataFrame(columns).to_parquet(log)
+    assert main(["new", str(tmp_path / "arm.urdf"), str(log), "--out", str(tmp_path / "arm.py")]) == 0
+    (recording,) = load_problem(tmp_path / "arm.py").recordings
+    assert sorted(recording.signals) == ["elbow_pos", "shoulder_pos"]
+    np.testing.assert_allclose(recording.t, t)
+
+
+def test_results_of_another_mechanism(tmp_path: Path) -> None:
+    from solutions import solution
+
+    (tmp_path / "arm.urdf").write_text(ARM)
+    with pytest.raises(ProblemError, match="have nothing of robot 'arm': they know"):
+        robots.read(tmp_path / "arm.urdf").write(tmp_path / "new.urdf", solution())
