@@ -32,7 +32,6 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
         "parameters": parameters.copy(),
         "first estimates": parameters[None].copy() if n else arrays["first estimates"],
         "waits": np.zeros_like(arrays["waits"]),
-        "bend": np.zeros((n, n)),
         "slopes": np.zeros((0, 0)),
         "carried soft": arrays["carried soft"][:0],
         "carried hard": hard,
