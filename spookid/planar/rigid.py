@@ -139,6 +139,7 @@ class Rigid:
             viscous=sum((load.viscous for load in own), ca.SX(0)),
             coulomb=sum((load.coulomb for load in own), ca.SX(0)),
             rest=self._apart(link, against),
+            disturbance=self.mechanism.disturbance,
             place=point.place,
         )
 
@@ -175,6 +176,7 @@ class Rigid:
             viscous=(slider.viscous, 0),
             coulomb=(slider.coulomb, 0),
             rest=(position, self._apart(link, line, along)),
+            disturbance=self.mechanism.disturbance if slider.disturbance is None else slider.disturbance,
             place=slider.place,
         )
 
