@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import casadi as ca
 
-from spookid.errors import ProblemError, collected, declared_at
+from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.manifold import Manifold
@@ -35,6 +37,7 @@ class Linkage(System):
     loads: Sequence[PlanarLoad] = ()
     gravity: Any = field(kw_only=True)
     independent_names: Sequence[str] | None = field(default=None, kw_only=True)
+    disturbance: float | None = field(default=None, kw_only=True)
     place: str = field(default_factory=declared_at, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -44,6 +47,9 @@ class Linkage(System):
             names = self.independent_names if not isinstance(self.independent_names, str) else [self.independent_names]
             own = collected(names, str, f"{self._what}: independent_names")
             object.__setattr__(self, "independent_names", own)
+        size = self.disturbance
+        if size is not None and not (isinstance(size, Real) and 0 <= float(size) < math.inf):
+            raise ProblemError(f"{self._what}: disturbance is {shown(size)}; give a number from 0 on, or leave it out")
         if not self.links:
             raise ProblemError(f"{self._what} has no links")
         given = expression(self.gravity, f"{self._what}: gravity")
