@@ -142,6 +142,36 @@ def test_false_alarms_are_fewer_than_stated(noise: Callable) -> None:
     assert len(Stream(3, 30, noise).feed(detector(false_alarms=DAY))) < 30
 
 
+class Wandering(Stream):
+    """Parameters that wander by a model's misfit, which lasts fifty samples and is seen as well as they are."""
+
+    def __init__(self, seed: int, seconds: float) -> None:
+        super().__init__(seed, seconds)
+        from scipy.signal import lfilter
+
+        wandering = np.random.default_rng(seed + 100).standard_normal((len(self.t), 3))
+        self.y += 0.7 * np.sum(self.g * lfilter([np.sqrt(1 - 0.98**2)], [1, -0.98], wandering, axis=0), axis=1)
+
+
+def test_lasting_misfit_and_noise_that_was_found_too_small_are_no_changes() -> None:
+    """From the first block on: nothing is told before it is known by how much scores scatter."""
+    for seed in range(2):
+        assert Wandering(seed, 25).feed(detector()) == []
+        assert Stream(seed, 12, lambda rng, n: 3.5 * rng.standard_normal(n)).feed(detector()) == []
+
+
+def test_what_only_a_value_out_of_bounds_explains_is_no_change() -> None:
+    bounds = np.array([-1.0, -1.0, -1.0]), np.full(3, np.inf)
+    steps = ((16.0, 1, -3.0),)
+    told = Stream(1, 19, steps=steps).feed(detector())[0]
+    assert (told.parameter, round(told.after)) == ("b", -3)
+    assert Stream(1, 19, steps=steps).feed(ChangeDetector(NAMES, np.zeros(3), -1 / RATE, bounds=bounds)) == []
+    near = np.array([-np.inf, -2.9, -np.inf]), np.full(3, np.inf)
+    (change,) = Stream(1, 17, steps=steps).feed(ChangeDetector(NAMES, np.zeros(3), -1 / RATE, bounds=near))
+    assert change.after == -2.9
+    assert change.change == change.after - change.before
+
+
 def test_a_change_is_found_in_spite_of_misfit() -> None:
     """Noise of three degrees of freedom has 1.7 times the size: a change of so many errors more is found."""
     (change,) = Stream(1, 22, heavy, steps=((20.0, 1, 20 * plain_error(1)),)).feed(detector())
@@ -189,6 +219,8 @@ def test_words() -> None:
 def test_a_rate_that_is_none_is_refused() -> None:
     with pytest.raises(ProblemError, match="false_alarms is 0"):
         detector(false_alarms=0)
+    with pytest.raises(ProblemError, match="false_alarms is 'a'"):
+        detector(false_alarms="a")
 
 
 @pytest.mark.study

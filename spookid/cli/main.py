@@ -245,7 +245,7 @@ _FLAGS = {
     "--scheduler": _flag("Dask scheduler whose workers do the work instead", "ADDRESS"),
     "--follow": _flag("wait for rows after the last one, until Ctrl-C", action="store_true"),
     "--time": _flag("column of the stamps [s] (default: t)", "NAME", default="t"),
-    "--warm-up": _flag("seconds that are fitted first (default: 2)", "S", type=_amount, default=2.0),
+    "--warm-up": _flag("seconds that are fitted first (default: 5)", "S", type=_amount, default=5.0),
     "--window": _flag("seconds in which states are estimated anew (default: 20 steps)", "S", type=_amount),
     "--every": _flag("seconds of the log between two lines (default: 1)", "S", type=_amount, default=1.0),
     "--false-alarms": _flag(

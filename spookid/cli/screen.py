@@ -64,6 +64,10 @@ class View(ABC):
         """A line of its own."""
         terminal.say(text)
 
+    def complain(self, text: str) -> None:
+        """A line on stderr."""
+        terminal.complain(text)
+
     def close(self) -> None:  # noqa: B027
         """Nothing more comes."""
 
@@ -108,6 +112,12 @@ class Screen(View):
         """A line above the table."""
         self._erase()
         terminal.say(text)
+        self._draw()
+
+    def complain(self, text: str) -> None:
+        """A line on stderr, above the table."""
+        self._erase()
+        terminal.complain(text)
         self._draw()
 
     def close(self) -> None:

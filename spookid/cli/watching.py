@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from zipfile import is_zipfile
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from spookid.cli import terminal
 from spookid.cli.interruption import Interruption
+from spookid.cli.log_rows import LogRows
 from spookid.cli.runner import Exit, Job, Run, each, start
 from spookid.cli.screen import view
 from spookid.data.growing import STANDARD_INPUT, GrowingLog, Row
@@ -21,6 +21,7 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve as estimate
 from spookid.results.folders import reading
+from spookid.results.result import Noise
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import signals
 from spookid.smoothing.monitor import Monitor
@@ -30,6 +31,8 @@ from spookid.tables.numbers import counted, quantity
 
 _STEPS = 20
 """Of a window, unless the user says otherwise."""
+_ROUGHLY = 1.5
+"""Factor within which a size of noise is known if two standard errors are less."""
 _FIRST, _NAME, _TIMES, _READ = "first ", " name", " t", " read"
 """In a saved file, how the names of the arrays about the rows that were fitted first begin, and those that are no
 signal: name and stamps of the recording, number and latest stamp of all rows."""
@@ -54,11 +57,11 @@ class _Watch:
         self._arguments, self._run, self._problem, self._label = run.arguments, run, job.problem, job.label
         log = run.arguments.log
         self._signals = sorted(signals(job.problem))
-        self._log = GrowingLog(
-            log, self._signals, time=run.arguments.time, follow=run.arguments.follow, told=terminal.complain
-        )
-        self._name = "log" if log == STANDARD_INPUT else Path(log).stem
         self._view = view(job.label, [p.name for p in job.problem.free], {p.name: p.note for p in job.problem.free})
+        told = self._view.complain
+        self._log = GrowingLog(log, self._signals, time=run.arguments.time, follow=run.arguments.follow, told=told)
+        self._checks = LogRows(self._log.path, told)
+        self._name = "log" if log == STANDARD_INPUT else Path(log).stem
         self._first: Recording | None = None
         """What was fitted in the beginning."""
         self._rows, self._until, self._due = 0, -math.inf, -math.inf
@@ -84,15 +87,19 @@ class _Watch:
         finally:
             self._run.interruption.kept()
             self._view.close()
+            self._checks.close()
         self._keep(monitor)
         return Exit.DONE
 
     def _take(self, monitor: Monitor, row: Row) -> None:
         """One row, and what it tells."""
-        known = len(monitor.changes)
+        known, newest = len(monitor.changes), self._until
+        self._rows, self._until = self._rows + 1, max(newest, row.t)
+        usable = self._checks.usable(row, (monitor.smoother.released_until, newest))
+        if usable is None:
+            return
         with _at(self._log.path, row.line):
-            found = monitor.update(row.t, row.values)
-        self._rows, self._until = self._rows + 1, max(self._until, row.t)
+            found = monitor.update(usable.t, usable.values)
         for change in monitor.changes[known:]:
             self._view.change(change, found)
         self._show(monitor, found)
@@ -103,11 +110,13 @@ class _Watch:
             every = self._arguments.every
             self._due = every * (math.floor(self._until / every + 1e-6) + 1)
             taken = monitor.smoother.intake
-            self._view.estimate(self._until, found, self._rows, taken.late + taken.early + taken.crowded)
+            self._view.estimate(
+                self._until, found, self._rows, taken.late + taken.early + taken.crowded + self._checks.left_out
+            )
 
     def _begun(self, rows: Iterator[Row]) -> Monitor:
         """With the first seconds, fitted as one recording."""
-        first = _leading(rows, self._arguments.warm_up, self._log.path)
+        first = self._checks.merged(_leading(rows, self._arguments.warm_up, self._log.path))
         columns = {name: np.array([row.values.get(name, math.nan) for row in first]) for name in self._signals}
         times = np.array([row.t for row in first])
         with _at(self._log.path, first[-1].line):
@@ -127,6 +136,9 @@ class _Watch:
             FixedLagSmoother(problem, start=solution, **window), false_alarms=self._arguments.false_alarms
         )
         self._rows, self._until = len(first), first[-1].t
+        self._checks.learn(self._first, problem.model.signals, self._until)
+        if hardly := [noise for noise in solution.noise if _is_hardly_known(noise)]:
+            self._view.complain(_hardly(length, hardly))
         self._show(monitor, monitor.smoother.estimate)
         return monitor
 
@@ -140,7 +152,9 @@ class _Watch:
             name, t = str(known.pop(_NAME)), known.pop(_TIMES)
             rows, self._until = known.pop(_READ).tolist()
         self._rows, self._first = int(rows), Recording(t, known, name)
-        monitor = Monitor.resume(self._problem.with_(recordings=[self._first]), path)
+        problem = self._problem.with_(recordings=[self._first])
+        monitor = Monitor.resume(problem, path)
+        self._checks.learn(self._first, problem.model.signals, self._until)
         self._show(monitor, monitor.smoother.estimate)
         return monitor
 
@@ -167,10 +181,10 @@ class _Watch:
 
 
 def _leading(rows: Iterator[Row], seconds: float, path: Path) -> list[Row]:
-    """The rows of the first seconds, in the order of their stamps.
+    """The rows of the first seconds.
 
     Raises:
-        ProblemError: if the log ends before, or a stamp is there twice.
+        ProblemError: if the log ends before.
     """
     first: list[Row] = []
     for row in rows:
@@ -183,12 +197,21 @@ def _leading(rows: Iterator[Row], seconds: float, path: Path) -> list[Row]:
             f"{path} ends after {there}, and the first {quantity(seconds, 's')} are fitted before it is watched; give "
             "a longer log, or a shorter --warm-up"
         )
-    first.sort(key=lambda row: row.t)
-    for one, other in pairwise(first):
-        if one.t == other.t:
-            lines = sorted((one.line, other.line))
-            raise ProblemError(f"{path} line {lines[1]} has the time {one.t!r} of line {lines[0]}; remove one of them")
     return first
+
+
+def _is_hardly_known(noise: Noise) -> bool:
+    """True if the size of some noise may as well be half as large again, or was not seen."""
+    return not noise.given and not 2 * noise.error < math.log(_ROUGHLY)
+
+
+def _hardly(length: str, sizes: Sequence[Noise]) -> str:
+    """What the first seconds do not tell."""
+    names = [f"{'the disturbance of ' * (n.kind == 'disturbance')}{', '.join(n.names)}" for n in sizes]
+    return (
+        f"{length} hardly tell how large the noise of {' and '.join(names)} is: errors may be too small, and changes "
+        "are told once it is clear how estimates scatter; --warm-up gives it more"
+    )
 
 
 @contextmanager

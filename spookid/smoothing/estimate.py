@@ -61,6 +61,8 @@ class OnlineEstimate(Tabular):
     """Why it has not converged; empty if it has."""
     notices: tuple[str, ...] = ()
     """What else is to be known: that residuals are larger than the noise says, or steps still are in the estimates."""
+    stopped: Mapping[str, float] = field(default_factory=dict)
+    """Times of the last samples [s] of inputs that have had none for long, and are held: by names of signals."""
 
     def __getitem__(self, name: str) -> float:
         """The value of a parameter.

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.results.folders import reading
 from spookid.smoothing.estimate import OnlineEstimate
@@ -32,7 +32,9 @@ class Monitor:
 
     When what leaves the window speaks for a change, the data since then are smoothed once more, with parameters that
     are others from there on; a change is told if these say so, too. What was known of the parameter before is then
-    forgotten: estimates and test go on with what the data since tell of it, and what all data tell of the others.
+    forgotten: estimates and test go on with what the data since tell of it, and what all data tell of the others. An
+    update that looks at a change takes as long as all updates since its onset, and little is told before it is known
+    how far estimates scatter: nothing in the first 230 steps.
 
     Args:
         smoother: whose samples are watched, from here on through ``update``.
@@ -44,6 +46,8 @@ class Monitor:
 
     def __init__(self, smoother: FixedLagSmoother, *, false_alarms: float = 1.0) -> None:
         ChangeDetector((), np.zeros(0), 0.0, false_alarms=false_alarms)  # refuses a wrong one at once
+        if not isinstance(smoother, FixedLagSmoother):
+            raise ProblemError(f"a Monitor is given {shown(smoother)}; give it a FixedLagSmoother of a Problem")
         if smoother.is_of_graph:
             raise ProblemError(f"{smoother!r} is one of a graph, whose changes are not tested; watch that of a Problem")
         self.smoother = smoother
@@ -71,7 +75,8 @@ class Monitor:
         at = np.array(list(values.values()))
         if self._detector is None:
             known = -slope, information
-            self._detector = ChangeDetector(tuple(values), at, until, *known, false_alarms=self._false_alarms)
+            bounds, rate = self.smoother.bounds, self._false_alarms
+            self._detector = ChangeDetector(tuple(values), at, until, *known, bounds=bounds, false_alarms=rate)
             self._detector.rerun = self._rerun
             return None
         self._reruns.mark(self.smoother)

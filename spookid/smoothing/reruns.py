@@ -34,7 +34,7 @@ class Reruns:
 
     def take(self, t: float, values: Mapping[str, Any]) -> None:
         """Keep samples that the smoother has taken."""
-        self._samples.append((t, values))
+        self._samples.append((t, dict(values)))
 
     def mark(self, smoother: FixedLagSmoother) -> None:
         """Keep what the smoother remembers, now and then; called when steps have left its window."""

@@ -49,6 +49,9 @@ def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array
         "recording": stream.recording,
         "start": stream.start,
         "now": stream.now,
+        "step_errors": stream.step_errors.tolist(),
+        "notices": list(stream.notices),
+        "surprise": stream.surprise.array().tolist(),
         "intake": asdict(stream.samples.counts),
     }
     arrays: dict[str, Any] = {f"{_CORE}{name}": value for name, value in stream.core.arrays().items()}
@@ -93,7 +96,9 @@ def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
             )
         transcription = transcription.with_numbers(arrays[_CONSTANTS])
         core = FixedLag.resumed(transcription, _part(arrays, _CORE))
-        stream = Stream(problem, settings, core, observed, document["recording"], document["start"])
+        told = np.array(document["step_errors"]), tuple(document["notices"])
+        stream = Stream(problem, settings, core, observed, document["recording"], document["start"], *told)
+        stream.surprise.restore(np.array(document["surprise"]))
         counts = Intake(**document["intake"])
         stream.samples.restore(_part(arrays, _STREAM), counts, core.first, stream.newest)
         stream.now = document["now"]

@@ -25,7 +25,10 @@ fit's size.
 
 where the growth is that of the scatter with length, single blocks to past ones as long as B
 (``score_history.Scatter``): outliers, or a sensor that becomes noisier, are no change of a parameter. An onset needs 20
-blocks after it, and nothing is told before past blocks tell their scatter, some 200 after the first.
+blocks after it. The scatter of past blocks is an estimate itself: z is what a normal variable would have to be to be as
+unlikely as Student's t with as many degrees of freedom as there are past blocks that long, so that little is told while
+little is known, and nothing in the first 230 blocks; sizes of noise that were found too small in the beginning are
+scatter like any other.
 
 **Memory.** A filter that did not know of a change remembers for a while what was before, and its scores since then are
 not those of a change. So once z exceeds the threshold the data since the onset are filtered anew (``rerun``), with
@@ -39,15 +42,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.statistics.score_history import Block, History
-from spookid.statistics.splits import LOST, Knowledge, Split
+from spookid.statistics.splits import LOST, Knowledge, Split, normalized
 from spookid.tables.numbers import quantity, uncertain
 
 DAY = 86400.0
@@ -61,7 +65,8 @@ _PATIENCE = 0.4
 _BACK = (0.0, 0.5, 1.0)
 """Shares of the time since an onset by which it may have been earlier."""
 _KNOWN = 3.0
-"""Standard errors that a parameter must lie from zero for a change to be a share of it."""
+"""Standard errors that a parameter must lie from zero for a change to be a share of it, and that one may lie beyond a
+bound."""
 Rerun: TypeAlias = Callable[[float, Array, Array, Array], tuple[float, Array, Array, Array] | None]
 
 
@@ -77,7 +82,7 @@ class Change:
     before: float
     """Value before, in the parameter's unit."""
     after: float
-    """Value since, likewise."""
+    """Value since, likewise; within its bounds."""
     change: float
     """``after`` less ``before``."""
     error: float
@@ -129,6 +134,8 @@ class ChangeDetector:
             did not know of the change remember for a while what was before; these do not.
         score: at the reference, of what was known before, (n,).
         information: likewise, (n, n).
+        bounds: least and largest values of the parameters, each (n,): what only a value far outside explains is no
+            change of a parameter, and is not told.
         false_alarms: at the most, a day of data.
 
     Raises:
@@ -143,15 +150,15 @@ class ChangeDetector:
         score: Array | None = None,
         information: Array | None = None,
         *,
+        bounds: tuple[Array, Array] | None = None,
         false_alarms: float = 1.0,
         rerun: Rerun | None = None,
     ) -> None:
-        if not 0 < false_alarms < np.inf:
-            raise ProblemError(f"false_alarms is {false_alarms!r}; give how many a day may be false, such as 1")
         self.names, self.rerun = tuple(names), rerun
         self.reference = np.array(reference, dtype=float)
-        self.false_alarms = float(false_alarms)
+        self.false_alarms = _rate(false_alarms)
         n = len(self.names)
+        self._lower, self._upper = np.outer([-np.inf, np.inf], np.ones(n)) if bounds is None else np.array(bounds)
         known = np.zeros(n) if score is None else score, np.zeros((n, n)) if information is None else information
         self._history = History(Block.single(float(start), *known))
         self._distance = np.zeros(n)
@@ -194,7 +201,7 @@ class ChangeDetector:
         self._distance = onsets.distance
         z = np.abs(onsets.standardized)
         tests = np.count_nonzero(z)
-        if not (tests and self._history.scatter.is_known):
+        if not tests:
             return None
         threshold = -float(ndtri(min(self.false_alarms * elapsed / DAY / (2 * tests), 0.5)))
         k = int(np.argmax(np.max(z, axis=1)))
@@ -235,8 +242,15 @@ class ChangeDetector:
 
     def _is_told(self, split: Split, threshold: float, at_once: bool) -> bool:
         """True if there is a change, and, unless it is to be told at once, the look before has found the same one."""
-        before, self._candidate = self._candidate, split.strongest if split.tells(threshold) else -1
+        tells = split.tells(threshold) and self._is_possible(split)
+        before, self._candidate = self._candidate, split.strongest if tells else -1
         return self._candidate >= 0 and (at_once or before == self._candidate)
+
+    def _is_possible(self, split: Split) -> bool:
+        """True if the value after a change is within the parameter's bounds, or may be for its error."""
+        j = split.strongest
+        after, margin = self.reference[j] + split.before(j)[0] + split.change(j), _KNOWN * split.error(j)
+        return bool(self._lower[j] - margin <= after <= self._upper[j] + margin)
 
     def _rerun(self, split: Split, best: Knowledge, known: Knowledge) -> Split | None:
         """With what data after the onset tell exactly of changed parameters that begin where ``best`` puts them, of
@@ -253,22 +267,23 @@ class ChangeDetector:
         return replace(split, since=since, later=later)
 
     def _change(self, split: Split) -> Change:
-        j, z = split.strongest, abs(float(split.z[split.strongest]))
-        change = split.change(j)
+        j = split.strongest
+        change, error = split.change(j), split.error(j)
         before, known = split.before(j)
         before += float(self.reference[j])
+        after = min(max(before + change, float(self._lower[j])), float(self._upper[j]))
         size = abs(before) if abs(before) > _KNOWN * known else math.nan
         return Change(
             self.names[j],
             split.since,
             self._last,
             before,
-            before + change,
-            change,
-            abs(change) / z,
-            change / size,
-            abs(change) / z / size,
-            z,
+            after,
+            after - before,
+            error,
+            (after - before) / size,
+            error / size,
+            abs(float(split.z[j])),
             tuple(name for i, name in enumerate(self.names) if i != j and split.is_near(i)),
         )
 
@@ -278,6 +293,7 @@ class ChangeDetector:
         return {
             "reference": self.reference,
             "distance": self._distance,
+            "bounds": np.array([self._lower, self._upper]),
             "numbers": numbers,
             **self._history.arrays(),
         }
@@ -286,10 +302,17 @@ class ChangeDetector:
     def resumed(cls, names: Sequence[str], arrays: Mapping[str, Any]) -> ChangeDetector:
         """From what ``arrays`` gave."""
         false_alarms, last, shortest, again, candidate, new = map(float, arrays["numbers"])
-        found = cls(names, arrays["reference"], last, false_alarms=false_alarms)
+        found = cls(names, arrays["reference"], last, bounds=tuple(arrays["bounds"]), false_alarms=false_alarms)
         found._history, found._distance = History.resumed(arrays), arrays["distance"].copy()
         found._shortest, found._again, found._candidate, found._new = shortest, again, int(candidate), int(new)
         return found
+
+
+def _rate(false_alarms: object) -> float:
+    """Of false alarms a day."""
+    if isinstance(false_alarms, Real) and 0 < float(false_alarms) < math.inf:
+        return float(false_alarms)
+    raise ProblemError(f"false_alarms is {shown(false_alarms)}; give how many a day may be false, such as 1")
 
 
 class _Onsets:
@@ -327,18 +350,19 @@ class _Onsets:
     @property
     def standardized(self) -> Array:
         """z of each onset and parameter, (K, n); 0 where nothing can be said."""
-        past, growth = self._scatter.at(self._lengths)
-        scatter = np.maximum(np.maximum(past, growth * self._within), 1)
+        past = self._scatter.at(self._lengths)
+        scatter = np.maximum(np.maximum(past.square, past.growth * self._within), 1)
         variance = np.where(self._tested, self._v * scatter, 1.0)
-        return np.where(self._tested, self._u / np.sqrt(variance), 0.0)
+        return normalized(np.where(self._tested, self._u / np.sqrt(variance), 0.0), past.freedom)
 
     def split(self, k: int) -> Split:
         """At one onset."""
         later = Knowledge(self._score[k], self._information[k])
         earlier = Knowledge(self._total[0] - later.score, self._total[1] - later.information)
         lengths = np.array([self._lengths[k], sum(b.length for b in self._blocks[:k])])
-        scatter = np.maximum(self._scatter.at(lengths)[0], 1)
-        return Split(float(self.since[k]), earlier, later, *scatter)
+        past = self._scatter.at(lengths)
+        scatter = np.maximum(past.square, 1)
+        return Split(float(self.since[k]), earlier, later, scatter[0], past.freedom[0], scatter[1])
 
 
 def _after(values: Any) -> Array:

@@ -23,16 +23,15 @@ from spookid.kernels.kernel import Array
 
 _PER_LENGTH = 8
 """Blocks of one length that are not merged."""
-_ENOUGH, _PRIOR = 12, 4
-"""Blocks of a length from which on their scatter is told from them (of longer ones it is extrapolated), and how many of
-scatter 1, as of data that the model fits, are counted with them."""
+_ENOUGH = 30
+"""Blocks of a length from which on their scatter is told from them; that of longer ones is extrapolated."""
 _CLIP, _SHARE = 16.0, 0.1
 """Times the mean so far, and share of what the mean is made of, that a single square counts at the most, whichever is
 more: an outlier must not blind the test for hours."""
 _LEAST = 1e-3
 """Mean square that single blocks of data scatter by at the least."""
 _DEVIATIONS = 2.0
-"""Standard errors of a ratio of mean squares that may be chance."""
+"""Standard errors by which a ratio of mean squares may be larger than it was seen to be."""
 _LATER = 200
 """Blocks after which a square is learnt from: a change must be found before it is taken for scatter."""
 _TINY = 1e-300
@@ -83,6 +82,18 @@ class Block:
         return np.asarray(self.score - self.information @ distance)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Expected:
+    """How blocks of K lengths are expected to scatter in each of n parameters."""
+
+    square: Array
+    """Mean square over what information says, (K, n)."""
+    growth: Array
+    """That over what single blocks scatter within them, not less than 1, (K, n)."""
+    freedom: Array
+    """Degrees of freedom of ``square``, (K, n); 0 where nothing is known yet."""
+
+
 class Scatter:
     """How scores scatter about what the parameters explain, over what I says, for each length of blocks and parameter.
 
@@ -110,29 +121,26 @@ class Scatter:
         mean, count = self._means[level], self._counts[level]
         count += known
         most = np.maximum(_CLIP, _SHARE * count) * np.maximum(mean, 1)
-        mean += (np.minimum([square, within], most) - mean) * (known / (count + _PRIOR))
+        mean += (np.minimum([square, within], most) - mean) * (known / np.maximum(count, 1))
 
-    @property
-    def is_known(self) -> bool:
-        """True once there are enough single blocks to tell it."""
-        return bool(len(self._counts) and np.max(self._counts[0], initial=0.0) >= _ENOUGH)
-
-    def at(self, lengths: Array) -> tuple[Array, Array]:
-        """Of blocks of so many single ones, (K,): their mean square, and that over what single ones scatter within
-        them, not less than 1, each (K, n). Beyond the lengths that are known both grow per doubling as the ratio does
-        there, as far as that is more than chance."""
-        found = np.ones((2, len(lengths), self._counts.shape[1]))
+    def at(self, lengths: Array) -> Expected:
+        """Of blocks of so many single ones, (K,). Beyond the lengths that are known scatter grows per doubling as the
+        ratio may do there at the most: what has not been seen to be white is not taken for it."""
+        shape = len(lengths), self._counts.shape[1]
+        found = Expected(np.ones(shape), np.ones(shape), np.zeros(shape))
         places = np.log2(np.maximum(lengths, 1))
         for j, counts in enumerate(self._counts.T):
             known = int(np.count_nonzero(np.logical_and.accumulate(counts >= _ENOUGH)))
             if known:
                 squares, within = np.log2(np.maximum(self._means[:known, :, j], _LEAST)).T
                 ratios = np.clip(squares - within, 0, 2 * np.arange(known))  # a single block has no others within
-                sure = max(ratios[-1] - _DEVIATIONS * np.sqrt(2 / counts[known - 1]) / np.log(2), 0.0)
-                growth = sure / max(known - 1, 1) * np.maximum(places - (known - 1), 0)
-                for mean, values in zip(found, (squares, ratios), strict=True):
+                most = ratios[-1] + _DEVIATIONS * np.sqrt(2 / counts[known - 1]) / np.log(2)
+                slope = min(most / (known - 1), 1.0) if known > 1 else 1.0  # 1: what lasts for ever
+                growth = slope * np.maximum(places - (known - 1), 0)
+                for mean, values in ((found.square, squares), (found.growth, ratios)):
                     mean[:, j] = np.exp2(np.interp(places, np.arange(known), values) + growth)
-        return found[0], found[1]
+                found.freedom[:, j] = np.interp(places, np.arange(known), counts[:known])
+        return found
 
     def arrays(self) -> dict[str, Array]:
         """To be saved."""
