@@ -9,7 +9,7 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
@@ -51,7 +51,13 @@ class Rigid:
         return {id(link): self._body(link) for link in self.mechanism.links}
 
     def body(self, link: Link) -> Body:
-        """That of a link."""
+        """That of a link.
+
+        Raises:
+            ProblemError: for one of another mechanism.
+        """
+        if id(link) not in self.bodies:
+            raise ProblemError(f"{self.mechanism.place}: Mechanism has no {shown(link)}; give one of its links")
         return self.bodies[id(link)]
 
     def _body(self, link: Link) -> Body:

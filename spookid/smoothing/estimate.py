@@ -34,7 +34,7 @@ class OnlineEstimate(Tabular):
     """Of the parameters, (n_p, n_p); NaN in the rows of those without a standard error."""
     step_errors: Mapping[str, float] = field(default_factory=dict)
     """What steps of h add to the parameters, by name, which is taken from ``values``: as the solution tells it that the
-    smoother began with, and no part of the standard errors."""
+    smoother began with; the standard errors know that they may change with the motion."""
     positions: Mapping[str, float] = field(default_factory=dict)
     """Coordinates of the joints at the newest step, by their labels [rad or m]."""
     rates: Mapping[str, float] = field(default_factory=dict)

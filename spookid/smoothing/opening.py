@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -101,8 +101,8 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Openin
         )
     delays = {name: known.values[name] for name in free_delays(problem) if name in known.values}
     problem, warm = starting_from(problem.with_(initial={**problem.initial, **delays}), known)
-    if corrects and warm is not None and without_outliers(problem) is problem:
-        warm = _noise_of_steps(problem, warm)
+    if corrects and without_outliers(problem) is problem:
+        warm = _noise_of_steps(problem, known.values, warm)
     found = fit(problem, LevenbergMarquardt(), None, Start(warm, hold=True))
     if found.outcome.status in (Status.DIVERGED, Status.STALLED):
         raise ProblemError(f"{what}: no fit goes on from start ({found.outcome.detail}); solve the problem again")
@@ -118,18 +118,22 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Openin
     return Opening(problem, assembly.settings, endless, observed, *first, step_errors, notices)
 
 
-def _noise_of_steps(problem: Declaration, known: Result) -> Result:
+def _noise_of_steps(problem: Declaration, estimates: Mapping[str, float], warm: Result | None) -> Result | None:
     """A fit with the noise that steps of h have at estimates of continuous time.
 
     What the steps add looks like a disturbance then. If the parameters were free they would hide it for a while, and
     what is told of them later on would be far too sure.
+
+    Args:
+        warm: where it begins.
     """
-    if all(noise.given for noise in known.noise):
-        return known
-    values = {p.name: known.values[p.name] for p in problem.free if np.isfinite(known.values.get(p.name, np.nan))}
+    if warm is not None and all(noise.given for noise in warm.noise):
+        return warm
+    values = {p.name: estimates[p.name] for p in problem.free if np.isfinite(estimates.get(p.name, np.nan))}
     held = problem.with_(fixed={*problem.fixed, *values}, initial={**problem.initial, **values})
-    found = fit(held, LevenbergMarquardt(), None, Start(known))
-    return found.result if found.outcome.status is Status.CONVERGED else known
+    start = None if warm is None else warm.changed(noise=())  # from a disturbance of next to nothing none is found
+    found = fit(held, LevenbergMarquardt(), None, Start(start))
+    return found.result if found.outcome.status is Status.CONVERGED else warm
 
 
 def _step_errors(found: Fit) -> tuple[Array, tuple[str, ...]]:

@@ -39,7 +39,7 @@ class FixedLagSmoother:
     The states in the window and the parameters are estimated anew with every step, from all samples in it. Steps that
     leave it are marginalized: what they tell of the parameters and of the states that follow is kept, so that estimates
     are those of all data, and neither time nor memory of an update grow. Noise keeps the size that it has in the
-    beginning. ::
+    beginning; ``notices`` of the estimates say if residuals are larger. ::
 
         first = problem.with_(recordings=[recording.between(0, 2)])
         smoother = FixedLagSmoother(first, seconds=0.2, start=first.solve())
@@ -51,14 +51,15 @@ class FixedLagSmoother:
         window: steps in the window.
         seconds: its length [s], in the place of ``window``.
         start: a Solution of the problem, which has one recording: the stream goes on behind it, and its noise, widths
-            of friction, estimates and states are those to begin with. Without it the stream begins at its first sample,
-            from the guesses, and the problem declares all noise. Of a graph where the variables of step 0 begin, and
-            Parameters, by name: ``{"q": system.assembled(...)}``.
+            of friction, estimates and states are those to begin with; what steps of h add is taken from estimates as
+            the problem asks (``step_correction``). Without it the stream begins at its first sample, from the guesses,
+            and the problem declares all noise. Of a graph where the variables of step 0 begin, and Parameters, by name:
+            ``{"q": system.assembled(...)}``.
         iterations: Gauss–Newton steps of an update at the most.
 
     Raises:
-        ProblemError: for a window that is too short, noise whose size nobody says, or what a smoother cannot do:
-            friction that sticks, inequalities, ``every``, several recordings.
+        ProblemError: for a window that is too short or has more than 10 000 steps, noise whose size nobody says, or
+            what a smoother cannot do: friction that sticks, inequalities, ``every``, several recordings.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class FixedLagSmoother:
         self._stream: Stream | GraphStream | None = None
         self._waiting: Waiting | None = None
         if isinstance(problem, Graph):
+            _check_reach(self._what, problem, self._window)
             self._stream = GraphStream(problem, self._window, self._iterations, _point(self._what, start))
         elif start is not None:
             self._begin(from_solution(smoothed(problem), start, problem.corrects))
@@ -90,7 +92,8 @@ class FixedLagSmoother:
         """Take samples of some signals, and estimate what they tell.
 
         Samples may come in any order: those of a step in the window count as if they had come in time, older ones are
-        left out and counted in ``intake``. NaN and None are no samples.
+        left out and counted in ``intake``. NaN and None are no samples. After ten windows without any sample, or 100
+        steps if these are more, the states begin anew with those that come then.
 
         Args:
             t: their time [s].
@@ -158,7 +161,7 @@ class FixedLagSmoother:
         """
         stream, new = mark.stream, copy(self)
         problem = stream.core.transcription
-        values = np.clip(values + stream.step_errors, problem.lower, problem.upper)
+        values = np.clip(values + stream.correction.amounts, problem.lower, problem.upper)
         arrays = restarted(mark.core, values, gradient, information)
         new._stream = stream.at(FixedLag.resumed(stream.core.transcription, arrays), mark)
         return new
@@ -223,6 +226,15 @@ def _point(what: str, start: object) -> Mapping[str, Any]:
     if not isinstance(start, Mapping):
         raise ProblemError(f'{what}: start is {shown(start)}; give where the first step begins, start={{"q": ...}}')
     return start
+
+
+def _check_reach(what: str, graph: Graph, window: int) -> None:
+    """Refuse a window in which some factor does not fit."""
+    reach = max(factor.reach for factor in graph.endless.factors)
+    if window <= reach:
+        raise ProblemError(
+            f"{what}: window is {counted(window, 'step')}; the factors reach over {reach + 1}: take as many or more"
+        )
 
 
 def _steps(what: str, step: float, window: object, seconds: object) -> int:

@@ -18,6 +18,7 @@ from spookid.smoothing.intake import Intake, Samples
 from spookid.smoothing.known import carried, inverse, moving, of_parameters
 from spookid.smoothing.opening import Opening
 from spookid.smoothing.readout import Readout
+from spookid.smoothing.step_correction import StepCorrection
 from spookid.smoothing.surprise import Surprise
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.solvers.lag_restart import restarted
@@ -60,7 +61,7 @@ class Stream:
         observed: which samples make the rows of which factor.
         recording: name of the recording whose parameters are meant.
         start: time of step 0 [s].
-        step_errors: what steps of h add to the parameters, (n_p,).
+        correction: what is taken from the parameters.
         notices: on all estimates.
     """
 
@@ -72,16 +73,18 @@ class Stream:
         observed: tuple[Observed, ...],
         recording: str,
         start: float,
-        step_errors: Array,
+        correction: StepCorrection,
         notices: tuple[str, ...],
     ) -> None:
         self.problem, self.core, self.observed, self.recording, self.start = problem, core, observed, recording, start
-        self.step_errors, self.notices, self.surprise = step_errors, notices, Surprise()
+        self.correction, self.notices, self.surprise = correction, notices, Surprise()
         transcription = core.transcription
         self.samples = Samples(problem, transcription.factors, observed, recording, start)
         self._readout = Readout(problem, settings, transcription)
         names = transcription.names
-        self._step_errors = dict(zip(names, step_errors.tolist(), strict=True)) if np.any(step_errors) else {}
+        self._step_errors = (
+            dict(zip(names, correction.amounts.tolist(), strict=True)) if np.any(correction.amounts) else {}
+        )
         self._units = {p.name: p.unit for p in problem.free}
         self.now = -math.inf
         """The latest time of a sample [s]."""
@@ -117,7 +120,7 @@ class Stream:
         except ProblemError as error:
             raise ProblemError(f"{problem.place}: Problem {problem.name!r}: {error}") from None
         name, start = opening.recording.name, opening.start
-        told = opening.step_errors, opening.notices
+        told = StepCorrection(opening.step_errors, np.zeros((len(opening.step_errors),) * 2)), opening.notices
         return cls(problem, opening.settings, core, opening.observed, name, start, *told)
 
     def resumed_behind(self, opening: Opening, counts: Intake) -> Stream:
@@ -126,8 +129,9 @@ class Stream:
         Args:
             counts: of all samples before those of the opening.
         """
-        told = replace(opening, step_errors=self.step_errors, notices=self.notices)
+        told = replace(opening, step_errors=self.correction.amounts, notices=self.notices)
         new = Stream._empty(told, self.core.window, self.core.iterations)
+        new.correction = self.correction
         values, known = self.core.parameters, inverse(self.core.parameter_covariance())
         arrays = restarted(new.core.arrays(), values, np.zeros(len(values)), known)
         new.core = FixedLag.resumed(new.core.transcription, arrays)
@@ -191,7 +195,10 @@ class Stream:
             self.iterations = 0
             self._solve()
             if self.core.converged:
-                return
+                break
+        if not np.any(self.correction.information):
+            self.correction = replace(self.correction, information=inverse(self.core.parameter_covariance()))
+            self._known = None
 
     def _solve(self) -> None:
         self.iterations += self.core.solve()
@@ -245,13 +252,14 @@ class Stream:
         steps = min(self._readout.steps, core.steps)
         covariance, n = core.covariance(steps), len(names)
         last = slice(len(covariance) - n, None)
-        own, reasons = of_parameters(core.transcription, parameters, covariance[last, last])
+        known = covariance[last, last]
+        own, reasons = of_parameters(core.transcription, parameters, known + self.correction.covariance(known))
         motion = self._readout(core.states, parameters)
         of_states = carried(motion.slopes, covariance)
         errors = np.sqrt(np.diag(of_states))
         labels, m = self._readout.labels, len(self._readout.labels)
         deviations, problem = np.sqrt(np.diag(own)).tolist(), core.transcription
-        values = np.clip(parameters - self.step_errors, problem.lower, problem.upper)
+        values = np.clip(parameters - self.correction.amounts, problem.lower, problem.upper)
         return OnlineEstimate(
             t=self.time(self.newest),
             step=self.newest,

@@ -22,6 +22,8 @@ from spookid.smoothing.stream import Stream
 
 _FIRST, _LEAST = 20, 2
 """Steps from which the first states are guessed, at the most and at the least."""
+_NEAR = 1e-6
+"""Share of a step by which a stamp may be before it."""
 _KEPT = 10
 """Times as long as that is kept while a signal does not come."""
 
@@ -74,7 +76,7 @@ class Waiting:
             self._forget()
             return None
         begin = self._begin()
-        if max(self._come) - begin < self._problem.step * self._steps:
+        if max(self._come) - begin < self._problem.step * (self._steps - _NEAR):
             return None
         recording = self._together(begin)
         seen = (np.isfinite(recording.signal(channel.signal)) for channel in self._problem.channels)
