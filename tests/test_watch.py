@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -333,3 +334,16 @@ def test_no_alarm_in_an_hour_without_a_change(swing, tmp_path, capsys) -> None:
     twin(tmp_path / "hour.csv", seconds=3600.0)
     assert main(["watch", str(swing / "swing.py"), str(tmp_path / "hour.csv"), "--quiet"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_samples_that_are_left_out_are_told_on_a_pipe(here, capsys) -> None:
+    header, *rows = lines("friction.csv")
+    numbers = [tuple(map(float, row.split(","))) for row in rows]
+    closer = []
+    for one, other in pairwise(numbers[200:750]):
+        shares = (0.0, 0.2, 0.4, 0.6, 0.8)
+        closer += [",".join(f"{a + s * (b - a):.6f}" for a, b in zip(one, other, strict=True)) + "\n" for s in shares]
+    Path("closer.csv").write_text(header + "".join(rows[:200] + closer))
+    assert main(["watch", "swing.py", "closer.csv", *FIRST, "--quiet"]) == 0
+    err = capsys.readouterr().err
+    assert err.count("more samples come between two steps than there is room for, and are left out") == 1
