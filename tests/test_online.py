@@ -260,7 +260,7 @@ def test_residuals_that_are_too_large_are_told() -> None:
 # --- gaps and what does not come ---
 
 
-def test_behind_a_long_gap_the_states_begin_anew() -> None:
+def test_behind_a_long_gap_the_states_begin_anew(tmp_path: Path) -> None:
     run = swing()
     online, whole = smoother(run), list(rows(later(run)))
     for t, values in whole[:40]:
@@ -270,6 +270,8 @@ def test_behind_a_long_gap_the_states_begin_anew() -> None:
     assert waiting.values == before.values
     assert waiting.std_errs == before.std_errs
     assert np.isnan(waiting.t)
+    online.save(tmp_path / "state.npz")
+    assert FixedLagSmoother.resume(start(run)[0], tmp_path / "state.npz").estimate.t == before.t
     online.update(1.0, {"theta": 0.5})
     for t, values in whole[41:]:
         online.update(t + 400, values)
