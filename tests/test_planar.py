@@ -408,6 +408,8 @@ def test_the_model_lies_in_the_plane_with_angles_of_the_same_sign() -> None:
     links, points = bars()
     system = planar.Mechanism(links, gravity=9.8)
     assert [joint.name for joint in system.model.joints] == ["A", "P1", "P2", "D"]
+    assert {joint.disturbance for joint in system.model.joints} == {None}
+    assert {joint.disturbance for joint in fourbar(disturbance=0.1).model.joints} == {0.1}
     np.testing.assert_allclose(ca.DM(system.model.gravity).full()[:, 0], [0, 0, -9.8])
     hinge = system.rigid.hinge(points["D"])
     own = Problem("bars", model=system.model, observations=[HingeAngle(hinge, "rocker")], step=0.01)

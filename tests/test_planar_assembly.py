@@ -12,7 +12,7 @@ import pytest
 from mechanisms import Array
 from test_planar import bars, everything, fourbar
 
-from spookid import Parameter, ProblemError, planar
+from spookid import FixedLagSmoother, HingeAngle, Parameter, Problem, ProblemError, planar
 
 
 def crossing(first: Array, r: float, second: Array, s: float) -> list[Array]:
@@ -198,6 +198,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "reach": (lambda: fourbar().assembled({"P1.x": 1.5}), "does not reach P1.x = 1.5"),
     "unknown": (lambda: fourbar().assembled({"P3.x": 1.5}), "is asked for 'P3.x'"),
     "too many": (lambda: fourbar().assembled({"P1.x": 1, "P1.y": 0}), "has 1 degrees of freedom"),
+    "disturbance": (lambda: fourbar(disturbance=-1.0), "disturbance is -1.0; give a number from 0 on"),
     "text": (lambda: fourbar().assembled("open"), "a guess has 4 finite numbers"),
     "branch of too few": (lambda: fourbar().branch([1.0, 2.0]), "a position has 4 finite numbers"),
     "branches of a list": (lambda: fourbar().branches([1.0]), "values of coordinates is [1.0]; give a dict"),
@@ -235,8 +236,33 @@ def test_dry_friction_needs_a_width_for_the_system_alone() -> None:
     system = with_(loads=[friction])
     assert float(system.model.joints[0].coulomb) == 0.1
     q = ca.SX.sym("q", 2)
-    with pytest.raises(ProblemError, match="give it a width"):
+    with pytest.raises(ProblemError, match=r"give it a width, .* has a friction_width"):
         system.force(q, q, ca.SX(0, 1))
+
+
+def test_disturbances_are_those_of_the_joints_of_the_model() -> None:
+    def sizes(**settings: Any) -> dict[str, float | None]:
+        return {joint.name: joint.disturbance for joint in slider_crank(**settings).model.joints}
+
+    assert sizes() == {"A": None, "pin": None, "guide": None}
+    assert sizes(disturbance=2e-3) == {"A": 2e-3, "pin": 2e-3, "guide": 2e-3}
+    assert sizes(disturbance=2e-3, sliding=0.1) == {"A": 2e-3, "pin": 2e-3, "guide": 0.1}
+    assert FixedLagSmoother(watched(slider_crank(disturbance=2e-3)), window=20).estimate.reason
+    with pytest.raises(ProblemError, match="how large the noise of 'A"):
+        FixedLagSmoother(watched(slider_crank()), window=20)
+
+
+def watched(mechanism: planar.Mechanism) -> Problem:
+    sensor = HingeAngle(mechanism.rigid.hinges[0][2], "crank", sigma=1e-3)
+    return Problem("crank", mechanism.model, observations=[sensor], step=0.005)
+
+
+def slider_crank(disturbance: float | None = None, sliding: float | None = None) -> planar.Mechanism:
+    A, line = planar.Ground("A", (0, 0)), planar.Ground("line", (1, 0))
+    pin, end = planar.Point("pin", (0.06, 0.08)), planar.Point("end", (0.35, 0), mass=Parameter("m", 0.5))
+    links = [planar.Link("crank", A, pin, 0.4), planar.Link("rod", pin, end, 0.2)]
+    guide = planar.FixedSlider("guide", end, A, line, disturbance=sliding)
+    return planar.Mechanism(links, [guide], gravity=9.81, disturbance=disturbance)
 
 
 def test_friction_between_links_that_others_join_is_refused() -> None:

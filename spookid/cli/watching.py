@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -64,6 +65,8 @@ class _Watch:
         self._name = "log" if log == STANDARD_INPUT else Path(log).stem
         self._first: Recording | None = None
         """What was fitted in the beginning."""
+        self._told: frozenset[str] = frozenset()
+        """Notices of the last estimate, without numbers."""
         self._rows, self._until, self._due = 0, -math.inf, -math.inf
         """Rows so far, their latest stamp, and when estimates are shown next [s]."""
 
@@ -102,7 +105,15 @@ class _Watch:
             found = monitor.update(usable.t, usable.values)
         for change in monitor.changes[known:]:
             self._view.change(change, found)
+        self._tell(found)
         self._show(monitor, found)
+
+    def _tell(self, found: OnlineEstimate) -> None:
+        """Notices that were not there with the row before; numbers in them may change."""
+        words = {re.sub(r"[\d.]+", "", notice): notice for notice in found.notices}
+        for notice in (words[one] for one in words if one not in self._told):
+            self._view.complain(notice)
+        self._told = frozenset(words)
 
     def _show(self, monitor: Monitor, found: OnlineEstimate) -> None:
         """Estimates, as often as the user wants them."""

@@ -15,7 +15,7 @@ import casadi as ca
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import refuse_negative
 from spookid.parameter import is_constant, symbolic
-from spookid.planar.loads import rubbed
+from spookid.planar.loads import check_disturbance, rubbed
 from spookid.planar.points import Ground, Link, Placement, Point, check_name, cross
 
 
@@ -104,9 +104,11 @@ class _Slider(PlanarConstraint):
     viscous: Any = field(default=0, kw_only=True)
     coulomb: Any = field(default=0, kw_only=True)
     width: float | None = field(default=None, kw_only=True)
+    disturbance: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_disturbance(self.disturbance, self.what)
         if self.point.fixed:
             raise ProblemError(f"{self.what} holds {self.point.name!r}, which does not move; give a planar.Point")
         for name in ("viscous", "coulomb"):
@@ -138,6 +140,8 @@ class FixedSlider(_Slider):
         viscous: b [N s/m], friction along the line.
         coulomb: c [N], dry friction along it.
         width: of smooth dry friction [m/s], see ``PinFriction``.
+        disturbance: size of the random force along the line [N/√Hz] and of the random torque in the pin [N m/√Hz], in
+            the rigid-body model; None: that of the ``Mechanism``.
 
     Raises:
         ProblemError: for a pin that is no moving point, or a line that is not through two points of the ground.
@@ -180,7 +184,7 @@ class MovingSlider(_Slider):
         name: for messages, and of the joint in the rigid-body model.
         point: the pin, a point of another link.
         link: the line runs through its two ends, and beyond.
-        viscous, coulomb, width: of friction along the line, as of a ``FixedSlider``.
+        viscous, coulomb, width, disturbance: of friction along the line and random forces, as of a ``FixedSlider``.
 
     Raises:
         ProblemError: for a pin that is no moving point, or an end of the link.

@@ -22,7 +22,7 @@ from spookid.planar.constraints import (
     RelativeAngle,
     distance_row,
 )
-from spookid.planar.loads import PlanarLoad, Torque
+from spookid.planar.loads import PlanarLoad, Torque, check_disturbance
 from spookid.planar.points import Link, Placement, Point
 
 
@@ -35,6 +35,7 @@ class Linkage(System):
     loads: Sequence[PlanarLoad] = ()
     gravity: Any = field(kw_only=True)
     independent_names: Sequence[str] | None = field(default=None, kw_only=True)
+    disturbance: float | None = field(default=None, kw_only=True)
     place: str = field(default_factory=declared_at, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -49,6 +50,7 @@ class Linkage(System):
         given = expression(self.gravity, f"{self._what}: gravity")
         fall = ca.vertcat(0, -given) if given.is_scalar() else given
         object.__setattr__(self, "gravity", symbolic(fall, f"{self._what}: gravity", (2,)))
+        check_disturbance(self.disturbance, self._what)
         self._check_names()
         self._check_members()
         self.closing.check()

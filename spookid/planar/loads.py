@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import casadi as ca
@@ -125,7 +127,7 @@ class PinFriction(PlanarLoad):
         viscous: b [N m s].
         coulomb: c [N m], a dry friction of constant torque.
         width: of smooth dry friction [rad/s], tanh(ω/width) for the sign, in ``Mechanism.force``; the rigid-body model
-            takes that of its ``Problem``.
+            takes the ``friction_width`` of its ``Problem``.
 
     Raises:
         ProblemError: for links that do not end there, or fixed values that are negative.
@@ -231,9 +233,18 @@ def rubbed(rate: ca.SX, v: ca.SX, law: Any, what: str) -> ca.SX:
     total = law.viscous * slip
     if not is_absent(law.coulomb):
         if law.width is None:
-            raise ProblemError(f"{what} has dry friction, which turns with the rate at once; give it a width")
+            raise ProblemError(
+                f"{what} has dry friction, which turns with the rate at once; give it a width, which is for graphs: a "
+                "Problem of the mechanism's model has a friction_width"
+            )
         total += law.coulomb * smooth_sign(slip, ca.SX(law.width))
     return -rate.T * total
+
+
+def check_disturbance(size: object, what: str) -> None:
+    """Raise ProblemError for a size of a random force that is no number, or negative."""
+    if size is not None and not (isinstance(size, Real) and math.isfinite(size) and size >= 0):
+        raise ProblemError(f"{what}: disturbance is {shown(size)}; give a number that is not negative, or None")
 
 
 def _check_links(links: tuple[Any, ...], what: str) -> None:

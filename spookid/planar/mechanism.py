@@ -28,6 +28,8 @@ class Mechanism(Linkage):
         gravity: g along −y, or (g_x, g_y) [m/s²].
         independent_names: of the coordinates to be the independent ones; None: angles as far as they are independent,
             then those that move the most against the others where the mechanism is assembled first.
+        disturbance: size of the random torque in each pin [N m/√Hz], in the rigid-body model, and of the random force
+            of each slider [N/√Hz] that has no ``disturbance`` of its own; None: it is estimated.
 
     Raises:
         ProblemError: for two things of one name, an angle of one link twice, links that do not meet where they are

@@ -9,7 +9,7 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
@@ -51,7 +51,13 @@ class Rigid:
         return {id(link): self._body(link) for link in self.mechanism.links}
 
     def body(self, link: Link) -> Body:
-        """That of a link."""
+        """That of a link.
+
+        Raises:
+            ProblemError: for one of another mechanism.
+        """
+        if id(link) not in self.bodies:
+            raise ProblemError(f"{self.mechanism.place}: Mechanism has no {shown(link)}; give one of its links")
         return self.bodies[id(link)]
 
     def _body(self, link: Link) -> Body:
@@ -139,6 +145,7 @@ class Rigid:
             viscous=sum((load.viscous for load in own), ca.SX(0)),
             coulomb=sum((load.coulomb for load in own), ca.SX(0)),
             rest=self._apart(link, against),
+            disturbance=self.mechanism.disturbance,
             place=point.place,
         )
 
@@ -175,6 +182,7 @@ class Rigid:
             viscous=(slider.viscous, 0),
             coulomb=(slider.coulomb, 0),
             rest=(position, self._apart(link, line, along)),
+            disturbance=self.mechanism.disturbance if slider.disturbance is None else slider.disturbance,
             place=slider.place,
         )
 

@@ -40,7 +40,9 @@ def reading(path: Path, remedy: str) -> Iterator[Path]:
     except KeyError as error:
         raise ProblemError(f"{path} lacks {error.args[0]!r}; {remedy}") from None
     except (TypeError, ValueError, AttributeError, IndexError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ProblemError(f"{path} is damaged ({error}); {remedy}") from None
+        # NumPy advises to load what it takes for pickled objects all the same: nobody should.
+        why = "it holds no arrays" if "pickle" in str(error) else error
+        raise ProblemError(f"{path} is damaged ({why}); {remedy}") from None
 
 
 def read_marker(path: Path, again: str) -> Tree:

@@ -51,13 +51,6 @@ class GraphStream:
         """Of a step [s]."""
         return self._start + step * self.graph.step
 
-    def settle(self, most: int) -> None:
-        """Estimate all that is in the window anew, until it stands still or this has been done so often."""
-        for _ in range(most):
-            self.iterations = self.core.solve()
-            if self.core.converged:
-                return
-
     @property
     def newest(self) -> int:
         """Number of the newest step; −1 before there is one."""

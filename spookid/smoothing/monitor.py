@@ -17,6 +17,7 @@ from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.reruns import Reruns
 from spookid.smoothing.smoother import FixedLagSmoother
 from spookid.statistics.changes import Change, ChangeDetector
+from spookid.statistics.splits import Knowledge
 
 _OWN = "changes "
 """How the names of its arrays begin in the file of its smoother."""
@@ -34,7 +35,8 @@ class Monitor:
     are others from there on; a change is told if these say so, too. What was known of the parameter before is then
     forgotten: estimates and test go on with what the data since tell of it, and what all data tell of the others. An
     update that looks at a change takes as long as all updates since its onset, and little is told before it is known
-    how far estimates scatter: nothing in the first 230 steps.
+    how far estimates scatter: nothing in the first 230 steps. What is told while an input has stopped is of wrong
+    forces: it is forgotten, and no change is looked for there.
 
     Args:
         smoother: whose samples are watched, from here on through ``update``.
@@ -55,7 +57,8 @@ class Monitor:
         """What has been found, in time order."""
         self._false_alarms = false_alarms
         self._detector: ChangeDetector | None = None
-        self._until = -np.inf
+        self._until = self._blind = -np.inf
+        """Until when data have been tested, and until when an input had stopped [s]."""
         self._reruns = Reruns()
         self._look()
 
@@ -71,21 +74,42 @@ class Monitor:
         if not until > self._until:
             return None
         self._until, (slope, information) = until, self.smoother.released()
-        values = self.smoother.estimate.values
+        known = self.smoother.estimate
+        values = known.values
         at = np.array(list(values.values()))
+        if known.stopped:
+            self._blind = known.t
+        if self._detector is not None and until <= self._blind:
+            return None
         if self._detector is None:
             known = -slope, information
             bounds, rate = self.smoother.bounds, self._false_alarms
             self._detector = ChangeDetector(tuple(values), at, until, *known, bounds=bounds, false_alarms=rate)
             self._detector.rerun = self._rerun
             return None
+        if self._blind > -np.inf:
+            self._blind = -np.inf
+            return self._begun_anew(until)
         self._reruns.mark(self.smoother)
         change = self._detector.add(until, at, -slope, information)
         if change is None:
             return None
         self.changes.append(change)
-        score, information = self._detector.knowledge
         at[self._detector.names.index(change.parameter)] = change.after
+        return self._begun_at(at)
+
+    def _begun_anew(self, until: float) -> OnlineEstimate:
+        """Forget what was told while an input had stopped, until a time [s]: it is of wrong forces."""
+        detector = self._detector
+        assert detector is not None
+        detector.passed_over(until)
+        at = np.clip(detector.reference + Knowledge(*detector.knowledge).solved, *self.smoother.bounds)
+        return self._begun_at(at)
+
+    def _begun_at(self, at: Array) -> OnlineEstimate:
+        """Go on with what the test knows of the parameters, from these values."""
+        assert self._detector is not None
+        score, information = self._detector.knowledge
         slope = information @ (at - self._detector.reference) - score
         self.smoother = self._reruns.adopted(self.smoother, at, slope, information)
         return self.smoother.estimate

@@ -196,6 +196,12 @@ class ChangeDetector:
         blocks = [self._history.base, *self._history]
         return np.sum([b.score for b in blocks], axis=0), np.sum([b.information for b in blocks], axis=0)
 
+    def passed_over(self, until: float) -> None:
+        """No block tells of the data until a stamp, and no onset lies before it."""
+        known = Knowledge(*self.knowledge)
+        self._last = float(until)
+        self._restart(self._last, known, self._last)
+
     def _evaluated(self, elapsed: float) -> Change | None:
         onsets = _Onsets(self._history, self._distance)
         self._distance = onsets.distance
