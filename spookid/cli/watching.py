@@ -34,6 +34,8 @@ _STEPS = 20
 """Of a window, unless the user says otherwise."""
 _ROUGHLY = 1.5
 """Factor within which a size of noise is known if two standard errors are less."""
+_LASTING = 5.0
+"""How long a notice has to last until it is told [s]: a change that is found explains residuals that are too large."""
 _FIRST, _NAME, _TIMES, _READ = "first ", " name", " t", " read"
 """In a saved file, how the names of the arrays about the rows that were fitted first begin, and those that are no
 signal: name and stamps of the recording, number and latest stamp of all rows."""
@@ -65,8 +67,8 @@ class _Watch:
         self._name = "log" if log == STANDARD_INPUT else Path(log).stem
         self._first: Recording | None = None
         """What was fitted in the beginning."""
-        self._told: frozenset[str] = frozenset()
-        """Notices of the last estimate, without numbers."""
+        self._since: dict[str, float] = {}
+        """Since when there are notices [s], without their numbers; infinite once they are told."""
         self._rows, self._until, self._due = 0, -math.inf, -math.inf
         """Rows so far, their latest stamp, and when estimates are shown next [s]."""
 
@@ -109,11 +111,13 @@ class _Watch:
         self._show(monitor, found)
 
     def _tell(self, found: OnlineEstimate) -> None:
-        """Notices that were not there with the row before; numbers in them may change."""
+        """Notices that have lasted, each once; numbers in them may change."""
         words = {re.sub(r"[\d.]+", "", notice): notice for notice in found.notices}
-        for notice in (words[one] for one in words if one not in self._told):
-            self._view.complain(notice)
-        self._told = frozenset(words)
+        self._since = {one: self._since.get(one, self._until) for one in words}
+        for one, notice in words.items():
+            if self._since[one] <= self._until - _LASTING:
+                self._view.complain(notice)
+                self._since[one] = math.inf
 
     def _show(self, monitor: Monitor, found: OnlineEstimate) -> None:
         """Estimates, as often as the user wants them."""

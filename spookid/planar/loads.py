@@ -243,7 +243,7 @@ def rubbed(rate: ca.SX, v: ca.SX, law: Any, what: str) -> ca.SX:
 
 def check_disturbance(size: object, what: str) -> None:
     """Raise ProblemError for a size of a random force that is no number, or negative."""
-    if size is not None and not (isinstance(size, Real) and math.isfinite(size) and size >= 0):
+    if size is not None and not (isinstance(size, Real) and math.isfinite(size) and float(size) >= 0):
         raise ProblemError(f"{what}: disturbance is {shown(size)}; give a number that is not negative, or None")
 
 

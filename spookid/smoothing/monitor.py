@@ -19,8 +19,9 @@ from spookid.smoothing.smoother import FixedLagSmoother
 from spookid.statistics.changes import Change, ChangeDetector
 from spookid.statistics.splits import Knowledge
 
-_OWN = "changes "
-"""How the names of its arrays begin in the file of its smoother."""
+_OWN, _BLIND = "changes ", "blind until"
+"""How the names of its test's arrays begin in the file of its smoother, and that of the time until when an input had
+stopped."""
 
 
 class Monitor:
@@ -74,11 +75,11 @@ class Monitor:
         if not until > self._until:
             return None
         self._until, (slope, information) = until, self.smoother.released()
-        known = self.smoother.estimate
-        values = known.values
+        estimate = self.smoother.estimate
+        values = estimate.values
         at = np.array(list(values.values()))
-        if known.stopped:
-            self._blind = known.t
+        if estimate.stopped:
+            self._blind = estimate.t
         if self._detector is not None and until <= self._blind:
             return None
         if self._detector is None:
@@ -130,7 +131,8 @@ class Monitor:
             ProblemError: before there are first states, or if the file cannot be written.
         """
         arrays = {} if self._detector is None else self._detector.arrays()
-        self.smoother.save(path, {**(also or {}), **{f"{_OWN}{name}": array for name, array in arrays.items()}})
+        own = {f"{_OWN}{name}": array for name, array in arrays.items()}
+        self.smoother.save(path, {**(also or {}), **own, _BLIND: np.array(self._blind)})
 
     @classmethod
     def resume(cls, problem: Declaration, path: str | PathLike[str]) -> Self:
@@ -148,9 +150,9 @@ class Monitor:
             arrays = {n.removeprefix(_OWN): archive[n] for n in archive.files if n.startswith(_OWN)}
             if not arrays:
                 raise ProblemError(f"{path} holds a smoother and no test of changes; read it with FixedLagSmoother")
-            detector = ChangeDetector.resumed(tuple(smoother.estimate.values), arrays)
+            detector, blind = ChangeDetector.resumed(tuple(smoother.estimate.values), arrays), float(archive[_BLIND])
         new = cls.__new__(cls)
         new.smoother, new.changes, new._detector = smoother, [], detector
         new._false_alarms, new._until, new._reruns = detector.false_alarms, smoother.released_until, Reruns()
-        detector.rerun = new._rerun
+        detector.rerun, new._blind = new._rerun, blind
         return new
