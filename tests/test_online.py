@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,10 @@ from spookid import (
     Solution,
     gravity,
 )
+from spookid.assembly.assembly import assemble
 from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.least_noise import with_least_noise
+from spookid.smoothing.opening import smoothed
 from spookid.smoothing.step_correction import StepCorrection
 from spookid.statistics.combinations import UNOBSERVED
 
@@ -222,6 +226,24 @@ def test_what_steps_add_is_taken_from_the_estimates() -> None:
     assert not estimate.notices
 
 
+def test_disturbances_that_are_not_seen_leave_digits_to_the_sensors() -> None:
+    problem, run = coarse()
+    assembly = assemble(smoothed(problem.with_(recordings=[measured(run)])))
+    (disturbance,) = (size.places[0] for size in assembly.noise if size.kind == "disturbance")
+
+    def bounded(size: float) -> np.ndarray[Any, Any]:
+        numbers = assembly.transcription.constants.copy()
+        numbers[disturbance] = size
+        of_size = replace(assembly, transcription=assembly.transcription.with_numbers(numbers))
+        return with_least_noise(of_size, assembly.start)
+
+    least = bounded(1e-17)
+    assert 1e-12 < least[disturbance] < 1e-7
+    assert least[disturbance] == pytest.approx(bounded(1e-30)[disturbance])
+    assert bounded(1e-4)[disturbance] == 1e-4
+    assert np.array_equal(np.delete(least, disturbance), np.delete(bounded(1e-4), disturbance))
+
+
 def test_what_is_not_known_of_the_step_correction_grows_with_the_data() -> None:
     information = np.array([[4.0, 1.0], [1.0, 2.0]])
     correction = StepCorrection(np.array([0.5, -0.2]), information)
@@ -260,7 +282,7 @@ def test_residuals_that_are_too_large_are_told() -> None:
 # --- gaps and what does not come ---
 
 
-def test_behind_a_long_gap_the_states_begin_anew() -> None:
+def test_behind_a_long_gap_the_states_begin_anew(tmp_path: Path) -> None:
     run = swing()
     online, whole = smoother(run), list(rows(later(run)))
     for t, values in whole[:40]:
@@ -270,6 +292,8 @@ def test_behind_a_long_gap_the_states_begin_anew() -> None:
     assert waiting.values == before.values
     assert waiting.std_errs == before.std_errs
     assert np.isnan(waiting.t)
+    online.save(tmp_path / "state.npz")
+    assert FixedLagSmoother.resume(start(run)[0], tmp_path / "state.npz").estimate.t == before.t
     online.update(1.0, {"theta": 0.5})
     for t, values in whole[41:]:
         online.update(t + 400, values)

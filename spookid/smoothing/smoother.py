@@ -177,7 +177,8 @@ class FixedLagSmoother:
         return self._stream
 
     def save(self, path: str | PathLike[str], also: Mapping[str, Array] | None = None) -> None:
-        """Write all that is remembered to a file, whole or not at all; ``resume`` reads it.
+        """Write all that is remembered to a file, whole or not at all; ``resume`` reads it. While states begin anew
+        behind a gap it is what was known before the gap.
 
         Args:
             also: further arrays, by names, which ``resume`` leaves alone.
@@ -185,11 +186,12 @@ class FixedLagSmoother:
         Raises:
             ProblemError: before there are first states, or if the file cannot be written.
         """
-        if self._stream is None:
+        stream = self._stream if self._waiting is None else self._waiting.before
+        if stream is None:
             raise ProblemError(f"{self._what} has no states yet that could be saved; give more samples first")
-        if isinstance(self._stream, GraphStream):
+        if isinstance(stream, GraphStream):
             raise ProblemError(f"{self._what} cannot be saved while it is smoothed; smooth a Problem for that")
-        write(self._stream, path, also or {})
+        write(stream, path, also or {})
 
     @classmethod
     def resume(cls, problem: Declaration, path: str | PathLike[str]) -> Self:

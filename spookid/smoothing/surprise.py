@@ -9,6 +9,8 @@ from spookid.kernels.kernel import Array
 
 _SAMPLES = 100
 """Of measured values in a block, or a few more."""
+_BLOCKS = 2
+"""In a row that are told: a parameter that has changed is found in a shorter time, and then there is no need."""
 _FALSE = 1e-9
 """How probable a block is that is told although the noise is white and as large as it is said to be."""
 
@@ -41,7 +43,7 @@ class Surprise:
     def notice(self) -> str:
         """A sentence on residuals that are too large; empty if they are not."""
         squares, counted = self._lasting.tolist()
-        if not counted:
+        if counted < _BLOCKS * _SAMPLES:
             return ""
         return (
             f"Residuals are {np.sqrt(squares / counted):.2g} times larger than the noise says since {self._since:.6g} "
