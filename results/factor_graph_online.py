@@ -18,6 +18,7 @@ from scipy.stats import chi2
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording
 from spookid import gravity as downward
+from spookid.tables.numbers import uncertain
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -147,7 +148,7 @@ def many(count: int, window: int = 20) -> None:
     rng, arm = np.random.default_rng(1), 0.15
     smoother = begun(rod(), swing().between(0, BEGIN), window=window)
     θ, ω, u = smoother.estimate.positions["pin"], smoother.estimate.rates["pin"], 0.0
-    spent, last = np.zeros(count), round(BEGIN / STEP)
+    spent, last = np.full(count, np.nan), round(BEGIN / STEP)
     θ, ω = smoother.estimate.positions["pin"], smoother.estimate.rates["pin"]
     shown = max(count // 10, 1)
     inertia = ROD["J"] + 0.3 * arm**2
@@ -167,7 +168,7 @@ def many(count: int, window: int = 20) -> None:
         if (k + 1) % shown == 0:
             gc.collect()
             estimate = smoother.estimate
-            values = ", ".join(f"{n} {v:.5f} ± {estimate.std_errs[n]:.5f}" for n, v in estimate.values.items())
+            values = ", ".join(f"{n} {uncertain(v, estimate.std_errs[n])}" for n, v in estimate.values.items())
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             took = 1e3 * np.median(spent[k + 1 - shown : k + 1])
             print(f"| {k + 1:,} | {took:.2f} | {memory:.1f} | {len(gc.get_objects()):,} | {values} |", flush=True)

@@ -24,9 +24,11 @@ from spookid.graphs import (
     Prior,
     Trapezoid,
     VelocityConstraint,
+    simulated,
 )
 
-STEP, STEPS, WINDOW = 5e-3, 401, 20
+STEP, STEPS, WINDOWS = 5e-3, 401, {True: 20, False: 100}
+"""The last one: steps in the window if mass and friction are known, and if they are not."""
 GYRO, PUSH = 0.01, 0.1
 """Noise of the sensor [rad/s] and of the acceleration at each step [rad/s²]."""
 FIRST = 0.1, 0.2
@@ -113,7 +115,7 @@ class Followed:
 def online(known: bool, runs: Twins, draw: int) -> Followed:
     """One twin, sample by sample."""
     own = graph(known)
-    smoother = FixedLagSmoother(own, WINDOW, start={"q": own.system.assembled()})
+    smoother = FixedLagSmoother(own, WINDOWS[known], start={"q": own.system.assembled()})
     columns = [own.variables.columns(name).start for name in ("z", "dz")]
     states, spreads = np.zeros((STEPS, 2)), np.zeros((STEPS, 2))
     for k in range(STEPS):
@@ -143,11 +145,27 @@ def gyroscope(draws: int, path: Path) -> tuple[list[str], list[str]]:
         true = np.array([runs.θ, runs.ω]).transpose(1, 2, 0)[:, STEPS // 2 :]
         errors = np.array([one.states for one in several])[:, STEPS // 2 :] - true
         rms = np.sqrt(np.mean(errors**2, axis=(0, 1)))
-        told.append(f"| {what} | {1e3 * rms[0]:.2f} | {1e3 * rms[1]:.2f} | {several[0].parameters} |")
+        told.append(
+            f"| {what} | {WINDOWS[known]} | {1e3 * rms[0]:.2f} | {1e3 * rms[1]:.2f} | {several[0].parameters} |"
+        )
         print(told[-1], flush=True)
         shown.append(several[0])
     _figure(runs, shown, path)
-    return nees, told
+    return [*nees, batch(runs)], told
+
+
+def batch(runs: Twins) -> str:
+    """The row of NEES of the parameters by a solve of all steps at once: mean squares of their ratios, added up."""
+    own, still, squares = graph(False), np.zeros(STEPS), []
+    guess = simulated(own.system, STEP, STEPS, own.system.assembled(), data={"torque": still})
+    for gyro in runs.gyro:
+        found = own.solve(STEPS, {"gyro": gyro, "torque": still}, start=guess)
+        ratios = [(found.parameters[name] - value) / found.standard_errors[name] for name, value in TRUTH.items()]
+        squares.append(np.square(ratios))
+    means = [f"{name} {mean:.2f}" for name, mean in zip(TRUTH, np.mean(squares, axis=0), strict=True)]
+    return (
+        f"| the same, all steps at once, squares of error / std_err | {len(squares)} | {', '.join(means)} | 1 each | |"
+    )
 
 
 def _figure(runs: Twins, shown: list[Followed], path: Path) -> None:
@@ -159,12 +177,13 @@ def _figure(runs: Twins, shown: list[Followed], path: Path) -> None:
         panels[0, i].plot(t, shown[1].states[:, i], label="estimated, mass and friction unknown")
         panels[0, i].plot(t[::10], true[::10, i], "k.", ms=3, label="true")
         panels[0, i].set_ylabel(f"{name} [{unit}]")
-        for j, one in enumerate(shown):
-            panels[1, i].plot(t, one.states[:, i] - true[:, i], color=f"C{1 - j}", lw=0.9)
+        for j, (one, what) in enumerate(zip(shown, ("known", "unknown"), strict=True)):
+            panels[1, i].plot(t, one.states[:, i] - true[:, i], color=f"C{1 - j}", lw=0.9, label=what)
             for sign in (2, -2):
                 panels[1, i].plot(t, sign * one.spreads[:, i], color=f"C{1 - j}", lw=0.9, ls=":")
         panels[1, i].set(ylabel=f"error of {name} [{unit}]; dotted: ± 2 std", xlabel="t [s]")
     panels[1, 0].set_ylim(-0.06, 0.06)
     panels[1, 1].set_ylim(-0.15, 0.15)
     panels[0, 0].legend(fontsize="small")
+    panels[1, 0].legend(fontsize="small", title="mass and friction", title_fontsize="small")
     figure.savefig(path, dpi=100)

@@ -154,7 +154,7 @@ def scaled(rng: np.random.Generator) -> tuple[Transcription, Iterator[tuple[Arra
     return problem, data()
 
 
-def exponential(rng: np.random.Generator) -> tuple[Transcription, Iterator[tuple[Array, Array]]]:
+def exponential(rng: np.random.Generator, short: float = 0.02) -> tuple[Transcription, Iterator[tuple[Array, Array]]]:
     """Steps of u e^θ, θ = 1.2, that are short at first and then long; data as of ``bilinear``."""
     x, theta, u, y = [ca.SX.sym("x"), ca.SX.sym("z")], ca.SX.sym("theta"), ca.SX.sym("u"), ca.SX.sym("y")
     motion = factor("motion", (x[1] - x[0] - ca.exp(theta) * u) / 0.01, x, u)
@@ -164,7 +164,7 @@ def exponential(rng: np.random.Generator) -> tuple[Transcription, Iterator[tuple
         position, k, u = 0.0, 0, 0.0
         while True:
             yield np.array([u]), np.array([position + 0.01 * rng.normal()])
-            u = (0.02 if k < 20 else 1.0) * np.sin(0.3 * k)
+            u = (short if k < 20 else 1.0) * np.sin(0.3 * k)
             position += np.exp(1.2) * u + 0.01 * rng.normal()
             k += 1
 

@@ -60,6 +60,13 @@ def swing(seed: int = 0, duration: float = 2.6) -> Recording:
     )
 
 
+def released(duration: float = 0.5) -> Recording:
+    """Of the rod without a drive."""
+    still = Recording(t := np.arange(0, duration + 1e-9, 0.005), {"u": np.zeros(len(t))})
+    noise = {"pin": PUSH, "theta": SIGMA}
+    return rod().simulate(ROD, duration, {"pin": 0.5}, inputs=still, noise=noise, seed=0, substeps=1)
+
+
 @cache
 def fourbar() -> Problem:
     """A driven linkage, whose loop three rows too many close: five parameters."""

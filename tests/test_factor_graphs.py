@@ -40,6 +40,7 @@ def falls(kind: Any, window: int, steps: int) -> None:
     assert rmse(v) < 1e-3
     assert np.mean(run.iterations) < 3
     assert np.max(run.iterations) <= 5
+    assert run.unfinished == 0
     assert run.violation < 1e-10
 
 

@@ -228,6 +228,19 @@ def test_first_estimates_that_are_far_off_give_way(monkeypatch):
     assert lag.arrays()["first estimates"] == pytest.approx(1.2, abs=0.02)
 
 
+def test_a_parameter_of_which_nothing_is_known_yet_stays_near_its_start(monkeypatch):
+    # The first steps are so short that noise makes their length: any small step fits, and there none would tell of θ.
+    monkeypatch.setenv("SPOOKID_COMPILE", "on")
+    for seed in range(4):
+        problem, data = exponential(np.random.default_rng(seed), short=1e-3)
+        lag = run(problem, data, 20, window=5, start=np.zeros(1))
+        assert abs(lag.parameters[0]) < 1.0
+        assert np.sqrt(lag.parameter_covariance()[0, 0]) > 1.0
+        for _ in range(300):
+            feed(lag, *next(data))
+        assert abs(lag.parameters[0] - 1.2) < 4 * np.sqrt(lag.parameter_covariance()[0, 0])
+
+
 # --- curved problems ---
 
 

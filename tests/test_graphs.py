@@ -288,6 +288,22 @@ def test_a_gyroscope_on_the_coupler_alone_shows_the_motion_and_parameters() -> N
     assert np.all(found.costs["observation gyro"][::5] == 0)
 
 
+def test_errors_larger_than_their_sigmas_are_told() -> None:
+    rng, t = np.random.default_rng(0), 0.01 * np.arange(101)
+    data = {"x": np.sin(t) + 0.1 * rng.standard_normal(101)}
+    for sigma, misfit in ((0.1, 1.0), (0.02, 5.0)):
+        factors = [SoftEquality("q", 2, sigma=1e-4), Observation("x", lambda q: q[0], sigma=sigma)]
+        found = Graph(JointSystem(slide()), factors, step=0.01).solve(101, data, start={"q": [0.0]})
+        assert found.excess == 99
+        assert found.misfit == pytest.approx(misfit, rel=0.15)
+        assert ("times as large as their sigmas say" in str(found)) == (misfit > 1)
+
+
+def slide() -> Model:
+    body = Body("body", mass=1.0, inertia=np.eye(3))
+    return Model(bodies=[body], joints=[Hinge("x", GROUND.frame(), body.frame())], gravity=(0, 0, 0))
+
+
 def test_a_parameter_that_nothing_shows_has_no_error_and_one_with_a_prior_has_that() -> None:
     known = Parameter("m", 2.0, prior=(2.5, 0.1))
     graph = forward_dynamics(Pendulum(known), 0.01, Pendulum.at(0.0))
@@ -435,8 +451,95 @@ REFUSED = {
         ),
         "which is no factor of the graph",
     ),
+    "a second value of the same": (
+        lambda: forward_dynamics(
+            Pendulum(), 0.1, Pendulum.at(0.0), more=[Prior("q", (0.3,), rows=("theta",), name="other")]
+        ).solve(3, {"torque": np.zeros(3)}, start={"q": Pendulum.at(0.0)}),
+        "Prior 'other' fixes at the first step what other hard factors determine already",
+    ),
+    "a value twice at each step": (
+        lambda: graph_of(
+            Prior("q", (0.0,), at="every", rows="theta"),
+            PositionConstraint(),
+            Prior("q", (0.3,), at="every", rows="x", name="other"),
+            SoftEquality("q", sigma=1),
+        ).solve(3, start={"q": Pendulum.at(0.0)}),
+        "Prior 'other' fixes at each step what other hard factors determine already",
+    ),
+    "a start that is no dict": (lambda: swing().solve(3, start=Pendulum.at(0.0)), 'give a dict, start={"q": ...}'),
+    "a Parameter that starts at no number": (
+        lambda: swing().solve(3, start={"q": Pendulum.at(0.0), "m": np.nan}),
+        "start of m is nan; give a finite number in [0.1, inf]",
+    ),
+    "a stage that is no list": (
+        lambda: swing().solve(3, start={"q": Pendulum.at(0.0)}, stages=Stage(variables="q")),
+        "stages must be a list of Stage",
+    ),
+    "a stage of hard rows": (
+        lambda: graph_of(PositionConstraint(), SoftEquality("q", sigma=1)).solve(
+            3, start={"q": Pendulum.at(0.0)}, stages=[Stage(PositionConstraint, "q")]
+        ),
+        "Stage has no factor of q with a sigma; add one",
+    ),
+    "no rate of a variable": (lambda: Trapezoid("q", "a"), "a is no rate of q; rates are v of q, a of v"),
+    "noise that is a number": (
+        lambda: forward_dynamics(Pendulum(), 0.1, Pendulum.at(0.0), noise=0.1),
+        "forward_dynamics: noise is 0.1; give graphs.Sigmas(...)",
+    ),
+    "sensors without noise": (
+        lambda: forward_dynamics(Pendulum(), 0.1, Pendulum.at(0.0), more=[Observation("x", lambda q: q[0], sigma=0.1)]),
+        "forward_dynamics has an Observation and no noise",
+    ),
+    "a sigma of no number": (lambda: Sigmas(start="small"), "Sigmas: start is 'small'; give a number, from 0 on"),
+    "first coordinates too few": (lambda: forward_dynamics(Pendulum(), 0.1, (0, 1)), "q has the shape (2,); give (3,)"),
+    "first rates too few": (
+        lambda: forward_dynamics(Pendulum(), 0.1, Pendulum.at(0.0), (0, 1)),
+        "v has the shape (2,); give (3,)",
+    ),
+    "too many references": (
+        lambda: inverse_dynamics(Pendulum(), 0.1, ["a", "b"]),
+        "reference is ['a', 'b']; give the name of a signal for each of theta",
+    ),
+    "efforts of nothing": (
+        lambda: inverse_dynamics(Idle(), 0.1, "theta"),
+        "asks for efforts Q, and its system is actuated nowhere",
+    ),
+    "simulated without a step": (lambda: moved(steps=0), "simulated: steps is 0; give 1 or more"),
+    "simulated backwards": (lambda: moved(step=-1.0), "simulated: step is -1.0; give a positive number of seconds"),
+    "simulated from elsewhere": (lambda: moved(q=(1, 0, 0)), "q is off the constraints by 1 of a coordinate"),
+    "simulated with other rates": (lambda: moved(v=(0, 1, 0)), "v is off the constraints by 1 of a coordinate"),
+    "simulated without a number": (lambda: moved(q=(0, -1, np.nan)), "q holds a value that is not finite"),
+    "simulated with other data": (
+        lambda: moved(data={"torque": np.zeros(3), "u": 1}),
+        "the system has no input 'u'; it has torque",
+    ),
+    "simulated without data": (lambda: moved(data={}), "the input 'torque' has no values; give data={'torque': ...}"),
+    "simulated with another Parameter": (
+        lambda: moved(parameters={"M": 1.0}),
+        "no Parameter of the system is 'M'; it has m",
+    ),
+    "an orientation that is none": (
+        lambda: simulated(JointSystem(arm()), 0.1, 3, (0, 0, 0, 0, 0.3), data={"u": np.zeros(3)}),
+        "q holds an orientation that is no unit quaternion",
+    ),
     "loops of a model": (lambda: JointSystem(fourbar().model), "JointSystem is of a model with closed loops"),
 }
+
+
+class Idle(Pendulum):
+    """Nothing drives it."""
+
+    actuated: tuple[str, ...] = ()
+
+
+def swing() -> Graph:
+    m = Parameter("m", 2.0, lower=0.1)
+    return graph_of(SoftEquality("q", sigma=1), Observation("weight", lambda q: m * q[0], sigma=1.0))
+
+
+def moved(**other: Any) -> dict[str, Array]:
+    given = {"step": 0.1, "steps": 3, "q": Pendulum.at(0.0), "data": {"torque": np.zeros(3)}} | other
+    return simulated(Pendulum(Parameter("m", 2.0)), **given)
 
 
 def graph_of(*factors: GraphFactor) -> Graph:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import time
 from collections.abc import Callable
 from functools import cache
@@ -12,11 +13,42 @@ from typing import Any
 
 import numpy as np
 import pytest
-from online_twins import BEGIN, ROD, begun, followed, fourbar, measured, off, rod, rows, swing, turning
+from mechanisms import DOWN
+from online_twins import (
+    BEGIN,
+    ROD,
+    SIGMA,
+    begun,
+    followed,
+    fourbar,
+    measured,
+    off,
+    released,
+    rod,
+    rows,
+    swing,
+    turning,
+)
 from scipy.stats import chi2
 
-from spookid import FixedLagSmoother, Problem, ProblemError, Recording, Residual, Solution
+from spookid import (
+    GROUND,
+    Body,
+    FixedLagSmoother,
+    Hinge,
+    HingeAngle,
+    Model,
+    Motor,
+    Parameter,
+    Problem,
+    ProblemError,
+    Recording,
+    Residual,
+    Solution,
+    gravity,
+)
 from spookid.smoothing.estimate import OnlineEstimate
+from spookid.smoothing.step_correction import StepCorrection
 from spookid.statistics.combinations import UNOBSERVED
 
 WINDOW = 40
@@ -139,14 +171,128 @@ def test_a_sample_behind_the_window_is_told_and_left_out() -> None:
 
 
 def test_what_no_data_tell_has_a_reason() -> None:
-    run = swing().with_signals(u=np.zeros(len(swing().t)))
-    estimate = followed(FixedLagSmoother(rod(), WINDOW), measured(run).between(0, 0.5))
+    estimate = followed(FixedLagSmoother(rod(), WINDOW), measured(released()))
     assert estimate.reasons["K"] == UNOBSERVED
     assert np.isnan(estimate.std_errs["K"])
-    assert np.isfinite(estimate.std_errs["J"])
+    assert abs(estimate.values["J"] - ROD["J"]) < 4 * estimate.std_errs["J"]
     assert np.isfinite(estimate.rate_errors["pin"])
     assert "K" in str(estimate)
     assert UNOBSERVED in str(estimate)
+
+
+def test_from_guesses_alone_the_first_samples_lead_nowhere_far() -> None:
+    estimate = followed(FixedLagSmoother(rod(), WINDOW), measured(swing()).between(0, 1.5))
+    assert all(abs(estimate.values[name] - true) < 4 * estimate.std_errs[name] for name, true in ROD.items())
+    assert estimate.std_errs["J"] < 0.05 * ROD["J"]
+
+
+# --- the step ---
+
+
+@cache
+def coarse() -> tuple[Problem, Recording]:
+    """A pendulum that nothing disturbs, in steps so long that they are seen, and its motion in continuous time."""
+    K, b, J = Parameter("K", 0.08), Parameter("b", 5e-3, lower=0), Parameter("J", 0.004, lower=1e-5)
+    body = Body("rod", mass=0.3, inertia=(1e-4, J, J))
+    pin = Hinge("pin", GROUND.frame(**DOWN), body.frame(at=(-0.15, 0, 0), x=(0, 1, 0), y=(1, 0, 0)), viscous=b)
+    model = Model([body], [pin], motors=[Motor(pin, "u", gain=K)], gravity=gravity(9.81))
+    problem = Problem("plain", model, observations=[HingeAngle(pin, "theta", sigma=SIGMA)], step=0.04)
+    t = np.arange(0, 2.6, 0.04)
+    drive = Recording(t, {"u": 3 * np.sin(2 * np.pi * (0.4 + 0.15 * t) * t) + 2 * np.sin(5.1 * t)})
+    noise, known = {"theta": SIGMA}, {name: ROD[name] for name in ("J", "b", "K")}
+    return problem, problem.simulate(known, t[-1], {"pin": 0.5}, inputs=drive, noise=noise, seed=1)
+
+
+def test_what_steps_add_is_taken_from_the_estimates() -> None:
+    problem, run = coarse()
+    first = problem.with_(recordings=[measured(run).between(0, 1.5)])
+    known = first.solve()
+    online = FixedLagSmoother(first, 20, start=known)
+    begun = online.estimate
+    with_steps = {name: begun[name] + begun.step_errors[name] for name in begun.values}
+    assert max(abs(with_steps[name] - ROD[name]) / begun.std_errs[name] for name in with_steps) > 2
+    for name, error in begun.std_errs.items():
+        assert abs(begun[name] - ROD[name]) < error
+        assert error > 1.5 * known[name].std_err  # what the steps add is a disturbance, too
+    estimate = followed(online, measured(run).between(1.5, 99))
+    assert all(abs(estimate[name] - ROD[name]) < 2 * error for name, error in estimate.std_errs.items())
+    assert abs(estimate.positions["pin"] - run.signals["theta"][-1]) < 3 * np.hypot(
+        SIGMA, estimate.position_errors["pin"]
+    )
+    assert not estimate.notices
+
+
+def test_what_is_not_known_of_the_step_correction_grows_with_the_data() -> None:
+    information = np.array([[4.0, 1.0], [1.0, 2.0]])
+    correction = StepCorrection(np.array([0.5, -0.2]), information)
+    before = np.linalg.inv(information)
+    assert np.allclose(correction.covariance(before), 0.0, atol=1e-15)
+    much = correction.covariance(before * 1e-9)
+    assert np.allclose(much, np.outer(correction.amounts, correction.amounts), atol=1e-8)
+    unknown = np.array([[0.25, np.nan], [np.nan, np.nan]])
+    assert np.all(np.isfinite(correction.covariance(unknown)))
+
+
+def test_without_a_start_the_step_is_told() -> None:
+    first, later_on = (FixedLagSmoother(rod().with_(step_correction=asked), WINDOW) for asked in (True, False))
+    for t, values in rows(measured(swing()).between(0, 0.15)):
+        first.update(t, values)
+        later_on.update(t, values)
+    (notice,) = first.estimate.notices
+    assert notice.startswith("Estimates are those of steps of 0.005 s, and not of continuous time")
+    assert not later_on.estimate.notices
+
+
+# --- residuals ---
+
+
+def test_residuals_that_are_too_large_are_told() -> None:
+    run = swing(0, 3.6)
+    plain = smoother(run)
+    assert not followed(plain, later(run)).notices
+    noisy = later(run)
+    rng = np.random.default_rng(0)
+    shaken = noisy.with_signals(theta=noisy.signals["theta"] + 4 * SIGMA * rng.standard_normal(len(noisy.t)))
+    (notice,) = followed(smoother(run), shaken).notices
+    assert re.match(r"Residuals are [34](\.\d)? times larger than the noise says since (1\.[5-9]|2)", notice)
+
+
+# --- gaps and what does not come ---
+
+
+def test_behind_a_long_gap_the_states_begin_anew() -> None:
+    run = swing()
+    online, whole = smoother(run), list(rows(later(run)))
+    for t, values in whole[:40]:
+        before = online.update(t, values)
+    waiting = online.update(whole[40][0] + 400, whole[40][1])
+    assert waiting.reason == "after a gap from 2.195 s on the states begin anew, and of these too few samples yet"
+    assert waiting.values == before.values
+    assert waiting.std_errs == before.std_errs
+    assert np.isnan(waiting.t)
+    online.update(1.0, {"theta": 0.5})
+    for t, values in whole[41:]:
+        online.update(t + 400, values)
+    estimate, agreed = online.estimate, followed(smoother(run), later(run))
+    assert (online.intake.late, online.intake.early) == (1, 0)
+    assert online.intake.samples == 2 * len(run.t) + 1
+    assert estimate.t == pytest.approx(run.t[-1] + 400)
+    turned = (estimate.positions["pin"] - agreed.positions["pin"]) / (2 * np.pi)
+    assert turned == pytest.approx(round(turned), abs=1e-4)
+    for name, error in agreed.std_errs.items():
+        assert abs(estimate[name] - agreed[name]) < 0.7 * error
+        assert error < estimate.std_errs[name] < before.std_errs[name]
+
+
+def test_a_signal_that_does_not_come_is_named() -> None:
+    online = FixedLagSmoother(rod(), WINDOW)
+    for k in range(3000):
+        estimate = online.update(0.005 * k, {"theta": 0.1})
+    assert estimate.reason == "no sample of 'u' has come yet"
+    assert online.intake.early > 2500
+    for k in range(3000, 3021):
+        estimate = online.update(0.005 * k, {"theta": 0.1, "u": 0.0})
+    assert estimate.t == pytest.approx(15.095)
 
 
 # --- saved and resumed ---
@@ -223,6 +369,10 @@ def _inequality() -> Residual:
         (lambda p: FixedLagSmoother(p), "give a smoother either window=, in steps, or seconds="),
         (lambda p: FixedLagSmoother(p, 10, seconds=0.1), "give a smoother either window=, in steps, or seconds="),
         (lambda p: FixedLagSmoother(p, 0.2), "window is 0.2; give a whole number of steps, or seconds="),
+        (lambda p: FixedLagSmoother(p, 10**9), "window is 1e\\+09 steps, which are all estimated anew"),
+        (lambda p: FixedLagSmoother(p, seconds=1e9), "seconds is 1000000000.0, 2e\\+11 steps, which are all"),
+        (lambda p: FixedLagSmoother(p, 9, iterations="a"), "iterations is 'a'; give a whole number, 1 or more"),
+        (lambda p: FixedLagSmoother(p.model, 9), "cannot be smoothed; give a Problem or a Graph"),
         (lambda p: FixedLagSmoother(p, seconds=-1), "seconds is -1; give the length of the window"),
         (lambda p: FixedLagSmoother(p.with_(friction="exact"), 9), "friction 'exact', which a smoother cannot hold"),
         (lambda p: FixedLagSmoother(p.with_(every=1), 9), "has every=1, but a smoother takes each sample"),

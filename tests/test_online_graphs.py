@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spookid import FixedLagSmoother, Parameter, ProblemError, planar
-from spookid.graphs import Graph, Observation, Sigmas, forward_dynamics, simulated
+from spookid.graphs import Graph, Observation, Prior, Sigmas, forward_dynamics, simulated
 
 STEP, STEPS = 2e-3, 120
 
@@ -68,6 +68,21 @@ def test_a_parameter_is_estimated_as_by_all_steps_at_once() -> None:
     assert "m" in str(estimate)
 
 
+def test_a_motion_that_has_left_its_branch_says_so() -> None:
+    P = planar.Point("P", (0.8, -0.6))
+    rod = planar.Link("rod", planar.Ground("A", (0, 0)), P, mass=1.0)
+    lowest = planar.Mechanism([rod], gravity=9.8, independent_names=["P.y"])
+    graph = forward_dynamics(lowest, 10 * STEP, lowest.assembled(), coordinates="independent")
+    smoother = FixedLagSmoother(graph, 4, start={"q": lowest.assembled()})
+    told = [smoother.update(10 * k * STEP, {}).notices for k in range(40)]
+    assert told[0] == ()
+    assert "the motion left its branch at t = 0." in told[-1][0]
+    assert told[-1][0] in str(smoother.estimate)
+    other = forward_dynamics(lowest, 10 * STEP, lowest.assembled())
+    smoother = FixedLagSmoother(other, 4, start={"q": lowest.assembled()})
+    assert all(smoother.update(10 * k * STEP, {}).notices == () for k in range(40))
+
+
 def test_steps_of_a_graph_may_be_told_late_and_may_be_left_out() -> None:
     mechanism = fourbar()
     q, graph = mechanism.assembled(), sensed(mechanism)
@@ -93,6 +108,15 @@ def test_what_a_graph_cannot_take_is_refused() -> None:
     q, graph = mechanism.assembled(), sensed(mechanism)
     with pytest.raises(ProblemError, match="start is None; give where the first step begins"):
         FixedLagSmoother(graph, 10)
+    for other, sentence in (
+        (Prior("q", (0.3,), rows=("theta",), name="other"), "'other' fixes at the first step what other hard factors"),
+        (Prior("q", (1.0,), at="every", rows=("P1.x",), name="other"), "'other' fixes at each step what other hard"),
+    ):
+        with pytest.raises(ProblemError, match=sentence):
+            FixedLagSmoother(forward_dynamics(mechanism, STEP, q, more=[other]), 10, start={"q": q})
+    free = sensed(fourbar(Parameter("m", 1.9, lower=0.1)))
+    with pytest.raises(ProblemError, match=r"start of m is 'x'; give a finite number in \[0\.1, inf\]"):
+        FixedLagSmoother(free, 10, start={"q": q, "m": "x"})
     smoother = FixedLagSmoother(graph, 10, start={"q": q})
     assert smoother.estimate.step == -1
     smoother.update(1.0, {})

@@ -62,8 +62,14 @@ class Observed:
         return tuple(channel for channel, n in zip(self.channels, counts, strict=True) for _ in range(n))
 
 
-def layout(problem: Declaration, samples: Sequence[Sequence[Samples]]) -> tuple[Observed, ...]:
-    """Which factors the samples of a problem make, those of each recording channel by channel."""
+def layout(problem: Declaration, samples: Sequence[Sequence[Samples]], spare: int = 0) -> tuple[Observed, ...]:
+    """Which factors the samples of a problem make, those of each recording channel by channel.
+
+    Args:
+        spare: for how many more samples of each channel there is to be room between two steps. A clock that jitters
+            about the steps puts two there, where a channel with all samples at the steps has none: for these twice as
+            many.
+    """
     found = []
     of_channels = list(zip(*samples, strict=True))
     orders = [order(channel, problem.model) for channel in problem.channels]
@@ -80,7 +86,8 @@ def layout(problem: Declaration, samples: Sequence[Sequence[Samples]]) -> tuple[
         at_steps = tuple(i for i in own if separate[i])
         if at_steps:
             found.append(Observed(name, number, at_steps))
-        slots = {i: max((one.slots(reach, not separate[i]) for one in of_channels[i]), default=0) for i in own}
+        most = {i: max((one.slots(reach, not separate[i]) for one in of_channels[i]), default=0) for i in own}
+        slots = {i: max(n, spare) + spare for i, n in most.items()}
         late = tuple(i for i in own if slots[i])
         if late:
             sizes, whole = tuple(slots[i] for i in late), tuple(not separate[i] for i in late)

@@ -105,6 +105,21 @@ def _regained(fine: Fit, parameters: dict[str, Estimate], noise: Sequence[Noise]
     return tuple(at_gains(problem, at_gains(problem, noise, fine.values, back=True), {**fine.values, **told}))
 
 
+def step_added(coarse: Fit, fine: Fit) -> Array:
+    """What a step of h adds to the free parameters, from fits with h and h/2 and the same noise, (n_p,).
+
+    None where either fit holds a parameter, or the line through both leaves its bounds.
+    """
+    problem, held = coarse.assembly.transcription, {*fine.assembly.problem.fixed}
+    values = [fine.values[name] for name in problem.names]
+    added = (1 + _SHARE) * (coarse.point.parameters - values)
+    inside = (problem.lower < values) & (coarse.point.parameters - added > problem.lower)
+    inside &= (values < problem.upper) & (coarse.point.parameters - added < problem.upper)
+    inside &= (problem.lower < coarse.point.parameters) & (coarse.point.parameters < problem.upper)
+    free = np.array([name not in held for name in problem.names], dtype=np.bool_)
+    return np.where(inside & free, added, 0.0)
+
+
 def missed(step: float) -> str:
     """A notice of estimates that still are those of the step."""
     return (

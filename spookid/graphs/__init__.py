@@ -15,9 +15,9 @@ from spookid.graphs.graph import Graph
 from spookid.graphs.integration import Euler, SoftEquality, Trapezoid
 from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.picture import Picture
+from spookid.graphs.simulating import simulated
 from spookid.graphs.solution import GraphSolution
 from spookid.graphs.stage import Stage
-from spookid.graphs.start import simulated
 from spookid.mechanics.system import System
 from spookid.stepping.joint_system import JointSystem
 

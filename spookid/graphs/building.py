@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
-import numpy as np
-
+from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.constraint_factors import PositionConstraint, VelocityConstraint
 from spookid.graphs.dynamics import Dynamics, InverseDynamics
-from spookid.graphs.factor import Coordinates, GraphFactor
+from spookid.graphs.factor import Coordinates, GraphFactor, check_coordinates
 from spookid.graphs.graph import Graph
 from spookid.graphs.integration import SoftEquality, Trapezoid
-from spookid.graphs.knowledge import Prior
+from spookid.graphs.knowledge import Observation, Prior
 from spookid.graphs.stage import Stage
+from spookid.kernels.kernel import Array
+from spookid.mechanics.given import check_system, point, vector
 from spookid.mechanics.system import System
 
 
@@ -38,6 +41,15 @@ class Sigmas:
     reference: float = 0.0
     """Of the motion that inverse dynamics is given."""
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            pair = name == "trapezoid" and isinstance(value, Sequence) and len(value) == 2
+            if not all(isinstance(one, Real) and 0 <= float(one) < math.inf for one in (value if pair else [value])):
+                many = "one number or a pair of them" if name == "trapezoid" else "a number"
+                raise ProblemError(f"{declared_at()}: Sigmas: {name} is {shown(value)}; give {many}, from 0 on")
+            if pair:
+                object.__setattr__(self, name, tuple(value))
+
     @property
     def trapezoids(self) -> tuple[float, float]:
         """Of positions and of rates."""
@@ -56,7 +68,7 @@ def forward_dynamics(
     v: Any = 0.0,
     *,
     coordinates: Coordinates = "dependent",
-    noise: Sigmas = Sigmas(),
+    noise: Sigmas | None = None,
     more: Iterable[GraphFactor] = (),
 ) -> Graph:
     """The motion from a first state on (Figures 2 and 3)::
@@ -66,14 +78,29 @@ def forward_dynamics(
 
     Args:
         step: h [s].
-        q, v: of the first step, (its coordinates,). Of mechanisms with constraints their independent ones are given to
-            the graph, and the others follow.
+        q, v: of the first step, (its coordinates,); one number for all rates. Of mechanisms with constraints their
+            independent ones are given to the graph, and the others follow.
         coordinates: ``"independent"`` to integrate z and dz, with q and v linked to them.
-        noise: of the factors.
+        noise: of the factors; by default ``Sigmas()``, with which a motion without data is the same as with any. What
+            sensors show is weighed against it: with sensors there is no default.
         more: further factors, such as ``Observation``.
+
+    Raises:
+        ProblemError: for a state of the wrong shape or that is not finite, other coordinates, noise that is no
+            ``Sigmas``, or sensors without noise.
     """
+    what = f"{declared_at()}: forward_dynamics"
+    others = collected(more, GraphFactor, f"{what}: more")  # type: ignore[type-abstract]
+    if noise is None and any(isinstance(factor, Observation) for factor in others):
+        raise ProblemError(
+            f"{what} has an Observation and no noise, against which it is weighed; give noise=Sigmas(...), how well "
+            "the trapezoidal rule and the equations of motion hold"
+        )
+    noise = Sigmas() if noise is None else noise
+    _check(system, coordinates, noise, what)
     position, rate = noise.trapezoids
-    first = _first(system, q, v, coordinates, noise.start)
+    place = point(q, system.manifold, f"{what}: q")
+    first = _first(system, place, vector(v, len(system.names), f"{what}: v", or_one=True), coordinates, noise.start)
     x, dx, ddx = ("q", "v", "a") if coordinates == "dependent" else ("z", "dz", "ddz")
     factors = [
         *first,
@@ -82,7 +109,7 @@ def forward_dynamics(
         Dynamics(coordinates, sigma=noise.dynamics),
         *_constraints(system, coordinates, noise.constraints),
     ]
-    return Graph(system, [*factors, *more], step=step)
+    return Graph(system, [*factors, *others], step=step)
 
 
 def inverse_dynamics(
@@ -109,12 +136,20 @@ def inverse_dynamics(
         coordinates: those that are integrated.
         noise: of the factors.
         more: further factors.
+
+    Raises:
+        ProblemError: for names that are no texts or not as many as independent coordinates, a system that no effort
+            drives, other coordinates, or noise that is no ``Sigmas``.
     """
+    what = f"{declared_at()}: inverse_dynamics"
+    others = collected(more, GraphFactor, f"{what}: more")  # type: ignore[type-abstract]
+    _check(system, coordinates, noise, what)
+    names = _reference(system, reference, what)
     position, rate = noise.trapezoids
     x, dx, ddx = ("q", "v", "a") if coordinates == "dependent" else ("z", "dz", "ddz")
     rows = _independent(system) if coordinates == "dependent" else None
     factors = [
-        Prior(x, tuple(reference), at="every", rows=rows, sigma=noise.reference, name="reference"),
+        Prior(x, names, at="every", rows=rows, sigma=noise.reference, name="reference"),
         SoftEquality("q", sigma=noise.equality),
         Trapezoid(x, dx, sigma=position),
         Trapezoid(dx, ddx, sigma=rate),
@@ -122,16 +157,36 @@ def inverse_dynamics(
         InverseDynamics(coordinates, sigma=noise.dynamics),
         SoftEquality("Q", 2, sigma=noise.equality),
     ]
-    return Graph(system, [*factors, *more], step=step)
+    return Graph(system, [*factors, *others], step=step)
+
+
+def _check(system: object, coordinates: object, noise: object, what: str) -> None:
+    """Raise ProblemError for what describes no graph."""
+    check_system(system, what)
+    check_coordinates(coordinates, what)
+    if not isinstance(noise, Sigmas):
+        raise ProblemError(f"{what}: noise is {shown(noise)}; give graphs.Sigmas(...)")
+
+
+def _reference(system: System, reference: object, what: str) -> tuple[str, ...]:
+    """One signal for each independent coordinate."""
+    names = (reference,) if isinstance(reference, str) else reference
+    own = _independent(system)
+    if not (
+        isinstance(names, Sequence) and len(names) == len(own) and all(isinstance(name, str) and name for name in names)
+    ):
+        raise ProblemError(
+            f"{what}: reference is {shown(reference)}; give the name of a signal for each of {', '.join(own)}"
+        )
+    return tuple(names)
 
 
 def _independent(system: System) -> tuple[str, ...]:
     return tuple(system.names[i] for i in system.independent)
 
 
-def _first(system: System, q: Any, v: Any, coordinates: Coordinates, sigma: float) -> list[Prior]:
+def _first(system: System, place: Array, flow: Array, coordinates: Coordinates, sigma: float) -> list[Prior]:
     """Of the first step: all that is independent."""
-    place, flow = np.asarray(q, dtype=float), np.broadcast_to(np.asarray(v, dtype=float), len(system.names))
     own = list(system.independent)
     if len(own) == len(system.names) and coordinates == "dependent":
         return [Prior("q", place.tolist(), sigma=sigma), Prior("v", flow.tolist(), sigma=sigma)]

@@ -83,7 +83,8 @@ def draw_graph(
     axes.set_aspect("equal")
     axes.margins(0.08)
     axes.set_ylim(min(rows.values(), default=0.0) - _HEIGHT, above[1] + _HEIGHT / 2 if parameters else _HEIGHT)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+    # Below, where equal scales leave room, and neighbours do not stand.
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.1), ncols=2, frameon=False, fontsize=8)
 
 
 def _colour(kind: int) -> int:

@@ -82,8 +82,10 @@ class GraphFactor(ABC):
             raise ProblemError(f"{self.what}: sigma is {shown(self.sigma)}; give numbers") from None
         if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0):
             raise ProblemError(f"{self.what}: sigma is {shown(self.sigma)}; give numbers from 0 on, 0 for a hard row")
+        if not isinstance(self.name, str):
+            raise ProblemError(f"{self.what}: name is {shown(self.name)}; give a text")
         for variable in self.variables:
-            if variable not in MEANING:
+            if not (isinstance(variable, str) and variable in MEANING):
                 names = ", ".join(MEANING)
                 raise ProblemError(f"{self.what} is of a variable {shown(variable)}; choose from {names}")
 

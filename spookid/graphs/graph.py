@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import casadi as ca
@@ -17,6 +18,7 @@ import numpy as np
 
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.graphs.factor import GraphFactor
+from spookid.graphs.hard_rows import check_hard_rows, rank
 from spookid.graphs.knowledge import Prior
 from spookid.graphs.parameter_errors import standard_errors
 from spookid.graphs.picture import Picture
@@ -27,6 +29,7 @@ from spookid.graphs.start import started
 from spookid.graphs.variables import MEANING, Variables
 from spookid.graphs.writing import Written, written
 from spookid.kernels.kernel import Array, Mask
+from spookid.mechanics.given import check_system, counted_steps, named, parameter_values, seconds
 from spookid.mechanics.system import System
 from spookid.parameter import Parameter, parameters_in
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -43,8 +46,6 @@ if TYPE_CHECKING:
 _PRIORS = "prior of parameters"
 _ENDLESS = 10**9
 """Steps of a stream: enough that its functions are worth a compiler."""
-_DEPENDENT = 1e-9
-"""Singular values of rows below this are zero."""
 
 
 class Graph(Tabular):
@@ -63,20 +64,19 @@ class Graph(Tabular):
     def __init__(self, system: System, factors: Iterable[GraphFactor], *, step: float) -> None:
         self.place = declared_at()
         what = self.what
-        if not isinstance(system, System):
-            raise ProblemError(f"{what} is of {shown(system)}; give a System")
-        if not (isinstance(step, (int, float)) and 0 < step < np.inf):
-            raise ProblemError(f"{what}: step is {shown(step)}; give a positive number of seconds")
-        self.system, self.step = system, float(step)
+        check_system(system, what)
+        self.system, self.step = system, seconds(step, what)
         self.sources = collected(factors, GraphFactor, f"{what}: factors")  # type: ignore[type-abstract]
         used = {name for factor in self.sources for name in factor.variables}
         self.variables = Variables(system, tuple(name for name in MEANING if name in used))
+        self._check(what)
         h = ca.SX.sym("h")
         self._step = Constant(h, self.step)
         self.written: tuple[Written, ...] = tuple(
             part for factor in self.sources for part in written(factor, self.variables, h)
         )
-        self._check(what)
+        if all(part.factor.hard for part in self.written):
+            raise ProblemError(f"{what} has hard rows alone; give one of its factors a sigma")
         self.parameters: tuple[Parameter, ...] = self._found(what)
         """Unknowns of all steps, in the order of their declaration."""
 
@@ -94,8 +94,10 @@ class Graph(Tabular):
                 f"{what}: {rates} rates with {rows} constraints are not {len(system.independent)} degrees of freedom; "
                 "leave out constraints that follow from others"
             )
-        if all(part.factor.hard for part in self.written):
-            raise ProblemError(f"{what} has hard rows alone; give one of its factors a sigma")
+        if "Q" in self.variables.names and not system.actuated:
+            raise ProblemError(
+                f"{what} asks for efforts Q, and its system is actuated nowhere; give it a torque or force"
+            )
 
     def _found(self, what: str) -> tuple[Parameter, ...]:
         known: list[ca.SX] = [self._step.symbol]
@@ -132,11 +134,14 @@ class Graph(Tabular):
         Raises:
             ProblemError: if data are missing, too short, or of no factor.
         """
-        least = 1 + max(factor.reach for factor in self.factors)
-        if not (isinstance(steps, (int, np.integer)) and steps >= least):
-            raise ProblemError(f"{self.what}: steps is {shown(steps)}; give {least} or more")
-        given = self._data(steps, data or {})
-        return self._transcription(Chain("graph", int(steps), *self._rows(given, steps)))
+        count = counted_steps(steps, self._least, self.what)
+        given = self._data(count, named(data, f"{self.what}: data", "the name of each signal to its values"))
+        return self._transcription(Chain("graph", count, *self._rows(given, count)))
+
+    @property
+    def _least(self) -> int:
+        """Steps over which each factor stands once."""
+        return 1 + max(factor.reach for factor in self.factors)
 
     @cached_property
     def endless(self) -> Transcription:
@@ -197,21 +202,42 @@ class Graph(Tabular):
             solver: with other settings; by default it ends at a cost that is rounding, too.
 
         Raises:
-            ProblemError: for wrong data or a wrong start, constraints that imply each other there, or a first step that
-                hard factors fix twice.
+            ProblemError: for wrong data or a wrong start, constraints that imply each other there, or a step that hard
+                factors fix twice.
         """
         problem = self.transcription(steps, data)
-        names = problem.names
-        given = {name: values for name, values in start.items() if name not in names}
-        states = started(self.variables, given, steps, self.what, self.step)
-        guess = np.array([start.get(p.name, p.guess) for p in self.parameters], dtype=float)
-        point = Point((states,), np.clip(guess, problem.lower, problem.upper))
+        if not isinstance(solver, (LevenbergMarquardt, NoneType)):
+            raise ProblemError(f"{self.what}: solver is {shown(solver)}; give a LevenbergMarquardt, or leave it out")
+        chosen = collected(stages, Stage, f"{self.what}: stages")
+        parts = [stage.of(self.variables, self.written) for stage in chosen]
+        point = self._point(start, problem.chains[0].steps)
         self._check_start(problem, point)
         method = solver or LevenbergMarquardt(negligible_cost=rounding(problem, point))
-        parts = [stage.of(self.variables, self.written) for stage in stages]
         before = solve_in_stages(problem, parts, point, lambda part, at: method.solve(part, at))
         last = method.solve(problem, before[-1].point if before else point)
         return self._solution(problem, last, before)
+
+    def beginning(self, start: Mapping[str, Any]) -> Point:
+        """Variables of the first step and Parameters, where a stream of steps begins.
+
+        Args:
+            start: as of ``solve``, of one step.
+
+        Raises:
+            ProblemError: as ``solve``.
+        """
+        point, count = self._point(start, 1), self._least
+        data = {p.factor.name: np.zeros((p.factor.count(count), p.factor.data.numel())) for p in self.written}
+        states = np.repeat(point.states[0], count, axis=0)
+        self._check_start(self._transcription(Chain("graph", count, data, {})), Point((states,), point.parameters))
+        return point
+
+    def _point(self, start: object, steps: int) -> Point:
+        given = named(start, f"{self.what}: start", 'start={"q": ...}, one point or one for each step')
+        parameters = parameter_values(self.parameters, given, f"{self.what}: start")
+        names = {p.name for p in self.parameters}
+        own = {name: values for name, values in given.items() if name not in names}
+        return Point((started(self.variables, own, steps, self.what, self.step),), parameters)
 
     def _solution(self, problem: Transcription, last: Outcome, before: Sequence[Outcome]) -> GraphSolution:
         steps, values = problem.chains[0].steps, self.variables.read(last.point.states[0])
@@ -227,7 +253,8 @@ class Graph(Tabular):
             last.detail,
             sum(len(outcome.history) - 1 for outcome in (*before, last)),
             {factor.name: np.sum(rows**2, axis=1) for factor, rows in squares if factor.soft},
-            self._branches(values["q"], last.point.parameters) if self._follows else np.zeros(0),
+            self.sides(values["q"], last.point.parameters) if "q" in values else np.zeros(0),
+            problem.rows - problem.unknowns,
             sum(outcome.timing.solve for outcome in (*before, last)),
         )
 
@@ -237,58 +264,37 @@ class Graph(Tabular):
         given = (one for one in self.sources if isinstance(one, Prior) and not one.first_only)
         return "z" in self.variables.names or any(one.variable == "q" for one in given)
 
-    def _branches(self, q: Array, parameters: Array) -> Array:
-        """On which side of a singular position: the sign of det [Φ_q; B], B the rows of the independent rates."""
-        signs: Array = np.sign(np.linalg.det(self._slopes(q, parameters, with_independent=True)))
-        return signs
+    def sides(self, q: Array, parameters: Array) -> Array:
+        """On which side of a singular position each of some positions is, 1 or −1, (N,).
 
-    def _slopes(self, q: Array, parameters: Array, with_independent: bool = False) -> Array:
-        """Φ_q at each step, (N, m, n), and below it the rows B of the independent rates."""
+        It is the sign of det [Φ_q; B], B the rows of the independent rates; empty if these are not to tell where the
+        others are.
+        """
+        return np.asarray(np.sign(np.linalg.det(self._slopes(q, parameters)))) if self._follows else np.zeros(0)
+
+    def _slopes(self, q: Array, parameters: Array) -> Array:
+        """[Φ_q; B] at each position, (N, n, n)."""
+        n = self.system.manifold.tangent
+        found = np.asarray(self._slope_function.map(len(q), "serial")(q.T, parameters).full())
+        return found.reshape(n, len(q), n).transpose(1, 0, 2)
+
+    @cached_property
+    def _slope_function(self) -> ca.Function:
         x, n = ca.SX.sym("q", self.system.manifold.ambient), self.system.manifold.tangent
-        whole = self.system.constraint_jacobian(x)
-        if with_independent:
-            whole = ca.vertcat(whole, ca.SX.eye(n)[list(self.system.independent), :])
-        slopes = ca.Function("slopes", [x, ca.vertcat(ca.SX(0, 1), *self.parameters)], [ca.densify(whole)])
-        found = np.asarray(slopes.map(len(q), "serial")(q.T, parameters).full())
-        return found.reshape(whole.shape[0], len(q), n).transpose(1, 0, 2)
+        whole = ca.vertcat(self.system.constraint_jacobian(x), ca.SX.eye(n)[list(self.system.independent), :])
+        return ca.Function("slopes", [x, ca.vertcat(ca.SX(0, 1), *self.parameters)], [ca.densify(whole)])
 
     def _check_start(self, problem: Transcription, point: Point) -> None:
-        """Refuse constraints, or hard rows of the first step, of which some follow from others, and hard rows that are
-        more than a step can meet."""
+        """Refuse constraints of which some follow from others, and hard rows that cannot all hold."""
         if "q" in self.variables.names:
             (slopes,) = self._slopes(self.variables.read(point.states[0])["q"][:1], point.parameters)
-            if len(slopes) and _rank([slopes]) < len(slopes):
+            slopes = slopes[: len(slopes) - len(self.system.independent)]
+            if len(slopes) and rank([slopes]) < len(slopes):
                 raise ProblemError(
-                    f"{self.what}: of {len(slopes)} constraints {_rank([slopes])} are independent where the solve "
+                    f"{self.what}: of {len(slopes)} constraints {rank([slopes])} are independent where the solve "
                     "starts; leave out those that follow from others, or start elsewhere"
                 )
-        self._check_hard(problem, point)
-
-    def _check_hard(self, problem: Transcription, point: Point) -> None:
-        width, linked = problem.manifold.tangent, 0
-        every: list[Array] = []
-        first: list[tuple[Written, Array]] = []
-        for part in (part for part in self.written if part.factor.hard):
-            if part.factor.reach:
-                linked += len(part.factor.rows)
-                continue
-            rows = problem.linearize_factor(part.factor, point, 0).matrix[0, :width].T
-            if part.factor.first_only:
-                first.append((part, rows))
-            else:
-                every.append(rows)
-        if _rank(every) + linked > width:
-            raise ProblemError(
-                f"{self.what} has {_rank(every) + linked} hard rows for {width} unknowns of a step; give some of its "
-                "factors a sigma"
-            )
-        for part, rows in first:
-            if _rank([*every, rows]) < _rank(every) + len(rows):
-                raise ProblemError(
-                    f"{part.source.what} {part.source.title!r} fixes at the first step what other hard factors "
-                    "determine already; give it rows of independent coordinates, or a sigma"
-                )
-            every.append(rows)
+        check_hard_rows(problem, self.written, point, self.what)
 
     @cached_property
     def picture(self) -> Picture:
@@ -335,7 +341,3 @@ class Graph(Tabular):
                     f"{steps} steps"
                 )
         return found
-
-
-def _rank(rows: Sequence[Array]) -> int:
-    return int(np.linalg.matrix_rank(np.vstack(rows), _DEPENDENT)) if rows else 0

@@ -11,6 +11,9 @@ from spookid.errors import ProblemError, shown
 from spookid.graphs.factor import GraphFactor, Window
 from spookid.graphs.variables import Variables
 
+_RATES = {"q": "v", "v": "a", "z": "dz", "dz": "ddz"}
+"""Of each variable that has one."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Integration(GraphFactor):
@@ -18,6 +21,12 @@ class _Integration(GraphFactor):
 
     variable: str
     rate: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if _RATES.get(self.variable) != self.rate:
+            pairs = ", ".join(f"{rate} of {x}" for x, rate in _RATES.items())
+            raise ProblemError(f"{self.what}: {self.rate} is no rate of {self.variable}; rates are {pairs}")
 
     @property
     def reach(self) -> int:

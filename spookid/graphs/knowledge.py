@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
+from numbers import Integral
+from types import NoneType
 from typing import ClassVar, Literal, get_args
 
 import casadi as ca
@@ -45,13 +47,19 @@ class Prior(GraphFactor):
         super().__post_init__()
         if self.at not in get_args(At):
             raise ProblemError(f"{self.what}: at is {shown(self.at)}; use 'first' or 'every'")
+        for name in ("value", "rows"):
+            if isinstance(getattr(self, name), str):  # one name, and not its letters
+                object.__setattr__(self, name, (getattr(self, name),))
+        if not isinstance(self.rows, (Sequence, NoneType)):
+            raise ProblemError(f"{self.what}: rows is {shown(self.rows)}; give a list of names or numbers")
         if not self._named:
             object.__setattr__(self, "value", tuple(numbers(self.value, f"{self.what}: value").tolist()))
 
     @property
     def _named(self) -> bool:
-        given = [self.value] if isinstance(self.value, str) else self.value
-        return not hasattr(given, "dtype") and any(isinstance(one, str) for one in given)
+        if hasattr(self.value, "dtype") or not isinstance(self.value, Sequence):
+            return False
+        return any(isinstance(one, str) for one in self.value)
 
     @property
     def default(self) -> str:
@@ -92,9 +100,9 @@ class Prior(GraphFactor):
         if self.rows is None:
             return tuple(range(len(own)))
         for row in self.rows:
-            if not (row in own if isinstance(row, str) else isinstance(row, int) and 0 <= row < len(own)):
+            if not (row in own if isinstance(row, str) else isinstance(row, Integral) and 0 <= int(row) < len(own)):
                 raise ProblemError(f"{self.what}: rows holds {shown(row)}; {self.variable} has {', '.join(own)}")
-        return tuple(own.index(row) if isinstance(row, str) else row for row in self.rows)
+        return tuple(own.index(row) if isinstance(row, str) else int(row) for row in self.rows)
 
     def error(self, at: Window) -> ca.SX:
         """The difference."""
@@ -138,6 +146,14 @@ class Observation(GraphFactor):
             raise ProblemError(
                 f"{self.what} of {shown(self.signal)} shows {shown(self.shown)}; give a function of q, v"
             )
+        if not (isinstance(self.signal, str) and self.signal):
+            raise ProblemError(f"{self.what} is of a signal {shown(self.signal)}; give its name")
+        try:
+            signature(self.shown)
+        except ValueError:
+            raise ProblemError(
+                f"{self.what} of {self.signal!r} shows a function whose arguments have no names; give lambda q: ..."
+            ) from None
         unknown = next((name for name in self.variables if name not in MEANING), None)
         if unknown is not None:
             raise ProblemError(

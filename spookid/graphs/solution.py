@@ -17,6 +17,13 @@ from spookid.tables.tabular import Block, Tabular
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+LEFT_BRANCH = (
+    "the motion {} its branch at t = {} s, where the independent coordinates do not tell how the loops go on; choose "
+    "others, or dependent coordinates"
+)
+_CHANCE = 5.0
+"""Standard deviations of a sum of squares that are no chance."""
+
 
 @dataclass(frozen=True, eq=False)
 class GraphSolution(Tabular):
@@ -42,6 +49,8 @@ class GraphSolution(Tabular):
     branch: Array
     """Where independent coordinates are integrated or given, on which side of a position in which they do not determine
     the others each step is, 1 or −1, (N,); else empty."""
+    excess: int = 0
+    """Degrees of freedom: how many rows there are more than unknowns."""
     seconds: float = field(default=float("nan"))
     """Wall time of the solver [s]."""
 
@@ -66,6 +75,12 @@ class GraphSolution(Tabular):
         passed = np.flatnonzero(self.branch != self.branch[0]) if len(self.branch) else np.zeros(0, dtype=np.intp)
         return float(self.t[passed[0]]) if len(passed) else None
 
+    @property
+    def misfit(self) -> float:
+        """How many times larger errors are than their sigmas say, about 1 where these are right: the root of the cost
+        over the degrees of freedom; NaN if there are none."""
+        return float(np.sqrt(self.cost / self.excess)) if self.excess > 0 else float("nan")
+
     def draw_costs(self, axes: Axes) -> None:
         """Draw the cost of each factor over time."""
         from spookid.graphs.drawing import draw_costs
@@ -87,13 +102,15 @@ class GraphSolution(Tabular):
                 (n, uncertain(v, self.standard_errors[n]), self.reasons.get(n, "")) for n, v in self.parameters.items()
             ]
             found.append(Table(("parameter", "estimate", "why no error"), told, left=(0, 2)))
+        if self.excess > 0 and self.cost > self.excess + _CHANCE * np.sqrt(2 * self.excess):
+            found.append(
+                f"errors are {number(self.misfit, 3)} times as large as their sigmas say: the model or the sigmas are "
+                "wrong, and standard errors are too small"
+            )
         if not self.converged:
             found.append(self.status.advice)
         if self.left_branch is not None:
-            found.append(
-                f"the motion leaves its branch at t = {number(self.left_branch)} s, where the independent coordinates "
-                "do not tell how the loops go on; choose others, or dependent coordinates"
-            )
+            found.append(LEFT_BRANCH.format("leaves", number(self.left_branch)))
         return found
 
     def records(self) -> Sequence[Mapping[str, Any]]:

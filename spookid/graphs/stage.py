@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.factor import GraphFactor
@@ -29,11 +30,19 @@ class Stage:
     parameters: bool = False
     place: str = field(default_factory=declared_at, repr=False)
 
+    def __post_init__(self) -> None:
+        for name in ("factors", "variables"):
+            value = getattr(self, name)
+            if isinstance(value, (str, type)):  # one of them
+                object.__setattr__(self, name, (value,))
+            elif not isinstance(value, (Sequence, NoneType)):
+                raise ProblemError(f"{self.place}: Stage has {name} {shown(value)}; give a list of them")
+
     def of(self, variables: Variables, written: Sequence[Written]) -> stages.Stage:
         """The stage of a graph's transcription.
 
         Raises:
-            ProblemError: for a variable or a factor that the graph does not have.
+            ProblemError: for a variable or a factor that the graph does not have, or without a factor with a sigma.
         """
         moving = variables.names if self.variables is None else tuple(self.variables)
         if not moving:
@@ -45,6 +54,9 @@ class Stage:
         for one in self.factors or ():
             if not any(_is(part.source, one) for part in written):
                 raise ProblemError(f"{self.place}: Stage holds {shown(one)}, which is no factor of the graph")
+        if not any(part.factor.soft and set(part.source.variables) & set(moving) for part in chosen):
+            names = ", ".join(moving)
+            raise ProblemError(f"{self.place}: Stage has no factor of {names} with a sigma; add one")
         coordinates = [
             i for name in moving for i in range(*variables.coordinates(name).indices(variables.manifold.ambient))
         ]

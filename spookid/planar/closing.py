@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
+from typing import Any
 
 import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
+from spookid.mechanics.given import named, parameter_values, vector
 from spookid.mechanics.system import System
 from spookid.parameter import Parameter, parameters_in
 
@@ -103,22 +107,21 @@ class Closing:
             if not isinstance(guess, Mapping):
                 raise ProblemError(f"{self.what}: a branch is asked for without values of coordinates; give these")
             found = self.branches(guess, parameters)
-            if branch not in found:
+            wanted = tuple(branch) if isinstance(branch, Sequence) else branch
+            chosen = next((q for signs, q in found.items() if signs == wanted), None)
+            if chosen is None:
                 known = ", ".join(map(str, found)) or "none"
-                raise ProblemError(f"{self.what} has no branch {branch} at {_told(guess)}; there is {known}")
-            return found[branch]
+                raise ProblemError(f"{self.what} has no branch {shown(branch)} at {_told(guess)}; there is {known}")
+            return chosen
         if isinstance(guess, Mapping):
             return self._moved(self._nearest(self.start, p, "with these parameters"), guess, p)
         if guess is None:
             return self._nearest(self.start, p, "with these parameters")
-        near = np.asarray(guess, dtype=np.float64)
-        if near.shape != self.declared.shape or not np.all(np.isfinite(near)):
-            raise ProblemError(f"{self.what}: a guess has {len(self.names)} finite numbers: {', '.join(self.names)}")
-        return self._nearest(near, p, "near the guess")
+        return self._nearest(self._coordinates(guess, "a guess"), p, "near the guess")
 
     def branch(self, q: Array, parameters: Values) -> Branch:
         """See ``Mechanism.branch``."""
-        return self._signs(np.asarray(q, dtype=np.float64), self.independent, self.numbers(parameters))
+        return self._signs(self._coordinates(q, "a position"), self.independent, self.numbers(parameters))
 
     def branches(self, values: Mapping[str, float], parameters: Values) -> dict[Branch, Array]:
         """See ``Mechanism.branches``."""
@@ -293,17 +296,25 @@ class Closing:
 
     def numbers(self, parameters: Values) -> Array:
         """Of its Parameters: values by name, and guesses."""
-        given = dict(parameters or {})
-        found = np.array([given.pop(p.name, p.guess) for p in self.parameters], dtype=np.float64)
-        if given:
-            raise ProblemError(f"{self.what} has no Parameter {next(iter(given))!r}")
-        return found
+        given = named(parameters, f"{self.what}: parameters", "the name of each to its value")
+        if unknown := next((name for name in given if name not in [p.name for p in self.parameters]), None):
+            raise ProblemError(f"{self.what} has no Parameter {unknown!r}")
+        return parameter_values(self.parameters, given, f"{self.what}: value")
 
-    def _held(self, values: Mapping[str, float]) -> dict[int, float]:
+    def _coordinates(self, values: Any, kind: str) -> Array:
+        try:
+            return vector(values, len(self.names), kind)
+        except ProblemError:
+            names = ", ".join(self.names)
+            raise ProblemError(f"{self.what}: {kind} has {len(self.names)} finite numbers: {names}") from None
+
+    def _held(self, values: object) -> dict[int, float]:
+        values = named(values, f"{self.what}: values of coordinates", "names to numbers")
         for name, value in values.items():
-            if name not in self.names or not np.isfinite(value):
+            if name not in self.names or not (isinstance(value, Real) and math.isfinite(value)):
                 raise ProblemError(
-                    f"{self.what} is asked for {name!r} at {value}; give numbers for some of {', '.join(self.names)}"
+                    f"{self.what} is asked for {name!r} at {shown(value)}; give numbers for some of "
+                    f"{', '.join(self.names)}"
                 )
         return {self.names.index(name): float(value) for name, value in values.items()}
 

@@ -40,6 +40,10 @@ class Linkage(System):
     def __post_init__(self) -> None:
         for name, kind in (("links", Link), ("constraints", PlanarConstraint), ("loads", PlanarLoad)):
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self._what}: {name}"))
+        if self.independent_names is not None:
+            names = self.independent_names if not isinstance(self.independent_names, str) else [self.independent_names]
+            own = collected(names, str, f"{self._what}: independent_names")
+            object.__setattr__(self, "independent_names", own)
         if not self.links:
             raise ProblemError(f"{self._what} has no links")
         given = expression(self.gravity, f"{self._what}: gravity")

@@ -23,7 +23,7 @@ class OnlineEstimate(Tabular):
     step: int
     """Its number, from 0 on; −1 before there is one."""
     values: Mapping[str, float]
-    """Of the parameters that are estimated, by name."""
+    """Of the parameters that are estimated, by name; of continuous time where ``step_errors`` are known."""
     std_errs: Mapping[str, float]
     """Their standard errors for the noise that is given; NaN where there is a reason."""
     reasons: Mapping[str, str]
@@ -32,6 +32,9 @@ class OnlineEstimate(Tabular):
     """Of the parameters, by name."""
     covariance: Array
     """Of the parameters, (n_p, n_p); NaN in the rows of those without a standard error."""
+    step_errors: Mapping[str, float] = field(default_factory=dict)
+    """What steps of h add to the parameters, by name, which is taken from ``values``: as the solution tells it that the
+    smoother began with; the standard errors know that they may change with the motion."""
     positions: Mapping[str, float] = field(default_factory=dict)
     """Coordinates of the joints at the newest step, by their labels [rad or m]."""
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -56,6 +59,10 @@ class OnlineEstimate(Tabular):
     """True if the last of them was small against the standard errors."""
     reason: str
     """Why it has not converged; empty if it has."""
+    notices: tuple[str, ...] = ()
+    """What else is to be known: that residuals are larger than the noise says, or steps still are in the estimates."""
+    stopped: Mapping[str, float] = field(default_factory=dict)
+    """Times of the last samples [s] of inputs that have had none for long, and are held: by names of signals."""
 
     def __getitem__(self, name: str) -> float:
         """The value of a parameter.
@@ -88,13 +95,13 @@ class OnlineEstimate(Tabular):
             if len(values) == len(self.variable_errors[name])
             for i, (value, error) in enumerate(zip(values, self.variable_errors[name], strict=True))
         ]
-        unfinished = [self.reason] if self.reason else []
+        told = [*filter(None, [self.reason]), *self.notices]
         tables = [
             Table(("parameter", "value", "unit", "reason"), parameters, left=(0, 2, 3)),
             Table(("coordinate", "position", "rate"), joints),
             Table(("variable", "", "value"), variables),
         ]
-        return [f"At {self.t:.6g} s", *(table for table in tables if table.rows), *unfinished]
+        return [f"At {self.t:.6g} s", *(table for table in tables if table.rows), *told]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""

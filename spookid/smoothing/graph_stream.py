@@ -11,12 +11,13 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.graphs.graph import Graph
-from spookid.graphs.start import started
+from spookid.graphs.solution import LEFT_BRANCH
 from spookid.kernels.kernel import Array, Mask
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, checked
 from spookid.smoothing.known import FEW, moving, of_parameters
 from spookid.solvers.fixed_lag import FixedLag
+from spookid.tables.numbers import number
 
 _BESIDE = 1e-6
 """Share of a step by which a sample may be beside it."""
@@ -33,11 +34,12 @@ class GraphStream:
 
     def __init__(self, graph: Graph, window: int, iterations: int, start: Mapping[str, Any]) -> None:
         self.graph, transcription = graph, graph.endless
-        guess = np.array([start.get(p.name, p.guess) for p in graph.parameters], dtype=float)
-        parameters = np.clip(guess, transcription.lower, transcription.upper)
-        self.core = FixedLag(transcription, window, parameters=parameters, iterations=iterations)
-        own = {name: value for name, value in start.items() if name not in transcription.names}
-        self._state = started(graph.variables, own, 1, graph.what)[0]
+        point = graph.beginning(start)
+        self.core = FixedLag(transcription, window, parameters=point.parameters, iterations=iterations)
+        self._state = point.states[0][0]
+        self._side = self._side_of(self._state)
+        self._left: float | None = None
+        """When a motion has passed a position in which independent coordinates do not determine the others [s]."""
         self._taking = [factor for factor in graph.factors if factor.data.numel()]
         self._values: dict[int, dict[str, float]] = {}
         """Samples of each step that is kept."""
@@ -102,6 +104,15 @@ class GraphStream:
             self.iterations += self.core.solve()
         if renewed:
             self.iterations += self.core.solve()
+        # The oldest step of the window is the best known one.
+        if self._left is None and self._side_of(self.core.states[0]) != self._side:
+            self._left = self.time(self.core.first)
+
+    def _side_of(self, state: Array) -> list[float]:
+        """See ``Graph.sides``."""
+        own = self.graph.variables
+        q = state[own.coordinates("q")] if "q" in own.names else np.zeros(0)
+        return self.graph.sides(q[None], self.core.parameters).tolist() if len(q) else []
 
     def _rows(self, values: Mapping[str, float]) -> dict[str, tuple[Array, Mask]]:
         return {factor.name: self.graph.row(factor.name, values) for factor in self._taking}
@@ -136,5 +147,6 @@ class GraphStream:
             state_covariance=covariance[:t, :t],
             iterations=self.iterations,
             converged=core.converged,
+            notices=() if self._left is None else (LEFT_BRANCH.format("left", number(self._left)),),
             reason="" if core.converged else (moving(self.iterations) if steps else FEW),
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from spookid.transcription.factor import Factor, Group
 
 _AT = 1e-6
 """Share of a step by which a sample may be beside it."""
+_LATEST, _SOME = 50, 10
+"""How many intervals between samples are remembered, and how many of them an input may be without a sample."""
 _BESIDE = 2
 """Steps beside those asked for on which inputs there hang: slopes with a delay know both neighbours."""
 
@@ -48,6 +52,8 @@ class InputRows:
         self._reach = max((f.reach for f in self._taking), default=0)
         self.samples: dict[str, Samples] = {one.signal: [] for one in self._inputs}
         """Of each signal, from one on that acts at the first step of the window."""
+        self.intervals: dict[str, deque[float]] = {one.signal: deque(maxlen=_LATEST) for one in self._inputs}
+        """The latest between samples of each signal [s]."""
         self._delays = {one.signal: number(one.delay, values) for one in self._inputs}
         self._lines = {one.signal for one in self._inputs if one.hold == "linear"}
         self._plain = {one.signal for one in self._inputs if is_constant(one.delay) and not self._delays[one.signal]}
@@ -79,6 +85,8 @@ class InputRows:
         samples = self.samples[signal]
         if samples and t < samples[0][0]:
             return False
+        if samples and t > samples[-1][0]:
+            self.intervals[signal].append(t - samples[-1][0])
         insort(samples, (t, value))
         if signal in self._plain:
             changed = math.ceil((t - self._start) / self._step - _AT)
@@ -87,6 +95,16 @@ class InputRows:
             changed = self.acts(signal, before if signal in self._lines else t) - 1
         self._changed = changed if self._changed is None else min(changed, self._changed)
         return True
+
+    def stopped(self, now: float) -> dict[str, float]:
+        """Times of the last samples [s] of signals that have had none for long, at a time [s]: for some of their median
+        intervals, and longer than between any of the latest, for an input may be told only when it changes."""
+        found = {}
+        for signal, intervals in self.intervals.items():
+            last = self.samples[signal][-1][0] if self.samples[signal] else now
+            if intervals and now - last > max(intervals) and now - last > _SOME * median(intervals):
+                found[signal] = last
+        return found
 
     def begin(self, newest: int, set_data: SetData) -> None:
         """Give the data of the rows that end at a new step."""

@@ -17,6 +17,7 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array
 from spookid.parameter import number
 from spookid.smoothing.input_rows import InputRows
+from spookid.smoothing.left_out import LeftOut
 from spookid.smoothing.sensor_rows import Place, SensorRows, SetData, Unplaced
 from spookid.transcription.factor import Factor
 
@@ -66,7 +67,7 @@ class Samples:
         self._mirrored = tuple(dict.fromkeys(c.sensor for c in problem.channels if c.sensor.either_sign))
         self._before: dict[Sensor, Array] = {}
         """The last values of sensors whose signals may have either sign."""
-        self.counts = Intake()
+        self.counts, self._left_out = Intake(), LeftOut()
 
     def checked(self, t: object, values: object) -> tuple[float, dict[str, float]]:
         """Time and the finite values of one update.
@@ -94,12 +95,14 @@ class Samples:
         found = {"samples": len(values), "late": 0, "early": 0, "crowded": 0}
         for name, value in self._oriented(values).items():
             for place in self._places(name, t):
-                if fate := self._put(place, t, value, first):
+                fate = self._put(place, t, value, first)
+                self._left_out.add(t, fate)
+                if fate:
                     found[fate] += 1
-            if name in self.inputs.signals and not (
-                self.inputs.add(name, t, value) and self.inputs.acts(name, t) >= first
-            ):
-                found["late"] += 1
+            if name in self.inputs.signals:
+                acts = self.inputs.add(name, t, value) and self.inputs.acts(name, t) >= first
+                self._left_out.add(t, "" if acts else "late")
+                found["late"] += not acts
         self.counts = Intake(**{name: getattr(self.counts, name) + n for name, n in found.items()})
 
     def _places(self, name: str, t: float) -> list[Place | Unplaced]:
@@ -128,6 +131,14 @@ class Samples:
                 result |= dict(zip(sensor.signals, now.tolist(), strict=True))
         return result
 
+    def notices(self, now: float) -> tuple[str, ...]:
+        """What is to be known of samples that are left out, and of inputs that have none at a time [s]."""
+        held = (
+            f"input {name!r} has no sample after {t:.6g} s, and is held at that one: estimates since then hang on it"
+            for name, t in self.inputs.stopped(now).items()
+        )
+        return (*held, *self._left_out.notices)
+
     def begin(self, newest: int, set_data: SetData) -> None:
         """Give the data of the rows that end at a new step."""
         self.inputs.begin(newest, set_data)
@@ -145,7 +156,9 @@ class Samples:
 
     def arrays(self) -> dict[str, Array]:
         """All that is kept, by names."""
-        found = {"sensors": np.array(list(self.sensors.kept())).reshape(-1, 5)}
+        found = {"sensors": np.array(list(self.sensors.kept())).reshape(-1, 5), "left out": self._left_out.array()}
+        for name, intervals in self.inputs.intervals.items():
+            found[f"intervals {name}"] = np.array(intervals)
         for name, samples in self.inputs.samples.items():
             found[f"input {name}"] = np.array(samples).reshape(-1, 2)
         for i, sensor in enumerate(self._mirrored):
@@ -158,6 +171,9 @@ class Samples:
         self.sensors.restore(arrays["sensors"].tolist())
         pairs = {name: arrays[f"input {name}"].tolist() for name in self.inputs.signals}
         self.inputs.restore({name: [(t, value) for t, value in rows] for name, rows in pairs.items()}, first, newest)
+        for name, intervals in self.inputs.intervals.items():
+            intervals.extend(arrays[f"intervals {name}"].tolist())
+        self._left_out.restore(arrays["left out"])
         self._before = {s: arrays[f"sign {i}"] for i, s in enumerate(self._mirrored) if f"sign {i}" in arrays}
         self.counts = counts
 

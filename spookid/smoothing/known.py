@@ -40,6 +40,15 @@ def of_parameters(problem: Transcription, values: Array, covariance: Array) -> t
     return covariance, reasons
 
 
+def inverse(covariance: Array) -> Array:
+    """Information (n, n) of what has this covariance, none where it is NaN."""
+    known = np.flatnonzero(np.isfinite(np.diag(covariance)))
+    found, at = np.zeros_like(covariance), np.ix_(known, known)
+    sizes = np.sqrt(np.diag(covariance)[known])
+    found[at] = np.linalg.pinv(covariance[at] / np.outer(sizes, sizes), hermitian=True) / np.outer(sizes, sizes)
+    return found
+
+
 def carried(slopes: Array, covariance: Array) -> Array:
     """Covariance of what has these slopes; NaN where it hangs on what is not known."""
     unknown = np.isnan(np.diag(covariance))

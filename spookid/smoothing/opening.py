@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spookid.assembly.assembly import all_factors, assemble, check_stepper, numbers, settings_of, transcribed
+from spookid.assembly.assembly import Assembly, all_factors, assemble, check_stepper, numbers, settings_of, transcribed
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
-from spookid.assembly.observations import Observed
+from spookid.assembly.observations import Observed, layout
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.estimation.delays import free_delays
 from spookid.estimation.estimator_choice import starting_from
+from spookid.estimation.extrapolation import finer, missed, pinned, step_added
+from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start, fit
+from spookid.estimation.robust_start import without_outliers
 from spookid.kernels.kernel import Array
 from spookid.results.result import Result
+from spookid.smoothing.least_noise import with_least_noise
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
 from spookid.stepping.impulses import Settings
@@ -48,6 +52,10 @@ class Opening:
     """At the steps of the recording, (N, ambient)."""
     parameters: Array
     """(n_p,)."""
+    step_errors: Array
+    """What steps of h add to them, (n_p,); see ``OnlineEstimate.step_errors``."""
+    notices: tuple[str, ...] = ()
+    """On all estimates that follow."""
 
 
 def smoothed(problem: Declaration) -> Declaration:
@@ -72,8 +80,13 @@ def smoothed(problem: Declaration) -> Declaration:
     return problem.with_(friction="smooth", estimator="noise", step_correction=False)
 
 
-def from_solution(problem: Declaration, known: object) -> Opening:
+def from_solution(problem: Declaration, known: object, corrects: bool) -> Opening:
     """At the states and parameters of a batch fit of the problem's recording, and with the noise it has found.
+
+    Args:
+        problem: as it is smoothed.
+        corrects: True if what steps of h add is to be taken from the estimates. Noise is then that of steps of h, which
+            takes what they add for a disturbance.
 
     Raises:
         ProblemError: for a problem that has another number of recordings than one, or a solution that is none of it.
@@ -88,35 +101,68 @@ def from_solution(problem: Declaration, known: object) -> Opening:
         )
     delays = {name: known.values[name] for name in free_delays(problem) if name in known.values}
     problem, warm = starting_from(problem.with_(initial={**problem.initial, **delays}), known)
+    if corrects and without_outliers(problem) is problem:
+        warm = _noise_of_steps(problem, known.values, warm)
     found = fit(problem, LevenbergMarquardt(), None, Start(warm, hold=True))
     if found.outcome.status in (Status.DIVERGED, Status.STALLED):
         raise ProblemError(f"{what}: no fit goes on from start ({found.outcome.detail}); solve the problem again")
     assembly = found.assembly
     (evidence,), (states,) = assembly.evidence, found.point.states
-    observed = tuple(map(_roomier, assembly.observed))
-    endless = without_end(problem, assembly.settings, assembly.transcription.given, observed)
+    observed = _roomier(assembly)
+    numbers = with_least_noise(assembly, found.point).tolist()
+    given = [replace(c, value=v) for c, v in zip(assembly.transcription.given, numbers, strict=True)]
+    endless = without_end(problem, assembly.settings, given, observed)
     start, parameters = evidence.grid.start, found.point.parameters
-    return Opening(problem, assembly.settings, endless, observed, evidence.recording, start, states, parameters)
+    step_errors, notices = _step_errors(found) if corrects else (np.zeros(len(parameters)), ())
+    first = evidence.recording, start, states, parameters
+    return Opening(problem, assembly.settings, endless, observed, *first, step_errors, notices)
 
 
-def from_guess(problem: Declaration, recording: Recording) -> Opening:
-    """At the guesses, with the noise that the problem declares.
+def _noise_of_steps(problem: Declaration, estimates: Mapping[str, float], warm: Result | None) -> Result | None:
+    """A fit with the noise that steps of h have at estimates of continuous time.
 
-    Raises:
-        ProblemError: if it does not declare all.
+    What the steps add looks like a disturbance then. If the parameters were free they would hide it for a while, and
+    what is told of them later on would be far too sure.
+
+    Args:
+        warm: where it begins.
+    """
+    if warm is not None and all(noise.given for noise in warm.noise):
+        return warm
+    values = {p.name: estimates[p.name] for p in problem.free if np.isfinite(estimates.get(p.name, np.nan))}
+    held = problem.with_(fixed={*problem.fixed, *values}, initial={**problem.initial, **values})
+    start = None if warm is None else warm.changed(noise=())  # from a disturbance of next to nothing none is found
+    found = fit(held, LevenbergMarquardt(), None, Start(start))
+    return found.result if found.outcome.status is Status.CONVERGED else warm
+
+
+def _step_errors(found: Fit) -> tuple[Array, tuple[str, ...]]:
+    """What steps of h add, from a fit with h/2 and the same noise, and a notice if it is not known."""
+    problem = found.assembly.problem
+    fine = fit(finer(pinned(problem, found)), LevenbergMarquardt(), None, Start(found.result, hold=True))
+    if fine.outcome.status is not Status.CONVERGED:
+        return np.zeros(len(found.point.parameters)), (missed(problem.step),)
+    return step_added(found, fine), ()
+
+
+def from_guess(problem: Declaration, recording: Recording, constants: Array | None = None) -> Opening:
+    """At the guesses.
+
+    Args:
+        constants: numbers of the noise, of widths and the like; None for the noise that the problem declares.
     """
     problem = problem.with_(recordings=[recording])
     assembly = assemble(problem)
-    values = assembly.transcription.constants.copy()
-    for size in assembly.noise:
+    values = assembly.transcription.constants.copy() if constants is None else constants
+    for size in assembly.noise if constants is None else ():
         assert size.given is not None
         values[list(size.places)] = size.given * (np.sqrt(problem.step) if size.kind == "disturbance" else 1.0)
     given = [replace(c, value=v) for c, v in zip(assembly.constants, values.tolist(), strict=True)]
     (evidence,), (states,) = assembly.evidence, assembly.start.states
-    observed = tuple(map(_roomier, assembly.observed))
+    observed = _roomier(assembly)
     endless = without_end(problem, assembly.settings, given, observed)
-    start, parameters = evidence.grid.start, assembly.start.parameters
-    return Opening(problem, assembly.settings, endless, observed, evidence.recording, start, states, parameters)
+    first = evidence.recording, evidence.grid.start, states, assembly.start.parameters
+    return Opening(problem, assembly.settings, endless, observed, *first, np.zeros(len(problem.free)))
 
 
 def check_noise(problem: Declaration) -> None:
@@ -146,6 +192,6 @@ def without_end(
     return transcribed(problem, all_factors(problem, settings, observed), constants, [chain])
 
 
-def _roomier(observed: Observed) -> Observed:
-    """With room for one more sample of each channel between two steps: clocks jitter."""
-    return replace(observed, slots=tuple(n + 1 for n in observed.slots)) if observed.slots else observed
+def _roomier(assembly: Assembly) -> tuple[Observed, ...]:
+    """With room for more samples of each channel between two steps than the first have: clocks jitter, and drift."""
+    return layout(assembly.problem, [evidence.samples for evidence in assembly.evidence], spare=1)

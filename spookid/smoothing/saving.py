@@ -22,6 +22,7 @@ from spookid.kernels.kernel import Array
 from spookid.results.folders import reading
 from spookid.smoothing.intake import Intake
 from spookid.smoothing.opening import without_end
+from spookid.smoothing.step_correction import StepCorrection
 from spookid.smoothing.stream import Stream
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.transcription.transcription import Transcription
@@ -49,6 +50,10 @@ def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array
         "recording": stream.recording,
         "start": stream.start,
         "now": stream.now,
+        "step_errors": stream.correction.amounts.tolist(),
+        "information": stream.correction.information.tolist(),
+        "notices": list(stream.notices),
+        "surprise": stream.surprise.array().tolist(),
         "intake": asdict(stream.samples.counts),
     }
     arrays: dict[str, Any] = {f"{_CORE}{name}": value for name, value in stream.core.arrays().items()}
@@ -93,7 +98,10 @@ def read(problem: Declaration, path: str | os.PathLike[str]) -> Stream:
             )
         transcription = transcription.with_numbers(arrays[_CONSTANTS])
         core = FixedLag.resumed(transcription, _part(arrays, _CORE))
-        stream = Stream(problem, settings, core, observed, document["recording"], document["start"])
+        amounts, information = np.array(document["step_errors"]), np.array(document["information"])
+        told = StepCorrection(amounts, information.reshape(len(amounts), -1)), tuple(document["notices"])
+        stream = Stream(problem, settings, core, observed, document["recording"], document["start"], *told)
+        stream.surprise.restore(np.array(document["surprise"]))
         counts = Intake(**document["intake"])
         stream.samples.restore(_part(arrays, _STREAM), counts, core.first, stream.newest)
         stream.now = document["now"]

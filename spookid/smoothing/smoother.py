@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from copy import copy
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
-from spookid.errors import ProblemError, shown
+from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.graph import Graph
 from spookid.kernels.kernel import Array
 from spookid.results.result import Result
@@ -28,6 +29,8 @@ from spookid.tables.numbers import counted
 
 _SETTLING = 10
 """How often the first window is estimated at the most."""
+_LONGEST = 10_000
+"""Steps of a window."""
 
 
 class FixedLagSmoother:
@@ -36,7 +39,7 @@ class FixedLagSmoother:
     The states in the window and the parameters are estimated anew with every step, from all samples in it. Steps that
     leave it are marginalized: what they tell of the parameters and of the states that follow is kept, so that estimates
     are those of all data, and neither time nor memory of an update grow. Noise keeps the size that it has in the
-    beginning. ::
+    beginning; ``notices`` of the estimates say if residuals are larger. ::
 
         first = problem.with_(recordings=[recording.between(0, 2)])
         smoother = FixedLagSmoother(first, seconds=0.2, start=first.solve())
@@ -48,14 +51,15 @@ class FixedLagSmoother:
         window: steps in the window.
         seconds: its length [s], in the place of ``window``.
         start: a Solution of the problem, which has one recording: the stream goes on behind it, and its noise, widths
-            of friction, estimates and states are those to begin with. Without it the stream begins at its first sample,
-            from the guesses, and the problem declares all noise. Of a graph where the variables of step 0 begin, and
-            Parameters, by name: ``{"q": system.assembled(...)}``.
+            of friction, estimates and states are those to begin with; what steps of h add is taken from estimates as
+            the problem asks (``step_correction``). Without it the stream begins at its first sample, from the guesses,
+            and the problem declares all noise. Of a graph where the variables of step 0 begin, and Parameters, by name:
+            ``{"q": system.assembled(...)}``.
         iterations: Gauss–Newton steps of an update at the most.
 
     Raises:
-        ProblemError: for a window that is too short, noise whose size nobody says, or what a smoother cannot do:
-            friction that sticks, inequalities, ``every``, several recordings.
+        ProblemError: for a window that is too short or has more than 10 000 steps, noise whose size nobody says, or
+            what a smoother cannot do: friction that sticks, inequalities, ``every``, several recordings.
     """
 
     def __init__(
@@ -67,25 +71,29 @@ class FixedLagSmoother:
         start: Result | Mapping[str, Any] | None = None,
         iterations: int = 5,
     ) -> None:
+        if not isinstance(problem, Declaration | Graph):
+            raise ProblemError(f"{declared_at()}: {shown(problem)} cannot be smoothed; give a Problem or a Graph")
         self._what = problem.what if isinstance(problem, Graph) else f"{problem.place}: Problem {problem.name!r}"
         self._window = _steps(self._what, problem.step, window, seconds)
-        self._iterations = iterations
+        self._iterations = _count(self._what, "iterations", iterations, "a whole number, 1 or more")
         self._stream: Stream | GraphStream | None = None
         self._waiting: Waiting | None = None
         if isinstance(problem, Graph):
-            self._stream = GraphStream(problem, self._window, iterations, _point(self._what, start))
+            _check_reach(self._what, problem, self._window)
+            self._stream = GraphStream(problem, self._window, self._iterations, _point(self._what, start))
         elif start is not None:
-            self._begin(from_solution(smoothed(problem), start))
+            self._begin(from_solution(smoothed(problem), start, problem.corrects))
         else:
             declared = smoothed(problem)
             check_noise(declared)
-            self._waiting = Waiting(declared, self._window)
+            self._waiting = Waiting(declared, self._window, corrects=problem.corrects)
 
     def update(self, t: float, values: Mapping[str, Any]) -> OnlineEstimate:
         """Take samples of some signals, and estimate what they tell.
 
         Samples may come in any order: those of a step in the window count as if they had come in time, older ones are
-        left out and counted in ``intake``. NaN and None are no samples.
+        left out and counted in ``intake``. NaN and None are no samples. After ten windows without any sample, or 100
+        steps if these are more, the states begin anew with those that come then.
 
         Args:
             t: their time [s].
@@ -95,6 +103,8 @@ class FixedLagSmoother:
             ProblemError: for an unknown signal, a value or time that is not finite, a second sample of a signal at the
                 same time, or a time far ahead of all others; nothing has then been taken.
         """
+        if isinstance(self._stream, Stream) and self._stream.is_behind_gap(t, values):
+            self._waiting, self._stream = Waiting.behind(self._stream), None
         if self._stream is not None:
             self._stream.take(t, values)
         elif self._waiting is not None and (opening := self._waiting.take(t, values)) is not None:
@@ -111,7 +121,9 @@ class FixedLagSmoother:
     @property
     def intake(self) -> Intake:
         """How many samples have come, and how many of them were left out."""
-        return Intake() if self._stream is None else self._stream.counts
+        known = self._stream or self._waiting
+        assert known is not None
+        return known.counts
 
     def released(self) -> tuple[Array, Array]:
         """What has left the window since this was asked last: score (n_p,) and information (n_p, n_p) of its rows in
@@ -136,18 +148,20 @@ class FixedLagSmoother:
         """What is remembered now; a smoother of a Problem can begin anew there, once there are states."""
         stream = self._of_problem
         arrays = stream.core.arrays(), stream.samples.arrays()
-        return Mark(self.released_until, *arrays, stream.samples.counts, stream.now)
+        return Mark(self.released_until, *arrays, stream.samples.counts, stream.now, stream)
 
     def begun_at(self, mark: Mark, values: Array, gradient: Array, information: Array) -> FixedLagSmoother:
         """A smoother whose parameters are others from the oldest step in the window of ``mark`` on.
 
         Args:
             mark: of this smoother.
-            values: where the parameters begin, (n_p,).
+            values: where the parameters begin, as ``estimate`` has them, (n_p,).
             gradient: what is known of them beforehand: slope of the cost there, (n_p,), and
             information: its curvature, (n_p, n_p).
         """
-        stream, new = self._of_problem, copy(self)
+        stream, new = mark.stream, copy(self)
+        problem = stream.core.transcription
+        values = np.clip(values + stream.correction.amounts, problem.lower, problem.upper)
         arrays = restarted(mark.core, values, gradient, information)
         new._stream = stream.at(FixedLag.resumed(stream.core.transcription, arrays), mark)
         return new
@@ -197,7 +211,13 @@ class FixedLagSmoother:
         return f"<FixedLagSmoother of {self._what}: {counted(self._window, 'step')}>"
 
     def _begin(self, opening: Opening) -> None:
-        self._stream, self._waiting = Stream.begun(opening, self._window, self._iterations), None
+        waiting, self._waiting = self._waiting, None
+        before = None if waiting is None else waiting.before
+        if waiting is None or before is None:
+            counts = Intake() if waiting is None else waiting.counts
+            self._stream = Stream.begun(opening, self._window, self._iterations, counts)
+        else:
+            self._stream = before.resumed_behind(opening, waiting.counts)
         self._stream.settle(_SETTLING)
 
 
@@ -208,14 +228,43 @@ def _point(what: str, start: object) -> Mapping[str, Any]:
     return start
 
 
+def _check_reach(what: str, graph: Graph, window: int) -> None:
+    """Refuse a window in which some factor does not fit."""
+    reach = max(factor.reach for factor in graph.endless.factors)
+    if window <= reach:
+        raise ProblemError(
+            f"{what}: window is {counted(window, 'step')}; the factors reach over {reach + 1}: take as many or more"
+        )
+
+
 def _steps(what: str, step: float, window: object, seconds: object) -> int:
     """Of the window."""
     if (window is None) == (seconds is None):
         raise ProblemError(f"{what}: give a smoother either window=, in steps, or seconds=")
     if seconds is not None:
-        if not (isinstance(seconds, (int, float)) and math.isfinite(seconds) and seconds > 0):
+        if not (
+            isinstance(seconds, Real)
+            and not isinstance(seconds, bool)
+            and math.isfinite(seconds)
+            and float(seconds) > 0
+        ):
             raise ProblemError(f"{what}: seconds is {shown(seconds)}; give the length of the window, more than 0 s")
-        return max(round(float(seconds) / step), 1)
-    if isinstance(window, bool) or not isinstance(window, int) or window < 1:
-        raise ProblemError(f"{what}: window is {shown(window)}; give a whole number of steps, or seconds=")
-    return window
+        return _limited(what, f"seconds is {shown(seconds)}", max(round(float(seconds) / step), 1))
+    return _limited(what, "", _count(what, "window", window, "a whole number of steps, or seconds="))
+
+
+def _limited(what: str, given: str, steps: int) -> int:
+    """A number of steps that fit into memory and time."""
+    if steps <= _LONGEST:
+        return steps
+    raise ProblemError(
+        f"{what}: {given or 'window is'}{', ' if given else ' '}{steps:.6g} steps, which are all estimated anew with "
+        f"each sample; take {_LONGEST} or fewer"
+    )
+
+
+def _count(what: str, name: str, value: object, wanted: str) -> int:
+    """A whole number from 1 on."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
+        raise ProblemError(f"{what}: {name} is {shown(value)}; give {wanted}")
+    return int(value)

@@ -15,15 +15,20 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, Mask
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.intake import Intake, Samples
-from spookid.smoothing.known import carried, moving, of_parameters
+from spookid.smoothing.known import carried, inverse, moving, of_parameters
 from spookid.smoothing.opening import Opening
 from spookid.smoothing.readout import Readout
+from spookid.smoothing.step_correction import StepCorrection
+from spookid.smoothing.surprise import Surprise
 from spookid.solvers.fixed_lag import FixedLag
+from spookid.solvers.lag_restart import restarted
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Group
 
-_LEAP = 100_000
+_LEAP = 100_000_000
 """Steps by which time may leap ahead; more is a clock that was set, or stamps of another unit."""
+_GAP, _SHORT = 10, 100
+"""Windows without a sample, and steps at the least, behind which the states begin anew."""
 _PRESENT = np.ones(1)
 """Data of what is known of parameters beforehand."""
 
@@ -42,6 +47,8 @@ class Mark:
     """What had become of them."""
     now: float
     """Time of the latest sample [s]."""
+    stream: Stream
+    """Whose it is: after a gap a smoother has another."""
 
 
 class Stream:
@@ -54,6 +61,8 @@ class Stream:
         observed: which samples make the rows of which factor.
         recording: name of the recording whose parameters are meant.
         start: time of step 0 [s].
+        correction: what is taken from the parameters.
+        notices: on all estimates.
     """
 
     def __init__(
@@ -64,11 +73,18 @@ class Stream:
         observed: tuple[Observed, ...],
         recording: str,
         start: float,
+        correction: StepCorrection,
+        notices: tuple[str, ...],
     ) -> None:
         self.problem, self.core, self.observed, self.recording, self.start = problem, core, observed, recording, start
+        self.correction, self.notices, self.surprise = correction, notices, Surprise()
         transcription = core.transcription
         self.samples = Samples(problem, transcription.factors, observed, recording, start)
         self._readout = Readout(problem, settings, transcription)
+        names = transcription.names
+        self._step_errors = (
+            dict(zip(names, correction.amounts.tolist(), strict=True)) if np.any(correction.amounts) else {}
+        )
         self._units = {p.name: p.unit for p in problem.free}
         self.now = -math.inf
         """The latest time of a sample [s]."""
@@ -78,8 +94,23 @@ class Stream:
         """What was known when something was estimated last."""
 
     @classmethod
-    def begun(cls, opening: Opening, window: int, iterations: int) -> Stream:
-        """At the first states, with the samples of the first recording in the window, or behind it."""
+    def begun(cls, opening: Opening, window: int, iterations: int, counts: Intake) -> Stream:
+        """At the first states, with the samples of the first recording in the window, or behind it.
+
+        Args:
+            counts: of samples before it.
+        """
+        new = cls._empty(opening, window, iterations)
+        new.samples.counts = counts
+        new._take_all(opening)
+        for state in opening.states:
+            new._append(state)
+            new._belief()
+        return new
+
+    @classmethod
+    def _empty(cls, opening: Opening, window: int, iterations: int) -> Stream:
+        """Before the first state."""
         problem, transcription = opening.problem, opening.transcription
         volumes = problem.dynamics == "estimated" and transcription.has_density
         try:
@@ -89,17 +120,31 @@ class Stream:
         except ProblemError as error:
             raise ProblemError(f"{problem.place}: Problem {problem.name!r}: {error}") from None
         name, start = opening.recording.name, opening.start
-        new = cls(problem, opening.settings, core, opening.observed, name, start)
+        told = StepCorrection(opening.step_errors, np.zeros((len(opening.step_errors),) * 2)), opening.notices
+        return cls(problem, opening.settings, core, opening.observed, name, start, *told)
+
+    def resumed_behind(self, opening: Opening, counts: Intake) -> Stream:
+        """A stream with other states, behind a gap; what is known of the parameters goes on.
+
+        Args:
+            counts: of all samples before those of the opening.
+        """
+        told = replace(opening, step_errors=self.correction.amounts, notices=self.notices)
+        new = Stream._empty(told, self.core.window, self.core.iterations)
+        new.correction = self.correction
+        values, known = self.core.parameters, inverse(self.core.parameter_covariance())
+        arrays = restarted(new.core.arrays(), values, np.zeros(len(values)), known)
+        new.core = FixedLag.resumed(new.core.transcription, arrays)
+        new.samples.counts = counts
         new._take_all(opening)
         for state in opening.states:
             new._append(state)
-            new._belief()
         return new
 
     def at(self, core: FixedLag, mark: Mark) -> Stream:
         """A stream of the same problem at a mark, with another window there."""
         new = Stream.__new__(Stream)
-        new.__dict__.update(self.__dict__, core=core, now=mark.now, iterations=0, _known=None)
+        new.__dict__.update(self.__dict__, core=core, now=mark.now, iterations=0, _known=None, surprise=Surprise())
         new.samples = Samples(self.problem, core.transcription.factors, self.observed, self.recording, self.start)
         new.samples.restore(mark.samples, mark.counts, core.first, new.newest)
         return new
@@ -134,7 +179,6 @@ class Stream:
     def take(self, t: object, values: object) -> None:
         """Take samples, and estimate what they tell; see ``FixedLagSmoother.update``."""
         time, finite = self.samples.checked(t, values)
-        self._check_leap(time)
         self.samples.add(time, finite, self.core.first)
         self.now, self.iterations = max(self.now, time), 0
         near = slack_at(max(abs(self.now), abs(self.start)), self.problem.step)
@@ -151,7 +195,10 @@ class Stream:
             self.iterations = 0
             self._solve()
             if self.core.converged:
-                return
+                break
+        if not np.any(self.correction.information):
+            self.correction = replace(self.correction, information=inverse(self.core.parameter_covariance()))
+            self._known = None
 
     def _solve(self) -> None:
         self.iterations += self.core.solve()
@@ -161,8 +208,18 @@ class Stream:
         """Of a step [s]."""
         return self.start + self.problem.step * step
 
-    def _check_leap(self, t: float) -> None:
-        steps = (t - max(self.now, self.start)) / self.problem.step
+    def is_behind_gap(self, t: object, values: object) -> bool:
+        """True if samples come so long after all others that the window would tell nothing of the motion any more.
+
+        Raises:
+            ProblemError: as ``take``, and for a time far ahead of all others.
+        """
+        time, _ = self.samples.checked(t, values)
+        steps = (time - max(self.now, self.start)) / self.problem.step
+        self._check_leap(time, steps)
+        return steps > max(_GAP * self.core.window, _SHORT)
+
+    def _check_leap(self, t: float, steps: float) -> None:
         if steps > _LEAP:
             raise ProblemError(
                 f"{self.problem.place}: Problem {self.problem.name!r}: time leaps from {self.now:.12g} to {t:.12g} s, "
@@ -170,6 +227,8 @@ class Stream:
             )
 
     def _append(self, state: Array | None = None) -> None:
+        if self.core.steps == self.core.window:
+            self.surprise.add(self.time(self.core.first), *self.core.oldest())
         newest = self.core.append(state)
         self.samples.forget(self.core.first)
         self.samples.begin(newest, self._set_data)
@@ -193,20 +252,23 @@ class Stream:
         steps = min(self._readout.steps, core.steps)
         covariance, n = core.covariance(steps), len(names)
         last = slice(len(covariance) - n, None)
-        own, reasons = of_parameters(core.transcription, parameters, covariance[last, last])
+        known = covariance[last, last]
+        own, reasons = of_parameters(core.transcription, parameters, known + self.correction.covariance(known))
         motion = self._readout(core.states, parameters)
         of_states = carried(motion.slopes, covariance)
         errors = np.sqrt(np.diag(of_states))
         labels, m = self._readout.labels, len(self._readout.labels)
-        deviations = np.sqrt(np.diag(own)).tolist()
+        deviations, problem = np.sqrt(np.diag(own)).tolist(), core.transcription
+        values = np.clip(parameters - self.correction.amounts, problem.lower, problem.upper)
         return OnlineEstimate(
             t=self.time(self.newest),
             step=self.newest,
-            values=dict(zip(names, parameters.tolist(), strict=True)),
+            values=dict(zip(names, values.tolist(), strict=True)),
             std_errs=dict(zip(names, deviations, strict=True)),
             reasons=reasons,
             units=self._units,
             covariance=own,
+            step_errors=self._step_errors,
             positions=dict(zip(labels, motion.coordinates[:m].tolist(), strict=True)),
             rates=dict(zip(labels, motion.coordinates[m:].tolist(), strict=True)),
             position_errors=dict(zip(labels, errors[:m].tolist(), strict=True)),
@@ -217,4 +279,6 @@ class Stream:
             iterations=self.iterations,
             converged=core.converged,
             reason="" if core.converged else moving(self.iterations),
+            notices=(*self.notices, *filter(None, [self.surprise.notice]), *self.samples.notices(self.now)),
+            stopped=self.samples.inputs.stopped(self.now),
         )

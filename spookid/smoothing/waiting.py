@@ -1,23 +1,31 @@
-"""What has come of a problem before there are first states."""
+"""What has come of a problem before there are first states, or behind a gap."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.data.files import listing
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
+from spookid.parameter import number
 from spookid.smoothing.estimate import OnlineEstimate
-from spookid.smoothing.intake import checked, signals
+from spookid.smoothing.intake import Intake, checked, signals
 from spookid.smoothing.known import FEW
 from spookid.smoothing.opening import Opening, from_guess
+from spookid.smoothing.stream import Stream
 
-_FIRST = 20
-"""Steps from which the first states are guessed, at the most."""
+_FIRST, _LEAST = 20, 2
+"""Steps from which the first states are guessed, at the most and at the least."""
+_NEAR = 1e-6
+"""Share of a step by which a stamp may be before it."""
+_KEPT = 10
+"""Times as long as that is kept while a signal does not come."""
 
 
 class Waiting:
@@ -26,61 +34,129 @@ class Waiting:
     Args:
         problem: as it is smoothed, with all noise declared.
         window: steps of the window, in which the first states have to fit.
+        corrects: True if a fit of the problem would take from its estimates what steps of h add.
     """
 
-    def __init__(self, problem: Declaration, window: int) -> None:
-        self._problem, self._steps = problem, min(_FIRST, window - 1)
-        self._signals = signals(problem)
-        self._come: list[tuple[float, dict[str, float]]] = []
+    def __init__(self, problem: Declaration, window: int, *, corrects: bool = False) -> None:
+        self._problem, self._steps = problem, max(min(_FIRST, window - 1), _LEAST)
+        self._signals, self._corrects = signals(problem), corrects
+        self._come: dict[float, dict[str, float]] = {}
+        """By their times."""
+        self._last: dict[str, float] = {}
+        """The latest time of each signal that has come."""
+        self.before: Stream | None = None
+        """What there was before a gap."""
+        self.counts = Intake()
+        """Of the samples before, and of those left out since."""
+
+    @classmethod
+    def behind(cls, stream: Stream) -> Self:
+        """After a gap: parameters and noise are those of the stream before it."""
+        values = dict(zip(stream.core.transcription.names, stream.core.parameters.tolist(), strict=True))
+        new = cls(stream.problem.with_(initial={**stream.problem.initial, **values}), stream.core.window)
+        new.before, new.counts = stream, stream.counts
+        return new
 
     def take(self, t: float, values: Mapping[str, Any]) -> Opening | None:
         """First states, once there are samples enough."""
         what = f"{self._problem.place}: Problem {self._problem.name!r}"
         time, finite = checked(what, self._signals, t, values)
-        for before, others in self._come:
-            if before == time and (twice := finite.keys() & others.keys()):
-                raise ProblemError(
-                    f"{what}: {min(twice)!r} has a second sample at {time:.12g} s; give each sample once"
-                )
-        self._come.append((time, finite))
-        recording = _together(self._come, self._signals)
-        if recording is None or recording.t[-1] - recording.t[0] < self._problem.step * self._steps:
+        known = self._come.get(time, {})
+        if twice := next((name for name in finite if name in known), None):
+            raise ProblemError(f"{what}: {twice!r} has a second sample at {time:.12g} s; give each sample once")
+        if self.before is not None and time <= self.before.now:
+            late = self.counts.late + len(finite)
+            self.counts = replace(self.counts, samples=self.counts.samples + len(finite), late=late)
             return None
-        return from_guess(self._problem, recording)
+        if not finite:
+            return None
+        self._come[time] = {**known, **finite}
+        self._last |= {name: max(time, self._last.get(name, time)) for name in finite}
+        if self._missing:
+            self._forget()
+            return None
+        begin = self._begin()
+        if max(self._come) - begin < self._problem.step * (self._steps - _NEAR):
+            return None
+        recording = self._together(begin)
+        seen = (np.isfinite(recording.signal(channel.signal)) for channel in self._problem.channels)
+        return self._opening(recording) if all(map(np.any, seen)) else None
+
+    @property
+    def _missing(self) -> list[str]:
+        """Signals that have not come."""
+        return sorted(self._signals - self._last.keys())
+
+    def _forget(self) -> None:
+        """Samples that are too old to begin with."""
+        span = self._problem.step * self._steps
+        latest = max(self._last.values())
+        if latest - next(iter(self._come)) > 2 * _KEPT * span:
+            kept = {t: values for t, values in self._come.items() if t >= latest - _KEPT * span}
+            left = sum(map(len, self._come.values())) - sum(map(len, kept.values()))
+            self._come = kept
+            self._last = {name: t for name, t in self._last.items() if t >= latest - _KEPT * span}
+            self.counts = replace(self.counts, samples=self.counts.samples + left, early=self.counts.early + left)
+
+    def _begin(self) -> float:
+        """From when on all inputs act [s]."""
+        first, guess = min(self._come), self._problem.guess
+        for one in self._problem.model.inputs:
+            stamp = min(t for t, values in self._come.items() if one.signal in values)
+            first = max(first, stamp + number(one.delay, guess))
+        return first
+
+    def _together(self, begin: float) -> Recording:
+        """What has come from a time on, as a recording."""
+        times = np.array(sorted(self._come))
+        columns = {n: np.array([self._come[t].get(n, np.nan) for t in times.tolist()]) for n in sorted(self._signals)}
+        name = "stream" if self.before is None else self.before.recording
+        whole = Recording(times, columns, name, several_clocks=True)
+        return whole if begin <= times[0] else whole.between(begin, times[-1])
+
+    def _opening(self, recording: Recording) -> Opening:
+        if self.before is None:
+            opening = from_guess(self._problem, recording)
+            return replace(opening, notices=(_with_steps(self._problem.step),)) if self._corrects else opening
+        return from_guess(self._problem, recording, self.before.core.transcription.constants)
 
     def estimate(self) -> OnlineEstimate:
-        """What is known: nothing."""
+        """What is known: nothing, or the parameters."""
         problem, bodies = self._problem, len(self._problem.model.bodies)
         free, labels = problem.free, [freedom.label for freedom in problem.model.freedoms]
         none, n, m = dict.fromkeys(labels, math.nan), len(free), 2 * len(labels)
+        missing = self._missing if self._last else []
+        reason = f"no sample of {listing(missing)} has come yet" if missing else FEW
+        nothing: dict[str, Any] = {
+            "t": math.nan,
+            "step": -1,
+            "positions": none,
+            "rates": none,
+            "position_errors": none,
+            "rate_errors": none,
+            "state_covariance": np.full((m, m), math.nan),
+            "q": np.full((bodies, 7), math.nan),
+            "v": np.full((bodies, 6), math.nan),
+            "iterations": 0,
+            "converged": False,
+        }
+        if self.before is not None:
+            gap = f"after a gap from {self.before.now:.6g} s on the states begin anew, and of these {reason}"
+            return replace(self.before.estimate(), **nothing, reason=gap)
         return OnlineEstimate(
-            t=math.nan,
-            step=-1,
+            **nothing,
             values={p.name: problem.guess[p.name] for p in free},
             std_errs={p.name: math.nan for p in free},
-            reasons={p.name: FEW for p in free},
+            reasons={p.name: reason for p in free},
             units={p.name: p.unit for p in free},
             covariance=np.full((n, n), math.nan),
-            positions=none,
-            rates=none,
-            position_errors=none,
-            rate_errors=none,
-            state_covariance=np.full((m, m), math.nan),
-            q=np.full((bodies, 7), math.nan),
-            v=np.full((bodies, 6), math.nan),
-            iterations=0,
-            converged=False,
-            reason=FEW,
+            reason=reason,
         )
 
 
-def _together(waiting: list[tuple[float, dict[str, float]]], names: frozenset[str]) -> Recording | None:
-    """What has come as a recording; None if a signal has not, or all has at one time."""
-    times = sorted({t for t, values in waiting if values})
-    columns = {name: np.full(len(times), np.nan) for name in sorted(names)}
-    for t, values in waiting:
-        for name, value in values.items():
-            columns[name][times.index(t)] = value
-    if len(times) < 2 or not all(np.any(np.isfinite(column)) for column in columns.values()):
-        return None
-    return Recording(np.array(times), columns, "stream", several_clocks=True)
+def _with_steps(step: float) -> str:
+    """A notice of estimates that are not those of continuous time."""
+    return (
+        f"Estimates are those of steps of {step:g} s, and not of continuous time as those of a fit; start=, a solution "
+        "of the first seconds, tells what a step adds."
+    )

@@ -19,19 +19,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.linalg import lapack
 
 from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.solvers.bounded_rows import bent, bounded_solution, free_solution
 from spookid.solvers.first_estimates import FirstEstimates
 from spookid.solvers.fronts import Pivots
+from spookid.solvers.lag_anchor import Anchor
 from spookid.solvers.lag_covariance import joint_covariance
 from spookid.solvers.lag_volumes import check_volumes, volume_bends, volume_slopes
 from spookid.solvers.lag_window import LagWindow
 from spookid.solvers.native_memory import memory_of
 from spookid.transcription.transcription import Transcription
 
-_SMALL = 1e-3
-"""Steps shorter than this, in standard errors of all unknowns together, are the last."""
+_SMALL, _SMALL_BESIDE = 1e-3, 3e-2
+"""Steps shorter than this, in standard errors of all unknowns together, are the last; and so with volumes, whose slopes
+are no better, for what a step leaves is found by the next update."""
+_RENEWALS = 5
+"""How often the volume's slopes are found anew while a step goes through the window."""
 _MET, _ROUNDED = 1e-13, 0.5
 """Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""
 _FIRST, _SHORTEST, _LONGEST, _GROWTH, _TRIALS = 1.0, 1e-4, 1e2, 3.0, 5
@@ -87,9 +92,15 @@ class FixedLag:
         """Rows that give the parameters, if all is factorized at the best values."""
         self._slopes: Array | None = None
         """Linear terms of the rows in the window; None: not known yet."""
+        self._age = 0
+        """Steps since these were found."""
+        self._bent: Array | None = None
+        """Triangle of the rows that give the parameters, with the volume's curvature."""
         self._longest = _FIRST
         self._waits = 0
         """Estimates until their change is looked for."""
+        self._anchor, self._holds = Anchor(self.parameters, self._sizes), 0
+        """What holds the parameters, and estimates until this is looked after."""
 
     @property
     def states(self) -> Array:
@@ -123,7 +134,9 @@ class FixedLag:
         if window.steps == self.window:
             self._marginalize()
         window.append(contiguous(state))
-        self._border = self._slopes = None
+        self._border, self._age = None, self._age + 1
+        if self._slopes is not None:
+            self._slopes = np.concatenate([self._slopes, np.zeros((1, self._slopes.shape[1]))])
         return window.first + window.steps - 1
 
     def set_data(self, name: str, step: int, data: Array, missing: Mask | None = None) -> bool:
@@ -153,7 +166,10 @@ class FixedLag:
     def solve(self) -> int:
         """Estimate all that is kept; how many steps it took: at most ``iterations``, and as many again that are small
         where hard rows are not met to the last digit."""
-        taken, self._slopes, small, met = 0, None, False, True
+        taken, small, met, self._bent = 0, False, True, None
+        if self._age * _RENEWALS >= self.window:
+            self._slopes = None
+        self._hold()
         self._bend()
         while taken < self.iterations or (small and not met and taken < 2 * self.iterations):
             taken += 1
@@ -186,6 +202,11 @@ class FixedLag:
         memory.score[:], memory.information[:] = 0.0, 0.0
         return found
 
+    def oldest(self) -> tuple[float, int]:
+        """Of the rows that leave next the sum of squares at the best values, and how many of them are measured."""
+        self._memory.evaluate(self.parameters, 1)
+        return self._window.oldest()
+
     def _linearize(self, best: bool = True) -> None:
         self._memory.linearize(self.parameters, None if best else self._linearized, self.steps)
 
@@ -194,9 +215,11 @@ class FixedLag:
         n, beside = len(self.parameters), self._window.believed()
         shape = self._window.steps, (self._window.reach + 1) * self.transcription.manifold.tangent + n
         if near:
-            beside = np.concatenate([beside, np.eye(n, n + 1) / (self._longest * self._sizes)[:, None]])
+            damping = np.eye(n, n + 1) / (self._longest * self._sizes)[:, None]
+            held = self._anchor.rows(self.parameters) if self._anchor.open else damping[:0]
+            beside = np.concatenate([beside, damping, held])
         if self._slopes is None or len(self._slopes) != shape[0]:
-            self._slopes = np.zeros(shape)
+            self._slopes, self._age = np.zeros(shape), 0
             if self.volumes:
                 self._memory.factorize(self._slopes, beside)
                 self._slopes = volume_slopes(self._window, self._memory, self.parameters)
@@ -208,7 +231,7 @@ class FixedLag:
             border = self._factorized(near=True)
             parameters = self._parameter_step(border)
             along = border.rows[border.hard :, :-1] @ parameters
-            small = self._memory.square + float(along @ along) <= _SMALL**2
+            small = self._memory.square + float(along @ along) <= (_SMALL_BESIDE if self.volumes else _SMALL) ** 2
             found = self._move(self._memory.step(parameters), parameters)
             if found is not None:
                 self._longest = min(_GROWTH * self._longest, _LONGEST)
@@ -218,9 +241,30 @@ class FixedLag:
 
     def _parameter_step(self, border: Pivots) -> Array:
         if self.volumes:
-            whole = bent(border, self._bends)
+            whole = self._with_curvature(border)
             return bounded_solution(whole, free_solution(whole), *self._room)
         return bounded_solution(border, self._memory.border_step(border), *self._room)
+
+    def _with_curvature(self, border: Pivots) -> Pivots:
+        """The rows that give the parameters, with the volume's curvature, which is taken in once an estimate."""
+        n = len(self.parameters)
+        if self._bent is None:
+            whole = bent(border, self._bends)
+            if not whole.hard and np.array_equal(whole.places, np.arange(n)):
+                self._bent = whole.rows[:, :-1]
+            return whole
+        gradient = border.rows[:, :-1].T @ (border.rows[:, -1] + border.shifts)
+        values = lapack.dtrtrs(self._bent, gradient, trans=1)[0]
+        return Pivots(np.column_stack([self._bent, values]), np.arange(n), np.zeros(n), 0, n)
+
+    def _hold(self) -> None:
+        """Hold what is not known: with each estimate while all rows are there, and then once in half a window."""
+        self._holds -= 1
+        if self._anchor.open and self._holds < 0:
+            self._holds = 0 if self._first is None else self.window // 2
+            point = self._anchor.start if self._first is None else self._first.point
+            self._memory.linearize(self.parameters, point, self.steps)
+            self._anchor.renew(self._factorized())
 
     def _bend(self) -> None:
         """Look how the volume's slopes change with the parameters, once in half a window."""
@@ -274,7 +318,8 @@ class FixedLag:
         cost, violation = self._memory.evaluate(self.parameters, self.steps)
         carried, left = self._memory.merit(steps, parameters)
         bent = float(parameters @ self._bends @ parameters) + self._tilt(steps, parameters) if self.volumes else 0.0
-        return cost + carried + bent, max(violation, left)
+        held = self._anchor.cost(self.parameters) if self._anchor.open else 0.0
+        return cost + carried + bent + held, max(violation, left)
 
     def _tilt(self, steps: Array, parameters: Array) -> float:
         """What the linear terms of the window's rows add to the cost."""
@@ -292,7 +337,8 @@ class FixedLag:
         if self._first is None:
             self._first = FirstEstimates(self._window, self.parameters)
         self._first.renew(self.parameters)
-        if self._slopes is None:
+        if self._slopes is None or self._age * _RENEWALS >= self.window:
+            self._slopes = None
             self._linearize()
             self._factorized()
         assert self._slopes is not None
@@ -300,6 +346,7 @@ class FixedLag:
         self._memory.leave(self._slopes[0])
         self._memory.bend += self._window.bends.values[0]
         self._memory.information += self._window.bends.values[0]
+        self._slopes = self._slopes[1:]
         self._window.drop()
 
     def covariance(self, steps: int = 1) -> Array:
@@ -325,6 +372,9 @@ class FixedLag:
             "first estimates": np.zeros((0, 0)) if first is None else first.point[None],
             "waits": np.array([0 if first is None else first.waits, self._waits]),
             "longest": np.array([self._longest]),
+            "anchor": np.concatenate([self._anchor.start[None], self._anchor.slopes]),
+            "held": np.array([self._anchor.open, self._holds]),
+            "age": np.array([self._age]),
             "bend": self._memory.bend.copy(),
             "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
         }
@@ -339,6 +389,9 @@ class FixedLag:
             new._first = FirstEstimates(new._window, arrays["first estimates"][0])
             new._first.waits = int(arrays["waits"][0])
         new._longest = float(arrays["longest"][0])
+        new._anchor = Anchor(arrays["anchor"][0], np.maximum(np.abs(arrays["anchor"][0]), transcription.magnitudes))
+        new._anchor.slopes, new._anchor.open = arrays["anchor"][1:].copy(), bool(arrays["held"][0])
+        new._holds, new._age = int(arrays["held"][1]), int(arrays["age"][0])
         new._waits, new._memory.bend = int(arrays["waits"][1]), arrays["bend"].copy()
         new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
         new._memory.restore(arrays)

@@ -39,7 +39,6 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
         "border soft": _rows(gradient, information),
         "border hard": arrays["border hard"][:0],
         "border linear": np.zeros(n),
-        "bend": np.zeros((n, n)),
         "score": np.zeros(n),
         "information": np.zeros((n, n)),
     }

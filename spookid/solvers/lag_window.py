@@ -73,6 +73,8 @@ class Placed:
         """Transposed Jacobians where it is linearized, and there the residual below, (most, columns, rows)."""
         self.residual = np.zeros((most, self.rows))
         """At the best point."""
+        self._waits = self.factor.data.numel() > 0
+        """True if it takes data."""
         self.native = False
         """True if compiled code evaluates it."""
         self.held: list[NDArray[Any]] = []
@@ -81,7 +83,7 @@ class Placed:
     def append(self) -> None:
         """The rows that begin at a new step: absent until they have data, if they take any."""
         self.data.append(0.0)
-        self.absent.append(self.factor.data.numel() > 0)
+        self.absent.append(self._waits)
 
     def drop(self) -> None:
         """Forget the rows that begin at the oldest step."""
@@ -89,7 +91,10 @@ class Placed:
         self.absent.drop()
 
     def count(self, steps: int, first: int) -> int:
-        """How often it stands in a window of some steps of which the oldest has number ``first``."""
+        """How often it stands in a window of some steps of which the oldest has number ``first``; not at all while none
+        of its rows has data, which saves the time of evaluating it."""
+        if self._waits and self.absent.values.all():
+            return 0
         standing = max(steps - self.factor.reach, 0)
         return min(standing, int(first == 0)) if self.factor.first_only else standing
 
@@ -230,6 +235,17 @@ class LagWindow:
             if native or not placed.native:
                 placed.evaluate(self.states.values, shared, placed.standing(count))
         return sum(beliefs.evaluate(self.states.values[:1], shared) for beliefs in self.beliefs)
+
+    def oldest(self) -> tuple[float, int]:
+        """Of the soft rows that begin at the oldest step: their sum of squares, and how many of them have data and show
+        what is measured, which is what it would be in the mean if the noise is as large as it is said to be."""
+        square, count = 0.0, 0
+        for placed in self.placed:
+            if placed.standing(1) and not placed.factor.hard:
+                square += float(np.vdot(placed.residual[0], placed.residual[0]))
+                if placed.factor.group in (Group.OBSERVATION, Group.RESIDUAL):
+                    count += placed.rows - int(np.count_nonzero(placed.absent.values[0]))
+        return square, count
 
     def continued(self) -> Array:
         """The state after the newest, by the last difference, (ambient,). Private unknowns of the newest steps stand in

@@ -34,7 +34,7 @@ class NativeMemory(Memory):
         linked = window.reach * t
         soft = sum(p.rows for p in window.placed if not p.factor.hard)
         hard = sum(p.rows for p in window.placed if p.factor.hard)
-        self._beside = np.zeros((n + sum(beliefs.placed.rows for beliefs in window.beliefs), self._slim))
+        self._beside = np.zeros((2 * n + sum(beliefs.placed.rows for beliefs in window.beliefs), self._slim))
         rooms = linked + max(soft, len(self._beside)) + 1, (window.reach + 1) * hard + n + 1
         self._theta, self._point = np.zeros(n), np.zeros(n)
         self._pivots, self._shifts = np.zeros(most * t * self._wide + n * self._slim), np.zeros(most * t + n)
@@ -53,7 +53,8 @@ class NativeMemory(Memory):
             *(0, 0, *addresses([self._theta, self._point, window.numbers]), *addresses(kept)),
             *(*addresses([self.score, self.information, self._work]), *rooms, 0.0, window.hidden.ctypes.data),
         )
-        self._by, self._bound = WindowRoutines(loaded, self._window_rows), (-1, -1)
+        self._by = WindowRoutines(loaded, self._window_rows)
+        self._bound: tuple[int, ...] = ()
 
     def _factor(self, placed: Placed, most: int) -> FactorRows:
         """Of a factor; kernels that are not compiled are called from Python."""
@@ -76,12 +77,13 @@ class NativeMemory(Memory):
     def _bind(self) -> None:
         """Tell the compiled code where the window stands by now."""
         window = self._window
-        if self._bound == (now := (window.first, window.steps)):
+        counts = [placed.count(window.steps, window.first) for placed in window.placed]
+        if self._bound == (now := (window.first, window.steps, *counts)):
             return
         rows, self._bound = self._window_rows, now
         rows.steps, rows.best = window.steps, window.states.address
-        for factor, placed in zip(self._factors, window.placed, strict=True):
-            factor.count = placed.count(window.steps, window.first)
+        for factor, placed, count in zip(self._factors, window.placed, counts, strict=True):
+            factor.count = count
             factor.data, factor.absent = placed.data.address, placed.absent.address
 
     def linearize(self, parameters: Array, point: Array | None, count: int) -> None:
