@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from online_twins import BEGIN, PUSH, ROD, SIGMA, measured, rod, rows
 
-ONSET, END, STEP, SIZE = 4.0, 8.0, 0.01, 10.0
+ONSET, END, STEP, SIZE = 30.0, 34.0, 0.01, 10.0
 PARAMETERS = {"b": "friction", "J": "payload (moment of inertia)"}
 
 

@@ -274,6 +274,17 @@ def test_repeated_late_and_blind_rows_and_a_pause_are_told_and_the_log_goes_on(h
         assert log["core parameters"].tolist() == clean["core parameters"].tolist()
 
 
+def test_a_pause_of_ten_minutes_does_not_end_a_log(here, capsys) -> None:
+    header, *rows = lines("friction.csv")
+    later = [f"{float(row.split(',', 1)[0]) + 600:.2f},{row.split(',', 1)[1]}" for row in rows[230:290]]
+    Path("pause.csv").write_text(header + "".join(rows[:230] + later))
+    assert main(["watch", "swing.py", "pause.csv", *FIRST]) == 0
+    out, err = capsys.readouterr()
+    assert err == "spookid: pause.csv line 232: 600 s without a row of use; the parameters stay as they were\n"
+    assert "CHANGED" not in out
+    assert abs(float(re.findall(r"(\S+) ± (\S+)", out.splitlines()[-1])[2][0]) - 0.5) < 0.02
+
+
 # --- wrong input ---
 
 
