@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from spookid.kernels.kernel import Array
 
@@ -32,7 +32,7 @@ class Surprise:
         if self._block[1] < _SAMPLES:
             return
         squares, counted = self._block.tolist()
-        if chi2.sf(squares, counted) >= _FALSE:
+        if chdtrc(counted, squares) >= _FALSE:
             self._lasting[:] = 0.0
         else:
             self._since = self._since if self._lasting[1] else self._begin
