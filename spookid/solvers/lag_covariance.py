@@ -10,8 +10,9 @@ from scipy.linalg import lapack
 from spookid.kernels.kernel import Array
 from spookid.solvers.fronts import Pivots
 
-_CANCELLED = 1e-9
-"""What follows an unknown that no row gives by less than this share of its terms does not follow it."""
+_CANCELLED = 1e-6
+"""What follows an unknown that no row gives by less than this share of its terms does not follow it: terms that cancel are
+rounding, of rows whose weights differ by up to 1e7."""
 
 
 def joint_covariance(pivots: Sequence[Pivots], border: Pivots, tangent: int) -> Array:
