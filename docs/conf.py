@@ -84,7 +84,7 @@ nitpick_ignore_regex = [
         r"spookid\.(mechanics\.model\.Mechanics|statistics\.combinations\.Seen|transcription\.factor\.(Factor|Group))",
     ),
     ("py:.*", r"spookid\.(graphs\.variables\.Variables|transcription\.transcription\.Transcription)"),
-    ("py:.*", r"spookid\.planar\.(closing\.Closing|linkage\.Linkage)"),
+    ("py:.*", r"spookid\.(planar\.(closing\.Closing|linkage\.Linkage)|smoothing\.stream\.Mark)"),
 ]
 
 _PUBLIC = "|".join(set(spookid.__all__) - {"GROUND"})

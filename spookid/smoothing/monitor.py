@@ -142,8 +142,7 @@ class Monitor:
             problem: the very problem that its smoother was made with.
 
         Raises:
-            ProblemError: for a file that cannot be read, or is one of another problem or version, or of a smoother
-            alone.
+            ProblemError: for a file that cannot be read, or that is of another problem or version, or has no test.
         """
         smoother = FixedLagSmoother.resume(problem, path)
         with reading(Path(path), "begin a new smoother") as file, np.load(file, allow_pickle=False) as archive:
