@@ -17,6 +17,8 @@ from spookid.kernels.compiler import CompilationError, find
 from spookid.mechanics.manifold import Manifold
 from spookid.solvers import first_estimates
 from spookid.solvers.fixed_lag import FixedLag
+from spookid.solvers.fronts import Pivots
+from spookid.solvers.lag_covariance import joint_covariance
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.statistics.likelihood import States
 from spookid.transcription.factor import Group, Kind
@@ -336,3 +338,12 @@ def test_slopes_of_the_volume_are_those_of_the_likelihood(name, setting, monkeyp
     rows = lag._border  # what eliminating all states leaves of the linear term stands in the parameters' shifts
     assert rows is not None
     np.testing.assert_allclose(rows.rows[:, :-1].T @ rows.shifts, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_rounding_beside_an_unknown_that_no_row_gives_makes_nothing_unknown() -> None:
+    rows = np.array([[2e5, 3.0, 1e-13], [0.0, 4.0, 0.0]])
+    pivots = Pivots(np.column_stack([rows, np.zeros(2)]), np.array([0, 1]), np.zeros(2), hard=0, count=3)
+    covariance = joint_covariance([pivots], Pivots(np.zeros((0, 1)), np.zeros(0, np.int64), np.zeros(0), 0, 0), 3)
+    expected = np.linalg.inv(rows[:, :2].T @ rows[:, :2])
+    np.testing.assert_allclose(covariance[:2, :2], expected, rtol=1e-12)
+    assert np.isnan(covariance[2, 2])

@@ -10,9 +10,11 @@ from scipy.linalg import lapack
 from spookid.kernels.kernel import Array
 from spookid.solvers.fronts import Pivots
 
-_CANCELLED = 1e-6
-"""What follows an unknown that no row gives by less than this share of its terms does not follow it: terms that cancel are
-rounding, of rows whose weights differ by up to 1e7."""
+_CANCELLED = 1e-9
+"""What follows an unknown that no row gives by less than this share of its terms does not follow it."""
+_ROUNDED = 1e-12
+"""An entry that is smaller beside the largest of its row is rounding. Multipliers of what other joints hold already have
+such, and would make unknown all that stands beside them."""
 
 
 def joint_covariance(pivots: Sequence[Pivots], border: Pivots, tangent: int) -> Array:
@@ -49,7 +51,9 @@ def _of_rows(rows: Array, places: list[int], soft: list[int]) -> Array:
     loose = [i for i in range(size) if i not in set(places)]
     known = np.ones(len(places), dtype=np.bool_)
     if loose:
-        follows, terms = inverse @ rows[:, loose], np.abs(inverse) @ np.abs(rows[:, loose])
+        largest = np.max(np.abs(rows), axis=1, keepdims=True)
+        beside = np.where(np.abs(rows[:, loose]) > _ROUNDED * largest, rows[:, loose], 0.0)
+        follows, terms = inverse @ beside, np.abs(inverse) @ np.abs(beside)
         known = ~np.any(np.abs(follows) > _CANCELLED * terms, axis=1)
     responses, at = inverse[known][:, soft], np.array(places)[known]
     covariance[np.ix_(at, at)] = responses @ responses.T
