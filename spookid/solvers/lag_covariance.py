@@ -13,8 +13,8 @@ from spookid.solvers.fronts import Pivots
 _CANCELLED = 1e-9
 """What follows an unknown that no row gives by less than this share of its terms does not follow it."""
 _ROUNDED = 1e-12
-"""An entry that is smaller beside the largest of its row is rounding. Multipliers of what other joints hold already have
-such, and would make unknown all that stands beside them."""
+"""An entry that is smaller beside the largest of its row is rounding. Multipliers of what other joints hold already
+have such entries, and would make unknown all that stands beside them."""
 
 
 def joint_covariance(pivots: Sequence[Pivots], border: Pivots, tangent: int) -> Array:
