@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +49,12 @@ from spookid import (
     gravity,
 )
 from spookid.assembly.assembly import assemble
+from spookid.smoothing import opening
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.least_noise import with_least_noise
 from spookid.smoothing.opening import smoothed
 from spookid.smoothing.step_correction import StepCorrection
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.combinations import UNOBSERVED
 
 WINDOW = 40
@@ -468,3 +470,10 @@ def test_neither_time_nor_memory_grow() -> None:
     assert max(sizes) - min(sizes) < 500
     estimate = online.estimate
     assert all(abs(estimate[name] - value) < 4 * estimate.std_errs[name] for name, value in ROD.items())
+
+
+def test_a_fit_that_has_not_converged_is_told(monkeypatch) -> None:
+    first, known = start(swing())
+    monkeypatch.setattr(opening, "LevenbergMarquardt", partial(LevenbergMarquardt, max_iterations=0))
+    notices = " ".join(FixedLagSmoother(first, start=known, window=WINDOW).estimate.notices)
+    assert "has not converged" in notices

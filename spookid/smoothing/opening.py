@@ -101,8 +101,9 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Openin
         )
     delays = {name: known.values[name] for name in free_delays(problem) if name in known.values}
     problem, warm = starting_from(problem.with_(initial={**problem.initial, **delays}), known)
+    noise_notices: tuple[str, ...] = ()
     if corrects and without_outliers(problem) is problem:
-        warm = _noise_of_steps(problem, known.values, warm)
+        warm, noise_notices = _noise_of_steps(problem, known.values, warm)
     found = fit(problem, LevenbergMarquardt(), None, Start(warm, hold=True))
     if found.outcome.status in (Status.DIVERGED, Status.STALLED):
         raise ProblemError(f"{what}: no fit goes on from start ({found.outcome.detail}); solve the problem again")
@@ -115,11 +116,24 @@ def from_solution(problem: Declaration, known: object, corrects: bool) -> Openin
     start, parameters = evidence.grid.start, found.point.parameters
     step_errors, notices = _step_errors(found) if corrects else (np.zeros(len(parameters)), ())
     first = evidence.recording, start, states, parameters
+    notices = (*_unfinished(found), *noise_notices, *notices)
     return Opening(problem, assembly.settings, endless, observed, *first, step_errors, notices)
 
 
-def _noise_of_steps(problem: Declaration, estimates: Mapping[str, float], warm: Result | None) -> Result | None:
-    """A fit with the noise that steps of h have at estimates of continuous time.
+def _unfinished(found: Fit) -> list[str]:
+    """A notice if the fit of the first seconds has not converged."""
+    if found.outcome.status is Status.CONVERGED:
+        return []
+    return [
+        f"The fit that this begins with has not converged ({found.outcome.detail}): estimates and the noise that is "
+        "held may be wrong; solve the problem again with more iterations."
+    ]
+
+
+def _noise_of_steps(
+    problem: Declaration, estimates: Mapping[str, float], warm: Result | None
+) -> tuple[Result | None, tuple[str, ...]]:
+    """A fit with the noise that steps of h have at estimates of continuous time, and a notice if there is none.
 
     What the steps add looks like a disturbance then. If the parameters were free they would hide it for a while, and
     what is told of them later on would be far too sure.
@@ -128,12 +142,15 @@ def _noise_of_steps(problem: Declaration, estimates: Mapping[str, float], warm: 
         warm: where it begins.
     """
     if warm is not None and all(noise.given for noise in warm.noise):
-        return warm
+        return warm, ()
     values = {p.name: estimates[p.name] for p in problem.free if np.isfinite(estimates.get(p.name, np.nan))}
     held = problem.with_(fixed={*problem.fixed, *values}, initial={**problem.initial, **values})
     start = None if warm is None else warm.changed(noise=())  # from a disturbance of next to nothing none is found
     found = fit(held, LevenbergMarquardt(), None, Start(start))
-    return found.result if found.outcome.status is Status.CONVERGED else warm
+    if found.outcome.status is Status.CONVERGED:
+        return found.result, ()
+    told = f"What steps of h = {problem.step:g} s add to the noise is not known ({found.outcome.detail})"
+    return warm, (f"{told}: errors may be too small; a smaller step adds less.",)
 
 
 def _step_errors(found: Fit) -> tuple[Array, tuple[str, ...]]:
