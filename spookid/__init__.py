@@ -20,6 +20,7 @@ _HOME = {
     "Contact": "mechanics.contact",
     "ContinuousFriction": "mechanics.continuous_friction",
     "Coordinate": "mechanics.coordinate",
+    "Coupling": "mechanics.couplings",
     "Cylindrical": "mechanics.joint_kinds",
     "Distance": "mechanics.constraints",
     "Drag": "mechanics.friction_loads",
@@ -32,7 +33,7 @@ _HOME = {
     "Fourier": "mechanics.varying",
     "Friction": "mechanics.friction_loads",
     "FullInertia": "mechanics.inertia",
-    "Gear": "mechanics.constraints",
+    "Gear": "mechanics.couplings",
     "gravity": "mechanics.gravity",
     "GROUND": "mechanics.body",
     "Gyroscope": "data.inertial_sensors",
@@ -69,6 +70,7 @@ _HOME = {
     "Prismatic": "mechanics.joint_kinds",
     "Problem": "problem",
     "ProblemError": "errors",
+    "Propeller": "mechanics.point_forces",
     "Recording": "data.recording",
     "Residual": "data.residual",
     "Screw": "mechanics.joint_kinds",
@@ -100,6 +102,7 @@ __all__ = [
     "Contact",
     "ContinuousFriction",
     "Coordinate",
+    "Coupling",
     "Cylindrical",
     "Distance",
     "Drag",
@@ -145,6 +148,7 @@ __all__ = [
     "Prismatic",
     "Problem",
     "ProblemError",
+    "Propeller",
     "Recording",
     "Residual",
     "Screw",
@@ -180,10 +184,11 @@ if TYPE_CHECKING:
     from spookid.data.state import State
     from spookid.errors import ProblemError
     from spookid.mechanics.body import GROUND, Body
-    from spookid.mechanics.constraints import Constraint, Distance, Gear
+    from spookid.mechanics.constraints import Constraint, Distance
     from spookid.mechanics.contact import Contact
     from spookid.mechanics.continuous_friction import ContinuousFriction
     from spookid.mechanics.coordinate import Coordinate
+    from spookid.mechanics.couplings import Coupling, Gear
     from spookid.mechanics.friction_loads import Drag, Friction, Viscous
     from spookid.mechanics.gravity import gravity, tilted_gravity
     from spookid.mechanics.inertia import FullInertia
@@ -203,7 +208,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.manifold import Manifold
     from spookid.mechanics.model import Model
     from spookid.mechanics.motor import Motor
-    from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, SpringDamper
+    from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, Propeller, SpringDamper
     from spookid.mechanics.point_loads import PointLoad
     from spookid.mechanics.point_masses import PointMasses
     from spookid.mechanics.varying import Asymmetric, Fourier

@@ -93,17 +93,16 @@ def test_parts_may_be_left_out_and_each_coordinate_has_its_own():
     )
 
 
-@pytest.mark.parametrize("kind", [Hinge, Prismatic])
-def test_motion_is_that_by_hand(kind):
-    """Along an angle or a length: m a = F sin 6t + τ_f(v), through standstills."""
-    size, push, t = 0.05, 0.7, np.arange(121) * 0.01
+def test_motion_is_that_by_hand():
+    """m a = F sin 6t + τ_f(v), through standstills."""
+    size, push, t = 0.05, 0.7, np.arange(71) * 0.01
     body = Body("body", mass=size, inertia=(size, size, size))
-    joint = kind("joint", GROUND.frame(), body.frame(), loads=[ContinuousFriction(**LAW)])
+    joint = Prismatic("joint", GROUND.frame(), body.frame(), loads=[ContinuousFriction(**LAW)])
     model = Model([body], [joint], motors=[Motor(joint, "u")], gravity=gravity(0))
     problem = Problem("one", model, observations=[JointPosition(joint, "x")], step=0.01)
     inputs = Recording(t, {"u": push * np.sin(6 * t)})
-    run = problem.simulate({}, 1.2, {"joint": (0.1, 0.5)}, inputs=inputs)
-    states = [np.array([0.1, 0.5])]
+    run = problem.simulate({}, 0.7, {"joint": (0.1, -0.5)}, inputs=inputs)
+    states = [np.array([0.1, -0.5])]
     for u in inputs.signals["u"][:-1]:
         rate = lambda _, x, u=u: [x[1], (u - published(x[1], *LAW.values())) / size]  # noqa: E731
         states.append(solve_ivp(rate, (0, 0.01), states[-1], rtol=1e-9, atol=1e-11, method="LSODA").y[:, -1])

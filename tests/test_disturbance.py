@@ -9,6 +9,9 @@ import casadi as ca
 import numpy as np
 import pytest
 from mechanisms import DOWN, Array
+from solutions import pendulum_problem
+from solutions import recording as swing
+from solutions import solution as pendulum
 from test_loops import BASE, LENGTHS, MASSES, closed, linkage
 
 from spookid import (
@@ -23,6 +26,7 @@ from spookid import (
     Problem,
     Recording,
     Solution,
+    Variational,
     gravity,
 )
 from spookid.assembly.assembly import assemble
@@ -218,11 +222,11 @@ def test_what_is_found_of_a_loop_does_not_hang_on_where_it_is_cut():
 
 
 def test_what_says_nothing_of_a_disturbance_is_told():
-    recording = disturbed(arm(), ARM, {"shoulder": 0.3, "elbow": -0.2}, SIZES, steps=20, push=1.0)[0]
-    weighed = arm(state_weight=1e6).solve(recordings=[recording]).disturbance[0]
+    weighed = pendulum().disturbance[0]
     assert np.isnan(weighed.value).all()
     assert "a state weight was given" in weighed.reason
-    hard = arm(state_weight=math.inf).solve(recordings=[recording]).disturbance[0]
+    problem = pendulum_problem().with_(state_weight=math.inf, stepper=Variational(), recordings=[swing()])
+    hard = problem.solve().disturbance[0]
     assert not hard.value.any()
     assert np.isnan(hard.std_err).all()
     assert "nothing disturbs the motion" in hard.reason

@@ -21,7 +21,7 @@ from spookid.data.sampling import Grid, smoothed
 from spookid.data.sensors import JointPosition
 from spookid.data.state import State
 from spookid.kernels.kernel import Array
-from spookid.mechanics.constraints import Gear
+from spookid.mechanics.couplings import LinearConstraint
 from spookid.mechanics.freedom import Freedom
 from spookid.mechanics.kinematics import Values, displacements, place, rest_positions, tracked, unwrapped, velocities
 from spookid.mechanics.manifold import jacobian
@@ -114,21 +114,22 @@ def _some(model: Model, numbers: Sequence[int]) -> list[Freedom]:
 
 
 def _geared(model: Model, sensors: list[Channel], targets: Array, values: Values) -> tuple[list[Channel], Array]:
-    """What is seen, and angles that gears tell from others where poses do not tell them."""
+    """What is seen, and angles that gears and couplings tell from others where poses do not tell them."""
     pairs = zip(sensors, targets.T, strict=True)
     seen = {
         (s.sensor.joint, s.sensor.coordinate): _true(s, target, values)
         for s, target in pairs
         if isinstance(s.sensor, JointPosition)
     }
-    for gear in (tie for tie in model.ties if isinstance(tie, Gear) and not tie.told_by_poses):
-        a, b = (gear.joint_a, gear.coordinate_a), (gear.joint_b, gear.coordinate_b)
-        ratio, offset = substitute(ca.vertcat(gear.ratio, gear.offset), values)
-        for one, other, slope, start in ((a, b, ratio, offset), (b, a, 1 / ratio, -offset / ratio)):
-            if one in seen and other not in seen:
-                seen[other] = slope * seen[one] + start
-                sensors = [*sensors, Channel(JointPosition(other[0], gear.name, coordinate=other[1]), 0)]
-                targets = np.column_stack([targets, seen[other]])
+    for tie in (tie for tie in model.ties if isinstance(tie, LinearConstraint) and not tie.told_by_poses):
+        unseen = [term for term in tie.terms if (term.joint, term.coordinate) not in seen]
+        if len(unseen) == 1:
+            offset, *ratios = substitute(ca.vertcat(tie.offset, *(term.ratio for term in tie.terms)), values)
+            parts = {(t.joint, t.coordinate): ratio for t, ratio in zip(tie.terms, ratios, strict=True)}
+            other, own = unseen[0][:2], parts.pop(unseen[0][:2])
+            seen[other] = (offset - sum(ratio * seen[place] for place, ratio in parts.items())) / own
+            sensors = [*sensors, Channel(JointPosition(other[0], tie.name, coordinate=other[1]), 0)]
+            targets = np.column_stack([targets, seen[other]])
     return sensors, targets
 
 

@@ -13,8 +13,9 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
 from spookid.data.sensors import PointPosition
 from spookid.mechanics.body import Body
-from spookid.mechanics.constraints import Constraint, Distance, Gear
+from spookid.mechanics.constraints import Constraint, Distance
 from spookid.mechanics.coordinate import Coordinate
+from spookid.mechanics.couplings import Coupling, Gear
 from spookid.mechanics.inertia import FullInertia
 from spookid.mechanics.joint_kinds import Screw
 from spookid.mechanics.joints import Joint
@@ -124,6 +125,11 @@ def _constraint(constraint: Constraint, values: Mapping[str, float]) -> Constrai
         quantities.append(_quantity("ratio", constraint.ratio, "" if one == other else f"{other}/{one}", values))
         if not _is_zero(constraint.offset):
             quantities.append(_quantity("offset", constraint.offset, other, values))
+    elif isinstance(constraint, Coupling):
+        ties = tuple(term.label for term in constraint.terms)
+        quantities += [_quantity(f"ratio of {term.label}", term.ratio, "", values) for term in constraint.terms]
+        if not _is_zero(constraint.offset):
+            quantities.append(_quantity("offset", constraint.offset, "", values))
     elif isinstance(constraint, Distance):
         ends = (constraint.frame_a, constraint.frame_b)
         ties, at = tuple(end.body.name for end in ends), tuple(_vector(end.at, values) for end in ends)

@@ -1,4 +1,4 @@
-"""Constraints between what joints leave: gears, rods, and the base of those that users write.
+"""Constraints between what joints leave: rods, and the base of those that users write.
 
 A constraint is rows that hold along the motion, each with a multiplier λ [N s or N m s] that acts along its derivative
 and does no work; nothing in it is random. Those on positions, g(q) = 0, hold as joints do: with compliance and damping
@@ -15,22 +15,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import GROUND, Body, Frame
-from spookid.mechanics.coefficients import COMPLIANCE, is_absent, refuse_negative
-from spookid.mechanics.joints import Joint, check_coordinate
+from spookid.mechanics.coefficients import COMPLIANCE, refuse_negative
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import is_constant, symbolic
 
 Positions = Callable[[Joint], ca.SX]
 """Coordinates of a joint, (n,)."""
-_MOST_TEETH = 100
-"""Largest denominator of a ratio that counts as one of whole numbers."""
 
 
 class Mechanism(Protocol):
@@ -121,87 +118,6 @@ class Constraint(ABC):
     def what(self) -> str:
         """With which messages about it begin."""
         return f"{self.place}: {self.kind} {self.name!r}"
-
-
-@dataclass(frozen=True, eq=False)
-class Gear(Constraint):
-    """b = ratio a + offset between coordinates of two joints: gears, belts, a rack and its pinion.
-
-    An angle in a state is one in (−π, π]. The row holds through any number of turns where it can be told modulo what
-    whole turns make of it: of one angle and one length, and of two angles whose ratio is one of whole numbers up to 100
-    (teeth, say); ``offset`` is then known modulo that, too. Between two angles with another ratio, or one that is a
-    Parameter, it holds through turns in fits with ``Variational()`` that estimate the noise, whose unknowns are the
-    angles themselves; elsewhere both must stay in (−π, π].
-
-    Raises:
-        ProblemError: for what is no joint of the model or has no such coordinate, or a ratio of zero.
-    """
-
-    joint_a: Joint
-    joint_b: Joint
-    ratio: Any
-    """b/a [rad/rad, m/m, or m/rad of a rack b and its pinion a]; negative of two spur gears."""
-    offset: Any = 0
-    """b where a is zero [rad or m]."""
-    coordinate_a: int = field(default=0, kw_only=True)
-    """Which of the joint's coordinates."""
-    coordinate_b: int = field(default=0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for joint, coordinate in ((self.joint_a, self.coordinate_a), (self.joint_b, self.coordinate_b)):
-            if not isinstance(joint, Joint):
-                raise ProblemError(f"{self.what} ties {shown(joint)}, which is no Hinge or other Joint")
-            check_coordinate(joint, coordinate, f"{self.what} ties")
-        if self.joint_a is self.joint_b and self.coordinate_a == self.coordinate_b:
-            raise ProblemError(f"{self.what} ties a coordinate to itself; give two")
-        object.__setattr__(self, "ratio", symbolic(self.ratio, f"{self.what}: ratio"))
-        object.__setattr__(self, "offset", symbolic(self.offset, f"{self.what}: offset"))
-        if is_absent(self.ratio):
-            raise ProblemError(f"{self.what} has ratio 0; lock the coordinate with another joint")
-
-    def labels(self, model: Mechanism) -> tuple[str, ...]:
-        """One row."""
-        return ("ratio",)
-
-    def check(self, model: Mechanism) -> None:
-        """Both joints must be in the model."""
-        for joint in (self.joint_a, self.joint_b):
-            if joint not in model.joints:
-                raise ProblemError(f"{self.what} ties {joint.kind} {joint.name!r}, which is not in the model")
-
-    def expressions(self, model: Mechanism) -> list[ca.SX]:
-        """All that may hold a Parameter."""
-        return [self.compliance, self.damping, self.ratio, self.offset]
-
-    def violation(self, model: Mechanism, q: ca.SX, positions: Positions) -> ca.SX:
-        """b − ratio a − offset, modulo what whole turns of a and b make of it."""
-        a, b = positions(self.joint_a)[self.coordinate_a], positions(self.joint_b)[self.coordinate_b]
-        apart = b - self.ratio * a - self.offset
-        whole = self._whole()
-        return apart if whole is None else whole * ca.atan2(ca.sin(apart / whole), ca.cos(apart / whole))
-
-    @property
-    def told_by_poses(self) -> bool:
-        """False between two angles whose ratio is not one of whole numbers."""
-        return self._whole() is not None or not self._turn_over[0]
-
-    @property
-    def _turn_over(self) -> tuple[bool, bool]:
-        sides = ((self.joint_a, self.coordinate_a), (self.joint_b, self.coordinate_b))
-        a, b = (joint.coordinates[i].turns_over for joint, i in sides)
-        return a, b
-
-    def _whole(self) -> ca.SX | None:
-        """What a turn changes in the row, over 2π; None if nothing, or not one size."""
-        a, b = self._turn_over
-        if not (a and b):
-            return self.ratio if a else ca.SX(1) if b else None
-        if not is_constant(self.ratio):
-            return None
-        near = Fraction(float(self.ratio)).limit_denominator(_MOST_TEETH)
-        exact = abs(float(near) - float(self.ratio)) <= 1e-12 * abs(float(self.ratio))
-        return ca.SX(1 / near.denominator) if exact else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -125,6 +125,38 @@ class PointTorque(_Given):
         return [self._given(at[0], inputs)]
 
 
+class Propeller(PointLoad):
+    """A propeller that blows along the x axis of a frame: thrust k u, and a moment −c k u about that axis.
+
+    ::
+
+        Propeller(craft.frame(at=(0.2, 0, 0), x=(0, 0, 1)), "u_1", thrust=k, moment=c)
+        Propeller(craft.frame(at=(0, 0.2, 0), x=(0, 0, 1)), "u_2", thrust=k, moment=-c)   # it turns the other way
+
+    Args:
+        frame: at its hub.
+        signal: name of the input u in the recordings, which the thrust is proportional to, such as a command or the
+            square of its speed.
+        thrust: k [N per unit].
+        moment: c [m], moment over thrust: positive of a propeller that turns about the axis by the right hand, which
+            the air holds back; negative of one that turns the other way.
+    """
+
+    def __init__(self, frame: Frame, signal: str, *, thrust: Any = 1, moment: Any = 0) -> None:
+        self.frames = (frame,)
+        self.signals = collected([signal], str, f"{self._what}: signal")
+        self._thrust = symbolic(thrust, f"{self._what}: thrust")
+        self._moment = symbolic(moment, f"{self._what}: moment")
+
+    def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
+        """Along the axis."""
+        return [self._thrust * inputs[0] * at[0].x]
+
+    def torques(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
+        """About the axis."""
+        return [-self._moment * self._thrust * inputs[0] * at[0].x]
+
+
 def _positive(value: Any, name: str, what: str) -> ca.SX:
     found = symbolic(value, f"{what}: {name}")
     refuse_negative(found, name, what)
