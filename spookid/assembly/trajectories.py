@@ -76,7 +76,24 @@ def _trajectory(
         sticks=sticks,
         squares=squares,
         largest=largest,
+        drive=_drive(problem, evidence, states, constants),
         efforts=_efforts(assembly, point, impulses),
+    )
+
+
+def _drive(problem: Declaration, evidence: Evidence, states: Array, constants: tuple[Constant, ...]) -> Array:
+    """What motors do in mean over each step, NaN where a step has none, (N, n_m)."""
+    model, motors = problem.model, problem.model.motors
+    x, u, rates = (ca.SX.sym(*of) for of in (("x", model.state.ambient), ("u", len(model.signals)), ("s", len(motors))))
+    state = State(model, x[: model.configuration.ambient], x[model.configuration.ambient :])
+    turning = ca.vertcat(ca.SX(0, 1), *(state.rate(motor.joint)[motor.coordinate] for motor in motors))
+    moving = along([x], turning, [contiguous(states)], constants)
+    own = [
+        motor.effort(u[model.signals.index(motor.signal)]) - motor.damping * rates[m] for m, motor in enumerate(motors)
+    ]
+    data = [contiguous(evidence.acting.mean), contiguous((moving[:-1] + moving[1:]) / 2)]
+    return np.vstack(
+        [along([u, rates], ca.vertcat(ca.SX(0, 1), *own), data, constants), np.full((1, len(own)), np.nan)]
     )
 
 

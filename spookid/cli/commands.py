@@ -338,6 +338,8 @@ def _sweep(run: Run, job: Job, plan: sweeping.Plan, executor: Executor | None) -
 def report(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write the page of a folder of results."""
     from spookid.report import page  # it loads much that the other commands do without
+    from spookid.robots.report_section import section
 
-    terminal.say(f"Written to {page.write(arguments.directory, animate=arguments.animate)}")
+    robots = partial(section, file=arguments.robot)
+    terminal.say(f"Written to {page.write(arguments.directory, animate=arguments.animate, robots=robots)}")
     return Exit.DONE

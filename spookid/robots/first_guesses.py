@@ -6,16 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.mechanics.motor import Motor
 from spookid.robots.columns import Matched
 from spookid.robots.description import Freedom
+from spookid.robots.efforts import efforts_along
 from spookid.robots.robot import Robot
-from spookid.studies.motor_efforts import inverse_dynamics
 
 _SHARE = 0.02
 """Of a drive's greatest effort, the friction of a gear of which nothing is known."""
@@ -60,10 +57,7 @@ def _regressed(robot: Robot, recording: Recording, matched: Matched) -> dict[str
     """Per joint: K u − (what the file's bodies take) is b s + c sign(s) + J a + offset."""
     nothing = {"viscous": 0, "coulomb": 0, "armature": 0}
     bare = robot.with_(joints={label: nothing for label in matched.positions if label in robot.joints})
-    motors = [Motor(bare.joints[label], signal, measured=True) for label, signal in matched.efforts.items()]
-    sensors = [JointPosition(bare.joints[label], signal) for label, signal in matched.positions.items()]
-    problem = Declaration("guesses", bare.model(motors=motors), [recording], sensors, place="guesses")
-    told = inverse_dynamics(problem)
+    told = efforts_along(bare, recording, matched.positions, matched.efforts)
     seen = {}
     for i, label in enumerate(told.motors):
         at = np.interp(told.t, recording.t, recording.signals[matched.positions[label]])

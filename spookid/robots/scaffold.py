@@ -137,7 +137,7 @@ def _beginning(robot: Robot, out: Path, held: Sequence[str], mend: bool) -> str:
     ]
     if robot.held:
         options.append(f"held={json.dumps({name: float(at) for name, at in robot.held.items()})}")
-    path = _relative(robot.source.document.path, out)
+    path = _relative(robot.source.document.file, out)
     imports = "JointPosition, LogCholesky, Motor, Parameter, Problem, Recording, robots"
     more = "".join(f", {option}" for option in options)
     return f"""from pathlib import Path
