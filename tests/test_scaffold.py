@@ -197,10 +197,33 @@ def test_what_cannot_be_begun_from(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["new", robot, str(tmp_path / "no.csv"), "--out", out]) == 2
     assert "cannot be read" in capsys.readouterr().err
     assert main(["new", robot, "--out", out]) == 0
-    assert "every joint simulated" in capsys.readouterr().out
+    assert "no log yet" in capsys.readouterr().out
+    assert main(["check", out]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "No recording yet: give recordings= one with shoulder_tau, elbow_tau, slide_tau, shoulder_q," in told
+    assert main(["solve", out, "--out", str(tmp_path / "res")]) == 2
+    assert "needs recordings and observations to be solved; give it recordings=[...]" in capsys.readouterr().err
     assert len(load_problem(out).with_().model.joints) == 3
     assert main(["new", robot, "--out", out]) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+def test_gains_of_a_data_sheet(solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    robot, log, out = str(solved / "arm.urdf"), str(solved / "log.csv"), tmp_path / "arm.py"
+    assert main(["new", robot, log, "--gain", "shoulder=5", "--out", str(out)]) == 0
+    (known,) = [p for p in load_problem(out).parameters if p.name == "shoulder_gain"]
+    (other,) = [p for p in load_problem(out).parameters if p.name == "elbow_gain"]
+    assert (known.guess, known.prior, other.prior) == (5.0, (5.0, 0.5), None)
+    assert "with no prior:\n# elbow." in out.read_text()
+    # Friction is guessed with the gain that is known: a quarter more effort is left for it.
+    frictions = [
+        next(p.guess for p in load_problem(path).parameters if p.name == "shoulder_coulomb")
+        for path in (out, solved / "arm.py")
+    ]
+    assert frictions[0] > frictions[1]
+    for gain, words in (("slide=1", "no column is a current or voltage of joint 'slide'"), ("elbow=0", "does nothing")):
+        assert main(["new", robot, log, "--gain", gain, "--out", str(tmp_path / "no.py")]) == 2
+        assert words in capsys.readouterr().err
 
 
 def test_names_of_others_are_no_code(tmp_path: Path) -> None:

@@ -276,11 +276,13 @@ _ROBOT = {
     "--free": _flag("the root of a URDF moves freely, as a trunk does", action="store_true"),
     "--hold": _flag("joints that do not move, and where [rad or m]", "JOINT=VALUE", type=_pair, default=[], **_SEVERAL),
 }
+_GAIN = "what a data sheet says of a drive: torque along the joint per ampere or volt, known within 10 %%"
 _OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
     "new": {
         "robot": _flag("its URDF, xacro or MJCF file", "ROBOT"),
         "log": _flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
         **_ROBOT,
+        "--gain": _flag(_GAIN, "JOINT=VALUE", type=_pair, default=[], **_SEVERAL),
         "--out": _flag("the problem file", "FILE.py", required=True),
     },
     "export": {
