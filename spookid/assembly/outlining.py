@@ -44,7 +44,12 @@ UNITS = {
 }
 """Of coefficients of joints, by the unit of the coordinate."""
 _WORDS = {"rest": {"rad": "rest angle", "m": "rest position"}}
-_OF_LOADS = {"effort": {"rad": "N m", "m": "N"}, "stribeck zeta": {"rad": "s^2", "m": "s^2/m^2"}}
+_OF_LOADS = {
+    "effort": {"rad": "N m", "m": "N"},
+    "stiction": {"rad": "N m", "m": "N"},
+    "stribeck zeta": {"rad": "s^2", "m": "s^2/m^2"},
+    **{key: {"rad": "rad/s", "m": "m/s"} for key in ("stribeck_velocity", "breakaway_velocity", "coulomb_velocity")},
+}
 _AXES = "xyz"
 
 

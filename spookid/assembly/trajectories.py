@@ -124,7 +124,7 @@ def _impulses(assembly: Assembly, residuals: dict[str, Array], steps: int) -> Ar
     """Δp of each step, NaN where a step has none, (N, rows)."""
     weight = np.sqrt(assembly.problem.weight) if np.isfinite(assembly.problem.weight) else 1.0
     factors = assembly.transcription.factors
-    impulse = residuals[assembly.transcription.motion.name] * _sizes(assembly)
+    impulse = residuals[assembly.transcription.motion.name] * noise_of_impulses(assembly)
     rows = np.full((steps, impulse.shape[1]), np.nan)
     rows[1 : len(impulse) + 1] = impulse / weight
     for first in (f for f in factors if f.first_only and f.soft and f.group is Group.STATE):
@@ -132,8 +132,8 @@ def _impulses(assembly: Assembly, residuals: dict[str, Array], steps: int) -> Ar
     return rows
 
 
-def _sizes(assembly: Assembly) -> Array:
-    """Of the noise that each row of the impulses is whitened with; one where none is estimated, (1,) or (rows,)."""
+def noise_of_impulses(assembly: Assembly) -> Array:
+    """Sizes that each row of the impulses is whitened with; one where no noise is estimated, (1,) or (rows,)."""
     factor = assembly.transcription.motion
     if not (assembly.noise and factor.noise):
         return np.ones(1)

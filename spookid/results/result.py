@@ -12,6 +12,7 @@ import casadi as ca
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
+from spookid.results.disturbance import Disturbance as Disturbance
 from spookid.results.endings import causes
 from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.measured import MeasuredPoses as MeasuredPoses
@@ -293,6 +294,8 @@ class Result(LazyRecord):
     """Of packages, by name."""
     trajectories: tuple[Trajectory, ...] = lazy()
     """Estimated motion, one for each recording."""
+    disturbance: tuple[Disturbance, ...] = lazy(())
+    """What disturbs the motion, one of each trajectory; none if it was read from a folder that does not hold it."""
     measured: tuple[MeasuredPoses, ...] = lazy(())
     """One of each trajectory; none if it was read from a folder that does not hold them."""
     dynamics: str = "weight"
