@@ -22,6 +22,7 @@ from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
 from spookid.assembly.schedules import check_schedules, schedule
+from spookid.assembly.standing_start import PLACE, Standing, place_data, place_factors, stands_free
 from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import Acting, acting
@@ -177,6 +178,10 @@ def assemble(
         tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
         contiguous([problem.guess[p.name] for p in free]),
     )
+    if stands_free(problem.model):
+        signals = [[e.samples[i].values for e in evidence] for i in range(len(problem.channels))]
+        standing = Standing(problem, settings, constants, [f for f in written if f.group is Group.OBSERVATION])
+        start = standing.found(transcription, start, [e.held for e in evidence], signals)
     noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
     return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise, seen)
 
@@ -232,6 +237,7 @@ def factors(
     if seen is not None:
         written += observation_factors(problem, settings, model, seen)
         written += residual_factors.residual_factors(problem, settings, model)
+        written += place_factors(problem, settings)
     return [problem.parameter_set.written(factor) for factor in written]
 
 
@@ -363,6 +369,8 @@ def _chain(
     for one in seen:
         data[one.name], missing[one.name] = observation_data(one, named[one.name], evidence.samples)
     leads = number == 0
+    if PLACE in named:
+        data[PLACE] = place_data(problem.model, evidence.guess.states)
     for prior in (f for f in factors if f.group is Group.PRIOR):
         data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
         missing[prior.name] = np.full((1, len(prior.rows)), not leads)
