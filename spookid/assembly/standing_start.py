@@ -1,4 +1,4 @@
-"""Where a mechanism that stands on contacts is: what no sensor tells of its place, and a motion for a fit to begin with.
+"""Where a mechanism that stands on contacts is: what no sensor tells of its place, and a motion to begin a fit with.
 
 Encoders, an inertial unit and feet that stand tell how a robot moves but not where it is: all of it may be moved and
 turned about the direction of gravity, and nothing that is measured changes. Rows of the first state keep it where its
@@ -38,6 +38,7 @@ _NEAR = 1e-3
 _STILL, _SLIDING = 100.0, 1e-3
 """Sizes of a free body's accelerations [m/s², rad/s²] and of how far a contact moves in a step [m, rad]."""
 _ITERATIONS = 100
+_ROUNDING = 1e-9
 _SHARE = 1e-3
 """Of a sensor's largest value, its noise if it has no other."""
 
@@ -55,20 +56,21 @@ def stands_free(model: Model) -> bool:
 def place_factors(problem: Declaration, settings: Settings) -> list[Factor]:
     """Rows that keep the first free body where it begins, along the directions that nothing tells: none or one."""
     model = problem.model
-    told = _told(problem) if stands_free(model) else np.ones(4, dtype=bool)
-    if np.all(told):
+    told = _told(problem) if stands_free(model) else [True] * 4
+    if all(told):
         return []
     window = problem.scheme.first_window(model, settings, 0)
     assert window is not None
     pose, start = ca.SX.sym("pose", 7), ca.SX.sym("start", 7)
     body = next(body for body in model.bodies if body.free)
     turn = rotations.logarithm(rotations.multiply(pose[3:], rotations.conjugate(start[3:])))
-    rows = ca.vertcat(pose[:3] - start[:3], ca.dot(_upwards(model), turn))[np.flatnonzero(~told).tolist()] / _NEAR
+    rows = ca.vertcat(pose[:3] - start[:3], ca.dot(_upwards(model), turn))
+    free = [i for i, known in enumerate(told) if not known]
     i = 7 * model.bodies.index(body)
-    rows = ca.substitute(rows, pose, window.motion.q[i : i + 7])
-    names = np.array([f"{body.name} x", f"{body.name} y", f"{body.name} z", f"{body.name} heading"])[~told]
+    rows = ca.substitute(rows[free] / _NEAR, pose, window.motion.q[i : i + 7])
+    names = tuple(f"{body.name} {('x', 'y', 'z', 'heading')[i]}" for i in free)
     variables = dict(window.variables)
-    return [Factor(PLACE, Group.OBSERVATION, rows, variables, start, tuple(names.tolist()), first_only=True)]
+    return [Factor(PLACE, Group.STATE, rows, variables, start, names, first_only=True)]
 
 
 def place_data(model: Model, states: Array) -> Array:
@@ -83,11 +85,14 @@ def _upwards(model: Model) -> ca.SX:
     return ca.if_else(size > 0, -model.gravity / ca.fmax(size, 1e-12), ca.SX([0, 0, 1]))
 
 
-def _told(problem: Declaration) -> Array:
-    """True of the translations along x, y, z and the heading that some sensor tells, (4,)."""
+def _told(problem: Declaration) -> list[bool]:
+    """Of the translations along x, y, z and the heading whether some sensor tells them."""
     model, rng = problem.model, np.random.default_rng(0)
     n = len(model.bodies)
-    d, q, v, a = ca.SX.sym("d", 4), [], [], []
+    d = ca.SX.sym("d", 4)
+    q: list[ca.SX] = []
+    v: list[ca.SX] = []
+    a: list[ca.SX] = []
     turn = rotations.exponential(d[3] * _upwards(model))
     R = rotations.matrix(turn)
     for _ in range(n):
@@ -101,7 +106,7 @@ def _told(problem: Declaration) -> Array:
     slopes = ca.substitute(ca.jacobian(shown, d), d, ca.SX.zeros(4))
     known = parameters_in([slopes], "the sensors", ignore=[])
     numbers = substitute(ca.densify(slopes), {p.name: problem.guess_on()[p.name] for p in known})
-    return np.asarray(np.any(np.abs(np.reshape(numbers, (-1, 4))) > 1e-9, axis=0))
+    return [bool(np.any(np.abs(column) > _ROUNDING)) for column in np.reshape(numbers, (-1, 4)).T]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +123,9 @@ class Standing:
     constants: Sequence[Constant]
     observed: Sequence[Factor]
 
-    def found(self, whole: Transcription, start: Point, held: Sequence[Array], signals: Sequence[Sequence[Array]]) -> Point:
+    def found(
+        self, whole: Transcription, start: Point, held: Sequence[Array], signals: Sequence[Sequence[Array]]
+    ) -> Point:
         """The motion from a start.
 
         Args:

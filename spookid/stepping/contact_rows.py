@@ -57,8 +57,15 @@ class ContactRows:
         """For each contact 1 where it holds, then for each 1 where it may, (2 n_c,)."""
         return ca.SX.sym("contacts", 2 * len(self.model.holding.contacts))
 
-    def beside(self, factor: Factor) -> Factor:
-        """The random rows of a step with those of contacts below them."""
+    def beside(self, factor: Factor, joints: int) -> Factor:
+        """The random rows of a step with those of contacts below them.
+
+        Where the efforts of all joints are measured their motion is given, and what contacts transmit is free: no row
+        is a density of the new state then.
+
+        Args:
+            joints: how many rows, the first, are along coordinates of joints.
+        """
         rows, labels, noise = [factor.residual], list(factor.rows), list(factor.noise)
         for i, contact in enumerate(self.model.holding.contacts):
             holds, may = self._flags(i)
@@ -68,6 +75,8 @@ class ContactRows:
             labels += self.model.holding.labels([contact])
             noise += [slip_name(contact)] * apart.numel()
         density = (*factor.density, *range(len(factor.rows), len(labels)))
+        if joints and min(density) >= joints:
+            density = ()
         data = ca.vertcat(factor.data, self.data)
         given = {"residual": ca.vertcat(*rows), "rows": tuple(labels), "noise": tuple(noise), "density": density}
         return replace(factor, data=data, **given)

@@ -156,7 +156,7 @@ class JointSpace(Scheme):
             impulse = step.contacts.idle(impulse)
             factors.append(step.contacts.hard(step.variables).written_in(step.symbols, step.values))
         elif model.holding.contacts:
-            impulse = step.contacts.beside(impulse)
+            impulse = step.contacts.beside(impulse, first - 6 * len(joints.roots))
         factors.insert(0, impulse.written_in(step.symbols, step.values))
         closing = [thing for thing in joints.closing if thing not in model.holding.contacts]
         if closing:
