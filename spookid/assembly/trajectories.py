@@ -11,6 +11,7 @@ from spookid.assembly.assembly import Assembly, Evidence
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
 from spookid.assembly.sample_errors import sample_errors
+from spookid.assembly.standing_start import PLACE
 from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
@@ -127,7 +128,7 @@ def _impulses(assembly: Assembly, residuals: dict[str, Array], steps: int) -> Ar
     impulse = residuals[assembly.transcription.motion.name] * noise_of_impulses(assembly)
     rows = np.full((steps, impulse.shape[1]), np.nan)
     rows[1 : len(impulse) + 1] = impulse / weight
-    for first in (f for f in factors if f.first_only and f.soft and f.group is Group.STATE):
+    for first in (f for f in factors if f.first_only and f.soft and f.group is Group.STATE and f.name != PLACE):
         rows[0] = residuals[first.name] / weight
     return rows
 
