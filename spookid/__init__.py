@@ -60,6 +60,7 @@ _HOME = {
     "Parameter": "parameter",
     "PinInSlot": "mechanics.joint_kinds",
     "Planar": "mechanics.joint_kinds",
+    "PointContact": "mechanics.standing",
     "PointDistance": "data.sensors",
     "PointDrag": "mechanics.point_forces",
     "PointForce": "mechanics.point_forces",
@@ -89,6 +90,7 @@ _HOME = {
     "Universal": "mechanics.joint_kinds",
     "Variational": "stepping.variational",
     "Viscous": "mechanics.friction_loads",
+    "Weld": "mechanics.standing",
 }
 """Public names and the modules they live in. They are imported on first use: CasADi takes a while to load."""
 
@@ -138,6 +140,7 @@ __all__ = [
     "Parameter",
     "PinInSlot",
     "Planar",
+    "PointContact",
     "PointDistance",
     "PointDrag",
     "PointForce",
@@ -165,6 +168,7 @@ __all__ = [
     "Universal",
     "Variational",
     "Viscous",
+    "Weld",
     "gravity",
     "load",
     "load_problem",
@@ -211,6 +215,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, Propeller, SpringDamper
     from spookid.mechanics.point_loads import PointLoad
     from spookid.mechanics.point_masses import PointMasses
+    from spookid.mechanics.standing import PointContact, Weld
     from spookid.mechanics.varying import Asymmetric, Fourier
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem

@@ -13,7 +13,7 @@ from spookid.report.summary import settled_words, weak_words
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Estimate, Noise, Result, Trajectory
 from spookid.results.sketch import Quantity, SensorOutline
-from spookid.results.wording import is_seen, remark
+from spookid.results.wording import is_seen, remark, told
 from spookid.statistics.settled import left_open
 from spookid.statistics.weak_directions import WEAK
 from spookid.tables.numbers import HALF_WIDTH, bounds, deviation, number, quantity, superscripts, uncertain
@@ -114,7 +114,7 @@ def _sigma(sensor: SensorOutline, solution: Result) -> str:
 
 def noise(solution: Result) -> Table:
     """A row for each size of noise that was estimated or given with the parameters."""
-    rows = [_noise(size) for size in solution.noise]
+    rows = [_noise(size) for size in told(solution.noise)]
     return Table(("noise", "standard deviation", "its error", "density", "resolution"), rows)
 
 

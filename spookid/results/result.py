@@ -223,6 +223,10 @@ class Trajectory(Tabular):
     """(N, n_o): sum of the squares of their errors, each at its own time; None if the folder read has none."""
     largest: Array | None = None
     """(N, n_o): the largest of these errors; None likewise."""
+    drive: Array | None = None
+    """(N, n_m): what each motor did along its coordinate in the step that begins at t, on average, as its signal and
+    the estimates say: torque or force of the signal, offset and back-EMF [N m or N]; the last row is NaN. None
+    likewise."""
     efforts: tuple[EffortFit, ...] | None = None
     """One of each measured torque whose noise is estimated; None likewise."""
 

@@ -42,7 +42,7 @@ _ALONG = {"t": "N", "q": "N*7", "v": "N*6", "observed": "No", "samples": "No", "
     ("impulse_residual", "multipliers", "friction", "sticks"), "N*"
 )
 """Arrays of a Trajectory; the file has ``t_0`` for the first."""
-_BETWEEN = {"squares": "No", "largest": "No"}
+_BETWEEN = {"squares": "No", "largest": "No", "drive": "N*"}
 """Those that older folders do not have."""
 _MEASURED = {"frames": ("frames", "F"), "poses": ("measured", "F*7")}
 """Those of MeasuredPoses."""
@@ -77,7 +77,7 @@ _INFLUENCE = {
 """Arrays of an Influence."""
 _STRETCHES = {"observations": ("d_observed", "*on"), "edges": ("stretch_edges", "*"), "stretches": ("d_stretch", "*n")}
 """Those of each recording."""
-_OPTIONAL = ("choice", "efforts", "mechanism", "periods", "point")
+_OPTIONAL = ("choice", "efforts", "mechanism", "periods", "point", "robot")
 """Keys whose null is no number that is not known."""
 
 
