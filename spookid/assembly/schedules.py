@@ -59,7 +59,10 @@ def _by_signal(contact: HeldContact, signal: str, recording: Recording | None, t
     """A signal keeps its last value."""
     if recording is None:
         raise ProblemError(f"{contact.what} holds by the signal {signal!r}; give a recording that has it")
-    t, values = finite_samples(recording, signal)
+    try:
+        t, values = finite_samples(recording, signal)
+    except ProblemError as error:
+        raise ProblemError(f"{contact.what}: {error}") from None
     last = values[np.maximum(np.searchsorted(t, times, side="right") - 1, 0)] >= contact.threshold
     return (last[:-1] & last[1:]).astype(np.float64)
 

@@ -143,10 +143,10 @@ class ContactRows:
             return contact.moved(motion.after[i], place)
         stiffness, damping = contact.baumgarte
         home = contact.moved(place, contact.home)
-        speed, quickening = self._derivatives(contact)
+        speed, quickening = self.derivatives(contact)
         return self.settings.step**2 * (quickening + damping * speed + stiffness * home)
 
-    def _derivatives(self, contact: HeldContact) -> tuple[ca.SX, ca.SX]:
+    def derivatives(self, contact: HeldContact) -> tuple[ca.SX, ca.SX]:
         """ẏ and ÿ = A a + Ȧ v."""
         model, space = self.model.original or self.model, self.model.configuration
         q, v, a = (ca.SX.sym(name, n) for name, n in (("q", space.ambient), ("v", space.tangent), ("a", space.tangent)))
