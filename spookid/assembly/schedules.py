@@ -9,10 +9,11 @@ import numpy as np
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.model import Model
 from spookid.mechanics.standing import HeldContact
 from spookid.stepping.base import Scheme
+from spookid.transcription.factor import Factor
 
 _ROUNDING = 1e-6
 """Share of a step."""
@@ -44,6 +45,21 @@ def contact_data(held: Array) -> Array:
     behind, and which may in that, for they hold in a neighbouring one."""
     before, here, after = held[:-1], held[1:], np.vstack([held[2:], held[-1:]])
     return contiguous(np.hstack([here, (1 - here) * np.maximum(before, after)]))
+
+
+def at_switches(held: Array, factor: Factor, between: bool) -> Mask:
+    """True for the rows of an observation of rates or accelerations at a step at which a contact takes hold or lets go,
+    (count,): these jump there.
+
+    Args:
+        held: as of ``schedule``.
+        between: True of samples between the steps, which all states around them tell.
+    """
+    switched = np.zeros(len(held) + 1, dtype=bool)
+    switched[1:-1] = np.any(held[1:] != held[:-1], axis=1)
+    count, middle = factor.count(len(switched)), factor.reach // 2
+    offsets = range(factor.reach + 1) if between else [middle]
+    return np.asarray(np.any([switched[o : o + count] for o in offsets], axis=0))
 
 
 def _holds(contact: HeldContact, recording: Recording | None, times: Array, step: float) -> Array:
