@@ -8,13 +8,17 @@ from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from spookid.assembly.declaration import Declaration
+from spookid.errors import ProblemError
 from spookid.tables.tabular import Block, Tabular
 
 if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.data.recording import Recording
     from spookid.estimation.grouping import BaseParameters
     from spookid.graphs.picture import Picture
+    from spookid.kernels.kernel import Array
     from spookid.results.result import Result
     from spookid.solution import Solution
     from spookid.solvers.status import Callback
@@ -126,6 +130,26 @@ class Problem(Declaration, Tabular):
             return solve(one, backend, others, None, near)
 
         return crossvalidate(problem, fit)
+
+    def contact_forces(self, solution: Result, recording: int = 0) -> dict[str, Array]:
+        """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
+        ``Weld`` moments [N m], along the axes of what they hold on, as means around each step; 0 where a contact does
+        not hold, NaN at the first and the last step.
+
+        Args:
+            solution: of this problem.
+            recording: number of the recording.
+
+        Raises:
+            ProblemError: if the solution is of another problem.
+        """
+        holding, trajectory = self.model.holding, solution.trajectories[recording]
+        if trajectory.multipliers.shape[1] != holding.count:
+            raise ProblemError(
+                f"{self.place}: Problem {self.name!r}: contact_forces takes a solution of another problem"
+            )
+        means = trajectory.multipliers / float(np.diff(trajectory.t).mean())
+        return {contact.name: means[:, holding.rows_of(contact)] for contact in holding.contacts}
 
     def simulate(
         self,

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from mechanisms import Array
 
-from spookid import GROUND, Body, Hinge, Joint, Model, Parameter, Prismatic, Spherical
+from spookid import GROUND, Body, Hinge, Joint, Model, Motor, Parameter, PointContact, Prismatic, Spherical, Weld
 from spookid.mechanics.body import Frame
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.recursion import Recursion
+from spookid.stepping.impulses import Settings
+from spookid.stepping.joint_space import JointSpace
 
 pin = pytest.importorskip("pinocchio")
 
@@ -158,3 +160,53 @@ def _theirs(
         order += range(one.idx_v, one.idx_v + size)
         at, rate = at + width, rate + size
     return q, v, acceleration, order, turned
+
+
+@pytest.mark.parametrize("kind", [PointContact, Weld])
+def test_forward_dynamics_with_contacts(kind: type[PointContact | Weld]) -> None:
+    """Accelerations and contact forces of a floating base on two feet, by the rows of a step that fits take."""
+    rng = np.random.default_rng(5)
+    pair = Pair(rng)
+    feet = [pair.add(pair.add(pair.add(pair.base(), Hinge), Hinge), Hinge)]
+    feet.append(pair.add(pair.add(pair.add(1, Hinge), Hinge), Hinge))
+    feet = feet if kind is PointContact else feet[:1]
+    at = 0.1 * rng.normal(size=(len(feet), 3))
+    frames = [pair.bodies[foot - 1].frame(at=p - pair.centers[foot - 1]) for foot, p in zip(feet, at, strict=True)]
+    contacts = [kind(f"foot {i}", frame, level="acceleration") for i, frame in enumerate(frames)]
+    motors = [Motor(joint, f"u{i}") for i, joint in enumerate(pair.joints)]
+    model = Model(pair.bodies, pair.joints, motors, constraints=contacts, gravity=G)
+    joints, scheme, settings = JointCoordinates(model), JointSpace(), Settings.of(model)
+    space, rows = joints.manifold, model.rows - 5 * len(pair.joints)
+    x, s = space.normed(rng.normal(size=space.ambient)), rng.normal(size=space.tangent)
+    u = 3 * rng.normal(size=len(motors))
+    factor = next(factor for factor in scheme.factors(model, settings) if factor.motion)
+    assert factor.through is not None
+    whole, n = factor.through.symbols, space.ambient
+    unknowns = ca.vertcat(whole[n : n + rows], whole[n + rows + space.tangent :][: space.tangent])
+    ones = ca.vertcat(settings.step, settings.disturbance, settings.slips, *settings.torques.values())
+    given = ca.vertcat(whole[:n], whole[n + rows :][: space.tangent], factor.data, ones, *pair.parameters)
+    holding = np.append(np.ones(len(contacts)), np.zeros(len(contacts)))
+    numbers = [x, s, u, holding, np.ones(ones.numel()), [p.guess for p in pair.parameters]]
+    equations = [factor.through.residual, ca.jacobian(factor.through.residual, unknowns)]
+    function = ca.Function("rows", [unknowns, given], equations)
+    J = function(0, np.concatenate(numbers))[1].full()[-rows:, rows:]
+    numbers[1] = s = s - np.linalg.pinv(J) @ (J @ s)  # feet that do not move
+    residual, matrix = function(0, np.concatenate(numbers))
+    found = np.linalg.solve(matrix.full(), -residual.full()[:, 0])
+
+    theirs, data = pair.theirs, pair.theirs.createData()
+    theirs.gravity.linear = np.array(G)
+    q, v, acceleration, order, turned = _theirs(pair, joints, x, s, found[rows:])
+    torque = np.zeros(theirs.nv)
+    torque[order[: len(motors)]] = turned[: len(motors), : len(motors)].T @ u
+    pin.computeJointJacobians(theirs, data, q)
+    contact = pin.ContactType.CONTACT_3D if kind is PointContact else pin.ContactType.CONTACT_6D
+    held, forces = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
+    for foot, p in zip(feet, at, strict=True):
+        held.append(pin.RigidConstraintModel(contact, theirs, foot, pin.SE3(np.eye(3), p), pin.LOCAL_WORLD_ALIGNED))
+        forces.append(held[len(held) - 1].createData())
+    pin.initConstraintDynamics(theirs, data, held, forces)
+    expected = pin.constraintDynamics(theirs, data, q, v, torque, held, forces)
+    np.testing.assert_allclose(acceleration, expected, atol=1e-8)
+    told = [np.concatenate([f.contact_force.linear, f.contact_force.angular])[: rows // len(feet)] for f in forces]
+    np.testing.assert_allclose(found[:rows], np.concatenate(told), atol=1e-8)

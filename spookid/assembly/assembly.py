@@ -21,7 +21,7 @@ from spookid.assembly.observations import Observed, layout, observation_data, ob
 from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
-from spookid.assembly.schedules import check_schedules, schedule
+from spookid.assembly.schedules import at_switches, check_schedules, schedule
 from spookid.assembly.standing_start import PLACE, Standing, place_data, place_factors, stands_free
 from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
@@ -366,11 +366,15 @@ def magnitude(parameter: Parameter, guess: float) -> float:
 def _chain(
     problem: Declaration, evidence: Evidence, factors: list[Factor], seen: Sequence[Observed], number: int
 ) -> Chain:
-    values = problem.guess_on(evidence.recording.name)
-    data = input_data(problem, factors, values, evidence.acting, evidence.slopes, evidence.held)
+    own = problem.guess_on(evidence.recording.name)
+    data = input_data(problem, factors, own, evidence.acting, evidence.slopes, evidence.held)
     missing, named = dict[str, Mask](), {factor.name: factor for factor in factors}
     for one in seen:
-        data[one.name], missing[one.name] = observation_data(one, named[one.name], evidence.samples)
+        values, absent = observation_data(one, named[one.name], evidence.samples)
+        if one.order and evidence.held.size:
+            jumps, n = at_switches(evidence.held, named[one.name], one.reach is not None), len(one.rows)
+            absent, values[jumps, n : 2 * n] = absent | jumps[:, None], 0.0
+        data[one.name], missing[one.name] = values, absent
     leads = number == 0
     if PLACE in named:
         data[PLACE] = place_data(problem.model, evidence.guess.states)

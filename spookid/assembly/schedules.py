@@ -9,10 +9,11 @@ import numpy as np
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, contiguous
+from spookid.kernels.kernel import Array, Mask, contiguous
 from spookid.mechanics.model import Model
 from spookid.mechanics.standing import HeldContact
 from spookid.stepping.base import Scheme
+from spookid.transcription.factor import Factor
 
 _ROUNDING = 1e-6
 """Share of a step."""
@@ -46,6 +47,21 @@ def contact_data(held: Array) -> Array:
     return contiguous(np.hstack([here, (1 - here) * np.maximum(before, after)]))
 
 
+def at_switches(held: Array, factor: Factor, between: bool) -> Mask:
+    """True for the rows of an observation of rates or accelerations at a step at which a contact takes hold or lets go,
+    (count,): these jump there.
+
+    Args:
+        held: as of ``schedule``.
+        between: True of samples between the steps, which all states around them tell.
+    """
+    switched = np.zeros(len(held) + 1, dtype=bool)
+    switched[1:-1] = np.any(held[1:] != held[:-1], axis=1)
+    count, middle = factor.count(len(switched)), factor.reach // 2
+    offsets = range(factor.reach + 1) if between else [middle]
+    return np.asarray(np.any([switched[o : o + count] for o in offsets], axis=0))
+
+
 def _holds(contact: HeldContact, recording: Recording | None, times: Array, step: float) -> Array:
     told = contact.schedule(None if recording is None else recording.name)
     if told is True:
@@ -59,7 +75,10 @@ def _by_signal(contact: HeldContact, signal: str, recording: Recording | None, t
     """A signal keeps its last value."""
     if recording is None:
         raise ProblemError(f"{contact.what} holds by the signal {signal!r}; give a recording that has it")
-    t, values = finite_samples(recording, signal)
+    try:
+        t, values = finite_samples(recording, signal)
+    except ProblemError as error:
+        raise ProblemError(f"{contact.what}: {error}") from None
     last = values[np.maximum(np.searchsorted(t, times, side="right") - 1, 0)] >= contact.threshold
     return (last[:-1] & last[1:]).astype(np.float64)
 

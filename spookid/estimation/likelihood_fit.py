@@ -211,7 +211,7 @@ def _symbols(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) ->
 def _logs(sizes: Sequence[NoiseSize], known: Sequence[Noise], step: float) -> Array | None:
     """Logarithms of sizes as another fit has found them; None if it does not tell all."""
     by_name = _symbols(known, step, sizes)
-    rigid = [size.floor if size.of_motion and size.given == 0 else 0.0 for size in sizes]
+    rigid = [size.floor if size.of_motion else 0.0 for size in sizes]
     values = [by_name.get((s.kind, s.names[0]), 0.0) or least for s, least in zip(sizes, rigid, strict=True)]
     return np.log(values) if all(value > 0 for value in values) else None
 

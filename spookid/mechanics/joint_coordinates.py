@@ -158,10 +158,14 @@ class JointCoordinates:
 
     def closed_by(self, loads: ca.SX, at: Mechanics) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
         """λ of each that closes, from all of them one below the other, and what they do to the bodies, (6 n_b,)."""
-        sizes = [len(self.model.holding.names[thing]) for thing in self.closing]
-        given = dict(zip(self.closing, split(loads, sizes), strict=True))
+        given = self.apart(loads)
         parts = (at.constraint[self.model.rows_of(thing), :].T @ own for thing, own in given.items())
         return given, sum(parts, ca.SX(self.model.configuration.tangent, 1))
+
+    def apart(self, loads: ca.SX) -> dict[Joint | Constraint, ca.SX]:
+        """λ of each that closes, from all of them one below the other."""
+        sizes = [len(self.model.holding.names[thing]) for thing in self.closing]
+        return dict(zip(self.closing, split(loads, sizes), strict=True))
 
     @property
     def closing_rows(self) -> int:

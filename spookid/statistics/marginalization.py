@@ -90,6 +90,8 @@ def _at(search: Search, i: int, free: NDArray[np.bool_], log: float) -> _Value |
     logs[i] = log
     try:
         trial = search.trial(moved, logs)
+        if not np.isfinite(trial.value):
+            return None
         return _value(trial, log, free) if log >= search.sharp(trial)[i] or log >= best.logs[i] else None
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return None

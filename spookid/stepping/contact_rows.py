@@ -11,12 +11,13 @@ The rows of motion are random with the slip of the contact, which is as small as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import casadi as ca
 
+from spookid.mechanics.constraints import Constraint
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.standing import HeldContact
 from spookid.stepping.impulses import Settings
@@ -26,6 +27,41 @@ _ANYWHERE = 1.0
 """How far a contact may have moved in a step by whose end it does no longer hold [m, rad]."""
 CONTACT_ROWS = "contacts"
 """Name of the factor of hard rows; its data are those of contacts alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """What contacts do in a step, as symbols."""
+
+    contacts: tuple[HeldContact, ...]
+    data: ca.SX
+    """For each contact 1 where it holds in the interval behind t_k, then for each 1 where it may, (2 n_c,)."""
+
+    @classmethod
+    def of(cls, model: Model) -> Schedule:
+        """Fresh symbols for a model."""
+        contacts = model.holding.contacts
+        return cls(contacts, ca.SX.sym("contacts", 2 * len(contacts)))
+
+    @property
+    def throughout(self) -> ca.SX:
+        """Data where all hold."""
+        return ca.vertcat(ca.SX.ones(len(self.contacts)), ca.SX.zeros(len(self.contacts)))
+
+    def holds(self, i: int) -> ca.SX:
+        """1 if contact i holds."""
+        return self.data[i]
+
+    def may(self, i: int) -> ca.SX:
+        """1 if it may."""
+        return self.data[len(self.contacts) + i]
+
+    def acting(self, thing: object) -> ca.SX:
+        """1 of what has a multiplier, 0 of contacts that do not hold."""
+        if thing not in self.contacts:
+            return ca.SX(1)
+        i = self.contacts.index(thing)
+        return self.holds(i) + self.may(i)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +85,9 @@ class ContactRows:
     model: Model
     settings: Settings
     motion: StepMotion
-    multipliers: Callable[[HeldContact], ca.SX]
-    """λ_k of a contact."""
-
-    @cached_property
-    def data(self) -> ca.SX:
-        """For each contact 1 where it holds, then for each 1 where it may, (2 n_c,)."""
-        return ca.SX.sym("contacts", 2 * len(self.model.holding.contacts))
+    schedule: Schedule
+    multipliers: Mapping[Joint | Constraint, ca.SX]
+    """Unknowns λ_k of each contact, which act where it holds or may."""
 
     def beside(self, factor: Factor, joints: int) -> Factor:
         """The random rows of a step with those of contacts below them.
@@ -68,37 +100,40 @@ class ContactRows:
         """
         rows, labels, noise = [factor.residual], list(factor.rows), list(factor.noise)
         for i, contact in enumerate(self.model.holding.contacts):
-            holds, may = self._flags(i)
             apart = self._apart(i)
-            known = holds / self.settings.slips[i] + may / _ANYWHERE
-            rows.append(known * apart + (1 - holds - may) * self.multipliers(contact))
+            known = self.schedule.holds(i) / self.settings.slips[i] + self.schedule.may(i) / _ANYWHERE
+            rows.append(known * apart + self._idle(contact))
             labels += self.model.holding.labels([contact])
             noise += [slip_name(contact)] * apart.numel()
         density = (*factor.density, *range(len(factor.rows), len(labels)))
         if joints and min(density) >= joints:
             density = ()
-        data = ca.vertcat(factor.data, self.data)
+        data = ca.vertcat(factor.data, self.schedule.data)
         given = {"residual": ca.vertcat(*rows), "rows": tuple(labels), "noise": tuple(noise), "density": density}
         return replace(factor, data=data, **given)
 
     def idle(self, factor: Factor) -> Factor:
         """Rows of a step that are weighted or hard, with λ of contacts that do not hold below them."""
         rows, labels = [factor.residual], list(factor.rows)
-        for i, contact in enumerate(self.model.holding.contacts):
-            holds, may = self._flags(i)
-            rows.append((1 - holds - may) * self.multipliers(contact))
+        for contact in self.model.holding.contacts:
+            rows.append(self._idle(contact))
             labels += self.model.holding.labels([contact])
-        return replace(factor, data=ca.vertcat(factor.data, self.data), residual=ca.vertcat(*rows), rows=tuple(labels))
+        return replace(
+            factor, data=ca.vertcat(factor.data, self.schedule.data), residual=ca.vertcat(*rows), rows=tuple(labels)
+        )
 
     def hard(self, variables: dict[int, ca.SX]) -> Factor:
         """The motion of contacts where they hold, over h: hard rows beside weighted ones."""
         contacts = self.model.holding.contacts
-        rows = [self._flags(i)[0] * self._apart(i) / self.settings.step for i in range(len(contacts))]
+        rows = [self.schedule.holds(i) * self._apart(i) / self.settings.step for i in range(len(contacts))]
         labels = self.model.holding.labels(contacts)
-        return Factor(CONTACT_ROWS, Group.STATE, ca.vertcat(*rows), variables, self.data, labels, kind=Kind.HARD)
+        return Factor(
+            CONTACT_ROWS, Group.STATE, ca.vertcat(*rows), variables, self.schedule.data, labels, kind=Kind.HARD
+        )
 
-    def _flags(self, i: int) -> tuple[ca.SX, ca.SX]:
-        return self.data[i], self.data[len(self.model.holding.contacts) + i]
+    def _idle(self, contact: HeldContact) -> ca.SX:
+        """λ where it does not act."""
+        return (1 - self.schedule.acting(contact)) * self.multipliers[contact]
 
     def _apart(self, i: int) -> ca.SX:
         """By how much contact i moves over the step, or what its row at acceleration level lacks times h²."""
@@ -108,10 +143,10 @@ class ContactRows:
             return contact.moved(motion.after[i], place)
         stiffness, damping = contact.baumgarte
         home = contact.moved(place, contact.home)
-        speed, quickening = self._derivatives(contact)
+        speed, quickening = self.derivatives(contact)
         return self.settings.step**2 * (quickening + damping * speed + stiffness * home)
 
-    def _derivatives(self, contact: HeldContact) -> tuple[ca.SX, ca.SX]:
+    def derivatives(self, contact: HeldContact) -> tuple[ca.SX, ca.SX]:
         """ẏ and ÿ = A a + Ȧ v."""
         model, space = self.model.original or self.model, self.model.configuration
         q, v, a = (ca.SX.sym(name, n) for name, n in (("q", space.ambient), ("v", space.tangent), ("a", space.tangent)))

@@ -38,7 +38,7 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion, Wrench
 from spookid.mechanics.standing import HeldContact
 from spookid.stepping.base import Scheme
-from spookid.stepping.contact_rows import ContactRows, StepMotion
+from spookid.stepping.contact_rows import ContactRows, Schedule, StepMotion
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, random_factor
 from spookid.stepping.leapfrog import Leapfrog
@@ -267,7 +267,12 @@ class _JointStep(VirtualWork):
         self.u = ca.SX.sym("u", len(model.signals))
         n, rows = self.joints.manifold.ambient, self.joints.closing_rows
         cuts = [0, n, n + rows, manifold.ambient - law.unknowns(model), manifold.ambient]
-        x, self.loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
+        x, loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
+        self.schedule = Schedule.of(model)
+        self._unknown = self.joints.apart(loads)
+        self.loads = ca.vertcat(
+            ca.SX(0, 1), *(self.schedule.acting(thing) * own for thing, own in self._unknown.items())
+        )
         s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
         moved = _sides(self.joints, list(self.variables.values()), settings.step)
         after = self.joints.configuration(self.variables[2])
@@ -283,11 +288,12 @@ class _JointStep(VirtualWork):
     def contacts(self) -> ContactRows:
         """Those that hold."""
         motion = StepMotion(self.q, self.motion.v, self.motion.accelerations, self._after)
-        return ContactRows(self.model, self.settings, motion, lambda contact: self.closing[0][contact])
+        return ContactRows(self.model, self.settings, motion, self.schedule, self._unknown)
 
     def settled(self, expression: ca.SX) -> ca.SX:
-        """In the unknowns at three steps."""
-        settled: ca.SX = ca.substitute(ca.densify(expression), self.symbols, self.values)
+        """In the unknowns at three steps; λ of contacts that do not hold are nothing by rows of their own."""
+        symbols, holding = ca.vertcat(self.symbols, self.schedule.data), self.schedule.throughout
+        settled: ca.SX = ca.substitute(ca.densify(expression), symbols, ca.vertcat(self.values, holding))
         return settled
 
     def _slips(self) -> Slips:
