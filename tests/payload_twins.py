@@ -26,7 +26,7 @@ from spookid.kernels.kernel import Array
 FILE = """from pathlib import Path
 from payload_twins import declared
 from spookid import Recording
-problem = declared([Recording.from_csv(Path(__file__).parent / "empty.csv")])
+problem = declared([Recording.from_csv(Path(__file__).parent / "empty.csv")], unknown=1)
 """
 NAMES = ("pan", "tilt", "elbow")
 AXES = ((0, 0, 1), (0, 1, 0), (0, 1, 0))
@@ -60,10 +60,11 @@ def arm(inertias: Any, coefficients: Any, **prior: Any) -> Model:
     return Model(bodies, joints, motors, gravity=gravity(9.81), frames={"flange": flange})
 
 
-def declared(recordings: Any = ()) -> Problem:
-    """What an engineer knows: rough links, gains within 10 %."""
+def declared(recordings: Any = (), unknown: int = 2) -> Problem:
+    """What an engineer knows: gains within 10 %, and roughly the last links, so many of them."""
     rough = [FullInertia(m, c, inertia=moments) for m, c, moments in ROUGH]
-    inertias = [LogCholesky(name, one, within=0.3) for name, one in zip(NAMES, rough, strict=True)]
+    inertias = rough[:-unknown]
+    inertias += [LogCholesky(name, one, within=0.3) for name, one in list(zip(NAMES, rough, strict=True))[-unknown:]]
     own = {
         "K": [Parameter(f"K_{name}", 2.0, lower=0, prior=(2.0, 0.2), unit="N m/A") for name in NAMES],
         "b": [Parameter(f"b_{name}", 0.3, lower=0, unit="N m s") for name in NAMES],
@@ -75,7 +76,7 @@ def declared(recordings: Any = ()) -> Problem:
 def problem_of(model: Model, recordings: Any = ()) -> Problem:
     """With encoders."""
     sensors = [JointPosition(joint, f"q_{i}") for i, joint in enumerate(model.joints)]
-    return Problem("arm", model, recordings, sensors, step_correction=False)
+    return Problem("arm", model, recordings, sensors, step=0.1, step_correction=False, estimator="noise")
 
 
 def matrix(entries: Any) -> Array:
@@ -97,20 +98,17 @@ def joined(one: Any, scale: float) -> FullInertia:
     return FullInertia(total, middle, inertia=whole)
 
 
-def links(rng: np.random.Generator) -> list[Any]:
-    """Links as they are: masses 10 % off the rough ones, centres 1 cm, moments 10 %."""
-    return [
-        (
-            m * np.exp(0.1 * rng.normal()),
-            np.asarray(c) + 0.01 * rng.normal(size=3),
-            np.asarray(moments) * np.exp(0.1 * rng.normal()),
-        )
-        for m, c, moments in ROUGH
+def links(rng: np.random.Generator, unknown: int = 2) -> list[Any]:
+    """Links as they are: the last ones 10 % off the rough masses and moments, centres 1 cm."""
+    own = [
+        (m * np.exp(0.1 * rng.normal()), c + 0.01 * rng.normal(size=3), np.array(moments) * np.exp(0.1 * rng.normal()))
+        for m, c, moments in ROUGH[-unknown:]
     ]
+    return [*ROUGH[:-unknown], *own]
 
 
 def run(
-    rng: np.random.Generator, own: Any, name: str, scale: float = 0.0, duration: float = 12.0, noisy: float = 1.0
+    rng: np.random.Generator, own: Any, name: str, scale: float = 0.0, duration: float = 9.0, noisy: float = 1.0
 ) -> Recording:
     """A run along a trajectory of its own, with the load times a scale. Half of the currents' variance lasts 0.1 s."""
     t = np.arange(round(duration / INTERVAL) + 1) * INTERVAL
@@ -136,7 +134,7 @@ def run(
 def folder_with(place: Path, seed: int = 0) -> dict[str, Recording]:
     """A problem file and logs of one arm: empty, with the load, with half of it."""
     rng = np.random.default_rng(seed)
-    own = links(rng)
+    own = links(rng, 1)
     runs = {name: run(rng, own, name, scale) for name, scale in (("empty", 0.0), ("loaded", 1.0), ("half", 0.5))}
     for name, one in runs.items():
         one.to_csv(place / f"{name}.csv")

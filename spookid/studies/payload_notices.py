@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from scipy.special import fdtrc
+from scipy.special import ndtri
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.sampling import finite_samples
@@ -27,6 +27,7 @@ _STRANGE = 4.0
 _SURPRISE = 4.0
 """Standard deviations by which a coefficient has changed that has."""
 _LIKELY = 0.05
+"""Probability that what is no payload is told for one."""
 _MOSTLY = 0.5
 _WELL = 0.03
 """Share of a mass within which it is known well."""
@@ -91,13 +92,9 @@ def _none(fit: Regression, known_mass: float | None) -> Iterator[str]:
     if not first:
         yield "The motion does not determine a payload: mass and centre are not in its efforts."
         return
-    pi, own = fit.estimates[first], fit.covariance[np.ix_(first, first)]
-    freedom = fit.blocks - len(first)
-    if freedom < 1:
-        return
-    ratio = float(pi @ np.linalg.solve(own, pi)) * freedom / ((fit.blocks - 1) * len(first))
-    if fdtrc(len(first), freedom, ratio) > _LIKELY:
-        mass = f" (mass {uncertain(pi[0], math.sqrt(own[0, 0]))} kg)" if 0 in first else ""
+    errors = np.sqrt(np.diag(fit.covariance))[first]
+    if np.all(np.abs(fit.estimates[first]) < ndtri(1 - _LIKELY / (2 * len(first))) * errors):
+        mass = f" (mass {uncertain(fit.estimates[0], errors[0])} kg)" if 0 in first else ""
         yield f"There is no payload within the errors{mass}."
 
 
@@ -171,4 +168,4 @@ def _impossible(fit: Regression, quantities: Mapping[str, Derived], known_mass: 
     second = np.trace(inertia) / 2 * np.eye(3) - inertia
     pseudo = np.block([[second, moment[:, None]], [moment[None, :], np.array([[mass]])]])
     if np.linalg.eigvalsh(pseudo).min() < 0:
-        yield "No body has this inertia as it was estimated: take it as zero within its errors, and the mass as found."
+        yield "No body has exactly this inertia: it is told no better than its errors; mass and centre are as found."
