@@ -24,6 +24,8 @@ from spookid.errors import ProblemError
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.recursion import Recursion
 from spookid.parameter import substitute
+from spookid.studies.arm_knowledge import ArmKnowledge
+from spookid.tables.numbers import uncertain
 
 HERE = Path(__file__).parent
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
@@ -60,8 +62,9 @@ LOOPS = {
       <inertial mass="0.2" pos="-0.05 0 0" diaginertia="1e-5 2e-4 2e-4"/></body></body></worldbody>
   <equality><weld body1="half" body2="other"/></equality></mujoco>""",
 }
-FITTED, UNSEEN = "excitation_12harm_40s", "excitation_14harm_50s"
-SAMPLES = {FITTED: (500, 4460), UNSEEN: (195, 4966)}
+FITTED, UNSEEN, LOADED = "excitation_12harm_40s", "excitation_14harm_50s", "excitation_14harm_50s_load"
+SAMPLES = {FITTED: (500, 4460), UNSEEN: (195, 4966), LOADED: (308, 5071)}
+MASS = 2.805  # kg, published, of the loaded run
 CUTOFF = 6.0  # Hz
 PERIOD = 6.0  # s
 Array = Any
@@ -71,7 +74,7 @@ def main() -> None:
     """Compare, fit, write."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        parts = [INTRO, same_mechanics(), twins(place), loops(place), arm(place)]
+        parts = [INTRO, same_mechanics(), twins(place), loops(place), arm(place), carried(place)]
     (HERE / "robots.md").write_text("\n".join(parts), encoding="utf-8")
     print("\n".join(parts), file=sys.stdout)
 
@@ -318,10 +321,7 @@ def arm(place: Path) -> str:
     """UR10e from its URDF and its log as CSV, by commands alone."""
     urdf = Path(os.environ["SPOOKID_DATA"]) / "ur10e" / "ur10e.urdf"
     log, file, results, out = (place / name for name in ("log.csv", "ur10e.py", "ur10e", "ur10e_new.urdf"))
-    with np.load(urdf.parent / f"{FITTED}.npz") as archive:
-        kept = slice(*SAMPLES[FITTED])
-        columns = {f"{name}_{i + 1}": archive[name][kept, i] for name in ("q", "qd", "current") for i in range(6)}
-        Recording(archive["t"][kept] - archive["t"][kept][0], columns).to_csv(log)
+    logged(FITTED).to_csv(log)
     times = []
     for words in (["new", urdf, log, "--out", file], ["solve", file, "--out", results, "--quiet"]):
         began = time.process_time()
@@ -360,6 +360,66 @@ MuJoCo, started at each second of the same log where the arm is and driven by th
 The new file loads in Pinocchio and MuJoCo, and every inertia is that of a body:
 {consistent(out)}.
 """
+
+
+def carried(place: Path) -> str:
+    """The payload of the UR10e, by the results of ``arm``; one half of the loaded run calibrates for the other."""
+    whole, empty = (logged(name) for name in (LOADED, UNSEEN))
+    middle = whole.t[-1] / 2
+    runs = {
+        "the loaded run": whole,
+        "its first half": whole.between(0, middle),
+        "its second half": whole.between(middle, np.inf),
+        "the run without a payload": empty,
+    }
+    for i, one in enumerate(runs.values()):
+        one.to_csv(place / f"run_{i}.csv")
+    rows = [carried_along(place, runs, 0, None)]
+    rows += [carried_along(place, runs, *pair) for pair in ((1, None), (2, None), (2, 1), (1, 2), (3, None), (3, 0))]
+    heads = ["along", "calibrated by", "mass [kg]", "off by", "the arm's share of the variance", "centre in tool0 [m]"]
+    return f"""## What the UR10e carries
+
+`spookid payload ur10e RUN --body tool0` with the results above; the published mass is {MASS} kg. Gains are those that
+the fit found, with no number from a data sheet: rough masses of the URDF alone tell their scale. A calibration is
+`--known-mass {MASS}` along another part of the loaded run.
+
+{table([*heads, "s"], rows)}
+
+"s" is the time of one core from the loaded problem, results and log to the answer.
+"""
+
+
+def carried_along(place: Path, runs: dict[str, Recording], along: int, known: int | None) -> list[str]:
+    """A row."""
+    names, more = list(runs), []
+    if known is not None:
+        run("payload", *told(place, known), "--known-mass", f"{MASS}", "--out", place / "known.json")
+        more = ["--calibration", place / "known.json"]
+    run("payload", *told(place, along), *more, "--out", place / "found.json")
+    found = {row["quantity"]: row for row in json.loads((place / "found.json").read_text())["quantities"]}
+    solution, problem = load(place / "ur10e"), load_problem(place / "ur10e.py")
+    log, file = Recording.from_csv(place / f"run_{along}.csv"), place / "known.json"
+    began = time.process_time()
+    again = problem.payload(solution, log, "tool0", calibration=ArmKnowledge.load(file) if known is not None else None)
+    seconds = time.process_time() - began
+    mass, center = found["mass"], [uncertain(again[f"c_{a}"].estimate, again[f"c_{a}"].std_err) for a in "xyz"]
+    off = f"{100 * (mass['estimate'] / MASS - 1):+.1f} %" if along != 3 else ""
+    who = "" if known is None else names[known]
+    cells = [uncertain(mass["estimate"], mass["std_err"]), off, f"{100 * again['mass'].from_prior:.0f} %"]
+    return [names[along], who, *cells, ", ".join(center) if along != 3 else "", f"{seconds:.2f}"]
+
+
+def told(place: Path, number: int) -> list[Any]:
+    """Arguments of the command."""
+    return [place / "ur10e", place / f"run_{number}.csv", "--body", "tool0"]
+
+
+def logged(name: str) -> Recording:
+    """A log with the columns of the one that is fitted."""
+    with np.load(Path(os.environ["SPOOKID_DATA"]) / "ur10e" / f"{name}.npz") as archive:
+        kept = slice(*SAMPLES[name])
+        columns = {f"{what}_{i + 1}": archive[what][kept, i] for what in ("q", "qd", "current") for i in range(6)}
+        return Recording(archive["t"][kept] - archive["t"][kept][0], columns, name)
 
 
 def armature(solution: Any) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,10 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.solution import Solution
     from spookid.solvers.status import Callback
     from spookid.stepping.simulation import Progress
+    from spookid.studies.arm_knowledge import ArmKnowledge
     from spookid.studies.crossvalidation import CrossValidation
     from spookid.studies.motor_efforts import MotorEfforts, Moving
+    from spookid.studies.payloads import Payload
     from spookid.studies.profiling import Profile
     from spookid.studies.random_motion import Noises
     from spookid.studies.simulating import Initial, Parameters
@@ -222,6 +224,31 @@ class Problem(Declaration, Tabular):
         from spookid.studies.motor_efforts import inverse_dynamics
 
         return inverse_dynamics(self, parameters, recording, motion=motion, cutoff=cutoff)
+
+    def payload(
+        self,
+        solution: Result,
+        recording: Recording,
+        body: str,
+        *,
+        known_mass: float | None = None,
+        calibration: ArmKnowledge | Payload | None = None,
+        values: Mapping[str, float] | None = None,
+        cutoff: float | None = None,
+    ) -> Payload:
+        """What hangs on a body along a recording; see ``spookid.studies.payloads``."""
+        from spookid.studies.payloads import payload
+
+        return payload(
+            self,
+            solution,
+            recording,
+            body,
+            known_mass=known_mass,
+            calibration=calibration,
+            values=values,
+            cutoff=cutoff,
+        )
 
     def graph(self) -> Picture:
         """The problem as a factor graph, to be printed or drawn with ``draw(axes, steps=3)``: x are the unknowns of a

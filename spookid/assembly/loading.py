@@ -39,6 +39,12 @@ class ProblemFile:
     """By key; a lone ``problem`` has its own name for a key."""
     several: bool
     """True if the file holds ``problems`` and none was picked: then results go into a folder for each key."""
+    keyed: bool
+    """True if it holds ``problems``."""
+
+    def source(self, key: str) -> str:
+        """What finds one of its problems from anywhere: the file's whole path, with the key if it has several."""
+        return f"{self.path.absolute()}{_PICK}{key}" if self.keyed else str(self.path.absolute())
 
 
 def load_declaration(path: str | os.PathLike[str]) -> Declaration:
@@ -77,14 +83,14 @@ def load_file(path: str | os.PathLike[str]) -> ProblemFile:
     name, pick, key = os.fspath(path).partition(_PICK)
     file = Path(name)
     namespace = _run(file, _compile(file))
-    problems, several = _problems(file, namespace)
+    problems, keyed = _problems(file, namespace)
     _check_parameters(file, namespace, problems)
     if pick:
         if key not in problems:
             raise ProblemError(f"{file} has no problem {key!r}; it has {_listing(problems)}")
-        problems, several = {key: problems[key]}, False
+        problems = {key: problems[key]}
     description = (namespace.get("__doc__") or "").strip().partition("\n")[0].strip()
-    return ProblemFile(file, description, problems, several)
+    return ProblemFile(file, description, problems, keyed and not pick, keyed)
 
 
 def is_folder_name(text: object) -> bool:

@@ -91,6 +91,7 @@ def _solve(run: Run, job: Job) -> Exit:
                 run.interruption.checkpoint()
 
             solution = estimate(job.problem, run.arguments.backend, run.options, callback)
+            solution = solution.changed(source=run.file.source(job.key))
         export.save(solution, job.folder, animate=run.arguments.animate)
     finally:
         run.interruption.kept()

@@ -54,6 +54,14 @@ are from the robot's file, and from a regression along the log.
 _KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
 springs too; every other byte is as it was.
 """
+_CARRIED = """Mass, centre of mass and inertia about it are told in the frame of NAME, with
+errors of which the run has a part and the arm another. The scale of an arm's
+gains is often known to some per cent only; a run with a payload of known mass
+tells it, and the next run takes what that has found:
+
+  spookid payload RESULT KNOWN.csv --body tool0 --known-mass 2.8 --out known.json
+  spookid payload RESULT LOG --body tool0 --calibration known.json
+"""
 _WATCHED = """LOG is text with a header row, as Recording.from_csv reads it: a column of
 stamps and those of all signals of the problem; or, by its ending, any other
 file that Recording.from_file reads, an MCAP file say. The first seconds
@@ -291,9 +299,23 @@ _OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
         **_ROBOT,
         "--out": _flag("the new file; FILE.json beside it has errors and covariance", "FILE", required=True),
     },
+    "payload": {
+        "result": _flag("folder of results of the arm", "RESULT"),
+        "log": _flag("a run with the payload: CSV, or any file that Recording.from_file reads", "LOG"),
+        "--body": _flag("body that carries it, or a link of the robot's file on one", "NAME", required=True),
+        "--known-mass": _flag("mass of the payload [kg], to calibrate gains; 0: there is none", "KG", type=float),
+        "--calibration": _flag("what a run with a known mass has found, the FILE of its --out", "FILE"),
+        "--problem": _flag("problem file (default: the one that was solved)", "PROBLEM.py"),
+        "--time": _flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
+        "--cutoff": _flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
+        "--set": _flag(
+            "parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **_SEVERAL
+        ),
+        "--out": _flag("JSON with estimates, errors and covariances", "FILE"),
+    },
 }
-"""Arguments of commands about a robot's file."""
-_HOMES = dict.fromkeys(_OF_ROBOTS, "robots")
+"""Arguments of commands that begin or end with something else than a problem file."""
+_HOMES = {"new": "robots", "export": "robots", "payload": "payload"}
 """Modules of commands that are not in ``commands``."""
 _GUESSED = ("--set", "--fix", "--state-weight")
 _FIT = ("--backend", *_GUESSED, "--max-iterations", "--out", "--quiet")
@@ -352,6 +374,7 @@ _COMMANDS = (
     ),
     _Command("new", "write a problem file for a robot and a log of it", _MATCHED),
     _Command("export", "write a robot's own file with what was found of it", _KEPT),
+    _Command("payload", "find what an arm that was fitted carries along a run, without a fit", _CARRIED),
     _Command(
         "watch",
         "estimate while a log grows, and say when a parameter has changed",

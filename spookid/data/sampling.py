@@ -170,9 +170,9 @@ def _points_per_step(known_t: FloatArray, grid: Grid) -> int:
 
 
 def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
-    """Zero-phase low-pass of equidistant values, shape (N,), by a second-order Butterworth filter forward and back; at
-    the ends a straight line passes unchanged. `rate` and `cutoff` in Hz; a cutoff at or above the Nyquist frequency
-    filters nothing."""
+    """Zero-phase low-pass of equidistant values, shape (N,) or (N, m), by a second-order Butterworth filter forward and
+    back; at the ends a straight line passes unchanged. `rate` and `cutoff` in Hz; a cutoff at or above the Nyquist
+    frequency filters nothing."""
     if cutoff >= rate / 2:
         return values
     from scipy import signal as scipy_signal  # half a second to load, and only who makes an initial guess needs it
@@ -183,5 +183,5 @@ def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     # A straight line passes unchanged; without it both ends are zero, and little is left to settle if the padding
     # is shorter than the filter's memory.
     line = np.linspace(values[0], values[-1], len(values))
-    filtered: FloatArray = line + scipy_signal.sosfiltfilt(sections, values - line, padlen=padding)
+    filtered: FloatArray = line + scipy_signal.sosfiltfilt(sections, values - line, axis=0, padlen=padding)
     return filtered

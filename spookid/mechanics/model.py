@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -114,6 +114,8 @@ class Model:
     """In whose bodies and joints the constraints are written, if these are others in the same order."""
     gravity: Any = field(kw_only=True)
     """Acceleration of gravity, (3,) [m/s²]."""
+    frames: Mapping[str, Frame] = field(kw_only=True, default_factory=dict, repr=False)
+    """Frames on bodies that have names of their own, such as links of a robot's file that are part of one body."""
     coordinates: Coordinates | None = field(kw_only=True, default=None)
     """What is unknown at each step of a fit: ``"joint"``, the positions of joints in a spanning tree, where joints are
     rigid and loops close by rows; ``"maximal"``, the poses of all bodies; None: the stepper chooses, joints wherever it

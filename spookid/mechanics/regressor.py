@@ -30,7 +30,8 @@ from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion, Turning, Wrench
 from spookid.parameter import Parameter, parameters_in
 
-_UNITS = ("kg", *("kg m",) * 3, *("kg m^2",) * 6)
+UNITS = ("kg", *("kg m",) * 3, *("kg m^2",) * 6)
+"""Of the entries of π."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ class Regressor:
         found: list[tuple[ca.SX, Quantity]] = []
         for body in (*self.joints.roots, *(outer for _, _, outer in self.joints.order())):
             for i, symbol in self._entries.get(body, {}).items():
-                quantity = Quantity(f"{body.name} {PI[i]}", _UNITS[i], self._pi[body][i], body.name)
+                quantity = Quantity(f"{body.name} {PI[i]}", UNITS[i], self._pi[body][i], body.name)
                 found.append((symbol, quantity))
             found += [(p, Quantity(p.name, p.unit, p, body.name)) for p in self._linear if self._home(p) is body]
         return found + [(p, Quantity(p.name, p.unit, p, "")) for p in self._linear if self._home(p) is None]
@@ -214,12 +215,8 @@ class Regressor:
         """Force, and torque about the centre of mass, that move a body of its π so."""
         unknown = self._entries.get(body, {})
         pi = ca.vertcat(*(unknown.get(i, entry) for i, entry in enumerate(ca.vertsplit(self._pi[body]))))
-        mass, moment, inertia = pi[0], pi[1:4], inertia_matrix(pi[4:], f"{body.place}: Body {body.name!r}")
         center = ca.SX(3, 1) if body.distribution is None else body.distribution.center_of_mass
-        omega, pulled = turning.omega, turning.at(-center)
-        force = mass * pulled + ca.cross(turning.alpha, moment) + ca.cross(omega, ca.cross(omega, moment))
-        torque = inertia @ turning.alpha + ca.cross(omega, inertia @ omega) + ca.cross(moment, pulled)
-        return force, torque - ca.cross(center, force)
+        return moved(pi, turning, center)
 
     @property
     def _along(self) -> ca.SX:
@@ -263,6 +260,21 @@ class Regressor:
 
     def _position(self, joint: Joint) -> ca.SX:
         return self._recursion.positions[self.model.freedoms_of(joint), 0]
+
+
+def moved(pi: ca.SX, turning: Turning, center: ca.SX) -> Wrench:
+    """Force, and torque about the body's centre of mass, that move a mass distribution with the body, linear in π.
+
+    Args:
+        pi: (m, m c, I about the body's origin), (10,).
+        turning: how the body moves.
+        center: its centre of mass from its origin, (3,).
+    """
+    mass, moment, inertia = pi[0], pi[1:4], inertia_matrix(pi[4:], "inertia")
+    omega, pulled = turning.omega, turning.at(-center)
+    force = mass * pulled + ca.cross(turning.alpha, moment) + ca.cross(omega, ca.cross(omega, moment))
+    torque = inertia @ turning.alpha + ca.cross(omega, inertia @ omega) + ca.cross(moment, pulled)
+    return force, torque - ca.cross(center, force)
 
 
 def _dependence(column: ca.SX, symbols: ca.SX) -> Array:

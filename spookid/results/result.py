@@ -301,9 +301,8 @@ class Result(LazyRecord):
     dynamics: str = "weight"
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
     log_likelihood: float = math.nan
-    """Logarithm of the marginal likelihood of the data, states integrated out, that of the noise estimated also where
-    hard dynamics were chosen: it compares models at the same step, by the same stepper and in the same coordinates. NaN
-    with a given state weight."""
+    """Logarithm of the marginal likelihood of the data, states integrated out, of the noise estimated also where hard
+    dynamics were chosen: it compares models at one step, by one stepper in the same coordinates. NaN with a weight."""
     noise: tuple[Noise, ...] = ()
     """What is random in the motion and in the sensors; empty with a given state weight."""
     choice: Choice | None = None
@@ -318,9 +317,10 @@ class Result(LazyRecord):
     """Friction, springs and what drives a joint, as ``"elbow viscous"``: all that hangs on parameters."""
     base_parameters: Mapping[str, Derived] = lazy()
     """Combinations of what is unknown of them that forces at the joints hang on, by name: what motion can tell."""
+    source: str = ""
+    """Path of the problem file that ``spookid solve`` was given, with ``::key`` if it holds several; else empty."""
     normaliser: Array | None = field(default=None, repr=False)
-    """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
-    noise."""
+    """Half the slope of the logarithms in −2 log L in free parameters, (n_p,), for fits that go on at this noise."""
     clocks: tuple[Clock, ...] = field(default=(), repr=False)
     """Of what is lazy in this result and in the fits that led to it."""
 

@@ -142,6 +142,7 @@ def document(solution: Result) -> Tree:
         "disturbance": [{name: getattr(d, name) for name in _Disturbed.__struct_fields__} for d in s.disturbance],
         "notices": s.notices,
         "mechanism": s.mechanism,
+        "source": s.source,
     }
     bare = plain_tree(tree)
     infinities = {path: 1 if x > 0 else -1 for path, x in _leaves(bare) if isinstance(x, float) and math.isinf(x)}
@@ -316,9 +317,9 @@ def _regrouped(tree: Tree) -> Tree:
         "noise": list(once.values()),
         "history": [{**node, "cost": node} for node in tree["history"]],
         "parameters": {name: {**node, "name": name} for name, node in tree["parameters"].items()},
-        **{
-            name: tree.get(name, {}) for name in ("physical", "joints", "base_parameters")
-        },  # folders that are older have none
+        # folders that are older have none
+        **{name: tree.get(name, {}) for name in ("physical", "joints", "base_parameters")},
+        "source": tree.get("source", ""),
         "complementarity_residual": tree["complementarity"]["max_residual"],
         "sticking": tree["complementarity"]["sticking"],
     }

@@ -191,6 +191,7 @@ class Parts:
             constraints=[*self.constraints, *constraints],
             loads=loads,
             gravity=self.description.gravity if gravity is None else gravity,
+            frames={link: self.frame(link) for link, group in self.grouped.groups.items() if not group.ground},
             coordinates=coordinates,
             robot=self._file,
             place=declared_at(),

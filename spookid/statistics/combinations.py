@@ -42,6 +42,40 @@ class Seen:
         is_raised = scattered > self.raised_from**2 * variance
         return float(np.sqrt(max(scattered if is_raised else variance, 0.0)))
 
+    @property
+    def joint(self) -> Array:
+        """Covariance of all parameters together, (n_p, n_p): what the data leave open is as much wider as the block
+        jackknife finds it in the mean of all directions that the data tell, if it does.
+
+        The jackknife's own matrix has the rank of its blocks, and errors that are raised one by one lose what is known
+        of combinations; one factor, as of a number of independent samples, keeps these.
+        """
+        axes, sizes = _axes(self.covariance, np.where(self.magnitudes > 0, self.magnitudes, 1.0))
+        over = (axes / sizes).T
+
+        def total(matrix: Array) -> float:
+            return float(np.einsum("ij,jk,ik->", over, matrix, over))
+
+        told = len(over) - total(self.priors)
+        if not (np.all(np.isfinite(self.scatter)) and told > RESOLVED):
+            return self.covariance
+        factor = (total(self.scatter) - total(self.priors)) / told
+        return np.asarray(self.priors + max(factor, 1.0) * (self.covariance - self.priors))
+
+
+def _axes(covariance: Array, magnitudes: Array) -> tuple[Array, Array]:
+    """Principal axes u of parameters over their magnitudes and standard deviations d along them: with axes u/magnitude
+    over d the covariance is the identity; directions without variance are left out."""
+    variances, axes = np.linalg.eigh(covariance / np.outer(magnitudes, magnitudes))
+    open_ones = variances > np.finfo(float).eps * len(magnitudes) * np.max(variances, initial=0.0)
+    return axes[:, open_ones] / magnitudes[:, None], np.sqrt(variances[open_ones])
+
+
+def root_of(covariance: Array, magnitudes: Array) -> Array:
+    """L with L Lᵀ = covariance, (n_p, k), of as many columns as it has directions with a variance."""
+    axes, sizes = _axes(covariance, magnitudes)
+    return np.asarray(axes * (magnitudes**2)[:, None] * sizes)
+
 
 def prior_share(slopes: Mapping[str, float], error: float, names: Sequence[str], seen: Seen | None) -> float:
     """Share of an expression's variance that is the uncertainty of priors, from 0 to 1: 1 if the data add nothing to

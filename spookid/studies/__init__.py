@@ -12,17 +12,19 @@ _HOME = {
     "audit": "auditing",
     "crossvalidate": "crossvalidation",
     "inverse_dynamics": "motor_efforts",
+    "payload": "payloads",
     "profile": "profiling",
     "simulate": "simulating",
 }
 """Public names and the modules they live in, imported on first use as those of ``spookid`` are."""
 
-__all__ = ["audit", "crossvalidate", "inverse_dynamics", "profile", "simulate"]
+__all__ = ["audit", "crossvalidate", "inverse_dynamics", "payload", "profile", "simulate"]
 
 if TYPE_CHECKING:
     from spookid.studies.auditing import audit
     from spookid.studies.crossvalidation import crossvalidate
     from spookid.studies.motor_efforts import inverse_dynamics
+    from spookid.studies.payloads import payload
     from spookid.studies.profiling import profile
     from spookid.studies.simulating import simulate
 

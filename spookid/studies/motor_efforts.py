@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, chosen_numbers, gather, numbers
+from spookid.assembly.assembly import WIDTH_AT_REST, WIDTH_SHARE, chosen_numbers, gather, numbers, settings_of
 from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples, low_passed
@@ -126,9 +126,11 @@ def inverse_dynamics(
     said = set(parameters.values if isinstance(parameters, Result) else dict(parameters or {}))
     values = problem.parameter_set.updated(problem.initial, values_of(problem, parameters))
     problem = problem.with_(initial=values, fixed=[p.name for p in problem.parameter_set.declared])
-    _check(problem)
+    check_tree(problem)
+    if not problem.model.motors:
+        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no motors; declare those that drive it")
     if motion is not None:
-        _refuse_others(problem, {*said, *problem.initial}, "the motion given")
+        refuse_others(problem, {*said, *problem.initial}, "the motion given")
         return _told(problem.with_(recordings=[]), _given(problem, motion))
     if not isinstance(recording, Recording):
         if not (isinstance(recording, Integral) and 0 <= recording < len(problem.recordings)):
@@ -137,17 +139,17 @@ def inverse_dynamics(
         recording = problem.recordings[recording]
     own = recording.name in problem.parameter_set.recordings
     told, name = (said, recording.name) if own else ({*said, *problem.initial}, None)
-    _refuse_others(problem, told, f"recording {recording.name!r}", name)
+    refuse_others(problem, told, f"recording {recording.name!r}", name)
     intervals = [float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in problem.channels]
     problem = problem.with_(
         recordings=[recording], step=min(intervals), cutoff=problem.cutoff if cutoff is None else cutoff
     )
-    return _compared(problem, _recorded(problem))
+    return _compared(problem, recorded(problem))
 
 
 @dataclass(frozen=True, eq=False)
-class _Motion:
-    """At N instants."""
+class Measured:
+    """A motion at N instants."""
 
     t: Array
     moving: Array
@@ -158,16 +160,14 @@ class _Motion:
     """Their means over the intervals before and behind, (N, n_u)."""
 
 
-def _check(problem: Declaration) -> None:
-    """Refuse what leaves forces that no motion tells from those of motors, and what has no motors."""
+def check_tree(problem: Declaration) -> None:
+    """Refuse what leaves forces that no motion tells from those of motors, and motors that share a coordinate."""
     model, what = problem.model, f"{problem.place}: Problem {problem.name!r}"
     if model.has_loops or model.ties or model.is_unilateral:
         raise ProblemError(
             f"{what} closes loops, or has constraints, limits or contacts, whose forces no motion tells from those of "
             "motors; inverse dynamics are for trees of joints"
         )
-    if not model.motors:
-        raise ProblemError(f"{what} has no motors; declare those that drive it")
     labels = [motor.label for motor in model.motors]
     for motor in model.motors:
         if labels.count(motor.label) > 1:
@@ -177,7 +177,7 @@ def _check(problem: Declaration) -> None:
             )
 
 
-def _refuse_others(problem: Declaration, said: Collection[str], what: str, name: str | None = None) -> None:
+def refuse_others(problem: Declaration, said: Collection[str], what: str, name: str | None = None) -> None:
     """Refuse values of other recordings alone, of parameters of which each recording has its own.
 
     Args:
@@ -193,7 +193,7 @@ def _refuse_others(problem: Declaration, said: Collection[str], what: str, name:
             )
 
 
-def _given(problem: Declaration, motion: Moving) -> _Motion:
+def _given(problem: Declaration, motion: Moving) -> Measured:
     """The motion in the order of the tree's joints."""
     model, n = problem.model, len(problem.model.freedoms)
     if any(len(joint.coordinates) != 1 for joint in model.joints) or any(body.free for body in model.bodies):
@@ -218,22 +218,22 @@ def _given(problem: Declaration, motion: Moving) -> _Motion:
             )
     order = [model.freedoms_of(joint).start for joint in JointCoordinates(model).tree]
     none = np.zeros((len(arrays[0]), len(model.signals)))
-    return _Motion(np.full(len(none), np.nan), np.hstack([part[:, order] for part in arrays]), arrays[1], none)
+    return Measured(np.full(len(none), np.nan), np.hstack([part[:, order] for part in arrays]), arrays[1], none)
 
 
-def _recorded(problem: Declaration) -> _Motion:
+def recorded(problem: Declaration) -> Measured:
     """That of the problem's recording, filtered, without its ends."""
     model, evidence = problem.model, gather(problem, problem.recordings[0])
-    steps, scheme, equations = evidence.grid, JointSpace(), instant(model, settings := Settings.of(model))
+    steps, scheme, equations = evidence.grid, JointSpace(), instant(model, settings := settings_of(problem))
     x = scheme.start(model, evidence.guess.states, evidence.guess.displacements, np.zeros((steps.count, 0)))
     differences = ca.Function("differences", [*equations.neighbours, settings.step], [ca.densify(equations.moving)])
     moving = np.asarray(differences(x[:-2].T, x[1:-1].T, x[2:].T, steps.step).full()).T
     rates = np.gradient(evidence.guess.displacements, steps.step, axis=0)
     around = (evidence.acting.mean[:-1] + evidence.acting.mean[1:]) / 2
-    return _Motion(steps.times()[1:-1], moving, rates[1:-1], around)
+    return Measured(steps.times()[1:-1], moving, rates[1:-1], around)
 
 
-def _told(problem: Declaration, motion: _Motion) -> MotorEfforts:
+def _told(problem: Declaration, motion: Measured) -> MotorEfforts:
     """What the motors have to do."""
     motors = problem.model.motors
     inputs = motion.inputs.copy()
@@ -254,26 +254,36 @@ def _told(problem: Declaration, motion: _Motion) -> MotorEfforts:
     )
 
 
-def _equations(problem: Declaration, motion: _Motion) -> tuple[ca.Function, list[float]]:
-    """Function (x and its derivatives, inputs, numbers) to what lacks along the coordinate of each motor and the unit
-    effort of each, (m,) both, and the numbers."""
-    model, settings = problem.model, Settings.of(problem.model)
-    equations, names = instant(model, settings), JointCoordinates(model).names
-    share = WIDTH_SHARE * np.sqrt(np.mean(motion.rates**2, axis=0))
+def constants(problem: Declaration, settings: Settings, rates: Array) -> tuple[list[ca.SX], list[float], Array]:
+    """Every symbol of the equations of an instant with its number, and the widths of smooth friction, (n_s,).
+
+    Args:
+        problem: all of whose parameters are fixed.
+        rates: of all joints, (N, n_s).
+    """
+    share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
     widths = np.where(share > 0, share, WIDTH_AT_REST)
     if problem.friction_width is not None:
         widths = np.full(len(widths), problem.friction_width)
     known = [*numbers(problem, settings, widths), *chosen_numbers(problem, problem.guess, 0)]
-    lacking = [equations.lacking[names.index(motor.label)] / settings.step for motor in model.motors]
-    units = [motor.unit_effort for motor in model.motors]
-    inputs = [equations.symbols, equations.u, ca.vertcat(*(c.symbol for c in known))]
-    function = ca.Function("efforts", inputs, [ca.densify(ca.vertcat(*part)) for part in (lacking, units)])
     with_time = settings.step, settings.impulse_width
     shares = [_BRIEF / problem.step if any(c.symbol is s for s in with_time) else 1.0 for c in known]
-    return function, [c.value * share for c, share in zip(known, shares, strict=True)]
+    return [c.symbol for c in known], [c.value * share for c, share in zip(known, shares, strict=True)], widths
 
 
-def _compared(problem: Declaration, motion: _Motion) -> MotorEfforts:
+def _equations(problem: Declaration, motion: Measured) -> tuple[ca.Function, list[float]]:
+    """Function (x and its derivatives, inputs, numbers) to what lacks along the coordinate of each motor and the unit
+    effort of each, (m,) both, and the numbers."""
+    model, settings = problem.model, settings_of(problem)
+    equations, names = instant(model, settings), JointCoordinates(model).names
+    symbols, values, _ = constants(problem, settings, motion.rates)
+    lacking = [equations.lacking[names.index(motor.label)] / settings.step for motor in model.motors]
+    units = [motor.unit_effort for motor in model.motors]
+    inputs = [equations.symbols, equations.u, ca.vertcat(*symbols)]
+    return ca.Function("efforts", inputs, [ca.densify(ca.vertcat(*part)) for part in (lacking, units)]), values
+
+
+def _compared(problem: Declaration, motion: Measured) -> MotorEfforts:
     """Beside what was recorded, both through the same filter, without the ends that it spoils."""
     told, (recording,), motors = _told(problem, motion), problem.recordings, problem.model.motors
     rate, ends = 1 / problem.step, math.ceil(_ENDS / problem.cutoff / problem.step)

@@ -1,0 +1,171 @@
+"""What a user should know of a payload that was found: what does not fit, and what was not told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from scipy.special import ndtri
+
+from spookid.assembly.declaration import Declaration
+from spookid.data.sampling import finite_samples
+from spookid.kernels.kernel import Array
+from spookid.mechanics.inertia import PI
+from spookid.parameter import Parameter, parameters_in
+from spookid.results.result import Noise, Result
+from spookid.results.values import Derived
+from spookid.solvers.status import Status
+from spookid.statistics.prior_regression import FEWEST, Regression
+from spookid.studies.payload_rows import PayloadRows
+from spookid.tables.numbers import number, superscripts, uncertain
+
+_MISFIT = 1.5
+"""What is left of a balance over what the noise of the fit lets expect, from which on something has changed."""
+_STRANGE = 4.0
+"""That from which on a run hardly is one of this arm."""
+_SURPRISE = 4.0
+"""Standard deviations by which a coefficient has changed that has."""
+_LIKELY = 0.05
+"""Probability that what is no payload is told for one."""
+_MOSTLY = 0.5
+_WELL = 0.03
+"""Share of a mass within which it is known well."""
+_PASSED = 3 * math.pi / (8 * math.sqrt(2))
+"""Noise bandwidth over its cutoff of a second-order Butterworth filter, forward and back."""
+
+
+def expected(problem: Declaration, solution: Result, found: PayloadRows) -> Array:
+    """Root mean square of what the noise of the fit leaves of each balance below the cutoff, (n,) [N m or N]; NaN if
+    the fit does not say."""
+    band = math.sqrt(2 * _PASSED * found.cutoff)
+    densities = []
+    for name, motor in zip(found.names, found.motors, strict=True):
+        measured = motor is not None and motor.measured
+        kind, own = ("sensor", motor.signal) if motor is not None and measured else ("disturbance", name)
+        noise = next((n for n in solution.noise if n.kind == kind and own in n.names), None)
+        densities.append(math.nan if noise is None else _density(problem, noise, own))
+    return band * np.array(densities)
+
+
+def _density(problem: Declaration, noise: Noise, signal: str) -> float:
+    """Per √Hz, on both sides of zero."""
+    if noise.kind == "disturbance":
+        return noise.density
+    stamps = [finite_samples(recording, signal)[0] for recording in problem.recordings]
+    return noise.std * math.sqrt(max((float(np.median(np.diff(t))) for t in stamps), default=math.nan))
+
+
+def notices_of(
+    problem: Declaration,
+    solution: Result,
+    found: PayloadRows,
+    told: Array,
+    fit: Regression,
+    quantities: Mapping[str, Derived],
+    known_mass: float | None,
+) -> tuple[str, ...]:
+    """Sentences, what matters most first.
+
+    Args:
+        told: as of ``expected``.
+    """
+    sentences = [*_none(fit, known_mass), *_misfit(told, found, fit), *_changes(problem, solution, fit)]
+    sentences += [*_impossible(fit, quantities, known_mass), *_uncertain_scale(quantities["mass"])]
+    if solution.status is not Status.CONVERGED:
+        sentences.append(f"The fit of the arm has not converged ({solution.status.value}); so little is known of it.")
+    if fit.blocks < FEWEST:
+        sentences.append(
+            f"What is left is correlated for so long that the run has {fit.blocks} stretches of it at the most: "
+            "errors are a guess; take a longer run."
+        )
+    if found.left_out > 0:
+        sentences.append(f"{number(found.left_out, 3)} s around gaps in the samples are left out.")
+    return tuple(sentences)
+
+
+def _none(fit: Regression, known_mass: float | None) -> Iterator[str]:
+    """That there is no payload, or that the motion does not tell."""
+    first = [i for i in range(4) if np.isfinite(fit.covariance[i, i])]
+    if known_mass is not None:
+        return
+    if not first:
+        yield "The motion does not determine a payload: mass and centre are not in its efforts."
+        return
+    errors = np.sqrt(np.diag(fit.covariance))[first]
+    if np.all(np.abs(fit.estimates[first]) < ndtri(1 - _LIKELY / (2 * len(first))) * errors):
+        mass = f" (mass {uncertain(fit.estimates[0], errors[0])} kg)" if 0 in first else ""
+        yield f"There is no payload within the errors{mass}."
+
+
+def _misfit(told: Array, found: PayloadRows, fit: Regression) -> Iterator[str]:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = np.where(told > 0, fit.sizes / told, np.nan)
+    large = [
+        f"{name} ({number(ratio, 2)} times)"
+        for name, ratio in zip(found.names, ratios.tolist(), strict=True)
+        if ratio > _MISFIT
+    ]
+    if np.nanmax(ratios, initial=0.0) > _STRANGE:
+        yield (
+            f"The run does not fit this arm: more is left than the noise of the fit, of {', '.join(large)}. Are its "
+            "columns and units those of the fit, and is the payload on this body?"
+        )
+    elif large:
+        yield (
+            f"More is left than the noise of the fit, of {', '.join(large)}: gains or friction may have changed since, "
+            "or the model lacks something under load. The errors are from what is left."
+        )
+
+
+def _changes(problem: Declaration, solution: Result, fit: Regression) -> Iterator[str]:
+    """Coefficients of joints and motors that this run says to be others."""
+    model = problem.model
+    parts = [e for joint in model.joints for e in joint.expressions()]
+    parts += [e for motor in model.motors for e in motor.expressions()]
+    names = list(solution.sensitivities.names)
+    own = [p for p in parameters_in(parts, problem.place) if p.name in names]
+    found = [(abs(fit.surprise[names.index(p.name)]), p) for p in own]
+    large = [_change(p, solution, fit, names.index(p.name)) for size, p in sorted(found, key=_size) if size > _SURPRISE]
+    if large:
+        yield f"Not as the fit has it along this run: {'; '.join(large)}."
+
+
+def _size(pair: tuple[float, Parameter]) -> float:
+    return -pair[0]
+
+
+def _change(parameter: Parameter, solution: Result, fit: Regression, place: int) -> str:
+    change, fitted = float(fit.found.mean[place]), solution[parameter.name].estimate
+    return (
+        f"{parameter.name} {number(fitted, 3)} {change:+.2g} {superscripts(parameter.unit)} "
+        f"({abs(fit.surprise[place]):.1f} errors)"
+    )
+
+
+def _uncertain_scale(mass: Derived) -> Iterator[str]:
+    """That the arm is what is not known well."""
+    if not mass.reason and mass.from_prior > _MOSTLY and mass.std_err > _WELL * mass.estimate > 0:
+        yield (
+            "Most of the error of the mass is the arm's, whose gains and masses may be scaled together: a run with a "
+            "payload of known mass tells that scale (known_mass=, --known-mass)."
+        )
+
+
+def _impossible(fit: Regression, quantities: Mapping[str, Derived], known_mass: float | None) -> Iterator[str]:
+    """That no body has this π, or which of it is not told."""
+    unseen = [name for name, own in zip(PI, np.diag(fit.covariance).tolist(), strict=True) if math.isnan(own)]
+    if known_mass == 0:
+        return
+    if unseen:
+        yield f"The motion does not determine {', '.join(unseen)} of the payload, about the frame's origin."
+        return
+    if any(q.reason for q in quantities.values()):
+        return
+    mass, moment = fit.estimates[0], fit.estimates[1:4]
+    xx, yy, zz, xy, xz, yz = fit.estimates[4:]
+    inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    second = np.trace(inertia) / 2 * np.eye(3) - inertia
+    pseudo = np.block([[second, moment[:, None]], [moment[None, :], np.array([[mass]])]])
+    if np.linalg.eigvalsh(pseudo).min() < 0:
+        yield "No body has exactly this inertia: it is told no better than its errors; mass and centre are as found."

@@ -1,0 +1,225 @@
+"""What the equations of motion leave along a recording, and how that follows the parameters and a payload.
+
+With positions that are low-passed and differentiated, each coordinate of a tree of joints leaves at each instant
+
+    w = what the motion takes less what acts [N m or N],
+
+linear in a payload's π = (m, m c, I about the origin of its frame). All of it passes the filter of the positions once
+more, as in ``motor_efforts``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import settings_of
+from spookid.assembly.declaration import Declaration
+from spookid.data.recording import Recording
+from spookid.data.sampling import finite_samples, low_passed
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array, Kernel, Mask, contiguous
+from spookid.mechanics.body import Body, Frame
+from spookid.mechanics.inertia import inertia_matrix, second_moment, six
+from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.model import Model
+from spookid.mechanics.motor import Motor
+from spookid.mechanics.recursion import Recursion
+from spookid.mechanics.regressor import moved
+from spookid.parameter import substitute
+from spookid.statistics.prior_regression import Rows
+from spookid.stepping.joint_space import instant
+from spookid.studies.motor_efforts import Measured, constants, recorded
+from spookid.tables.numbers import number
+
+_FINE = 5.0
+"""Instants in a period of the cutoff: more would tell the same."""
+_ENDS = 3.0
+"""Periods of the cutoff that the filter spoils at both ends of a recording, and of a gap."""
+_STILL = 3.0
+"""Friction widths below which a joint with dry friction may stick, and its row says nothing."""
+_GAP = 5.0
+"""Sample intervals without a sample that are a gap, if they are longer than half a period of the cutoff, too."""
+
+
+@dataclass(frozen=True, eq=False)
+class PayloadRows:
+    """The rows of a recording, channel by channel."""
+
+    names: tuple[str, ...]
+    """What each is the balance of: a coordinate of a joint, or the force or torque on a free body."""
+    units: tuple[str, ...]
+    """N m or N."""
+    motors: tuple[Motor | None, ...]
+    """What drives it, if anything does."""
+    rows: Rows
+    cutoff: float
+    """Of the filter [Hz]."""
+    left_out: float
+    """Duration of gaps, with what the filter makes of them [s]."""
+
+
+def placed(frame: Frame, values: Mapping[str, float]) -> tuple[Array, Array]:
+    """Where a frame is on its body: origin in the body's frame (3,), and axes (3, 3), in numbers."""
+    center = ca.SX(3, 1) if frame.body.distribution is None else frame.body.distribution.center_of_mass
+    at, axes = substitute(frame.at + center, values), substitute(frame.axes, values)
+    return np.asarray(at), np.asarray(axes)
+
+
+def fine_step(problem: Declaration, recording: Recording, cutoff: float) -> float:
+    """Of the instants: as fine as the samples, or as a cutoff [Hz] leaves anything to see [s]."""
+    intervals = [float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in problem.channels]
+    return max(min(intervals), 1 / (_FINE * cutoff))
+
+
+def payload_rows(
+    problem: Declaration, parameters: Sequence[str], body: Body, place: tuple[Array, Array]
+) -> PayloadRows:
+    """All rows of a recording.
+
+    Args:
+        problem: a tree of joints, with that recording, a step of ``fine_step``, and all parameters fixed at what was
+            found.
+        parameters: names of those that the rows are to be differentiated by.
+        body: that carries the payload.
+        place: of the payload's frame on the body.
+
+    Raises:
+        ProblemError: for a recording that lacks a signal or is too short for the cutoff.
+    """
+    (recording,), motion = problem.recordings, recorded(problem)
+    joints = JointCoordinates(problem.model)
+    driven = {motor.label: motor for motor in problem.model.motors}
+    gap = _gaps(problem, recording, motion.t)
+    evaluated = _Rows(problem, joints, body, place, parameters)
+    rows = evaluated.along(motion, ~gap)
+    units = [problem.model.freedoms[i].coordinate.effort for i in joints.places if i < len(problem.model.freedoms)]
+    units += ["N", "N", "N", "N m", "N m", "N m"] * len(joints.roots)
+    motors = tuple(driven.get(name) for name in joints.names)
+    return PayloadRows(joints.names, tuple(units), motors, rows, problem.cutoff, float(gap.sum() * problem.step))
+
+
+def _gaps(problem: Declaration, recording: Recording, t: Array) -> Mask:
+    """True at instants that are spoiled by samples that are missing, (N,)."""
+    spoiled, wide = np.zeros(len(t), dtype=bool), _ENDS / problem.cutoff
+    signals = {*(c.signal for c in problem.channels), *problem.model.signals}
+    for signal in signals:
+        stamps = finite_samples(recording, signal)[0]
+        apart = np.diff(stamps)
+        longest = max(_GAP * float(np.median(apart)), 0.5 / problem.cutoff)
+        for i in np.flatnonzero(apart > longest):
+            spoiled |= (t > stamps[i] - wide) & (t < stamps[i + 1] + wide)
+    return spoiled
+
+
+class _Rows:
+    """The function that gives w and its slopes at an instant, and where its numbers belong."""
+
+    def __init__(
+        self,
+        problem: Declaration,
+        joints: JointCoordinates,
+        body: Body,
+        place: tuple[Array, Array],
+        parameters: Sequence[str],
+    ) -> None:
+        self._problem, self._joints, self._names = problem, joints, list(parameters)
+        self._settings = settings_of(problem)
+        self._equations = instant(problem.model, self._settings)
+        declared = {p.name: p for p in problem.parameters}
+        self._known = [declared.get(name) for name in parameters]
+        self._symbols = ca.vertcat(ca.SX(0, 1), *(p for p in self._known if p is not None))
+        self._lacking = self._equations.lacking / self._settings.step
+        self._payload = _payload(self._equations.symbols, joints, body, place)
+
+    def along(self, motion: Measured, usable: Mask) -> Rows:
+        """Filtered, without the ends that the filter spoils."""
+        symbols, numbers, widths = constants(self._problem, self._settings, motion.rates)
+        by_parameters = ca.jacobian(self._lacking, self._symbols)
+        parts = [ca.densify(self._lacking), *(ca.vertcat(*m.nonzeros()) for m in (by_parameters, self._payload))]
+        given = [self._equations.symbols, self._equations.u, ca.vertcat(*symbols)]
+        function = ca.Function("payload", given, [ca.densify(ca.vertcat(ca.SX(0, 1), *parts))])
+        found = np.empty((len(motion.t), 1, function.numel_out(0)))
+        Kernel(function, 2)([contiguous(motion.moving), contiguous(motion.inputs)], [contiguous(numbers)], found)
+        inner, still = self._inner(motion), self._still(motion, widths)
+        rate, cutoff = 1 / self._problem.step, self._problem.cutoff
+        found, still = low_passed(found[:, 0], rate, cutoff)[inner], low_passed(still, rate, cutoff)[inner]
+        n = self._lacking.numel()
+        first, second = n, n + by_parameters.nnz()
+        places = [i for i, p in enumerate(self._known) if p is not None]
+        slopes = np.zeros((len(found), n, len(self._names)))
+        slopes[:, :, places] = _spread(found[:, first:second], by_parameters)
+        gains = self._gains(places)
+        slopes -= found[:, :n, None] * gains  # of w over what the gain has become, that of a scale is 0
+        return Rows(
+            motion.t[inner],
+            found[:, :n],
+            slopes,
+            _spread(found[:, second:], self._payload),
+            gains,
+            np.where((still < 0.5) & usable[inner, None], 1.0, 0.0),
+        )
+
+    def _inner(self, motion: Measured) -> slice:
+        ends = math.ceil(_ENDS / self._problem.cutoff / self._problem.step)
+        if len(motion.t) <= 4 * ends:
+            recording = self._problem.recordings[0]
+            raise ProblemError(
+                f"recording {recording.name!r} lasts {number(recording.t[-1] - recording.t[0], 3)} s, of which a "
+                f"filter with a cutoff of {number(self._problem.cutoff)} Hz leaves too little; give a longer one, or "
+                "raise the cutoff"
+            )
+        return slice(ends, -ends)
+
+    def _still(self, motion: Measured, widths: Array) -> Array:
+        """1 where a joint that may stick does not turn, (N, n)."""
+        model, joints = self._problem.model, self._joints
+        rubbing = np.array([freedom.rubs for freedom in model.freedoms], dtype=bool)
+        still = (np.abs(motion.rates) < _STILL * widths) & rubbing
+        found = np.zeros((len(motion.t), self._lacking.numel()))
+        for row, place in enumerate(joints.places):
+            if place < len(model.freedoms):
+                found[:, row] = still[:, place]
+        return found
+
+    def _gains(self, places: Sequence[int]) -> Array:
+        """How the logarithm of what a unit of each motor's signal does follows the parameters, (n, n_p)."""
+        found = np.zeros((self._lacking.numel(), len(self._names)))
+        values = self._problem.guess
+        for motor in self._problem.model.motors:
+            slope = substitute(ca.jacobian(motor.unit_effort, self._symbols) / motor.unit_effort, values)
+            found[self._joints.names.index(motor.label), places] = np.asarray(slope).ravel()
+        return found
+
+
+def _payload(symbols: ca.SX, joints: JointCoordinates, body: Body, place: tuple[Array, Array]) -> ca.SX:
+    """How w follows the payload's π in its own frame, (n, 10)."""
+    model: Model = joints.model
+    n, ambient = joints.manifold.tangent, joints.manifold.ambient
+    x, s, a = symbols[:ambient], symbols[-2 * n : symbols.numel() - n], symbols[-n:]
+    motion, pi = Recursion(joints, x, s, a), ca.SX.sym("pi", 10)
+    nothing = (ca.SX(3, 1), ca.SX(3, 1))
+    center = ca.SX(3, 1) if body.distribution is None else body.distribution.center_of_mass
+    wrenches = dict.fromkeys(model.bodies, nothing) | {body: moved(shifted(pi, *place), motion.bodies[body], center)}
+    return ca.jacobian(motion.along(wrenches), pi)
+
+
+def shifted(pi: ca.SX, at: Array, axes: Array) -> ca.SX:
+    """π in the frame in which the frame of π has its origin at ``at`` and these axes, (10,)."""
+    mass, moment, inertia = pi[0], ca.DM(axes) @ pi[1:4], inertia_matrix(pi[4:], "inertia")
+    turned = ca.DM(axes) @ second_moment(inertia) @ ca.DM(axes).T
+    arm = ca.DM(at)
+    whole = turned + moment @ arm.T + arm @ moment.T + mass * (arm @ arm.T)
+    return ca.vertcat(mass, moment + mass * arm, six(ca.trace(whole) * ca.SX.eye(3) - whole))
+
+
+def _spread(values: Array, pattern: ca.SX) -> Array:
+    """Numbers of the nonzeros at their places, (N, rows, columns)."""
+    rows, columns = pattern.sparsity().get_triplet()
+    found = np.zeros((len(values), *pattern.shape))
+    found[:, rows, columns] = values
+    return found
