@@ -96,8 +96,8 @@ def grouped(description: Description, held: Mapping[str, float], free: bool, mer
 
 
 def idle(description: Description) -> list[str]:
-    """Hinges and sliders that move no link with an inertial, and nothing that closes a loop or leads another joint: what
-    they do changes nothing."""
+    """Hinges and sliders that move no link with an inertial, and nothing that closes a loop or leads another joint:
+    what they do changes nothing."""
     used = {link for loop in description.loops for link in loop.links}
     used |= {name for name, link in description.links.items() if link.inertial is not None}
     found: list[str] = []
