@@ -333,7 +333,7 @@ def test_check_of_a_problem_without_parameters_or_docstring(here, capsys):
 
 
 def test_check_goes_on_after_a_wrong_problem(here, capsys):
-    unseen = BAD_SECOND.replace('"blind", []', '"blind", []).with_(observations=[]')
+    unseen = BAD_SECOND.replace('"blind", []', '"blind", [run()]).with_(observations=[]')
     assert main(["check", write(unseen)]) == 2
     out, err = capsys.readouterr()
     assert re.findall(r"^swing_.(?= \()", out, re.MULTILINE) == ["swing_a", "swing_c"]

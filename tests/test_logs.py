@@ -212,6 +212,39 @@ def test_structs_of_matlab(tmp_path):
     refused(lambda: Recording.from_mat(path, times={"x": "t_x"}), told, path)
 
 
+def test_damaged_lengths_in_a_matlab_file(tmp_path):
+    """SciPy takes them at their word, and may end the process."""
+    io, path = logs.module("scipy.io"), tmp_path / "run.mat"
+    cells = np.array([np.arange(3.0), "word"], dtype=object)
+    io.savemat(path, {"t": T, "s": {"q": Q, "word": "no"}, "c": cells})
+    whole = path.read_bytes()
+    assert list(Recording.from_mat(path).signals) == ["s.q"]
+    words = [i for i in range(128, len(whole), 4) if whole[i : i + 4] in (b"\x0e\0\0\0", b"\x09\0\0\0", b"\x05\0\0\0")]
+    for i in words:
+        path.write_bytes(whole[: i + 4] + b"\xff\xff\xff\x7f" + whole[i + 8 :])
+        with pytest.raises(ProblemError, match=r"run.mat is no MATLAB file or is damaged \(.*\); save it anew"):
+            Recording.from_mat(path)
+    path.write_bytes(whole[:-9])
+    refused(lambda: Recording.from_mat(path), "an element is longer than what holds it", path)
+
+
+def test_times_that_are_dates(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("time;q\n2026-01-31 12:00:00.25Z;1,5\n2026-01-31 12:00:00.75Z;2,5\n2026-01-31 13:00:01+01:00;3,5\n")
+    run = Recording.from_csv(path, time="time")
+    assert (run.t.tolist(), run.signals["q"].tolist()) == ([0.0, 0.5, 0.75], [1.5, 2.5, 3.5])
+    assert run.notes == (
+        "The times of run.csv are dates; they count in seconds from the first one, 2026-01-31 12:00:00.25Z.",
+    )
+    for last, told in (
+        ("2026-02-30 12:00:00Z", "line 4, column 'time': '2026-02-30 12:00:00Z' is no date and time"),
+        ("2026-01-31 12:00:05", "is the first with, or without, a time zone; give all dates one, or none"),
+        ("2026-01-31 11:00:00Z", "line 4"),
+    ):
+        path.write_text(f"time;q\n2026-01-31 12:00:00Z;1,5\n2026-01-31 12:00:01Z;2,5\n{last};3,5\n")
+        refused(lambda: Recording.from_csv(path, time="time"), told, path)
+
+
 def test_matlab_of_version_7_3(tmp_path):
     h5py = pytest.importorskip("h5py")
     path = tmp_path / "run.mat"

@@ -115,6 +115,49 @@ def test_a_macro_file_is_expanded(tmp_path: Path) -> None:
     assert float(robots.read(path).bodies["upper"].mass) == 2.0
 
 
+def test_macros_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("xacro")
+    monkeypatch.setattr("spookid.robots.formats._PATIENCE", 1.0)
+    path = tmp_path / "arm.xacro"
+    head = '<robot name="arm" xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="'
+    for text, message in (("${9**9**9}", "is not expanded by xacro within 1 s"), ("${nothing}", "cannot be expanded")):
+        path.write_text(f'{head}{text}"/></robot>')
+        with pytest.raises(ProblemError, match=message):
+            robots.read(path)
+
+
+def test_a_macro_file_is_kept(tmp_path: Path) -> None:
+    pytest.importorskip("xacro")
+    path = tmp_path / "arm.xacro"
+    path.write_text(ARM)
+    with pytest.raises(ProblemError, match="is the robot's own file, which is kept"):
+        robots.read(path).write(path, {})
+
+
+def test_joints_that_move_no_mass(tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    end = '<joint name="end" type="fixed">'
+    path.write_text(ARM.replace(end, '<joint name="end" type="continuous">'))
+    robot = robots.read(path)
+    assert robot.notices == ("What moves on end has no mass: it is held at 0.",)
+    assert list(robot.joints) == ["shoulder", "elbow", "slide"]
+    # A joint that leads one with mass is part of the motion.
+    leads = ARM.replace(end, '<joint name="end" type="continuous">').replace(
+        '<axis xyz="1 0 0"/>', '<axis xyz="1 0 0"/><mimic joint="end"/>'
+    )
+    path.write_text(leads)
+    with pytest.raises(ProblemError, match="link 'tip' moves on joint 'end' and has no mass"):
+        _ = robots.read(path).bodies
+
+
+def test_joints_that_follow_in_a_circle(tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    text = ARM.replace('<axis xyz="1 0 0"/>', '<axis xyz="1 0 0"/><mimic joint="slide" multiplier="2"/>')
+    path.write_text(text.replace('<dynamics damping="2"/>', '<mimic joint="elbow" multiplier="3"/>'))
+    with pytest.raises(ProblemError, match="joint 'elbow' follows 'slide', and that it in the end"):
+        robots.read(path)
+
+
 BOMB = '<!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><robot name="x">&b;</robot>'
 FETCH = '<!DOCTYPE r SYSTEM "http://example.com/r.dtd"><robot name="x"/>'
 HOSTILE = {
@@ -125,6 +168,8 @@ HOSTILE = {
     "an entity elsewhere": (FETCH, "document type declaration"),
     "another file": ("<html/>", "its root is <html>; give a URDF"),
     "deep": ("<robot>" + "<a>" * 2000 + "</a>" * 2000 + "</robot>", "more than 500 elements stand inside each other"),
+    "digits of another script": (ARM.replace("2.0", "\u0662"), "has value='\u0662'; give one finite number"),
+    "a number too large": (ARM.replace("2.0", "1e200"), "give one finite number of at most 1e"),
     "no links": ('<robot name="x"/>', "has no <link>; give a complete description"),
     "a missing link": (ARM.replace('<link name="base"/>', ""), r"urdf:\d+: joint 'shoulder' joins link 'base', which"),
     "two roots": (ARM.replace('<link name="base"/>', '<link name="base"/><link name="b2"/>'), "a robot has one root"),

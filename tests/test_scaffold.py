@@ -235,6 +235,19 @@ def test_names_of_others_are_no_code(tmp_path: Path) -> None:
     assert evil in [joint.name for joint in load_problem(out).model.joints]
 
 
+def test_names_that_are_alike_or_of_another_script(tmp_path: Path) -> None:
+    text = ARM.replace('"upper"', '"low-er"').replace('"lower"', '"low_er"').replace("'lower'", "'low_er'")
+    text = (
+        text.replace('"elbow"', '"\U0001f4aa"').replace('"slide"', '"shoul-der"').replace('"shoulder"', '"shoul_der"')
+    )
+    (tmp_path / "arm.urdf").write_text(text, encoding="utf-8")
+    out = tmp_path / "arm.py"
+    assert main(["new", str(tmp_path / "arm.urdf"), "--out", str(out)]) == 0
+    names = [p.name for p in load_problem(out).parameters]
+    assert {"low_er_alpha", "low_er_2_alpha", "shoul_der_viscous", "shoul_der_2_viscous"} <= set(names)
+    assert "\U0001f4aa" in [joint.name for joint in load_problem(out).model.joints]
+
+
 def test_a_loop_of_which_one_joint_is_seen(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     (tmp_path / "bar.xml").write_text(FOURBAR)

@@ -65,8 +65,8 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
     def work(job: Job) -> Exit:
         title = f"{job.problem.name} ({job.place})"
         told = title, run.file.description, terminal.columns()
-        unrecorded = job.problem.observations and not job.problem.recordings
-        page = describe_unrecorded(job.problem, *told) if unrecorded else describe(assemble(job.problem), *told)
+        recorded = bool(job.problem.recordings)
+        page = describe(assemble(job.problem), *told) if recorded else describe_unrecorded(job.problem, *told)
         terminal.say(f"{page}\n" if run.file.several else page)
         return Exit.DONE
 

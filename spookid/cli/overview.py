@@ -22,6 +22,8 @@ from spookid.tables.numbers import bounds, number, quantity
 from spookid.tables.table import Table, wrapped
 
 Row = tuple[str, ...]
+_MOST = 50
+"""Bodies of which combinations are found in a few seconds."""
 _MORE = "In Python problem.base_parameters() lists the combinations."
 
 
@@ -56,7 +58,7 @@ def describe_unrecorded(problem: Declaration, title: str, description: str, widt
         _mechanism(problem, width),
         ["Recordings", *wrapped(needed, width, "  ")],
         ["Parameters", *_parameters(problem, width)],
-        _base_parameters(problem, width),
+        _base_parameters(problem, width) if len(problem.model.bodies) <= _MOST else [],
     ]
     return _page(sections)
 

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from spookid.errors import ProblemError
 from spookid.robots import mjcf, urdf
 from spookid.robots.description import Description
 from spookid.robots.markup import Document, parse, read_bytes
 from spookid.robots.source import Source
+
+_PATIENCE = 10.0
+"""Seconds for macros."""
+_EXPAND = """
+import sys, xacro
+try:
+    text = xacro.process_file(sys.argv[1]).toprettyxml(indent="  ")
+except Exception as error:
+    sys.exit(next(iter(str(error).strip().splitlines()), type(error).__name__))
+sys.stdout.buffer.write(text.encode())
+"""
 
 
 def opened(path: Path) -> tuple[Description, Source]:
@@ -44,13 +57,17 @@ def described(document: Document) -> tuple[Description, Source]:
 
 def _expanded(path: Path) -> Document:
     """The URDF that a xacro file stands for."""
+    if find_spec("xacro") is None:
+        raise ProblemError(f"{path} has macros; install the package xacro, or expand it to a URDF first")
+    # In a process of its own: macros may go on for ever.
+    command = [sys.executable, "-c", _EXPAND, str(path)]
     try:
-        import xacro
-    except ImportError:
-        raise ProblemError(f"{path} has macros; install the package xacro, or expand it to a URDF first") from None
-    try:
-        expanded: Any = xacro.process_file(str(path)).toprettyxml(indent="  ")
-    except Exception as error:  # whatever its macros evaluate to
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ProblemError(f"{path} cannot be expanded by xacro ({reason}); correct it") from None
-    return replace(parse(Path(f"{path} (expanded)"), expanded.encode()), file=path)
+        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        raise ProblemError(
+            f"{path} is not expanded by xacro within {_PATIENCE:g} s; take out what repeats itself"
+        ) from None
+    if done.returncode:
+        reason = next(iter(done.stderr.decode(errors="replace").strip().splitlines()), "without a reason")
+        raise ProblemError(f"{path} cannot be expanded by xacro ({reason}); correct it")
+    return replace(parse(Path(f"{path} (expanded)"), done.stdout), file=path)

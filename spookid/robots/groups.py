@@ -63,21 +63,23 @@ def grouped(description: Description, held: Mapping[str, float], free: bool, mer
         ProblemError: for held joints that are none, or a body that moves and has no mass.
     """
     _check_held(description, held)
+    resting = idle(description)
     root = Group(description.root, description.links[description.root].place, ground=not free)
     root.members[description.root] = Placement.none()
     groups, moving = {description.root: root}, []
     for connection in description.ordered:
         if connection.name in held:
             connection = connection.locked(held[connection.name])
+        elif connection.name in resting:
+            connection = connection.locked(0.0)
         inner = groups[connection.parent]
         # A link in between that has none would be a body without mass.
-        parts = inner.inertial(description).mass > 0 and description.links[connection.child].inertial is not None
-        rigid = connection.kind == "fixed" and (merge or inner.ground or not parts)
-        if rigid:
+        apart = not (merge or inner.ground) and _both_have_mass(inner, connection, description)
+        if connection.kind == "fixed" and not apart:
             groups[connection.child] = inner
             own = connection.inner @ connection.outer.inverse
             inner.members[connection.child] = inner.members[connection.parent] @ own
-            if connection.name in held or connection.parent in inner.held:
+            if connection.name in {*held, *resting} or connection.parent in inner.held:
                 inner.held.add(connection.child)
             continue
         group = Group(connection.child, description.links[connection.child].place)
@@ -91,6 +93,25 @@ def grouped(description: Description, held: Mapping[str, float], free: bool, mer
     for group in found.bodies:
         _check_mass(group, description, moving)
     return found
+
+
+def idle(description: Description) -> list[str]:
+    """Hinges and sliders that move no link with an inertial, and nothing that closes a loop or leads another joint:
+    what they do changes nothing."""
+    used = {link for loop in description.loops for link in loop.links}
+    used |= {name for name, link in description.links.items() if link.inertial is not None}
+    found: list[str] = []
+    for connection in reversed(description.ordered):
+        leads = any(tie.leader == connection.name and tie.follower not in found for tie in description.ties)
+        if connection.child in used or leads:
+            used.add(connection.parent)
+        elif connection.kind in ("hinge", "slide"):
+            found.append(connection.name)
+    return found[::-1]
+
+
+def _both_have_mass(inner: Group, connection: Connection, description: Description) -> bool:
+    return inner.inertial(description).mass > 0 and description.links[connection.child].inertial is not None
 
 
 def _check_held(description: Description, held: Mapping[str, float]) -> None:

@@ -19,6 +19,9 @@ _LARGEST = 64 * 2**20
 """Bytes of the largest file that is read; a description without its meshes has far fewer."""
 _DEEPEST = 500
 """Elements inside each other."""
+_GREATEST = 1e30
+"""Number that is read; with greater ones sums of products overflow."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _ATTRIBUTE = re.compile(rb"""\s([^\s=/<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
 
 
@@ -105,13 +108,13 @@ class Element:
         if name not in self.attributes and default is not None:
             return list(default)
         text = self.text(name)
-        try:
-            values = [float(part) for part in text.split()]
-        except ValueError:
-            values = []
-        if len(values) != count or not all(abs(value) < float("inf") for value in values):
+        # Python's float reads more than others do: 1_0, and digits of all scripts.
+        values = [float(part) for part in text.split() if _NUMBER.fullmatch(part)]
+        if len(values) != count or len(text.split()) != count or not all(abs(value) <= _GREATEST for value in values):
             wanted = "one finite number" if count == 1 else f"{count} finite numbers"
-            raise ProblemError(f"{self.place}: <{self.tag}> has {name}={text[:40]!r}; give {wanted}")
+            raise ProblemError(
+                f"{self.place}: <{self.tag}> has {name}={text[:40]!r}; give {wanted} of at most {_GREATEST:g}"
+            )
         return values
 
 
@@ -226,6 +229,8 @@ class _Builder:
             raise ProblemError(
                 f"{self._path}:{error.lineno}: is no XML ({expat.ErrorString(error.code)}); correct that line"
             ) from None
+        except ProblemError:
+            raise
         except ValueError as error:  # of an encoding that Python does not know
             raise ProblemError(f"{self._path} is no XML ({error}); save it in UTF-8") from None
         assert self._root is not None

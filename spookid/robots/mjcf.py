@@ -6,6 +6,7 @@ https://mujoco.readthedocs.io/en/stable/XMLreference.html.
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterable
@@ -22,6 +23,8 @@ from spookid.robots.mjcf_joints import joined, joint_names, quaternion_axes
 from spookid.robots.source import Source
 from spookid.tables.numbers import counted
 
+_MOST_COPIES, _MOST_POINTS = 1e4, 1e8
+"""Of a body, and of a height field or a texture."""
 _LEFT_OUT = ("sensors", "actuators", "pairs", "excludes", "tendons", "keys", "tuples", "texts", "numerics", "skins")
 _SHAPED = ("meshes", "hfields", "materials", "textures")
 _OF_INTEREST = {"actuators": "actuator", "tendons": "tendon", "flexes": "flexible part", "pairs": "contact pair"}
@@ -38,6 +41,7 @@ def described(document: Document) -> tuple[Description, Source]:
         import mujoco
     except ImportError:
         raise ProblemError(f"{document.path} is an MJCF; install the package mujoco to read it") from None
+    _check_sizes(document)
     try:
         spec, notices = specification(document, mujoco)
         with warnings.catch_warnings(record=True) as told:
@@ -51,6 +55,23 @@ def described(document: Document) -> tuple[Description, Source]:
     return reader.description(notices), reader.source(
         180 / np.pi if spec.compiler.degree else 1.0, _obstacle(spec, mujoco)
     )
+
+
+def _check_sizes(document: Document) -> None:
+    """Refuse what MuJoCo would make for ever, or fill all memory with."""
+    for element in document.root.inside():
+        size = math.prod(_counts(element, "nrow", "ncol", "width", "height"))
+        above: Element | None = element
+        while above is not None:
+            size *= math.prod(_counts(above, "count")) if above.tag in ("replicate", "composite", "flexcomp") else 1
+            above = above.parent
+        if size > (_MOST_COPIES if element.tag in ("replicate", "composite", "flexcomp") else _MOST_POINTS):
+            raise ProblemError(f"{element.place}: <{element.tag}> makes {size:.3g} parts of itself; give fewer")
+
+
+def _counts(element: Element, *names: str) -> list[float]:
+    words = [word for name in names for word in element.attributes.get(name, "").split()]
+    return [float(word) for word in words if word.isdigit()]
 
 
 def specification(document: Document, mujoco: Any) -> tuple[Any, list[str]]:

@@ -23,7 +23,7 @@ from spookid.mechanics.motor import Motor
 from spookid.mechanics.point_loads import PointLoad
 from spookid.mechanics.robot_file import RobotFile
 from spookid.robots.description import Connection, Description, Freedom, Limits, Loop, Placement
-from spookid.robots.groups import Group, Grouped, grouped
+from spookid.robots.groups import Group, Grouped, grouped, idle
 from spookid.robots.source import Source
 
 _KINDS: dict[str, type[Joint]] = {
@@ -77,7 +77,9 @@ class Parts:
     @property
     def notices(self) -> tuple[str, ...]:
         """What of the file has no place in the model, a sentence each."""
-        return self.description.notices
+        resting = ", ".join(name for name in idle(self.description) if name not in self.held)
+        told = [f"What moves on {resting} has no mass: it is held at 0."] if resting else []
+        return (*self.description.notices, *told)
 
     def with_(
         self,

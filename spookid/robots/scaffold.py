@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ from spookid.robots.robot import Robot
 
 _WITHIN = 0.3
 """Share within which inertias of files are mostly known."""
+_MOST = 100
+"""Coordinates of a robot of which a fit is of any use."""
 _DATA_SHEET = 0.1
 """Share within which a data sheet knows a gain."""
 _SIGNAL_UNITS = {"torque": "", "current": "/A", "voltage": "/V"}
@@ -62,6 +65,12 @@ def scaffold(
     _check_gains(gains, matched)
     held = _still(robot, matched)
     robot = robot.with_(held=dict.fromkeys(held, 0.0))
+    if len(robot.freedoms) > _MOST:
+        raise ProblemError(
+            f"{robot.source.document.file} has {len(robot.freedoms)} joints that move, and a fit is of {_MOST} at the "
+            "most; hold others with --hold, or give a log without them"
+        )
+    robot.model()  # refuses one of which nothing moves
     mend = not _all_thick(robot)
     recording = None if file is None else file.recording(matched)
     found = drives(robot, recording, matched, gains)
@@ -89,8 +98,8 @@ def _simulated(labels: Sequence[str]) -> Matched:
     """Signals of a robot without a log."""
     return Matched(
         "t",
-        {label: f"{_key(label)}_q" for label in labels},
-        {label: f"{_key(label)}_tau" for label in labels},
+        {label: f"{_key(label, labels)}_q" for label in labels},
+        {label: f"{_key(label, labels)}_tau" for label in labels},
         "torque",
     )
 
@@ -118,8 +127,17 @@ def _all_thick(robot: Robot) -> bool:
     return True
 
 
-def _key(name: str) -> str:
-    """A name as the beginning of that of a Parameter."""
+def _key(name: str, others: Iterable[str] = ()) -> str:
+    """A name as the beginning of that of a Parameter.
+
+    Args:
+        others: names of the same kind, of which those before it may have the same beginning.
+    """
+    before = [word for word in map(_word, takewhile(lambda other: other != name, others)) if word == _word(name)]
+    return _word(name) + (f"_{len(before) + 1}" if before else "")
+
+
+def _word(name: str) -> str:
     word = re.sub(r"\W+", "_", name).strip("_")
     return word if word.isidentifier() else f"_{word}"
 
@@ -177,10 +195,10 @@ def _relative(path: Path, out: Path) -> str:
 
 
 def _inertias(robot: Robot) -> str:
+    keys = {name: _quoted(_key(name, robot.bodies)) for name in robot.bodies}
     rows = [
-        f"    {_quoted(name)}: LogCholesky({_quoted(_key(name))}, robot.bodies[{_quoted(name)}].distribution, "
-        "within=WITHIN),"
-        for name in robot.bodies
+        f"    {_quoted(name)}: LogCholesky({key}, robot.bodies[{_quoted(name)}].distribution, within=WITHIN),"
+        for name, key in keys.items()
     ]
     known = "what the file says of masses, centres and inertias is known within this share"
     return "\n".join([f"WITHIN = {_WITHIN}  # {known}", "inertias = {", *rows, "}", ""])
@@ -201,8 +219,9 @@ def _joints(robot: Robot, matched: Matched, found: dict[str, Drive]) -> str:
         if name in matched.efforts:
             own["armature"] = (drive.armature, inertia, np.inf)
         rows.append(f"    {_quoted(name)}: {{")
+        key = _key(name, robot.freedoms)
         for what, (guess, unit, upper) in own.items():
-            rows.append(f'        "{what}": {_parameter(f"{_key(name)}_{what}", guess, unit, 0.0, upper)},')
+            rows.append(f'        "{what}": {_parameter(f"{key}_{what}", guess, unit, 0.0, upper)},')
         rows.append("    },")
     if not rows:
         return "robot = robot.with_(inertias=inertias)\n"
@@ -232,7 +251,8 @@ def _rest(
     units, lines = _units(robot), [*_about_gains(matched, gains), "motors = ["]
     for label, signal in matched.efforts.items():
         at = _joint(*place[label])
-        lines += _motor(label, signal, matched.effort, found[label], units[label][0], at, label in gains)
+        key = _key(label, robot.freedoms)
+        lines += _motor(key, signal, matched.effort, found[label], units[label][0], at, label in gains)
     lines += ["]", "observations = ["]
     lines += [
         f"    JointPosition({joint}, signal={_quoted(signal)}{which}),"
@@ -276,11 +296,9 @@ def _about_gains(matched: Matched, gains: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _motor(
-    label: str, signal: str, kind: str, drive: Drive, effort: str, at: tuple[str, str], known: bool
-) -> list[str]:
+def _motor(key: str, signal: str, kind: str, drive: Drive, effort: str, at: tuple[str, str], known: bool) -> list[str]:
     joint, which = at
-    key, measured = _key(label), "" if kind == "voltage" else ", measured=True"
+    measured = "" if kind == "voltage" else ", measured=True"
     gain = []
     if kind != "torque":
         lower = 0.0 if drive.gain > 0 else -np.inf
@@ -309,4 +327,4 @@ def _parameter(
 
 def _quoted(text: str) -> str:
     """A text as Python has it, whatever stands in it."""
-    return json.dumps(text)
+    return json.dumps(text, ensure_ascii=False)

@@ -59,10 +59,25 @@ def described(document: Document) -> Description:
     following = [element for element in robot.all("joint") if element.one("mimic") is not None]
     fixed = [element.text("name") for element in following if joints[element.text("name")].kind == "fixed"]
     ties = [_mimic(element, joints) for element in following if element.text("name") not in fixed]
+    _check_circles(ties)
     root = _root(links, joints)
     name = robot.attributes.get("name") or document.path.stem
     notices = [f"Joint {joint!r} is fixed, so that its <mimic> means nothing." for joint in fixed]
     return Description(name, root, links, list(joints.values()), ties, notices=tuple(notices))
+
+
+def _check_circles(ties: Iterable[Tie]) -> None:
+    leaders = {tie.follower: tie for tie in ties}
+    for tie in leaders.values():
+        seen, at = {tie.follower}, tie.leader
+        while at in leaders:
+            if at in seen:
+                raise ProblemError(
+                    f"{tie.place}: joint {tie.follower!r} follows {tie.leader!r}, and that it in the end; take one "
+                    "<mimic> out"
+                )
+            seen.add(at)
+            at = leaders[at].leader
 
 
 def _by_name(things: Iterable[_Named], what: str) -> dict[str, _Named]:

@@ -11,6 +11,7 @@ from scipy import io
 from spookid.data.logs.columns import Clock, Options
 from spookid.data.logs.hdf5 import read_matlab73
 from spookid.data.logs.libraries import file_at, reading
+from spookid.data.logs.matlab_check import check_lengths
 from spookid.data.logs.tree import Leaf, clocks
 
 _OBJECTS = "; objects such as a timeseries are read by MATLAB alone: save ts.Time and ts.Data"
@@ -25,6 +26,7 @@ def read_matlab(options: Options, time: str, own: Mapping[str, str]) -> list[Clo
     path = options.path
     file_at(path)
     with reading(path, "MATLAB file", "save it anew in MATLAB, or with scipy.io.savemat"):
+        check_lengths(path.read_bytes())
         try:
             variables = io.loadmat(path, squeeze_me=True, struct_as_record=False, appendmat=False)
         except NotImplementedError:  # SciPy's way to say version 7.3

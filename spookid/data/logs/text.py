@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from spookid.data.arrays import FloatArray
 from spookid.data.files import listing
 from spookid.data.logs.columns import Clock, Options
+from spookid.data.logs.dates import is_date, seconds
 from spookid.data.logs.libraries import unreadable
 from spookid.data.logs.units import is_unit
 from spookid.errors import ProblemError, shown
@@ -80,9 +81,16 @@ def read_text(options: Options, time: str, own: Mapping[str, str], form: Form) -
         units = units_of(place, sheet.header, sheet.rows[0], columns, options.units)
     if units is not None:
         sheet = replace(sheet, lines=sheet.lines[1:], rows=sheet.rows[1:])
-    decimal = form.decimal or _decimal(sheet, [time, *wanted])
-    values = {name: _numbers(sheet, name, decimal) for name in dict.fromkeys([time, *wanted])}
-    return _clocks(sheet, values, time, own, units or {})
+    stamps = {name: texts for name in dict.fromkeys([time, *own.values()]) if is_date(texts := sheet.texts(name))}
+    numeric = [name for name in dict.fromkeys([time, *wanted]) if name not in stamps]
+    decimal = form.decimal or _decimal(sheet, numeric)
+    dated, first = seconds(stamps, sheet.lines.tolist(), str(form.path))
+    values = {**{name: _numbers(sheet, name, decimal) for name in numeric}, **dated}
+    clocks = _clocks(sheet, values, time, own, units or {})
+    if not dated:
+        return clocks
+    note = f"The times of {form.path.name} are dates; they count in seconds from the first one, {first}."
+    return [replace(clocks[0], note=note), *clocks[1:]]
 
 
 def _clocks(
