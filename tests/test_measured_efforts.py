@@ -21,6 +21,12 @@ from spookid import (
     Status,
     gravity,
 )
+from spookid.assembly.assembly import assemble
+from spookid.estimation import delays, solving
+from spookid.estimation.extrapolation import finer
+from spookid.estimation.fit import Fit
+from spookid.results.notices import STEP
+from spookid.transcription import factor_kernels
 
 TICK = 0.01
 INERTIA, VISCOUS = 0.02, 0.05
@@ -93,6 +99,48 @@ def test_a_step_that_is_too_long_to_tell_samples_between_is_asked_about() -> Non
     (notice,) = (n for n in long.notices if n.startswith("The residuals are not noise"))
     assert "those of q are not white" in notice
     assert "does it stay with half of it?" in notice
+
+
+def test_a_fit_that_a_finer_one_goes_on_from_ends_near_its_maximum_or_there_if_that_one_fails(monkeypatch) -> None:
+    problem, own = wheel(driven(0)), solving.fit
+    alone, begun = wheel(driven(0), step_correction=False).solve(), []
+
+    def first(*all_of_it: Any) -> Fit:
+        begun.append(own(*all_of_it))
+        return begun[-1]
+
+    def failing(which: Problem, *rest: Any) -> Fit:
+        found = own(which, *rest)
+        return found.with_(status=Status.STALLED) if which.step < problem.step else found
+
+    monkeypatch.setattr(delays, "fit", first)
+    monkeypatch.setattr(solving, "fit", failing)
+    found = problem.solve()
+    assert begun[0].found.rough
+    assert "less than 0.1 of" in begun[0].result.detail
+    assert "less than 0.0001 of" in found.detail
+    assert any(notice.startswith(STEP) for notice in found.notices)
+    for name in ("J", "b"):
+        assert found[name].estimate == pytest.approx(alone[name].estimate, abs=0.02 * alone[name].std_err)
+
+
+def test_fits_with_h_and_half_of_it_have_the_kernels_of_the_motion_in_common(monkeypatch) -> None:
+    seeds: list[dict[str, bytes]] = []
+    own = factor_kernels.prepare_kernels
+
+    def noting(signatures: Any, seed: bytes, *rest: Any) -> Any:
+        seeds[-1].update({one.name: seed for one in signatures})
+        return own(signatures, seed, *rest)
+
+    monkeypatch.setattr(factor_kernels, "prepare_kernels", noting)
+    monkeypatch.setattr(factor_kernels, "_LONG", 0)
+    for problem in (wheel(driven(0)), finer(wheel(driven(0)))):
+        seeds.append({})
+        kernels = assemble(problem).transcription.kernels
+        assert kernels.points.functions.keys() >= {"residual_0", "residual_1", "retract"}
+    one, other = seeds
+    assert one["residual_0"] == other["residual_0"] != one["residual_1"]
+    assert one != other  # of half as many samples a step
 
 
 def test_errors_are_those_of_the_noise_of_samples() -> None:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from solutions import awkward, estimated, solution
 
-from spookid.report import plots
+from spookid.report import pictures, plots
 from spookid.results.result import Cost, Estimate, IterationRecord, Trajectory
 from spookid.solution import Solution
 from spookid.tables.numbers import uncertain
@@ -275,3 +275,11 @@ def test_parameters_without_an_error_look_different_and_say_why() -> None:
 def row(s: Solution, name: str) -> Axes:
     (axes,) = (axes for axes in plots.parameters(s).axes if axes.get_ylabel() == name)
     return axes
+
+
+def test_of_many_rows_the_foremost_are_drawn_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pictures.foremost([1.0, 0.0, -1.0]) == [0, 1, 2]
+    monkeypatch.setattr(pictures, "MOST_ROWS", 2)
+    assert pictures.foremost([1.0, 3.0, -1.0, 2.0]) == [1, 3]
+    text = plots.parameters(awkward()).get_suptitle()
+    assert "the 2 of" in " ".join(text.split())

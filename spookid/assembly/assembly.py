@@ -43,6 +43,8 @@ WIDTH_SHARE = 0.01
 """Default friction width of a coordinate as a share of the root mean square of its slip rate."""
 _NEVER = 1e8
 """Widths that no slip rate comes near."""
+_PASSES = 2
+"""A fit with steps half as long follows."""
 WIDTH_AT_REST = 0.01
 """Default friction width where no motion is known [rad/s or m/s]."""
 IMPULSE_SHARE = 1e-3
@@ -173,7 +175,7 @@ def assemble(
         written.append(factor)
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
     chains = [_chain(problem, e, written, seen, i) for i, e in enumerate(evidence)]
-    transcription = transcribed(problem, written, constants, chains)
+    transcription = transcribed(problem, written, constants, chains, _PASSES if problem.corrects else 1)
     start = Point(
         tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
         contiguous([problem.guess[p.name] for p in free]),
@@ -189,9 +191,14 @@ def assemble(
 
 
 def transcribed(
-    problem: Declaration, written: Sequence[Factor], constants: Sequence[Constant], chains: Sequence[Chain]
+    problem: Declaration,
+    written: Sequence[Factor],
+    constants: Sequence[Constant],
+    chains: Sequence[Chain],
+    passes: int = 1,
 ) -> Transcription:
-    """Factors and recordings with the bounds and magnitudes of the free parameters."""
+    """Factors and recordings with the bounds and magnitudes of the free parameters; ``passes`` as of
+    ``Transcription``."""
     free = problem.free
     return Transcription(
         problem.scheme.manifold(problem.model),
@@ -205,6 +212,7 @@ def transcribed(
         chains,
         problem.parameter_set.choice,
         inertia_charts(problem),
+        passes,
     )
 
 

@@ -40,9 +40,9 @@ def finer(problem: Declaration) -> Declaration:
     return problem.with_(step=problem.step / 2, every=problem.every and 2 * problem.every, step_correction=False)
 
 
-def pinned(problem: Declaration, fine: Fit) -> Declaration:
-    """The problem with one parameter held for each direction of several that the data do not see, or see less than
-    priors do.
+def pinned(fine: Fit) -> dict[str, float]:
+    """Parameters to hold, with the numbers of a fit: one for each direction of several that the data do not see, or see
+    less than priors do.
 
     Along it the fits with h and h/2 may stop anywhere, or where priors draw them; less of it, they tell what the step
     adds to ratios and products, which the data may see.
@@ -53,11 +53,9 @@ def pinned(problem: Declaration, fine: Fit) -> Declaration:
     open_ones = np.vstack([analysis.hidden, *([] if seen is None else [of_priors(seen, sizes)])])
     several = np.count_nonzero(np.abs(open_ones) > _PART, axis=1) > 1
     if not np.any(several):
-        return problem
+        return {}
     seen_alone = np.linalg.norm(fine.identifiability.sensitivities.factor, axis=0)
-    held = [names[i] for i in pivots(open_ones[several] * sizes * seen_alone)]
-    known = {name: fine.values[name] for name in held}
-    return problem.with_(fixed={*problem.fixed, *held}, initial={**problem.initial, **known})
+    return {names[i]: fine.values[names[i]] for i in pivots(open_ones[several] * sizes * seen_alone)}
 
 
 def extrapolated(coarse: Fit, fine: Fit) -> Result:
@@ -110,14 +108,13 @@ def step_added(coarse: Fit, fine: Fit) -> Array:
 
     None where either fit holds a parameter, or the line through both leaves its bounds.
     """
-    problem, held = coarse.assembly.transcription, {*fine.assembly.problem.fixed}
+    problem = coarse.assembly.transcription
     values = [fine.values[name] for name in problem.names]
     added = (1 + _SHARE) * (coarse.point.parameters - values)
     inside = (problem.lower < values) & (coarse.point.parameters - added > problem.lower)
     inside &= (values < problem.upper) & (coarse.point.parameters - added < problem.upper)
     inside &= (problem.lower < coarse.point.parameters) & (coarse.point.parameters < problem.upper)
-    free = np.array([name not in held for name in problem.names], dtype=np.bool_)
-    return np.where(inside & free, added, 0.0)
+    return np.where(inside, added, 0.0)
 
 
 def missed(step: float) -> str:

@@ -43,6 +43,13 @@ class Start:
     """See ``assemble``."""
     hold: bool = False
     """True to keep the noise of ``solution`` where it is estimated otherwise."""
+    held: Mapping[str, float] = field(default_factory=dict)
+    """Numbers of free parameters that stay what they are, by name."""
+    assembly: Assembly | None = None
+    """Of the same problem, to be used again; None: there is none."""
+    roughly: bool = False
+    """True to end near the maximum of the likelihood, where others go on from, if states have no density: no choice of
+    estimators waits for such a fit."""
 
 
 def fit(
@@ -51,12 +58,15 @@ def fit(
     """One solve."""
     began, known = time.perf_counter(), start.solution
     asked = _asked(known)
+    compiled = 0.0 if start.assembly is None else start.assembly.transcription.kernels.seconds
     normaliser = None if start.noise is None else _normaliser(problem, start.noise)
-    assembly = assemble(problem, normaliser, start.sharpness, start.turns)
+    assembly = start.assembly or assemble(problem, normaliser, start.sharpness, start.turns)
     point = assembly.start if known is None else _warm(assembly, known, start.own)
+    if start.held:
+        assembly, point = _holding(assembly, point, start.held)
     _check_freedom(assembly, point)
     solver.prepare(assembly.transcription, point)
-    compiling = assembly.transcription.kernels.seconds
+    compiling = assembly.transcription.kernels.seconds - compiled
     build = time.perf_counter() - began - compiling - (_asked(known) - asked)
     if problem.dynamics != "estimated":
         outcome = solver.solve(assembly.transcription, point, callback)
@@ -69,7 +79,7 @@ def fit(
     else:
         assert isinstance(solver, LevenbergMarquardt)
         before = at_gains(problem, known.noise, known.values, back=True) if known else ()
-        found = maximize_likelihood(assembly, point, before, solver, callback, start.hold)
+        found = maximize_likelihood(assembly, point, before, solver, callback, start.hold, start.roughly)
     found = replace(found, noise=tuple(at_gains(problem, found.noise, _values(problem, found.outcome))))
     times = Times.of(found.outcome.timing, build, compiling)
     times = replace(times, analysis=time.perf_counter() - began - times.solve)
@@ -133,6 +143,15 @@ def _warm(assembly: Assembly, solution: Result, own: Mapping[str, float]) -> Poi
         for p in problem.free
     ]
     return replace(_states(assembly, solution), parameters=np.array(values))
+
+
+def _holding(assembly: Assembly, start: Point, held: Mapping[str, float]) -> tuple[Assembly, Point]:
+    """A problem whose bounds leave some parameters no room, and its start: its kernels are those without."""
+    names, values = assembly.transcription.names, start.parameters.copy()
+    places = [names.index(name) for name in held]
+    values[places] = list(held.values())
+    transcription = assembly.transcription.held_at(values, places)
+    return replace(assembly, transcription=transcription), replace(start, parameters=values)
 
 
 def _states(assembly: Assembly, solution: Result) -> Point:

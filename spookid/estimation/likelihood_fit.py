@@ -64,6 +64,8 @@ class Found:
     """None where noise is taken from another fit."""
     states: States | None = None
     """Linearized where they were found; None where noise is taken from another fit."""
+    rough: bool = False
+    """True if it ended near a maximum that it would have come to."""
 
 
 def maximize_likelihood(
@@ -73,6 +75,7 @@ def maximize_likelihood(
     solver: LevenbergMarquardt,
     callback: Callback | None,
     hold: bool = False,
+    roughly: bool = False,
 ) -> Found:
     """The maximum of the likelihood, from a start and, if there is any, noise that is known from another fit.
 
@@ -81,6 +84,7 @@ def maximize_likelihood(
 
     Args:
         hold: True to keep the known noise as it is, and leave out what is not known of it.
+        roughly: True to end where a step promises 0.1 of the log-likelihood, if no row is a density of the states.
     """
     problem, inner = assembly.transcription, replace(_STATES, threads=solver.threads)
     alike = _as_known(assembly.noise, known)
@@ -93,7 +97,8 @@ def maximize_likelihood(
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, None, math.nan, ())
-    if outcome.status is Status.CONVERGED:
+    rough = roughly and not problem.has_density and outcome.status is Status.CONVERGED
+    if outcome.status is Status.CONVERGED and not rough:
         outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search))
     numbered = problem.with_numbers(search.numbers(search.best.logs))
     noise = _noise(assembly, search)
@@ -106,7 +111,7 @@ def maximize_likelihood(
     uncertain = marginalization.uncertain_sizes(search).tolist()
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = _with(assembly, numbered, sizes), search.best
-    return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), best.states)
+    return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), best.states, rough)
 
 
 def _begun(assembly: Assembly, search: Search, start: Point, threads: int) -> tuple[Point, Array]:
@@ -129,6 +134,10 @@ def _begun(assembly: Assembly, search: Search, start: Point, threads: int) -> tu
 
 def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...]) -> tuple[Outcome, Search]:
     """A search carried on to its end, with these sizes."""
+    if sizes == search.sizes and not search.problem.has_density:  # no floor of a disturbance is to be found anew
+        again = search.carried_on()
+        whole = replace(again.timing, solve=outcome.timing.solve + again.timing.solve)
+        return replace(again, timing=whole), search
     last = _with_sizes(search, sizes)
     try:
         again = last.run(search.best.states.moved(), _inherited(search, sizes))
@@ -222,11 +231,13 @@ def _apart(search: Search) -> tuple[NoiseSize, ...]:
     The gain is foretold by the score test: half of gᵀF⁻¹g for the slopes g and the information F of single sizes.
     """
     found, best = [], search.best
+    several = any(size.kind == "disturbance" and len(size.names) > 1 for size in search.sizes)
+    fisher = best.marginal.fisher() if several else {}
     for size, information in zip(search.sizes, np.diag(best.fisher), strict=True):
         parts = [size]
         if information > _SEEN and size.kind == "disturbance" and len(size.names) > 1:
             g = np.array([best.marginal.slopes.get(name, 0.0) for name in size.names])
-            F = np.array([[best.marginal.fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
+            F = np.array([[fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
             gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2
             if gain > len(size.names) - 1:
                 parts = _singles(size)

@@ -84,7 +84,8 @@ def _solved(
             return _with_losses(problem, plain, backend, options, callback)
         hold = True
     problem, warm_start = starting_from(problem, warm_start)
-    start = Start(warm_start, problem.given, hold=hold)
+    roughly = not isinstance(solver, Ipopt) and problem.corrects and not free_delays(problem)
+    start = Start(warm_start, problem.given, hold=hold, roughly=roughly)
     if continuation.is_staged(problem, backend):
         check_stepper(problem)
         return _staged(problem, solver, callback, start)
@@ -139,13 +140,16 @@ def _corrected(
     counted = counting_from(callback, found.iterations)
     try:
         fine = fit(extrapolation.finer(problem), solver, counted, Start(found, hold=hold))
-        coarse = fit(extrapolation.pinned(problem, fine), solver, None, Start(fine.result, hold=True))
+        pins = extrapolation.pinned(fine)
+        coarse = fit(problem, solver, None, Start(fine.result, hold=True, held=pins, assembly=first.assembly))
         interrupted = Status.INTERRUPTED in (fine.result.status, coarse.result.status)
     except KeyboardInterrupt:
         interrupted = True
     if interrupted:
         return found.changed(status=Status.INTERRUPTED, detail="before the step was taken from the estimates")
     if not fine.result.status is coarse.result.status is Status.CONVERGED:
+        if first.found is not None and first.found.rough:
+            first = _again(found, solver, callback, problem)
         told = first.told()
         missed = first.later(lambda: ranked([*told.notices, extrapolation.missed(problem.step)]))
         return told.changed(notices=missed)

@@ -33,6 +33,10 @@ _NAMES = (
 )
 
 
+_SERVES = 2
+"""By how many times fewer steps it pays than a problem's own code: it is compiled once for all problems."""
+
+
 class Routines:
     """The functions of ``native.c``; arrays are given by their addresses, and nothing is checked."""
 
@@ -50,7 +54,8 @@ def routines(steps: int) -> Routines | None:
 def own_library(name: str, steps: int) -> ctypes.CDLL | None:
     """C code of this package; None if there is neither a prebuilt library nor a compiler, or if it is not wanted for so
     few steps."""
-    return _loaded(name, os.environ.get("CC", ""), os.environ.get("PATH", "")) if compiles(steps) else None
+    wanted = compiles(_SERVES * steps)
+    return _loaded(name, os.environ.get("CC", ""), os.environ.get("PATH", "")) if wanted else None
 
 
 def address(array: NDArray[Any] | None) -> ctypes.c_void_p:

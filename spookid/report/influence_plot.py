@@ -25,17 +25,23 @@ _MUCH = 1.0
 def figure(solution: Result) -> Figure:
     """How many standard errors each estimate would move without each stretch: a row a parameter, a column a recording.
 
-    Parameters without a standard error are left out, and recordings after the first four.
+    Parameters without a standard error are left out, and recordings after the first four; of many parameters those
+    that move most are shown.
     """
     from matplotlib.figure import Figure
 
     knowledge, influence = solution.sensitivities, solution.influence
     errors = knowledge.standard_errors
-    shown = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
+    known = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
     columns = min(len(influence.edges), _MOST_COLUMNS)
+    stretches = influence.stretches[:columns]
+    moved = [max((_largest(s[:, i]) for s in stretches), default=0.0) / errors[i] for i in known]
+    shown = [known[k] for k in pictures.foremost(moved)]
     picture = Figure(figsize=(3.5 + 4.0 * max(columns, 1), 1.6 + 1.05 * max(len(shown), 1)))
     picture.set_layout_engine("constrained", w_pad=0.08, h_pad=0.05)
     title = f"{solution.problem}: change of each estimate, in standard errors, if the samples of a stretch were missing"
+    if len(shown) < len(known):
+        title += f" (the {len(shown)} of {len(known)} that change most)"
     pictures.title(picture, title, 11)
     grid = picture.subplots(max(len(shown), 1), max(columns, 1), squeeze=False, sharex="col", sharey="row")
     if not shown:
@@ -43,8 +49,8 @@ def figure(solution: Result) -> Figure:
         pictures.apart(grid[0, 0], "No parameter has a standard error.")
         return picture
     for axes, i in zip(grid, shown, strict=True):
-        changes = [stretches[:, i] / errors[i] for stretches in influence.stretches[:columns]]
-        reach = 1.1 * max(float(np.max(np.abs(c[np.isfinite(c)]), initial=0.1)) for c in changes)
+        changes = [s[:, i] / errors[i] for s in stretches]
+        reach = 1.1 * max(_largest(c, 0.1) for c in changes)
         for panel, edges, change in zip(axes, influence.edges, changes, strict=False):
             _bars(panel, edges, change, reach)
     for j in range(columns):
@@ -68,6 +74,11 @@ def _bars(axes: Axes, edges: Array, changes: Array, reach: float) -> None:
     axes.set_ylim(-reach, reach)
     axes.set_yticks([-_nice(reach), 0, _nice(reach)])
     axes.yaxis.set_major_formatter(lambda value, _: number(value, 2))
+
+
+def _largest(values: Array, least: float = 0.0) -> float:
+    """Largest magnitude of those that are known."""
+    return float(np.max(np.abs(values[np.isfinite(values)]), initial=least))
 
 
 def _nice(value: float) -> float:

@@ -26,6 +26,8 @@ COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK)
 """For several of one kind."""
 DPI = 110
 """Dots per inch."""
+MOST_ROWS = 30
+"""Of a figure that has one a parameter: more are never read, and every one takes as long as a figure."""
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -64,6 +66,12 @@ def panels(count: int, most: int, size: tuple[float, float], text: str) -> tuple
     for panel in grid[:count]:
         panel.tick_params(labelsize=8)
     return figure, grid
+
+
+def foremost(sizes: Sequence[float]) -> list[int]:
+    """Which rows of a figure are drawn where there are too many to read: those of the largest sizes, in their order."""
+    largest = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    return sorted(largest[:MOST_ROWS])
 
 
 def plain(axes: Axes, size: float = 9, grid: bool = True) -> None:

@@ -258,10 +258,13 @@ def _positive(values: Array) -> Array:
 
 
 def parameters(solution: Result) -> Figure:
-    """Each parameter on a scale of its own: estimate with its 95 % interval, guess and bounds near by."""
-    estimates = list(solution.parameters.values())
+    """Each parameter on a scale of its own: estimate with its 95 % interval, guess and bounds near by. Of many those
+    are shown that are farthest from their guess in standard errors."""
+    every = list(solution.parameters.values())
+    estimates = [every[i] for i in pictures.foremost([_moved(e) for e in every])]
     figure = _figure(10.0, 1.0 + 0.74 * max(len(estimates), 1), _ROW_GAP)
-    pictures.title(figure, _headline(solution), 11)
+    many = f"; the {len(estimates)} of {len(every)} parameters farthest from their guesses, in standard errors"
+    pictures.title(figure, _headline(solution) + (many if len(estimates) < len(every) else ""), 11)
     rows = figure.subplots(max(len(estimates), 1), 1, squeeze=False)[:, 0]
     if not estimates:
         rows[0].set_axis_off()
@@ -279,6 +282,11 @@ _PARAMETER_LEGEND = (
     entry("guess", BLACK, "|", markersize=12, markeredgewidth=1.6),
     Patch(facecolor=PALE, edgecolor=LIGHT, hatch="////", label="out of bounds"),
 )
+
+
+def _moved(estimate: Estimate) -> float:
+    """By how many standard errors it is off its guess; without one less than by any."""
+    return abs(estimate.estimate - estimate.initial) / estimate.std_err if estimate.std_err > 0 else -1.0
 
 
 def _row(axes: Axes, estimate: Estimate) -> None:

@@ -158,7 +158,7 @@ def _noise_of_steps(
 def _step_errors(found: Fit) -> tuple[Array, tuple[str, ...]]:
     """What steps of h add, from a fit with h/2 and the same noise, and a notice if it is not known."""
     problem = found.assembly.problem
-    fine = fit(finer(pinned(problem, found)), LevenbergMarquardt(), None, Start(found.result, hold=True))
+    fine = fit(finer(problem), LevenbergMarquardt(), None, Start(found.result, hold=True, held=pinned(found)))
     if fine.outcome.status is not Status.CONVERGED:
         return np.zeros(len(found.point.parameters)), (missed(problem.step),)
     return step_added(found, fine), ()

@@ -110,7 +110,7 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
     chains, n = states.chains, len(states.reduced.problem.names)
     value = 0.0
     volume, residual, freedom, following = np.zeros(n), _Totals(), _Totals(), _Totals()
-    fisher, strength, coloured = _Totals(), _Totals(), _Totals()
+    strength, coloured = _Totals(), _Totals()
     for chain in chains:
         value += chain.volume()
         gradient, pulled = chain.sweep
@@ -121,10 +121,7 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
             following.add(name, follow)
         for name, squares in chain.strength():
             strength.add(name, squares)
-        informed, shared = chain.fisher()
-        for pair, square in informed:
-            fisher.add(pair, 2 * square)
-        for name, more in shared:
+        for name, more in chain.coloured():
             coloured.add(name, more)
         value += chain.measured(logs)
     left = np.sum([chain.system.corner for chain in chains], axis=0)
@@ -138,8 +135,8 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
         freedom,
         coloured,
         following,
-        fisher,
         strength,
+        partial(_fisher, chains),
         partial(_rounding, chains),
         partial(_ahead, chains),
     )
@@ -150,6 +147,14 @@ def _rounding(chains: Sequence[_Chain]) -> Mapping[str, float]:
     for chain in chains:
         for name, bound in chain.rounding():
             sums.add(name, bound)
+    return sums
+
+
+def _fisher(chains: Sequence[_Chain]) -> Mapping[tuple[str, str], float]:
+    sums = _Totals()
+    for chain in chains:
+        for pair, square in chain.fisher():
+            sums.add(pair, 2 * square)
     return sums
 
 
@@ -302,34 +307,41 @@ class _Chain:
         """J times moves of the states (N t, m), (count, m, rows)."""
         return rows.image(moves.reshape(self.steps, self.t, -1))
 
-    def fisher(self) -> tuple[list[tuple[tuple[str, str], float]], list[tuple[str, float]]]:
-        """|(I − J P Jᵀ)_gg'|² by the names of two noises; and by one what noise that neighbouring rows share adds to
-        the squares to expect, over its density."""
-        found, coloured = [], []
-        for name, factor, left in self._probed():
-            squares = np.einsum("kmr,kmr->r", left, left)
-            found += [((name, other), squares[i]) for i, other in enumerate(factor.noise)]
-            measured = set(range(len(factor.rows))) - set(factor.density) if factor.overlap else set[int]()
-            for i in (i for i in measured if factor.noise[i] == name):
-                shared = np.sum(left[1:, :, i] * left[:-1, :, i]) - squares[i]
-                coloured.append((name, 2 * factor.overlap * float(shared)))
-        return found, coloured
+    def fisher(self) -> list[tuple[tuple[str, str], float]]:
+        """|(I − J P Jᵀ)_gg'|² by the names of two noises."""
+        found, rng = [], np.random.default_rng(0)
+        for name in names([factor for factor, _ in self.soft]):
+            for factor, left in self._probed(name, [f for f, _ in self.soft if f.noise], rng):
+                squares = np.einsum("kmr,kmr->r", left, left)
+                found += [((name, other), squares[i]) for i, other in enumerate(factor.noise)]
+        return found
 
-    def _probed(self) -> Iterator[tuple[str, Factor, Array]]:
-        """(I − J P Jᵀ) z of random signs z in the rows of one noise, by its name and in all rows of each factor that
-        has a noise, (count, probes, rows) over √probes."""
-        rng, names_ = np.random.default_rng(0), names([factor for factor, _ in self.soft])
+    def coloured(self) -> list[tuple[str, float]]:
+        """By name what noise that neighbouring rows share adds to the squares to expect, over its density."""
+        found, rng = [], np.random.default_rng(0)
+        for name in names([factor for factor, _ in self.soft]):
+            sharing = [f for f, _ in self.soft if f.overlap and name in f.noise]
+            for factor, left in self._probed(name, sharing, rng) if sharing else ():
+                for i in (i for i, own in enumerate(factor.noise) if own == name and i not in factor.density):
+                    own = left[:, :, i]
+                    shared = np.sum(own[1:] * own[:-1]) - np.sum(own**2)
+                    found.append((name, 2 * factor.overlap * float(shared)))
+        return found
+
+    def _probed(self, name: str, seen: Sequence[Factor], rng: np.random.Generator) -> Iterator[tuple[Factor, Array]]:
+        """(I − J P Jᵀ) z of random signs z in the rows of one noise, in all rows of some factors,
+        (count, probes, rows) over √probes."""
         probes = int(np.clip(_SAMPLES // self.steps, *_PROBES))
-        for name in names_:
-            signs = [self._signs(factor, rows, name, probes, rng) for factor, rows in self.soft]
-            right = np.zeros((self.steps, self.t, probes))
-            for (_, rows), z in zip(self.soft, signs, strict=True):
-                rows.pull(z, right)
-            moved = self.system.solve(right.reshape(-1, probes)).reshape(self.steps, self.t, probes)
-            for (factor, rows), z in zip(self.soft, signs, strict=True):
-                if factor.noise:
-                    left = _whole(rows, z - rows.image(moved)) * self._alive(factor)[:, None]
-                    yield name, factor, left / np.sqrt(probes)
+        own = {f: self._signs(f, rows, name, probes, rng) for f, rows in self.soft if name in f.noise}
+        right = np.zeros((self.steps, self.t, probes))
+        for factor, rows in self.soft:
+            if factor in own:
+                rows.pull(own[factor], right)
+        moved = self.system.solve(right.reshape(-1, probes)).reshape(self.steps, self.t, probes)
+        for factor, rows in self.soft:
+            if factor in seen:
+                left = own.get(factor, 0.0) - rows.image(moved)
+                yield factor, _whole(rows, left) * self._alive(factor)[:, None] / np.sqrt(probes)
 
     def _alive(self, factor: Factor) -> Array:
         """1 where a row has data, (count, rows)."""
@@ -341,8 +353,6 @@ class _Chain:
     def _signs(self, factor: Factor, rows: Rows, name: str, probes: int, rng: np.random.Generator) -> Array:
         """Random signs in the rows of one noise, 0 elsewhere, (count, probes, rows that are left)."""
         alive = self._alive(factor)
-        if name not in factor.noise:
-            return np.zeros((len(alive), probes, rows.matrix.shape[2]))
         own = np.array([other == name for other in factor.noise])
         signs = (rng.integers(0, 2, (*alive.shape, probes)) * 2.0 - 1.0).transpose(0, 2, 1) * (alive * own)[:, None]
         return np.asarray(signs if rows.complement is None else np.matmul(signs, rows.complement))

@@ -40,11 +40,10 @@ class Marginal:
     """What is to be added to that for noise that neighbouring rows have in common, by its name."""
     following: Mapping[str, float]
     """What states that follow a noise add to its slope, by its name."""
-    fisher: Mapping[tuple[str, str], float]
-    """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
-
     strength: Mapping[str, float]
     """Sum of squares of the Jacobian in the states by name of the noise; of observations along slow motions."""
+    fisher: Callable[[], Mapping[tuple[str, str], float]]
+    """Expected d²(−log L)/(d log s d log s') by the names of two noises: 2 |(I − J P Jᵀ)_gg'|², by random signs."""
     rounding: Callable[[], Mapping[str, float]]
     """What rounding of squares does to log det H at most, by name of the noise in equations of motion."""
     ahead: Callable[[Array], Mapping[str, float]]

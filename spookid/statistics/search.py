@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -36,6 +37,8 @@ _SETTLED = 1e-4
 """Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
 _NEAR = 200.0
 """Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
+_ALIKE = 0.02
+"""Change of the logarithms of sizes within which their information counts as the same."""
 _LONGEST = 3.0
 """Change of the logarithm of a size in one step."""
 _SEEN = 1.0
@@ -65,8 +68,30 @@ class Trial:
     """d(−log L)/dη, (n_s,)."""
     freedom: Array
     """Squares to expect of each noise: rows less leverage if it is white, (n_s,)."""
-    fisher: Array
-    """Expected information in η, (n_s, n_s)."""
+    earlier: tuple[Array, Array] | None = None
+    """Logarithms and information of a trial before, if there was one."""
+
+    @property
+    def fisher(self) -> Array:
+        """Expected information in η, (n_s, n_s)."""
+        return self.informed[1]
+
+    @cached_property
+    def informed(self) -> tuple[Array, Array]:
+        """That with the logarithms it belongs to: it takes longer than all else, and next to these it is the same."""
+        if self.earlier is not None and np.max(np.abs(self.logs - self.earlier[0]), initial=0.0) <= _ALIKE:
+            return self.earlier
+        return self.logs, self._information()
+
+    def _information(self) -> Array:
+        if all(size.given is not None for size in self.sizes):
+            return np.eye(len(self.sizes))  # no step is taken in them
+        of_names = self.marginal.fisher()
+        pairs = (
+            [sum(of_names.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes
+        )
+        fisher = np.array(list(pairs))
+        return np.asarray((fisher + fisher.T) / 2)
 
     @property
     def point(self) -> Point:
@@ -150,6 +175,15 @@ class Search:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
 
+    def carried_on(self) -> Outcome:
+        """The same from where it has come to, to its end."""
+        began = time.perf_counter()
+        try:
+            status, detail = self._iterate(_SETTLED)
+        except KeyboardInterrupt:
+            status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
+        return self._outcome(status, detail, began)
+
     def _silence(self) -> None:
         """Sizes that are given as zero to their floors, which are as good as zero."""
         silent = np.array([size.given == 0 for size in self.sizes])
@@ -193,14 +227,8 @@ class Search:
             np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes])
             for values in (found.slopes, found.expected)
         )
-        fisher = np.array(
-            [
-                [sum(found.fisher.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes]
-                for s in self.sizes
-            ]
-        )
-        symmetric = (fisher + fisher.T) / 2
-        return Trial(self.sizes, logs, states, found, slopes, freedom, symmetric)
+        before = self.best.informed if hasattr(self, "best") else None
+        return Trial(self.sizes, logs, states, found, slopes, freedom, before)
 
     def _nearby(self, held: Transcription, start: Point, most: float) -> States | None:
         """The best states if linear steps lead to them, as from where the last ones put them; else None."""

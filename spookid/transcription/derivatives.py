@@ -26,6 +26,8 @@ class Recipe:
     """True if it is evaluated at one step alone."""
     pattern: ca.Sparsity | None = None
     """Where the result, then a matrix, can differ from zero: the kernel has these entries alone."""
+    factor: int | None = None
+    """Number of its factor; None if it is made of none."""
 
     @property
     def signature(self) -> Signature:

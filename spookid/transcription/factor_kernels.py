@@ -29,6 +29,9 @@ _RESIDUAL, _JACOBIAN, _ADJOINT = "residual_{}", "jacobian_{}", "adjoint_{}"
 _LOCAL, _PRIVATE, _CONTRACTED = "local_{}", "private_{}", "contracted_{}"
 """Names of the kernels by the number of the factor."""
 _RETRACT = "retract"
+_LONG = 1000
+"""Instructions of a residual from which on its kernels are compiled by themselves: problems that differ in what they
+observe, such as those with half the step, then have those of the motion in common."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,15 +172,29 @@ class FactorKernels:
     def _prepared(self, recipes: Sequence[Recipe], purpose: str) -> Kernels:
         """Factors that stand at one step are not worth a compiler."""
         often, once = [r for r in recipes if not r.once], [r for r in recipes if r.once]
-        seed = b"\0".join([*self._seed, purpose.encode()])
-        made = prepare_kernels([r.signature for r in often], seed, lambda: [r.function() for r in often], self.steps)
-        self._made.append(made)
+        apart = [[r for r in often if r.factor == number] for number in self._long]
+        together = [r for r in often if r.factor not in self._long]
+        made = [self._library(part, purpose) for part in (together, *apart) if part] or [self._library([], purpose)]
+        self._made.extend(made)
+        functions = {name: f for library in made for name, f in library.functions.items()}
         alone = {r.name: Kernel(r.function(), len(r.stepwise), r.places) for r in once}
-        return replace(made, functions={**made.functions, **alone})
+        notice = next((library.notice for library in made if library.notice), "")
+        return replace(made[0], functions={**functions, **alone}, notice=notice)
+
+    def _library(self, recipes: Sequence[Recipe], purpose: str) -> Kernels:
+        """Kernels that are compiled together."""
+        numbers = sorted({r.factor for r in recipes if r.factor is not None})
+        private = [self.factors[i].private for i in numbers]
+        rest = repr((purpose, [r.name for r in recipes], private, self.visible, self.drags)).encode()
+        seed = b"\0".join([*(self.expressions[i] for i in numbers), *self._seed, rest])
+        return prepare_kernels(
+            [r.signature for r in recipes], seed, lambda: [r.function() for r in recipes], self.steps
+        )
 
     def _recipe(self, kind: str, number: int, result: Callable[[], ca.SX], seeds: Sequence[ca.SX] = ()) -> Recipe:
-        factor = self.factors[number]
-        return Recipe(kind.format(number), (*_stepwise(factor), *seeds), self.shared, result, factor.first_only)
+        factor, name = self.factors[number], kind.format(number)
+        once = factor.first_only
+        return Recipe(name, (*_stepwise(factor), *seeds), self.shared, result, once, factor=number)
 
     def _sparse(
         self,
@@ -193,21 +210,34 @@ class FactorKernels:
         return replace(recipe, pattern=pattern(factor, self.manifold, *of))
 
     @cached_property
-    def expressions(self) -> list[bytes]:
-        """The factors and the space of their variables, as they are written down."""
-        undifferentiated = [
+    def _written(self) -> list[ca.Function]:
+        """The factors as they are written down."""
+        return [
             ca.Function(f"factor_{i}", [*_stepwise(f), *self.shared], [f.residual]) for i, f in enumerate(self.factors)
         ]
+
+    @cached_property
+    def _long(self) -> list[int]:
+        """Numbers of the factors whose kernels are compiled by themselves."""
+        return [i for i, written in enumerate(self._written) if written.n_instructions() > _LONG]
+
+    @cached_property
+    def expressions(self) -> list[bytes]:
+        """The factors and the space of their variables, as they are written down."""
+        roles = repr([(f.kind.value, f.first_only, f.private) for f in self.factors]).encode()
+        return [*(f.serialize().encode() for f in self._written), self._space, roles]
+
+    @cached_property
+    def _space(self) -> bytes:
         x, delta = self._move
         space = ca.Function("space", [x, delta], [self.manifold.retract(x, delta), self.manifold.basis(x)])
-        roles = repr([(f.kind.value, f.first_only, f.private) for f in self.factors]).encode()
-        return [*(f.serialize().encode() for f in (*undifferentiated, space)), roles]
+        return bytes(space.serialize().encode())
 
     @cached_property
     def _seed(self) -> list[bytes]:
-        """All that kernels follow from, far quicker to have than the kernels themselves."""
+        """All that kernels follow from beside their factors, far quicker to have than the kernels themselves."""
         files = (__file__, jacobian.__code__.co_filename, augmented.__code__.co_filename)
-        return [*self.expressions, *(Path(file).read_bytes() for file in files)]
+        return [self._space, *(Path(file).read_bytes() for file in files)]
 
     @property
     def _move(self) -> tuple[ca.SX, ca.SX]:

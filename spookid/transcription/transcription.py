@@ -79,6 +79,7 @@ class Transcription:
         chains: the horizons.
         choice: symbols of the factors whose numbers are those of each chain.
         charts: of parameters that do not move in straight lines.
+        passes: how often fits that have most kernels in common run along the horizons of this one.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Transcription:
         chains: Sequence[Chain],
         choice: ca.SX | None = None,
         charts: Sequence[Chart] = (),
+        passes: int = 1,
     ) -> None:
         self.manifold = manifold
         self.factors = tuple(factors)
@@ -114,7 +116,8 @@ class Transcription:
         self.shared = parameters, ca.vertcat(*(constant.symbol for constant in constants), self._choice)
         """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants with the choice."""
         structure = self.local, self.visible, self.drags
-        self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure, sum(c.steps for c in chains))
+        self._passes, steps = passes, passes * sum(c.steps for c in chains)
+        self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure, steps)
 
     @cached_property
     def linear(self) -> frozenset[str]:
@@ -127,7 +130,7 @@ class Transcription:
         if all(a is b for a, b in zip(self.factors, factors, strict=True)):
             return self
         other = self.shared[0], self._given, self.names, self.lower, self.upper, self.magnitudes, self.chains
-        return Transcription(self.manifold, factors, *other, self._choice, self.charts)
+        return Transcription(self.manifold, factors, *other, self._choice, self.charts, self._passes)
 
     def with_numbers(self, constants: Array) -> Transcription:
         """The same with other numbers of the constants, in their order; nothing is built anew."""
@@ -152,10 +155,11 @@ class Transcription:
         choice = self.chains[chain].choice
         return np.concatenate([self.constants, choice]) if choice.size else self.constants
 
-    def held_at(self, parameters: Array) -> Transcription:
-        """The same with the parameters held where they are."""
+    def held_at(self, parameters: Array, some: Sequence[int] | slice = slice(None)) -> Transcription:
+        """The same with parameters held at these numbers (n_p,): all, or those of some places."""
         other = copy(self)
-        other.lower = other.upper = parameters
+        other.lower, other.upper = self.lower.copy(), self.upper.copy()
+        other.lower[some] = other.upper[some] = parameters[some]
         return other
 
     @property
