@@ -48,6 +48,7 @@ _HOME = {
     "load_problem": "problem",
     "LogCholesky": "mechanics.inertia_coordinates",
     "Manifold": "mechanics.manifold",
+    "mirrored": "mechanics.relations",
     "Model": "mechanics.model",
     "Monitor": "smoothing.monitor",
     "Motor": "mechanics.motor",
@@ -69,6 +70,7 @@ _HOME = {
     "Problem": "problem",
     "ProblemError": "errors",
     "Recording": "data.recording",
+    "Relation": "mechanics.relations",
     "Residual": "data.residual",
     "Screw": "mechanics.joint_kinds",
     "Sensor": "data.channels",
@@ -83,6 +85,7 @@ _HOME = {
     "sweep": "report.sweep",
     "Sweep": "studies.sweep_points",
     "tilted_gravity": "mechanics.gravity",
+    "total_mass": "mechanics.relations",
     "Universal": "mechanics.joint_kinds",
     "Variational": "stepping.variational",
     "Viscous": "mechanics.friction_loads",
@@ -144,6 +147,7 @@ __all__ = [
     "Problem",
     "ProblemError",
     "Recording",
+    "Relation",
     "Residual",
     "Screw",
     "Sensor",
@@ -162,8 +166,10 @@ __all__ = [
     "gravity",
     "load",
     "load_problem",
+    "mirrored",
     "sweep",
     "tilted_gravity",
+    "total_mass",
 ]
 
 if TYPE_CHECKING:
@@ -203,6 +209,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, SpringDamper
     from spookid.mechanics.point_loads import PointLoad
     from spookid.mechanics.point_masses import PointMasses
+    from spookid.mechanics.relations import Relation, mirrored, total_mass
     from spookid.mechanics.varying import Asymmetric, Fourier
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem

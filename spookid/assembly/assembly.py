@@ -20,6 +20,7 @@ from spookid.assembly.observations import Observed, layout, observation_data, ob
 from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
+from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import Acting, acting
@@ -171,7 +172,7 @@ def assemble(
     transcription = transcribed(problem, written, constants, chains)
     start = Point(
         tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
-        contiguous([problem.guess[p.name] for p in free]),
+        feasible(problem, transcription.constraints, contiguous([problem.guess[p.name] for p in free])),
     )
     noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
     return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise, seen)
@@ -182,6 +183,7 @@ def transcribed(
 ) -> Transcription:
     """Factors and recordings with the bounds and magnitudes of the free parameters."""
     free = problem.free
+    sizes = np.array([magnitude(p, problem.guess[p.name]) for p in free])
     return Transcription(
         problem.scheme.manifold(problem.model),
         written,
@@ -190,10 +192,11 @@ def transcribed(
         [p.name for p in free],
         np.array([p.lower for p in free]),
         np.array([p.upper for p in free]),
-        np.array([magnitude(p, problem.guess[p.name]) for p in free]),
+        sizes,
         chains,
         problem.parameter_set.choice,
         inertia_charts(problem),
+        parameter_constraints(problem, sizes),
     )
 
 

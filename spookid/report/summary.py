@@ -10,7 +10,17 @@ import numpy as np
 from spookid.results.motion import largest_of_samples, rms_of_samples
 from spookid.results.notices import DOUBTS, NOT_WHITE
 from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
-from spookid.results.wording import DYNAMICS, HARD, noise_words, origin, remark, some_of, status_words, weight_words
+from spookid.results.wording import (
+    DYNAMICS,
+    HARD,
+    noise_words,
+    origin,
+    remark,
+    some_of,
+    status_words,
+    tension_words,
+    weight_words,
+)
 from spookid.statistics.covariance import IMPULSES, Sensitivities
 from spookid.statistics.settled import left_open, settled_parameters
 from spookid.statistics.weak_directions import UNSEEN, WeakDirection
@@ -48,6 +58,7 @@ def summarize(solution: Result) -> str:
         _first(solution.notices),
         _parameters(solution),
         *_bodies(solution),
+        _constraints(solution),
         _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
         ["Cost", *_table((), cost(solution).rows, right=(1, 2))],
@@ -110,6 +121,12 @@ def _cells(one: Derived) -> TableRow:
     return value, error and f"± {error}", one.unit, one.reason or origin(one)
 
 
+def constraints(solution: Result) -> Table:
+    """A row for each constraint between parameters: whether it holds them, and how hard the data pull."""
+    rows = [(one.name, one.place, tension_words(one)) for one in solution.constraints.values()]
+    return Table(("constraint", "declared at", "the data"), rows, left=(0, 1, 2))
+
+
 def known(solution: Result) -> Table:
     """A row for each body: what of its mass, centre of mass and moments is known from where."""
     rows = []
@@ -119,6 +136,16 @@ def known(solution: Result) -> Table:
         kinds = ([name for name, source in names.items() if source == wanted] for wanted in _SOURCES)
         rows.append((body, *(some_of(kind, list(names)) for kind in kinds)))
     return Table(("body", *_SOURCES.values()), rows, left=range(len(_SOURCES) + 1))
+
+
+def _constraints(solution: Result) -> list[str]:
+    table = constraints(solution)
+    if not table.rows:
+        return []
+    lines = ["Constraints between parameters", *table.text(WIDTH, "  ").splitlines()]
+    if any(one.active for one in solution.constraints.values()):
+        lines += _wrapped("Standard errors presume that those that hold are right.")
+    return lines
 
 
 def _raised(known: Sensitivities) -> list[str]:

@@ -17,11 +17,12 @@ from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.measured import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
 from spookid.results.sketch import Mechanism
+from spookid.results.values import Choice as Choice
+from spookid.results.values import ConstraintTension, EffortFit, Source, source
 from spookid.results.values import Derived as Derived
-from spookid.results.values import EffortFit, Source, source
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
-from spookid.statistics.combinations import prior_share
+from spookid.statistics.combinations import CONSTRAINED, prior_share
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.tables.numbers import counted, number, quantity, superscripts, uncertain
@@ -61,6 +62,8 @@ class Estimate(LazyRecord, Listed):
         """ "data" or "prior", whichever the standard error mostly comes from, "given", "bound" or "nothing"."""
         if self.fixed or self.at_bound:
             return "given" if self.fixed else "bound"
+        if self.reason == CONSTRAINED:
+            return "given"
         return source(self.std_err, self.from_prior)
 
     def __repr__(self) -> str:
@@ -96,18 +99,6 @@ class Noise(Listed):
     resolution: float = 0.0
     """Least step between the values of a sensor, 0 if they come in no steps."""
     given: bool = False
-
-
-@dataclass(frozen=True)
-class Choice(Listed):
-    """Which of two estimators an answer is, and why; see ``spookid.estimation.estimator_choice``."""
-
-    estimator: str
-    """"noise": what disturbs the motion was estimated; "hard": it was taken for none, errors are from stretches."""
-    reason: str
-    """In a few words."""
-    differing: Mapping[str, float] = field(default_factory=dict)
-    """Parameters on which both differ by more than accident, and by how many sigma."""
 
 
 @dataclass(frozen=True)
@@ -322,6 +313,8 @@ class Result(LazyRecord):
     """Friction, springs and what drives a joint, as ``"elbow viscous"``: all that hangs on parameters."""
     base_parameters: Mapping[str, Derived] = lazy()
     """Combinations of what is unknown of them that forces at the joints hang on, by name: what motion can tell."""
+    constraints: Mapping[str, ConstraintTension] = lazy()
+    """Of each row of the problem's constraints, by its title: whether it holds the estimates, and how hard."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope in the free parameters of the logarithms in −2 log L, (n_p,), for fits that go on at this
     noise."""
