@@ -45,8 +45,7 @@ def constraint_rows(problem: Declaration) -> list[Row]:
     fixed = [p for p in problem.parameters if p.name not in free]
     numbers = ca.DM([problem.guess[p.name] for p in fixed])
     for relation in problem.constraints:
-        for i, (difference, equal) in enumerate(relation.rows):
-            title = relation.name if len(relation.rows) == 1 else f"{relation.name}, row {i + 1}"
+        for title, (difference, equal) in zip(relation.titles, relation.rows, strict=True):
             for name, one in _of_recordings(problem, title, difference):
                 settled = ca.substitute(one, ca.vertcat(ca.SX(0, 1), *fixed), ca.vertcat(ca.DM(0, 1), numbers))
                 if not is_constant(settled):

@@ -36,6 +36,8 @@ class Relation:
     """In messages and reports."""
     expression: Any
     """A relation, or a column of several."""
+    labels: Sequence[str] = ()
+    """Of several rows, for messages and reports; numbers if they are left out."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
@@ -46,7 +48,16 @@ class Relation:
                 f"{self._what} is {shown(self.expression)}, which holds no Parameter; write a relation of some, such "
                 "as m_1 + m_2 == 3.2"
             )
-        _ = self.rows
+        if self.labels and len(self.labels) != len(self.rows):
+            raise ProblemError(f"{self._what} has {len(self.labels)} labels for {len(self.rows)} rows; give one each")
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """What messages call the rows."""
+        if len(self.rows) == 1:
+            return (self.name,)
+        labels = self.labels or [f"row {i + 1}" for i in range(len(self.rows))]
+        return tuple(f"{self.name}, {label}" for label in labels)
 
     @property
     def _what(self) -> str:
@@ -74,9 +85,8 @@ def bare(relation: Any, what: str) -> Relation:
     """
     if isinstance(relation, Relation):
         return relation
-    return Relation(
-        _written(relation) if isinstance(relation, ca.SX) else shown(relation), relation, what.partition(": ")[0]
-    )
+    name = _written(relation) if isinstance(relation, ca.SX) else shown(relation)
+    return Relation(name, relation, place=what.partition(": ")[0])
 
 
 def _written(relation: ca.SX) -> str:
@@ -152,19 +162,26 @@ def mirrored(
     rows = _related(_pi(image), _pi(_pseudo(frames[1])), f"{what}: {names[1]} is no mirror image of {names[0]}")
     if not rows:
         raise ProblemError(f"{what}: nothing of {names[0]} and {names[1]} is a Parameter; there is nothing to relate")
-    return Relation(name or f"{names[1]} mirrors {names[0]}", ca.vertcat(*rows))
+    return Relation(name or f"{names[1]} mirrors {names[0]}", ca.vertcat(*rows.values()), tuple(rows))
 
 
-def _related(one: ca.SX, other: ca.SX, what: str) -> Sequence[ca.SX]:
-    """Equalities of the entries that hold Parameters."""
-    rows = []
+def _related(one: ca.SX, other: ca.SX, what: str) -> dict[str, ca.SX]:
+    """Equalities of the entries that hang on Parameters, by their names."""
+    rows = {}
     for title, a, b in zip(PI, ca.vertsplit(ca.densify(one)), ca.vertsplit(ca.densify(other)), strict=True):
         a, b = ca.simplify(a), ca.simplify(b)
         if not (is_constant(a) and is_constant(b)):
-            rows.append(a == b)
+            if _hangs_on_any(a - b):
+                rows[title] = a == b
         elif abs(float(a) - float(b)) > _ROUNDING * max(abs(float(a)), abs(float(b))):
             raise ProblemError(f"{what}, its {title} is {float(b):g}, not {float(a):g}; correct it, or free it")
-    return [row for row in rows if not is_constant(row)]
+    return rows
+
+
+def _hangs_on_any(difference: ca.SX) -> bool:
+    """False for such as 0 m."""
+    slopes = ca.jacobian(difference, ca.vertcat(*ca.symvar(difference)))
+    return any(not (is_constant(slope) and float(slope) == 0) for slope in slopes.nonzeros())
 
 
 def _pseudo(frame: Frame) -> ca.SX:
