@@ -50,6 +50,7 @@ _HOME = {
     "load_problem": "problem",
     "LogCholesky": "mechanics.inertia_coordinates",
     "Manifold": "mechanics.manifold",
+    "mirrored": "mechanics.relations",
     "Model": "mechanics.model",
     "Monitor": "smoothing.monitor",
     "Motor": "mechanics.motor",
@@ -73,6 +74,7 @@ _HOME = {
     "ProblemError": "errors",
     "Propeller": "mechanics.point_forces",
     "Recording": "data.recording",
+    "Relation": "mechanics.relations",
     "Residual": "data.residual",
     "Screw": "mechanics.joint_kinds",
     "Sensor": "data.channels",
@@ -87,6 +89,7 @@ _HOME = {
     "sweep": "report.sweep",
     "Sweep": "studies.sweep_points",
     "tilted_gravity": "mechanics.gravity",
+    "total_mass": "mechanics.relations",
     "Universal": "mechanics.joint_kinds",
     "Variational": "stepping.variational",
     "Viscous": "mechanics.friction_loads",
@@ -153,6 +156,7 @@ __all__ = [
     "ProblemError",
     "Propeller",
     "Recording",
+    "Relation",
     "Residual",
     "Screw",
     "Sensor",
@@ -172,8 +176,10 @@ __all__ = [
     "gravity",
     "load",
     "load_problem",
+    "mirrored",
     "sweep",
     "tilted_gravity",
+    "total_mass",
 ]
 
 if TYPE_CHECKING:
@@ -215,6 +221,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, Propeller, SpringDamper
     from spookid.mechanics.point_loads import PointLoad
     from spookid.mechanics.point_masses import PointMasses
+    from spookid.mechanics.relations import Relation, mirrored, total_mass
     from spookid.mechanics.standing import PointContact, Weld
     from spookid.mechanics.varying import Asymmetric, Fourier
     from spookid.parameter import Parameter

@@ -27,6 +27,7 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Status
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
+from spookid.transcription.free_directions import FreeDirections
 
 NOISE = 1e-3
 STEPPER, LIFTED = Variational(), Spook(multipliers="lifted")
@@ -86,7 +87,7 @@ def test_pairs_leave_the_errors_that_exact_friction_leaves():
         point = _warm(assembly, sticking, {})
         if form == "exact":
             point = ActiveSet(ReducedProblem(assembly.transcription, point)).start(point)
-        identifiability = a_posteriori(assembly, point, np.zeros(2, dtype=bool))
+        identifiability = a_posteriori(assembly, point, FreeDirections(np.zeros(2, dtype=bool)))
         assert identifiability.condensed is not None
         errors.append((identifiability.condensed.freedom, *identifiability.sensitivities.standard_errors))
     assert np.all(np.isfinite(errors))

@@ -32,6 +32,7 @@ from spookid.statistics.linearized import linearize
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
 from spookid.transcription.factor import Factor, Group, Kind
+from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 NONE = ca.SX.sym("none", 0)
@@ -246,7 +247,7 @@ def test_friction_that_sticks():
     assert np.mean(sticks != (velocity == 0)) < 0.05
     # Rows less unknowns: per step 2 soft and 2 hard rows and 2 pairs that hold one row each, for 5 unknowns.
     n = len(velocity)
-    condensed = Condensed(linearize(problem, outcome.point), np.zeros(2, dtype=bool))
+    condensed = Condensed(linearize(problem, outcome.point), FreeDirections(np.zeros(2, dtype=bool)))
     assert condensed.freedom == 2 * (n - 1) + n + 2 * n + n - (5 * n + 2)
 
 

@@ -17,6 +17,7 @@ from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.statistics.leave_block_out import schur_complements
 from spookid.statistics.linearized import LinearizedFactor, linearize
 from spookid.transcription.factor import Group
+from spookid.transcription.free_directions import FreeDirections
 
 
 def dense(terms: Sequence[LinearizedFactor], left_out: range) -> Array:
@@ -72,7 +73,7 @@ def test_estimates_change_as_in_fits_without_a_block() -> None:
     problem = pendulum(STEPPERS["rigid Variational"], 200).with_(fixed=["b"])  # which would be at its bound
     assembly = set_up(problem)
     point = LevenbergMarquardt().solve(assembly.transcription, assembly.start).point
-    known = a_posteriori(assembly, point, np.zeros(1, dtype=bool))
+    known = a_posteriori(assembly, point, FreeDirections(np.zeros(1, dtype=bool)))
     (run,) = problem.recordings
     for w in (0, 12):
         theta = run.signal("theta").copy()

@@ -19,6 +19,7 @@ from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.steps import damped
+from spookid.transcription.free_directions import FreeDirections
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,7 @@ def test_the_analysis_of_the_furuta_pendulum(stepper, parameters, most):
     point = LevenbergMarquardt(max_iterations=3).solve(assembly.transcription, assembly.start).point
 
     def analyse() -> None:
-        identifiability = a_posteriori(assembly, point, np.zeros(parameters, dtype=bool))
+        identifiability = a_posteriori(assembly, point, FreeDirections(np.zeros(parameters, dtype=bool)))
         influence(assembly, point, identifiability, trajectories(assembly, point))
 
     assert peak(analyse) / 1001 < 1e3 * most

@@ -31,6 +31,7 @@ from spookid.statistics.search import Search, Trial
 from spookid.statistics.systems import HardSystem
 from spookid.stepping.spook import Spook
 from spookid.transcription.factor import measured_noise
+from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Point
 
 TRUTH = {"J": 0.005, "b": 0.003, "J_A": 0.003, "J_B": 0.004, "b_2": 0.001}
@@ -204,7 +205,7 @@ def test_small_noise_loses_no_digits() -> None:
 def test_stiff_rows_tell_the_same_information_as_hard_ones() -> None:
     problem = twin(swinging(), 1e-3, 2.0)
     _, here = trial(problem, np.array([p.guess for p in problem.free]), np.log([1e-4, 1e-3]))
-    condensed = Condensed(linearize(here.states.reduced.problem, here.point), np.zeros(2, dtype=bool))
+    condensed = Condensed(linearize(here.states.reduced.problem, here.point), FreeDirections(np.zeros(2, dtype=bool)))
     np.testing.assert_allclose(condensed.information, here.marginal.information, rtol=1e-4)
 
 

@@ -20,6 +20,7 @@ from spookid.solvers.status import Status
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
 from spookid.transcription.factor import Constant, Factor, Group, Kind
+from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 TRUTH = {"J": 0.003, "m": 0.9, "b": 1e-3, "mu": 1e-3, "c": 2e-3, "delta": 1e-3, "zeta": 0.4, "K": 0.1, "tilt": 0.05}
@@ -270,7 +271,7 @@ def test_freedom_is_rows_less_what_they_determine(local, coupled, private):
     transcription = mixed(local, coupled, private)
     outcome = LevenbergMarquardt().solve(transcription, Point((np.ones((STEPS, 3)),), np.array([0.3])))
     # The push of the last step stands in no row: it is not determined and takes no freedom.
-    contraction = Condensed(linearize(transcription, outcome.point), np.zeros(1, dtype=bool))
+    contraction = Condensed(linearize(transcription, outcome.point), FreeDirections(np.zeros(1, dtype=bool)))
     assert contraction.freedom == transcription.rows - (transcription.unknowns - 1)
 
 

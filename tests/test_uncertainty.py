@@ -36,6 +36,7 @@ from spookid.statistics.linearized import linearize
 from spookid.statistics.student import Variances, widened
 from spookid.stepping.spook import Spook
 from spookid.stepping.variational import Variational
+from spookid.transcription.free_directions import FreeDirections
 from spookid.transcription.transcription import Transcription
 
 TRUTH = {"J": 0.005, "b": 0.004}
@@ -79,8 +80,8 @@ def test_covariance_is_that_of_the_dense_jacobian(recordings, prior):
     ]
     known = deviations(assembly.transcription, dict.fromkeys(noise, 0.0) | {"prior": 1.0})
     parts = np.array([(gain * sizes) @ gain.T for sizes in groups])
-    condensed = Condensed(linearize(assembly.transcription, outcome.point), np.zeros(2, bool))
-    found = variances.estimate(condensed, np.zeros(2, bool))
+    condensed = Condensed(linearize(assembly.transcription, outcome.point), FreeDirections(np.zeros(2, bool)))
+    found = variances.estimate(condensed, FreeDirections(np.zeros(2, bool)))
     np.testing.assert_allclose(found.variances, np.square(list(noise.values())), rtol=1e-6)
     sizes = Variances(found.variances, found.doubt, found.common)
     expected = widened((gain * known) @ gain.T, parts, sizes)
@@ -119,8 +120,8 @@ def test_variances_are_those_of_restricted_maximum_likelihood():
     seen = sizes == noise["observation"]
     assert np.sum(left[seen & rows] ** 2) == pytest.approx(np.sum(rest[seen & rows]), rel=0.1)
     assert np.sum(left[~seen] ** 2) == pytest.approx(np.sum(rest[~seen]), rel=0.1)
-    found = a_posteriori(assembly, outcome.point, np.zeros(2, dtype=bool)).condensed
-    doubt = variances.estimate(found, np.zeros(2, dtype=bool)).doubt
+    found = a_posteriori(assembly, outcome.point, FreeDirections(np.zeros(2, dtype=bool))).condensed
+    doubt = variances.estimate(found, FreeDirections(np.zeros(2, dtype=bool))).doubt
     squared = (np.eye(len(Q)) - Q @ Q.T)[rows][:, rows] ** 2
     groups = [~seen[rows], seen[rows]]
     M = np.array([[np.sum(squared[one][:, other]) for other in groups] for one in groups])
@@ -149,10 +150,10 @@ def test_noise_variances_hardly_hang_on_the_random_signs(monkeypatch):
         NoisyTwin(pendulum(inertia=J, viscous=b), {J: 0.005, b: 0.004}, {"hinge": 1.0}, **settings).draw(0)
     )
     point = LevenbergMarquardt().solve(assembly.transcription, assembly.start).point
-    condensed = Condensed(linearize(assembly.transcription, point), np.zeros(2, bool))
-    few = variances.estimate(condensed, np.zeros(2, bool)).variances
+    condensed = Condensed(linearize(assembly.transcription, point), FreeDirections(np.zeros(2, bool)))
+    few = variances.estimate(condensed, FreeDirections(np.zeros(2, bool))).variances
     monkeypatch.setattr(variances, "_PROBES", (600, 600))
-    many = variances.estimate(condensed, np.zeros(2, bool)).variances
+    many = variances.estimate(condensed, FreeDirections(np.zeros(2, bool))).variances
     np.testing.assert_allclose(few, many, rtol=0.04)
     traces, members = variances._traces(condensed, variances._members(condensed.linearized)[0]), len(few)
     assert traces is not None
@@ -344,7 +345,7 @@ def statistics_of(information: np.ndarray, noise: float, blocks: int = 0) -> Res
 def analysed(names: Sequence[str], information: np.ndarray, noise: float, magnitudes: np.ndarray, held: Sequence[bool]):
     """Uncertainty with one noise variance for all rows."""
     statistics = statistics_of(information, noise)
-    return analyse(names, statistics, magnitudes, np.array(held)).sensitivities
+    return analyse(names, statistics, magnitudes, FreeDirections(np.array(held))).sensitivities
 
 
 def test_sensitivities_of_a_matrix():
@@ -380,7 +381,7 @@ def test_errors_are_conditional_on_what_is_held():
 def test_nothing_is_known_without_a_factor_or_freedom():
     without = statistics_of(np.ones((1, 1)), np.nan, blocks=2)
     for statistics, reason in ((None, NO_FACTOR), (without, NO_FREEDOM)):
-        result = analyse(["a"], statistics, np.ones(1), np.zeros(1, dtype=bool))
+        result = analyse(["a"], statistics, np.ones(1), FreeDirections(np.zeros(1, dtype=bool)))
         assert np.isnan(result.sensitivities.covariance).all()
         assert result.sensitivities.reasons == {"a": reason}
         assert np.isnan(result.blocks).all()

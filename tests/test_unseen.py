@@ -14,6 +14,7 @@ from spookid.estimation.identifiability import a_priori
 from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.student import Variances
 from spookid.statistics.weak_directions import WeakDirection, in_units
+from spookid.transcription.free_directions import FreeDirections
 
 TRUTH = {"M": 95.0, "b": 200.0, "c": 20.0, "G": 35.0}
 
@@ -53,7 +54,9 @@ def test_directions_are_told_in_shares_of_the_estimates_with_their_signs() -> No
     estimates, magnitudes = np.array([95.0, 200.0, -3.2]), np.array([500.0, 200.0, 3.2])
     across = np.eye(3) - np.outer(estimates, estimates) / (estimates @ estimates)
     information = 1e4 * across @ np.diag([1.0, 1.0, 100.0]) @ across
-    weak = analyse(["M", "b", "f"], statistics_of(information), magnitudes, np.zeros(3, bool), estimates)
+    weak = analyse(
+        ["M", "b", "f"], statistics_of(information), magnitudes, FreeDirections(np.zeros(3, bool)), estimates
+    )
     (direction,) = [w.direction for w in weak.sensitivities.weak]
     assert direction == pytest.approx({"M": 1.0, "b": 1.0, "f": 1.0}, rel=1e-6)
 
@@ -61,7 +64,7 @@ def test_directions_are_told_in_shares_of_the_estimates_with_their_signs() -> No
 def test_an_estimate_that_is_zero_within_its_error_does_not_hide_what_else_is_unseen() -> None:
     estimates, magnitudes = np.array([2.0, 1e-9]), np.array([2.0, 1.0])
     information = np.array([[1.0, 2.0], [2.0, 4.0]]) * 100  # a change of 2 in the first is one of −1 in the second
-    weak = analyse(["a", "f"], statistics_of(information), magnitudes, np.zeros(2, bool), estimates)
+    weak = analyse(["a", "f"], statistics_of(information), magnitudes, FreeDirections(np.zeros(2, bool)), estimates)
     (direction,) = [w.direction for w in weak.sensitivities.weak]
     assert direction == pytest.approx({"a": 1.0, "f": -1.0})
 
@@ -75,11 +78,13 @@ def test_directions_can_be_told_of_other_estimates() -> None:
 
 
 def test_weak_directions_are_judged_by_the_errors_that_are_shown() -> None:
-    analysis = analyse(["a", "b"], statistics_of(np.diag([100.0, 400.0])), np.ones(2), np.zeros(2, bool), np.ones(2))
+    analysis = analyse(
+        ["a", "b"], statistics_of(np.diag([100.0, 400.0])), np.ones(2), FreeDirections(np.zeros(2, bool)), np.ones(2)
+    )
     known = analysis.sensitivities
     assert known.weak == ()
     object.__setattr__(known, "covariance_sandwich", np.diag([4.0, 1e-3]))
-    raised = known.robust(block=100)
+    raised = known.robust(100, np.zeros(2, bool))
     (weak,) = analysis.weak(raised, np.ones(2))
     assert raised.standard_errors[0] == pytest.approx(2.0)
     assert (weak.direction, weak.singular_value) == ({"a": 1.0}, pytest.approx(0.5))

@@ -21,6 +21,7 @@ from spookid.assembly.observations import Observed, layout, observation_data, ob
 from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
+from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.assembly.schedules import at_switches, check_schedules, schedule
 from spookid.assembly.standing_start import PLACE, Standing, place_data, place_factors, stands_free
 from spookid.data.bandwidth import SHARE
@@ -178,7 +179,7 @@ def assemble(
     transcription = transcribed(problem, written, constants, chains, _PASSES if problem.corrects else 1)
     start = Point(
         tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
-        contiguous([problem.guess[p.name] for p in free]),
+        feasible(problem, transcription.constraints, contiguous([problem.guess[p.name] for p in free])),
     )
     if stands_free(problem.model):
         signals = [[e.samples[i].values for e in evidence] for i in range(len(problem.channels))]
@@ -200,6 +201,7 @@ def transcribed(
     """Factors and recordings with the bounds and magnitudes of the free parameters; ``passes`` as of
     ``Transcription``."""
     free = problem.free
+    sizes = np.array([magnitude(p, problem.guess[p.name]) for p in free])
     return Transcription(
         problem.scheme.manifold(problem.model),
         written,
@@ -208,11 +210,12 @@ def transcribed(
         [p.name for p in free],
         np.array([p.lower for p in free]),
         np.array([p.upper for p in free]),
-        np.array([magnitude(p, problem.guess[p.name]) for p in free]),
+        sizes,
         chains,
         problem.parameter_set.choice,
         inertia_charts(problem),
         passes,
+        parameter_constraints(problem, sizes),
     )
 
 

@@ -24,6 +24,7 @@ from spookid.data.sampling import grid
 from spookid.data.state import State
 from spookid.errors import ProblemError, collected, declared_at, shown
 from spookid.mechanics.model import Model
+from spookid.mechanics.relations import Relation, bare
 from spookid.parameter import Parameter, parameters_in
 from spookid.stepping.base import Scheme, Stepper
 from spookid.stepping.dry_friction import DryFriction, Form
@@ -63,6 +64,9 @@ class Declaration:
     """What the signals of the recordings show."""
     residuals: Sequence[Residual] = field(kw_only=True, default=())
     """What else is known of the motion: see ``Residual``."""
+    constraints: Sequence[Relation | Any] = field(kw_only=True, default=())
+    """What is known of parameters among themselves, held exactly: relations such as ``m_1 + m_2 == 3.2`` or ``c_1 <=
+    c_2`` of any expressions, ``total_mass(...)``, ``mirrored(...)``, ``Relation(name, ...)``."""
     step: float = cast(float, None)
     """h [s]; None: 0.01 s, or where the efforts of motors are measured and the stepper is of second order what the
     motion's bandwidth asks for, so that the step is off by 0.5 % of them (``spookid.data.bandwidth``); it then follows
@@ -111,6 +115,8 @@ class Declaration:
         if not isinstance(self.initial, Mapping):
             raise ProblemError(f"{self._what}: initial is {shown(self.initial)}; it must map names to guesses")
         object.__setattr__(self, "initial", dict(self.initial))
+        related = collected(self.constraints, object, f"{self._what}: constraints")
+        object.__setattr__(self, "constraints", tuple(bare(one, self._what) for one in related))
         fixed = [self.fixed] if isinstance(self.fixed, str) else self.fixed
         object.__setattr__(self, "fixed", frozenset(collected(fixed, str, f"{self._what}: fixed")))
         if isinstance(self.model, Model):
@@ -235,7 +241,8 @@ class Declaration:
         shown = [channel.predicted(state) for channel in self.channels if channel.is_free_form]
         own = [residual.rows(*[state] * residual.states) for residual in self.residuals]
         beside = [expression for channel in self.channels for expression in channel.expressions()]
-        declared = parameters_in([*self.model.expressions(), *shown, *beside, *own], self._what)
+        related = [difference for relation in self.constraints for difference, _ in relation.rows]
+        declared = parameters_in([*self.model.expressions(), *shown, *beside, *own, *related], self._what)
         return ParameterSet(declared, tuple(recording.name for recording in self.recordings))
 
     @property

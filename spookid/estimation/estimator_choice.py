@@ -20,7 +20,6 @@ from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
 from spookid.estimation import misspecification
 from spookid.estimation.fit import Fit
-from spookid.estimation.identifiability import at_bounds
 from spookid.kernels.kernel import Array
 from spookid.results.notices import DIFFER, ranked
 from spookid.results.result import Choice, Noise, Result, Trajectory
@@ -145,7 +144,8 @@ def _denied(first: Fit) -> bool:
     if stiff is None:
         return False
     try:
-        there = Condensed(linearize(stiff.problem, first.point), at_bounds(stiff.problem, first.point))
+        free = stiff.problem.free_directions(first.point.parameters)
+        there = Condensed(linearize(stiff.problem, first.point), free)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return False
     return denied(there, stiff.sizes)
@@ -181,7 +181,8 @@ def _answer(fit: Fit) -> EstimatorOutput | None:
     if statistics is None:
         return None
     magnitudes = np.maximum(np.abs(point), fit.assembly.transcription.magnitudes)
-    changes = without_blocks(statistics, magnitudes)
+    free = fit.assembly.transcription.free_directions(point, unequal=False)
+    changes = without_blocks(statistics, magnitudes, free)
     return EstimatorOutput(point, fit.identifiability.sensitivities.standard_errors, changes)
 
 

@@ -8,7 +8,7 @@ the noise that the finer one finds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -66,7 +66,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Result:
     """
     step, found = coarse.assembly.problem.step, fine.told(lambda: coarse.score_tests)
     chosen = step_chosen(coarse.assembly.problem)
-    parameters = fine.clock.time(lambda: {n: _beyond(coarse.values[n], e) for n, e in found.parameters.items()})
+    parameters = fine.clock.time(lambda: _all_beyond(coarse, fine, found.parameters))
 
     def motion() -> tuple[Trajectory, ...]:
         pairs = zip(fine.motion, coarse.assembly.evidence, strict=True)
@@ -132,6 +132,22 @@ def _beyond(coarse: float, fine: Estimate) -> Estimate:
     if fine.fixed or fine.at_bound or not (fine.lower < coarse < fine.upper and fine.lower < value < fine.upper):
         return fine
     return fine.changed(estimate=value, step_error=math.nan if fine.reason else coarse - value)
+
+
+def _all_beyond(coarse: Fit, fine: Fit, found: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    """Of all parameters; the line through both fits leaves constraints between them that are not linear."""
+    told, problem = {n: _beyond(coarse.values[n], e) for n, e in found.items()}, fine.assembly.transcription
+    if problem.constraints is None:
+        return told
+    straight = np.array([told[name].estimate for name in problem.names])
+    values = problem.constraints.restored(straight, problem.lower, problem.upper)
+    if values is None:
+        return dict(found)
+    return told | {
+        name: told[name].changed(estimate=value, step_error=told[name].step_error - (value - told[name].estimate))
+        for name, value in zip(problem.names, values.tolist(), strict=True)
+        if value != told[name].estimate
+    }
 
 
 def _told_of(fine: Fit, parameters: dict[str, Estimate]) -> Sensitivities:

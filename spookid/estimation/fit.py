@@ -15,12 +15,18 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.outlining import mechanism
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
-from spookid.estimation import disturbances, inertias, influence_functions, misspecification, step_errors
+from spookid.estimation import (
+    constraint_tension,
+    disturbances,
+    inertias,
+    influence_functions,
+    misspecification,
+    step_errors,
+)
 from spookid.estimation.followed import followed_notices
 from spookid.estimation.identifiability import (
     Identifiability,
     a_posteriori,
-    at_bounds,
     contradictions,
     disagreement,
     papers_weight,
@@ -32,6 +38,7 @@ from spookid.parameter import Parameter
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
 from spookid.results.result import Cost, Disturbance, Estimate, IterationRecord, Result, Size, Times, Trajectory
+from spookid.results.values import ConstraintTension
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics.combinations import prior_share
 from spookid.statistics.condensing import Condensed
@@ -73,8 +80,14 @@ class Fit:
     @cached_property
     def identifiability(self) -> Identifiability:
         """What the data say about the parameters."""
-        held = at_bounds(self.assembly.transcription, self.point)
-        return a_posteriori(self.assembly, self.point, held, self.found.covariance if self.found else None)
+        free = self.assembly.transcription.free_directions(self.point.parameters)
+        return a_posteriori(self.assembly, self.point, free, self.found.covariance if self.found else None)
+
+    @cached_property
+    def tensions(self) -> Mapping[str, ConstraintTension]:
+        """How hard the data pull at constraints between parameters."""
+        normaliser = None if self.found is None else self.found.normaliser
+        return constraint_tension.tensions(self.assembly, self.point, self.identifiability, normaliser)
 
     @cached_property
     def motion(self) -> tuple[Trajectory, ...]:
@@ -98,7 +111,7 @@ class Fit:
             return condensed
         problem = self.assembly.transcription
         sizes = np.maximum(np.abs(self.point.parameters), problem.magnitudes)
-        return Condensed(condensed.linearized, at_bounds(problem, self.point), open=(hidden * sizes).T)
+        return Condensed(condensed.linearized, problem.free_directions(self.point.parameters), open=(hidden * sizes).T)
 
     @cached_property
     def score_tests(self) -> ScoreTests | None:
@@ -157,6 +170,7 @@ class Fit:
             size=_size(transcription),
             times=self.times,
             versions={**_VERSIONS, "kernels": transcription.kernels.points.how},
+            constraints=self.later(lambda: self.tensions),
             trajectories=self.later(lambda: self.motion),
             disturbance=self.later(self._disturbance),
             measured=self.later(lambda: measured_poses(self.assembly, self.point, self.motion)),
@@ -220,6 +234,7 @@ class Fit:
             steps = step_errors.step_error_notices(assembly, self.point, known, self.influence.step_error)
         follows = [*contradictions(assembly, self.point, identifiability), *disagreement(assembly, known)]
         follows += trade_offs(problem, known)
+        follows += constraint_tension.contradicted(self.tensions)
         follows += followed_notices(() if self.found is None else self.found.noise, self.motion)
         unphysical = inertias.inertia_notices(problem, self.values, known, self.motion)
         return ranked([*identifiability.notices, *follows, *unphysical, *steps, *remarks])

@@ -11,6 +11,7 @@ import numpy as np
 from spookid.assembly.assembly import Assembly, assemble, unknowns
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import at_gains
+from spookid.assembly.relations import feasible
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit
 from spookid.estimation.likelihood_fit import fit_at_known_noise, maximize_likelihood
@@ -142,7 +143,8 @@ def _warm(assembly: Assembly, solution: Result, own: Mapping[str, float]) -> Poi
         else problem.guess[p.name]
         for p in problem.free
     ]
-    return replace(_states(assembly, solution), parameters=np.array(values))
+    start = feasible(problem, assembly.transcription.constraints, np.array(values))
+    return replace(_states(assembly, solution), parameters=start)
 
 
 def _holding(assembly: Assembly, start: Point, held: Mapping[str, float]) -> tuple[Assembly, Point]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.declaration import Declaration
@@ -35,7 +34,8 @@ from spookid.statistics.noise_sizes import NoiseSize
 from spookid.statistics.settled import is_settled, prior_led
 from spookid.statistics.student import Variances
 from spookid.statistics.weak_directions import WeakDirection
-from spookid.transcription.transcription import Point, Transcription
+from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.transcription import Point
 
 OBSERVATION = "observation of "
 """How labels of observation rows begin."""
@@ -70,43 +70,39 @@ class Identifiability:
         return self.analysis.sensitivities
 
 
-def at_bounds(transcription: Transcription, point: Point) -> NDArray[np.bool_]:
-    """True for parameters at a bound, (n_p,)."""
-    return np.asarray((point.parameters <= transcription.lower) | (point.parameters >= transcription.upper))
-
-
 def a_posteriori(
     assembly: Assembly,
     point: Point,
-    held: NDArray[np.bool_],
+    free: FreeDirections,
     covariance: tuple[Array, Array] | None = None,
     noisy: bool = False,
 ) -> Identifiability:
-    """Linearize at ``point`` with the parameters of ``held`` fixed.
+    """Linearize at ``point``.
 
     Args:
+        free: directions in which parameters move.
         covariance: of the parameters, as the noise of ``assembly`` has it, and with what is not known of that.
         noisy: True if the noise of ``assembly`` is to be found out, as with given weights.
     """
     transcription = assembly.transcription
     magnitudes = np.maximum(np.abs(point.parameters), transcription.magnitudes)
     try:
-        condensed = Condensed(linearize(transcription, point), held)
+        condensed = Condensed(linearize(transcription, point), free)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-        return Identifiability(analyse(transcription.names, None, magnitudes, held), None, (), ())
+        return Identifiability(analyse(transcription.names, None, magnitudes, free), None, (), ())
     given = not assembly.noise or noisy
     if given:
-        statistics, edges = _statistics(condensed, held, assembly.noise, point)
+        statistics, edges = _statistics(condensed, free, assembly.noise, point)
     else:
-        statistics, edges = _known(condensed, assembly.noise, covariance, held)
-    analysis = analyse(transcription.names, statistics, magnitudes, held, point.parameters)
+        statistics, edges = _known(condensed, assembly.noise, covariance, free)
+    analysis = analyse(transcription.names, statistics, magnitudes, free, point.parameters)
     result = analysis.sensitivities
     if not given:
         steps = [chain.steps for chain in transcription.chains]
-        result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS)
+        result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS, free.linked)
         result = replace(result, weak=analysis.weak(result, magnitudes)) if result.raised else result
     result = replace(result, weak=_advised(assembly, result))
-    notices = (*_known_from_priors(assembly, statistics, result, magnitudes), *_too_heavy(assembly, result))
+    notices = (*_known_from_priors(assembly, statistics, result, magnitudes, free), *_too_heavy(assembly, result))
     return Identifiability(replace(analysis, sensitivities=result), condensed, edges, notices, statistics)
 
 
@@ -114,14 +110,14 @@ def a_priori(assembly: Assembly) -> Identifiability:
     """What a fit will be able to tell, linearized at the initial guess, its residuals less what a step would remove."""
     transcription = assembly.transcription
     start = ReducedProblem(transcription, assembly.start).project(assembly.start)
-    return a_posteriori(assembly, start, np.zeros(len(transcription.names), dtype=bool), noisy=True)
+    return a_posteriori(assembly, start, transcription.free_directions(start.parameters, unequal=False), noisy=True)
 
 
 def _statistics(
-    condensed: Condensed, held: NDArray[np.bool_], sizes: Sequence[NoiseSize], point: Point
+    condensed: Condensed, free: FreeDirections, sizes: Sequence[NoiseSize], point: Point
 ) -> tuple[ResidualStatistics, tuple[Array, ...]]:
     """What the residuals say if the given sizes of noise are to be estimated, and the edges of the blocks."""
-    noise = variances.estimate(condensed, held)
+    noise = variances.estimate(condensed, free)
     parts = block_jackknife.jackknife_blocks(condensed)
     found = noise.variances if condensed.freedom > 0 else np.full_like(noise.variances, np.nan)
     deviations = np.sqrt(noise.variances).tolist()
@@ -148,7 +144,7 @@ def _statistics(
 
 
 def _known(
-    condensed: Condensed, noise: Sequence[NoiseSize], covariance: tuple[Array, Array] | None, held: NDArray[np.bool_]
+    condensed: Condensed, noise: Sequence[NoiseSize], covariance: tuple[Array, Array] | None, free: FreeDirections
 ) -> tuple[ResidualStatistics, tuple[Array, ...]]:
     """What residuals whitened by the noise that was estimated say, and the edges of the blocks.
 
@@ -159,7 +155,7 @@ def _known(
     estimated = [size for size in noise if size.given is None and size.kind == "disturbance"]
     whole, told = ([s.names for s in estimated if not (s.marginalized and known)] for known in (False, True))
     information = condensed.information - variances.confounded(condensed, whole)
-    errors, _ = pseudo_inverse(condensed.information - variances.confounded(condensed, told), held)
+    errors, _ = pseudo_inverse(condensed.information - variances.confounded(condensed, told), free)
     if covariance is not None:
         errors += covariance[1] - covariance[0]
     scatter = information @ errors @ information
@@ -178,16 +174,16 @@ def _advised(assembly: Assembly, known: Sensitivities) -> tuple[WeakDirection, .
 
 
 def _known_from_priors(
-    assembly: Assembly, statistics: ResidualStatistics, result: Sensitivities, magnitudes: Array
+    assembly: Assembly, statistics: ResidualStatistics, result: Sensitivities, magnitudes: Array, free: FreeDirections
 ) -> list[str]:
     """Notices of parameters that the data alone do not see."""
     if not statistics.prior.any() or not np.all(np.isfinite(statistics.scatter)):
         return []
-    free = [i for i, name in enumerate(result.names) if result.reasons.get(name) != AT_BOUND]
-    corner = np.ix_(free, free)
-    alone = (statistics.information - statistics.prior)[corner], (statistics.scatter - statistics.prior)[corner]
-    names, told = [result.names[i] for i in free], {*result.reasons, *_rooms(assembly.problem)}
-    hidden = [name for name in unseen(names, *alone, magnitudes[free]) if name not in told]
+    at_bound = np.array([result.reasons.get(name) == AT_BOUND for name in result.names], dtype=bool)
+    alone = statistics.information - statistics.prior, statistics.scatter - statistics.prior
+    told = {*result.reasons, *_rooms(assembly.problem)}
+    without_priors = unseen(result.names, *alone, magnitudes, FreeDirections(at_bound, free.normals))
+    hidden = [name for name in without_priors if name not in told]
     return [f"{UNDETERMINED} {', '.join(hidden)}: what is known comes from the prior."] if hidden else []
 
 

@@ -165,16 +165,12 @@ class Model:
         if GROUND in self.bodies:
             raise ProblemError(f"{self.place}: Model: GROUND is always there; leave it out of the bodies")
         bodies = {id(body) for body in self.bodies} | {id(GROUND)}
-        for joint in self.joints:
-            for body in joint.bodies():
+        linked = [(f"{j.place}: {j.kind} {j.name!r} joins", j.bodies()) for j in self.joints]
+        linked += [(f"{c.place}: Contact {c.name!r} touches", c.bodies()) for c in self.contacts]
+        for what, of in linked:
+            for body in of:
                 if id(body) not in bodies:
-                    what = f"{joint.place}: {joint.kind} {joint.name!r}"
-                    raise ProblemError(f"{what} joins Body {body.name!r}, which is not in the bodies")
-        for contact in self.contacts:
-            for body in contact.bodies():
-                if id(body) not in bodies:
-                    what = f"{contact.place}: Contact {contact.name!r} touches Body {body.name!r}"
-                    raise ProblemError(f"{what}, which is not in the bodies")
+                    raise ProblemError(f"{what} Body {body.name!r}, which is not in the bodies")
         for motor in self.motors:
             if motor.joint not in self.joints:
                 what = f"{motor.place}: Motor drives {motor.joint.kind} {motor.joint.name!r}"

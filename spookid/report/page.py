@@ -173,6 +173,7 @@ def _result(key: str, place: int, solution: Result, date: str, films: Films) -> 
         "parameters": [report_sections.parameter(estimate) for estimate in solution.parameters.values()],
         "physical": summary.physical(solution),
         "known": summary.known(solution),
+        "relations": summary.constraints(solution),
         "base_parameters": summary.base_parameters(solution),
         **{section.__name__: section(solution) for section in report_sections.SECTIONS},
         **report_sections.fits(solution),

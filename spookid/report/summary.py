@@ -18,6 +18,7 @@ from spookid.results.wording import (
     remark,
     some_of,
     status_words,
+    tension_words,
     told,
     weight_words,
 )
@@ -58,6 +59,7 @@ def summarize(solution: Result) -> str:
         _first(solution.notices),
         _parameters(solution),
         *_bodies(solution),
+        _constraints(solution),
         _weak(solution.sensitivities, solution.notices),
         _fit(solution.trajectories),
         ["Cost", *_table((), cost(solution).rows, right=(1, 2))],
@@ -120,6 +122,12 @@ def _cells(one: Derived) -> TableRow:
     return value, error and f"± {error}", one.unit, one.reason or origin(one)
 
 
+def constraints(solution: Result) -> Table:
+    """A row for each constraint between parameters: whether it holds them, and how hard the data pull."""
+    rows = [(one.name, one.place, tension_words(one)) for one in solution.constraints.values()]
+    return Table(("constraint", "declared at", "the data"), rows, left=(0, 1, 2))
+
+
 def known(solution: Result) -> Table:
     """A row for each body: what of its mass, centre of mass and moments is known from where."""
     rows = []
@@ -129,6 +137,16 @@ def known(solution: Result) -> Table:
         kinds = ([name for name, source in names.items() if source == wanted] for wanted in _SOURCES)
         rows.append((body, *(some_of(kind, list(names)) for kind in kinds)))
     return Table(("body", *_SOURCES.values()), rows, left=range(len(_SOURCES) + 1))
+
+
+def _constraints(solution: Result) -> list[str]:
+    table = constraints(solution)
+    if not table.rows:
+        return []
+    lines = ["Constraints between parameters", *table.text(WIDTH, "  ").splitlines()]
+    if any(one.active for one in solution.constraints.values()):
+        lines += _wrapped("Standard errors presume that those that hold are right.")
+    return lines
 
 
 def _raised(known: Sensitivities) -> list[str]:

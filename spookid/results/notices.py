@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 CONTRADICTED = "The data contradict the prior of"
+TENSE = "The data contradict constraints between parameters:"
 UNDETERMINED = "The data do not determine"
 WEIGHED = "Priors are weighed against the data by the sensors' sigma"
 NOT_WHITE = "Standard errors presume white noise, which the residuals are not"
@@ -27,6 +28,7 @@ _ORDER = (
     DIFFER,
     ROUGH,
     SMOOTHER,
+    TENSE,
     CONTRADICTED,
     WEIGHED,
     UNPHYSICAL,

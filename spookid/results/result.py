@@ -19,11 +19,11 @@ from spookid.results.measured import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
 from spookid.results.sketch import Mechanism
 from spookid.results.values import Choice as Choice
+from spookid.results.values import ConstraintTension, EffortFit, Source, source
 from spookid.results.values import Derived as Derived
-from spookid.results.values import EffortFit, Source, source
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
-from spookid.statistics.combinations import prior_share
+from spookid.statistics.combinations import CONSTRAINED, prior_share
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
 from spookid.tables.numbers import counted, number, quantity, superscripts, uncertain
@@ -63,6 +63,8 @@ class Estimate(LazyRecord, Listed):
         """ "data" or "prior", whichever the standard error mostly comes from, "given", "bound" or "nothing"."""
         if self.fixed or self.at_bound:
             return "given" if self.fixed else "bound"
+        if self.reason == CONSTRAINED:
+            return "given"
         return source(self.std_err, self.from_prior)
 
     def __repr__(self) -> str:
@@ -319,6 +321,8 @@ class Result(LazyRecord):
     """Combinations of what is unknown of them that forces at the joints hang on, by name: what motion can tell."""
     source: str = ""
     """Path of the problem file that ``spookid solve`` was given, with ``::key`` if it holds several; else empty."""
+    constraints: Mapping[str, ConstraintTension] = lazy()
+    """Of each row of the problem's constraints, by its title: whether it holds the estimates, and how hard."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope of the logarithms in −2 log L in free parameters, (n_p,), for fits that go on at this noise."""
     clocks: tuple[Clock, ...] = field(default=(), repr=False)

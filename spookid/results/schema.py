@@ -128,6 +128,7 @@ def document(solution: Result) -> Tree:
         "physical": _derived(s.physical),
         "joints": _derived(s.joints),
         "base_parameters": _derived(s.base_parameters),
+        "constraints": s.constraints,
         "identifiability": {
             "singular_values": sensitivities.singular_values,
             "weak_directions": sensitivities.weak,
@@ -318,7 +319,7 @@ def _regrouped(tree: Tree) -> Tree:
         "history": [{**node, "cost": node} for node in tree["history"]],
         "parameters": {name: {**node, "name": name} for name, node in tree["parameters"].items()},
         # folders that are older have none
-        **{name: tree.get(name, {}) for name in ("physical", "joints", "base_parameters")},
+        **{name: tree.get(name, {}) for name in ("physical", "joints", "base_parameters", "constraints")},
         "source": tree.get("source", ""),
         "complementarity_residual": tree["complementarity"]["max_residual"],
         "sticking": tree["complementarity"]["sticking"],

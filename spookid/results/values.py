@@ -86,3 +86,33 @@ class Derived:
     def known_from(self) -> Source:
         """ "data", "prior" or "nothing"; "given" if it hangs on fixed parameters only."""
         return "given" if self.std_err == 0 else source(self.std_err, self.from_prior)
+
+
+@dataclass(frozen=True)
+class ConstraintTension(Listed):
+    """A row of a constraint between parameters, left side less right side, and how hard the data pull at it."""
+
+    name: str
+    kind: str
+    """"equality", or "inequality": not positive."""
+    value: float
+    """Of the row at the solution, in its own unit."""
+    active: bool
+    """True if it holds the estimates: an equality, or an inequality met with equality."""
+    multiplier: float
+    """λ of the Lagrangian ½ cost + λ row, or −log L + λ row; 0 of one that is not active."""
+    freed: float
+    """What the row would be if it alone were let go, to first order; NaN if it is not active, or unknown."""
+    freed_err: float
+    """Its standard error; NaN likewise."""
+    reason: str = ""
+    """Why there is none."""
+    place: str = ""
+    """``file.py:line`` of its declaration."""
+
+    also = ("sigmas",)
+
+    @property
+    def sigmas(self) -> float:
+        """``freed`` in standard errors: above 3 the data contradict the constraint."""
+        return abs(self.freed) / self.freed_err

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 from spookid.results.result import Derived, Estimate, Noise, Result
+from spookid.results.values import ConstraintTension
 from spookid.solvers.status import Status
 from spookid.statistics.covariance import AT_BOUND
-from spookid.tables.numbers import counted, deviation, number, quantity, seconds
+from spookid.tables.numbers import counted, deviation, number, quantity, seconds, uncertain
 
 _STATUS = {
     Status.CONVERGED: "converged in {} and {}",
@@ -94,3 +95,13 @@ def noise_words(noise: Noise, step: float) -> str:
 def is_seen(noise: Noise) -> bool:
     """True if the data tell its size, or it was given."""
     return noise.given or math.isfinite(noise.error)
+
+
+def tension_words(one: ConstraintTension) -> str:
+    """How hard the data pull at a constraint."""
+    if not one.active:
+        return f"not active, off by {number(-one.value, 3)}"
+    if one.reason:
+        return f"holds; {one.reason}"
+    off = uncertain(one.freed, one.freed_err)
+    return f"holds, pulled with {number(one.sigmas, 2)} sigma: without it left - right would be {off}"

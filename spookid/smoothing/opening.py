@@ -71,6 +71,11 @@ def smoothed(problem: Declaration) -> Declaration:
         raise ProblemError(f"{what} has every={problem.every}, but a smoother takes each sample; leave every out")
     if problem.estimator == "hard":
         raise ProblemError(f"{what} has estimator 'hard', whose errors need whole recordings; use 'noise'")
+    if problem.constraints:
+        raise ProblemError(
+            f"{problem.constraints[0].place}: constraint {problem.constraints[0].name!r} relates parameters, which a "
+            "smoother cannot hold; leave it out, or write one parameter by the others"
+        )
     unequal = next((residual for residual in problem.residuals if residual.kind == "inequality"), None)
     if unequal is not None:
         raise ProblemError(

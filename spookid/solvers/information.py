@@ -53,8 +53,11 @@ def unknown(problem: Transcription) -> Information:
 
 
 def unseen_directions(problem: Transcription, point: Point, scales: Array) -> Array:
-    """Directions of the parameters, over their scales, that move nothing at ``point``: orthonormal rows, (k, n_p)."""
-    matrix = information(problem, point).matrix * np.outer(scales, scales)
+    """Directions of the parameters, over their scales, that move nothing at ``point`` and that equalities between them
+    leave: orthonormal rows, (k, n_p)."""
+    basis = problem.free_directions(point.parameters, unequal=False).basis(scales)
+    along = scales[:, None] * basis
+    matrix = along.T @ information(problem, point).matrix @ along
     if not np.all(np.isfinite(matrix)):
         return np.zeros((0, len(scales)))
     lengths = np.sqrt(np.maximum(np.diag(matrix), 0.0))
@@ -62,7 +65,7 @@ def unseen_directions(problem: Transcription, point: Point, scales: Array) -> Ar
     sizes = np.where(moves, lengths, 1.0)
     values, vectors = np.linalg.eigh(np.where(np.outer(moves, moves), matrix, 0.0) / np.outer(sizes, sizes))
     directions = (vectors / sizes[:, None])[:, values < _UNSEEN]
-    return np.asarray(np.linalg.qr(directions)[0].T)
+    return np.asarray((basis @ np.linalg.qr(directions)[0]).T)
 
 
 def _constrained(problem: Transcription, point: Point) -> Array:

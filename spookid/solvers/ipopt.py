@@ -328,17 +328,24 @@ class _Run:
         )
 
     def _on_bounds(self, point: Point, matrix: Array) -> Point:
-        """Parameters that only the barrier keeps from a bound set on it: those that a Newton step would take there."""
-        n = len(point.parameters)
-        pull = self.last.bounds[len(self.last.z) - n :] / self.program.scales
+        """Parameters that only the barrier keeps from a bound or a constraint set on it: those that a Newton step would
+        take there."""
+        n, linear = len(point.parameters), self.problem.linear_constraints(point.parameters)
+        pull = self.last.bounds + self.program.pull_of_constraints(self.last.z, self.last.rows)
+        pull = pull[len(self.last.z) - n :] / self.program.scales
         lower, upper = self.problem.lower - point.parameters, self.problem.upper - point.parameters
         try:
-            step = bounded_step(2 * matrix, -pull, lower, upper) if np.all(np.isfinite(matrix)) else np.zeros(n)
+            finite = np.all(np.isfinite(matrix))
+            step = bounded_step(2 * matrix, -pull, lower, upper, linear) if finite else np.zeros(n)
         except NotPositiveDefiniteError:
             step = np.zeros(n)
         near = np.abs(step) <= _NEAR * self.program.scales
         low, high = near & (step <= lower), near & (step >= upper)
         parameters = np.where(low, self.problem.lower, np.where(high, self.problem.upper, point.parameters))
+        if self.problem.constraints is not None:
+            ahead = point.parameters + np.where(np.all(near), step, 0.0)
+            parameters = self.problem.stepped(np.where(low | high, parameters, ahead), np.zeros(n))
+            parameters = parameters if np.all(np.isfinite(parameters)) else point.parameters
         moved = Point(point.states, parameters)
         costs = self.problem.costs(self.problem.residuals(moved))
         self.history[-1] = replace(self.history[-1], costs=costs, parameters=parameters.copy())

@@ -10,6 +10,7 @@ import numpy as np
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.curvature import curvature
+from spookid.solvers.multipliers import balanced, unopposed
 from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import (
@@ -84,6 +85,8 @@ class Linearization:
         self.gradient = Tangent(tuple(chain.gradient.copy() for chain in equations), self.corner[:-1, -1])
         """Jᵀr, half the gradient of the cost."""
         self._diagonals = [chain.diagonal for chain in equations]
+        self.constraints = self.problem.linear_constraints(here.point.parameters)
+        """Of the parameters' step."""
 
     def equations(self, chain: int, taken: bool = False) -> NormalEquations:
         """JᵀJ of one chain. If it is ``taken``, whoever asks may overwrite it, and it is made anew for the next."""
@@ -161,6 +164,15 @@ class Linearization:
         """S of each chain, so that JᵀJ + S is half the exact Hessian of the cost."""
         return [curvature(self.reduced, self.point, c, basis) for c, basis in enumerate(self._bases)]
 
+    @cached_property
+    def bend(self) -> Array:
+        """What constraints between parameters add to half the Hessian of the Lagrangian, (n_p, n_p)."""
+        n, constraints, here = len(self.gradient.parameters), self.problem.constraints, self.point.parameters
+        if constraints is None:
+            return np.zeros((n, n))
+        lengths = np.sqrt(positive(np.diag(self.corner)[:-1]))
+        return constraints.curvature(here, balanced(self.problem, here, self.gradient.parameters, lengths)[0])
+
     def pull_back(self, residuals: list[list[Array]]) -> Tangent:
         """Jᵀ times the residuals of another point."""
         parts = [
@@ -199,17 +211,15 @@ class Linearization:
     def curvature_times(self, step: Tangent) -> Tangent:
         """S δ."""
         products = [chain.apply(s, step.parameters) for chain, s in zip(self.curvature, step.states, strict=True)]
-        return Tangent(tuple(s for s, _ in products), np.sum([p for _, p in products], axis=0))
+        parameters = np.sum([p for _, p in products], axis=0) + self.bend @ step.parameters
+        return Tangent(tuple(s for s, _ in products), parameters)
 
     def optimality(self) -> float:
-        """Largest cosine between the residual and a column of J; parameters that their gradient pushes against a bound
-        do not count."""
+        """Largest cosine between the residual and a column of J; what pushes parameters against a bound or a constraint
+        does not count."""
         whole = self._lagrangian
-        gradient = whole.parameters
-        low = self.point.parameters <= self.problem.lower
-        high = self.point.parameters >= self.problem.upper
-        pushed = (low & (gradient > 0)) | (high & (gradient < 0))
-        parts = [*whole.states, np.where(pushed, 0.0, gradient)]
-        scales = [*self.scales.states, positive(np.diag(self.corner)[:-1])]
+        lengths = positive(np.diag(self.corner)[:-1])
+        parts = [*whole.states, unopposed(self.problem, self.point.parameters, whole.parameters, np.sqrt(lengths))]
+        scales = [*self.scales.states, lengths]
         largest = max(float(np.max(np.abs(g) / np.sqrt(s), initial=0.0)) for g, s in zip(parts, scales, strict=True))
         return largest / float(np.sqrt(self.corner[-1, -1])) if largest > 0 else 0.0

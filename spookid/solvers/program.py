@@ -7,7 +7,7 @@ Jacobians are the transcription's own; the chart's derivative T turns their tang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -16,6 +16,8 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.kernel import Array, Integers, Kernel, Mask, contiguous
+from spookid.solvers.chart_curvature import weighted_curvature
+from spookid.solvers.constraint_rows import ConstraintRows
 from spookid.solvers.roles import Pairs, Relaxed, role_of
 from spookid.solvers.sparsity_patterns import PlacedFactor, SparsityPatterns, local_pattern
 from spookid.transcription.factor import Factor, Group
@@ -74,6 +76,7 @@ class Program:
         tangent = ca.densify(problem.manifold.chart_tangent(d))
         self._tangent = Kernel(ca.Function("chart_tangent", [d], [tangent]), 1)
         self._pins = np.zeros((0, len(problem.names))) if pins is None else pins
+        self._related = ConstraintRows(problem.constraints, self.scales)
         self.places = self._placed(t, iter(sizes or ()), iter(held or ()))
         pinned = len(problem.names) if len(self._pins) else 0
         self._patterns = SparsityPatterns(self.places, self.size, int(self._firsts[-1]), pinned, exact)
@@ -156,7 +159,7 @@ class Program:
                 first += int(np.sum(wanted))
                 structure = self._filled(self.problem.pattern(factor, c), len(factor.variables), filled)
                 places.append(PlacedFactor(factor, c, self._columns(factor, c, len(rows)), rows, role, structure))
-        return tuple(places)
+        return (*places, *self._related.placed(self.start.parameters, int(self._firsts[-1]), first))
 
     def _filled(self, pattern: Mask, windows: int, block: Array) -> Mask:
         """Pattern of J T."""
@@ -187,7 +190,8 @@ class Program:
 
     def _own(self, z: Array) -> list[Array]:
         """Residuals of each place."""
-        return [values for chain in self.residuals(z) for values in chain]
+        own = [values for chain in self.residuals(z) for values in chain]
+        return [*own, *self._related.residuals(self.point(z).parameters)]
 
     def jacobians(self, z: Array) -> list[Array]:
         """Transposed Jacobian of each place with respect to its columns of z, (count, columns, rows)."""
@@ -196,8 +200,8 @@ class Program:
     def _jacobians(self, z: Array) -> list[Array]:
         point, width = self.point(z), self._width
         turns = [self._tangent([delta], [], np.empty((len(delta), width, width))) for delta in self._deltas(z)]
-        blocks = []
-        for place in self.places:
+        blocks, related = [], self._related.jacobians(point.parameters)
+        for place in self.places[: len(self.places) - len(related)]:
             matrix = self.problem.linearize_factor(place.factor, point, place.chain).matrix[:, :-1]
             out, count = np.empty_like(matrix), len(matrix)
             for i, offset in enumerate(place.factor.variables):
@@ -206,7 +210,7 @@ class Program:
             states = len(place.factor.variables) * width
             out[:, states:] = matrix[:, states:] * self.scales[:, None]
             blocks.append(out)
-        return blocks
+        return [*blocks, *related]
 
     # --- the program ---
 
@@ -243,13 +247,25 @@ class Program:
 
     def pull_back(self, z: Array, multipliers: Array) -> Array:
         """multipliersᵀ ∂c/∂z, (size,)."""
-        total, padded = np.zeros(self.size), np.append(multipliers, 0.0)
-        for place, r, J in zip(self.places, self._own(z), self.jacobians(z), strict=True):
+        return self._pulled(z, multipliers, range(len(self.places)))
+
+    def _pulled(self, z: Array, multipliers: Array, places: Iterable[int]) -> Array:
+        total, padded, own, slopes_of = (
+            np.zeros(self.size),
+            np.append(multipliers, 0.0),
+            self._own(z),
+            self.jacobians(z),
+        )
+        for place, r, J in ((self.places[i], own[i], slopes_of[i]) for i in places):
             if place.rows.size:
                 slopes = place.role.constraint_slopes(r, J)
                 share = np.matmul(slopes, padded[place.rows][:, :, None])[:, :, 0]
                 total += np.bincount(place.columns.ravel(), share.ravel(), self.size)
         return total
+
+    def pull_of_constraints(self, z: Array, multipliers: Array) -> Array:
+        """The share of constraints between parameters in that, (size,)."""
+        return self._pulled(z, multipliers, [i for i, place in enumerate(self.places) if not place.factor.variables])
 
     def hessian(self, z: Array, weight: float, multipliers: Array) -> Array:
         """Nonzeros of the upper triangle of ∂²(weight o + multipliersᵀc)/∂z²."""
@@ -270,6 +286,8 @@ class Program:
     def _second(self, p: int, z: Array, weights: Array) -> Array:
         """Σ_i weights_i ∂²r_i/∂columns², (count, columns, columns)."""
         place = self.places[p]
+        if not place.factor.variables:
+            return self._related.curvature(place.factor, self.point(z).parameters, weights)
         count, n = place.columns.shape
         deltas, chain = self._deltas(z)[place.chain], self.problem.chains[place.chain]
         data = chain.data.get(place.factor.name)
@@ -281,7 +299,7 @@ class Program:
 
     @cached_property
     def _curvatures(self) -> dict[str, Kernel]:
-        return {factor.name: _curvature(self.problem, factor, self.scales) for factor in self.problem.factors}
+        return {factor.name: weighted_curvature(self.problem, factor, self.scales) for factor in self.problem.factors}
 
     # --- sparsity ---
 
@@ -375,18 +393,3 @@ class Program:
             for place, r in zip(self.places, self._own(z), strict=True)
         ]
         return float(max(sizes, default=0.0))
-
-
-def _curvature(problem: Transcription, factor: Factor, scales: Array) -> Kernel:
-    """Hessian of Σ weights_i r_i in the coordinates of each step and the scaled parameters, dense."""
-    parameters, constants = problem.shared
-    residual = ca.Function("r", [*factor.variables.values(), factor.data, parameters, constants], [factor.residual])
-    bases = [ca.SX.sym("base", problem.manifold.ambient) for _ in factor.variables]
-    deltas = [ca.SX.sym("delta", problem.manifold.tangent) for _ in factor.variables]
-    data, weights = ca.SX.sym("data", factor.data.numel()), ca.SX.sym("weights", len(factor.rows))
-    scaled, numbers = ca.SX.sym("theta", parameters.numel()), ca.SX.sym("constants", constants.numel())
-    moved = [problem.manifold.chart(x, d) for x, d in zip(bases, deltas, strict=True)]
-    value = ca.dot(weights, residual(*moved, data, ca.DM(scales) * scaled, numbers))
-    hessian, _ = ca.hessian(value, ca.vertcat(*deltas, scaled))
-    inputs = [*bases, *deltas, data, weights, scaled, numbers]
-    return Kernel(ca.Function("curvature", inputs, [ca.cse(ca.densify(hessian))]), len(inputs) - 2)

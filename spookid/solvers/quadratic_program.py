@@ -8,21 +8,31 @@ from scipy.optimize import lsq_linear
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.transcription.least_distance import least_distance, null_space
+from spookid.transcription.parameter_constraints import LinearConstraints
 
 _dpotrf, _dtrtrs = get_lapack_funcs(("potrf", "trtrs"), dtype=np.float64)  # SciPy's wrappers take longer than the work
 
+_ROUNDING = 1e-12
 _GUESSES = 20
 """Rounds after which a method is taken that cannot cycle."""
 
 
-def bounded_step(matrix: Array, gradient: Array, lower: Array, upper: Array) -> Array:
+def bounded_step(
+    matrix: Array, gradient: Array, lower: Array, upper: Array, linear: LinearConstraints | None = None
+) -> Array:
     """argmin ½ δᵀ S δ + gᵀ δ subject to lower ≤ δ ≤ upper, S positive definite (n_p, n_p); bounds contain 0.
 
+    Args:
+        linear: other constraints; S need be positive definite only along its equalities.
+
     Raises:
-        NotPositiveDefiniteError: if S has no Cholesky factor.
+        NotPositiveDefiniteError: if S has no Cholesky factor, or the constraints leave no step.
     """
     if not len(gradient):
         return np.zeros(0)
+    if linear is not None:
+        return _constrained_step(matrix, gradient, lower, upper, linear)
     if not np.all(np.diag(matrix) > 0):
         raise NotPositiveDefiniteError("a parameter has no curvature left")
     scale = np.sqrt(np.diag(matrix))
@@ -60,3 +70,33 @@ def _active_set(matrix: Array, gradient: Array, lower: Array, upper: Array, step
         step[free] = cho_solve(cho_factor(scaled, check_finite=False), -rest / scale, check_finite=False) / scale
         slope = gradient + matrix @ step
     return None
+
+
+def _constrained_step(matrix: Array, gradient: Array, lower: Array, upper: Array, linear: LinearConstraints) -> Array:
+    """The same with constraints: with δ = D (p + N y), D the scales, p and N of the equalities, and R of NᵀSN = RᵀR, it
+    is the point nearest to the free solution in coordinates R y."""
+    diagonal = np.diag(matrix)
+    D = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    S, g = matrix * np.outer(D, D), gradient * D
+    _, N, inverse = null_space(linear.A_eq * D)
+    p = inverse @ linear.b_eq
+    R, failed = _dpotrf(N.T @ S @ N, lower=0, clean=1) if N.shape[1] else (np.zeros((0, 0)), 0)
+    if failed:
+        raise NotPositiveDefiniteError(f"leading minor {failed} of the parameters along their constraints")
+    along = np.linalg.solve(R.T, N.T).T  # N R⁻¹
+    free = -along.T @ (S @ p + g)
+    unit = np.eye(len(g))
+    rows = np.vstack([linear.A_in * D, unit, -unit])
+    room = np.concatenate([linear.b_in, upper / D, -lower / D]) - rows @ p
+    slopes = rows @ along
+    shift = least_distance(slopes, room - slopes @ free)
+    if shift is None:
+        raise NotPositiveDefiniteError("the constraints of the parameters leave no step")
+    return _snapped(D * (p + along @ (free + shift)), lower, upper)
+
+
+def _snapped(step: Array, lower: Array, upper: Array) -> Array:
+    """A step with what ends at a bound, but for rounding, there to the last digit."""
+    for end in (lower, upper):
+        step = np.where(np.abs(step - end) <= _ROUNDING * np.abs(step), end, step)
+    return np.clip(step, lower, upper)

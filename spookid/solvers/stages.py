@@ -82,7 +82,8 @@ def restricted(problem: Transcription, stage: Stage, point: Point) -> Transcript
     charts = problem.charts if stage.parameters else ()
     factors = [new for _, new in pairs]
     given = unknowns, constants, problem.names[:n], *bounds, chains
-    return Transcription(manifold, factors, *given, problem.choice, charts)
+    constraints = problem.constraints if stage.parameters else None
+    return Transcription(manifold, factors, *given, problem.choice, charts, constraints=constraints)
 
 
 def _counts(factor: Factor, unknowns: ca.SX) -> bool:

@@ -32,13 +32,15 @@ class _ParameterStep:
         self._matrix = self.schur + damping * np.diag(here.scales.parameters)
         self._lower = here.problem.lower - here.point.parameters
         self._upper = here.problem.upper - here.point.parameters
+        self._linear = here.constraints
 
     def _parameters(
         self, gradient: Array, forwards: Sequence[ForwardSubstitution], moved: Array | float = 0.0
     ) -> Array:
         """What the parameters move by, given their gradient and where they have moved to already."""
         reduced_gradient = gradient - np.sum([forward.taken for forward in forwards], axis=0)
-        return bounded_step(self._matrix, reduced_gradient, self._lower - moved, self._upper - moved)
+        linear = self._linear and self._linear.after(moved)
+        return bounded_step(self._matrix, reduced_gradient, self._lower - moved, self._upper - moved, linear)
 
     def _promised(self, gradient: Array, forwards: Sequence[ForwardSubstitution], step: Tangent) -> float:
         """Decrease of the linearized merit along a first step, −2gᵀδ − δᵀHδ: what eliminating the states takes from the
@@ -78,6 +80,8 @@ class PenaltyStep(_ParameterStep):
             lambda c: eliminate(here.equations(c, taken=True), damping, extra[c], overwrite=True), range(len(extra))
         )
         corner = here.corner + sum(s.corner for s in extra if s is not None)
+        if exact:
+            corner[:-1, :-1] += here.bend
         super().__init__(here, damping, corner, [e.corner[:-1, :-1] for e in self._eliminations])
 
     def first(self) -> tuple[Tangent, float]:

@@ -10,6 +10,7 @@ import numpy as np
 from spookid.kernels.kernel import Array
 
 UNOBSERVED = "the data do not determine it"
+CONSTRAINED = "the constraints determine it"
 RESOLVED = 1e-4
 """Share of a squared direction from which on what lies in unseen directions makes it unseen."""
 LEADS = 0.5
@@ -126,12 +127,13 @@ def error_of(
         covariance: NaN where there are reasons.
         seen: None: a parameter without an error leaves the expression without one.
     """
+    slopes = {name: s for name, s in slopes.items() if reasons.get(name) != CONSTRAINED}
     slope = np.array([slopes.get(name, 0.0) for name in names])
     rows = np.flatnonzero(slope)
     without = {name: reasons[name] for name in slopes if slopes[name] and name in reasons}
     if not without:
         part = slope[rows]
-        return float(np.sqrt(part @ covariance[np.ix_(rows, rows)] @ part)) if rows.size else 0.0, ""
+        return float(np.sqrt(max(part @ covariance[np.ix_(rows, rows)] @ part, 0.0))) if rows.size else 0.0, ""
     error = float("nan") if seen is None or set(without.values()) != {UNOBSERVED} else seen.error(slope)
     if np.isfinite(error):
         return error, ""

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import Elimination, eliminate
 from spookid.solvers.selected_inversion import cross_covariances, selected_inverse_backward
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.linearized import Columns, LinearizedFactor, LinearizedProblem, Signs, added, chunks, products
+from spookid.transcription.free_directions import FreeDirections
 
 _RANK = 1e-10
 """Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
@@ -30,7 +30,7 @@ class Condensed:
 
     Args:
         here: the problem.
-        held: True for parameters that do not move, (n_p,).
+        free: directions in which parameters move.
         refined: project twice, so that T is exact to round-off.
         open: directions of the parameters along which nothing is estimated, (n_p, k); None: there are none.
 
@@ -39,7 +39,7 @@ class Condensed:
     """
 
     def __init__(
-        self, here: LinearizedProblem, held: NDArray[np.bool_], refined: bool = True, open: Array | None = None
+        self, here: LinearizedProblem, free: FreeDirections, refined: bool = True, open: Array | None = None
     ) -> None:
         self.linearized, n = here, here.parameters
         self._states, self._eliminations = 0, dict[int, Elimination]()
@@ -48,8 +48,8 @@ class Condensed:
         """Per chain and factor, transposed: (count, n_p, rows)."""
         self.information = self.inner(self.T, self.T)
         """TᵀT, the Schur complement of the states, (n_p, n_p)."""
-        self.inverse, self._moving = pseudo_inverse(self.information, held, open)
-        """Its inverse for the parameters that are not held, 0 elsewhere, (n_p, n_p)."""
+        self.inverse, self._moving = pseudo_inverse(self.information, free, open)
+        """Its inverse in the directions that are free, 0 across them, (n_p, n_p)."""
         self.residuals = self._without_parameters([[part[:, n:] for part in parts] for parts in projected])
         """r̂ = (I − H) r, what the best changes of states and parameters leave, (count, 1, rows)."""
 
@@ -173,8 +173,8 @@ def _eliminated(terms: Sequence[LinearizedFactor]) -> tuple[Elimination, int]:
     raise NotPositiveDefiniteError("the states are not determined")
 
 
-def pseudo_inverse(information: Array, held: NDArray[np.bool_], open: Array | None = None) -> tuple[Array, int]:
-    """Pseudo-inverse, each parameter scaled by its own information, of those that are not held; and its rank.
+def pseudo_inverse(information: Array, free: FreeDirections, open: Array | None = None) -> tuple[Array, int]:
+    """Pseudo-inverse in the directions that are free, each parameter scaled by its own information; and its rank.
 
     Args:
         open: directions along which it is zero, (n_p, k), and with which the others have nothing in common: what lies
@@ -183,11 +183,24 @@ def pseudo_inverse(information: Array, held: NDArray[np.bool_], open: Array | No
     if open is not None:
         across = information @ open
         rest = np.eye(len(information)) - open @ np.linalg.pinv(open.T @ across, hermitian=True) @ across.T
-        inverse, rank = pseudo_inverse(rest.T @ information @ rest, held)
+        inverse, rank = pseudo_inverse(rest.T @ information @ rest, free)
         return rest @ inverse @ rest.T, rank
-    scale = np.sqrt(np.diag(information))
-    scale = np.where((scale > 0) & ~held, scale, np.inf)
+    half, _ = inverse_root(information, free)
+    return np.asarray(half @ half.T), half.shape[1]
+
+
+def inverse_root(information: Array, free: FreeDirections) -> tuple[Array, float]:
+    """L with LLᵀ the pseudo-inverse, (n_p, rank), and half the logarithm of the information's determinant there."""
+    diagonal = np.diag(information)
+    if free.tied:
+        sizes = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        along = sizes[:, None] * free.basis(sizes)
+        half, volume = inverse_root(along.T @ information @ along, FreeDirections(np.zeros(along.shape[1], dtype=bool)))
+        return along @ half, volume
+    scale = np.sqrt(np.maximum(diagonal, 0.0))
+    scale = np.where((scale > 0) & ~free.held, scale, np.inf)
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
     seen = values > _RANK * values.max(initial=0.0)
     half = vectors[:, seen] / np.sqrt(values[seen]) / scale[:, None]
-    return np.asarray(half @ half.T), int(np.sum(seen))
+    volume = float(np.sum(np.log(values[seen]))) / 2 + float(np.sum(np.log(scale[np.isfinite(scale)])))
+    return half, volume

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
+from spookid.statistics.combinations import CONSTRAINED, Seen, error_of
 from spookid.statistics.combinations import UNOBSERVED as UNOBSERVED
-from spookid.statistics.combinations import Seen, error_of
 from spookid.statistics.knowledge import Knowledge
 from spookid.statistics.student import Variances, widened
 from spookid.statistics.systems import triangular
@@ -24,6 +24,7 @@ from spookid.statistics.weak_directions import (
     references,
     weak_by_errors,
 )
+from spookid.transcription.free_directions import FreeDirections
 
 RANK = 1e-6
 """Nor do they see what moves the residuals by less than this share of what the best seen direction does: models and
@@ -123,15 +124,17 @@ class Sensitivities(Knowledge):
         """Parameters whose standard errors are those of the jackknife."""
         return tuple(name for name, ratio in zip(self.names, self.inflation.tolist(), strict=False) if ratio > 1)
 
-    def robust(self, block: float) -> Sensitivities:
+    def robust(self, block: float, linked: NDArray[np.bool_]) -> Sensitivities:
         """With the standard errors of the jackknife where they are larger by more than a factor of 1.5.
 
         Args:
             block: steps of a block; of few steps the jackknife says nothing.
+            linked: True for parameters in constraints, which have one factor, or these would not hold, (n_p,).
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.sqrt(np.diag(self.covariance_sandwich) / np.diag(self.covariance))
         ratio = np.where(np.isfinite(ratio) & (ratio > ROBUST) & (block >= LEAST_BLOCK), ratio, 1.0)
+        ratio[linked] = np.max(ratio[linked], initial=1.0)
         seen = self.seen and replace(self.seen, raised_from=ROBUST if block >= LEAST_BLOCK else math.inf)
         if not np.any(ratio > 1):
             return replace(self, seen=seen)
@@ -198,7 +201,7 @@ def analyse(
     names: Sequence[str],
     statistics: ResidualStatistics | None,
     magnitudes: Array,
-    held: NDArray[np.bool_],
+    free: FreeDirections,
     estimates: Array | None = None,
 ) -> Analysis:
     """Uncertainty from what the residuals say.
@@ -207,37 +210,36 @@ def analyse(
         names: of the parameters, (n_p).
         statistics: None if the states are not determined.
         magnitudes: scale of each parameter for the spectrum, (n_p,), positive.
-        held: True for parameters at a bound; the errors of the others are conditional on them, (n_p,).
+        free: directions in which parameters move; errors are conditional on bounds and constraints that hold.
         estimates: of which weak directions are told in shares, (n_p,); None: the magnitudes.
     """
     if statistics is None or not np.all(np.isfinite(statistics.scatter)):
-        return _unknown(tuple(names), held, statistics)
-    held = held & ~_invisible(statistics, magnitudes)  # a bound says nothing of what nothing pushes against it
-    free = np.flatnonzero(~held)
+        return _unknown(tuple(names), free.held, statistics)
+    if not free.tied:  # a bound says nothing of what nothing pushes against it
+        free = FreeDirections(free.held & ~_invisible(statistics, magnitudes))
+    settled = free.settled(magnitudes)
+    still = free.held | settled
     spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, free)
-    seen, order = [names[i] for i in free.tolist()], np.argsort(spectrum.values)
-    estimates = magnitudes if estimates is None else estimates
+    order, estimates = np.argsort(spectrum.values), magnitudes if estimates is None else estimates
     units = references(estimates, magnitudes, statistics.information, statistics.scatter)
     ratios = magnitudes / units
-    weak = [
-        describe(float(spectrum.values[i]), spectrum.vectors[:, i], ratios[free], seen)
-        for i in order
-        if spectrum.values[i] < WEAK
-    ]
-    tied, more = _tied(names, statistics, magnitudes, held, ratios)
-    reasons = {name: UNOBSERVED for name, is_hidden in zip(seen, spectrum.unseen, strict=True) if is_hidden}
-    at_bound = {name: AT_BOUND for name, is_held in zip(names, held, strict=True) if is_held}
+    few = [i for i in order if spectrum.values[i] < WEAK]
+    weak = [describe(float(spectrum.values[i]), spectrum.vectors[:, i], ratios, names) for i in few]
+    tied, more = _tied(names, statistics, magnitudes, free, ratios)
+    reasons = {name: UNOBSERVED for name, is_hidden in zip(names, spectrum.unseen, strict=True) if is_hidden}
+    at_bound = {name: AT_BOUND for name, is_held in zip(names, free.held, strict=True) if is_held}
+    at_bound |= {name: CONSTRAINED for name, is_settled in zip(names, settled, strict=True) if is_settled}
     reasons |= {name: reason for name, reason in tied.items() if name not in reasons | at_bound}
     inverse, covariance = spectrum.inverse, _covariance(spectrum.half, statistics)
-    lost = free[~(np.diag(covariance)[free] > 0)]
+    lost = np.flatnonzero(~still & ~(np.diag(covariance) > 0))
     reasons |= {names[i]: NO_DIGITS for i in lost.tolist() if names[i] not in reasons | at_bound}
     hidden = np.array([i for i, name in enumerate(names) if name in reasons], dtype=np.intp)
     changes = _changes(spectrum.half, statistics.gradients, statistics.remaining)
     cut = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
-    unknown = np.union1d(hidden, np.flatnonzero(held))
+    unknown = np.union1d(hidden, np.flatnonzero(still))
     of_priors = inverse @ statistics.prior @ inverse
     scatter = _jackknife(cut) + of_priors
-    seen_of = Seen(covariance.copy(), scatter.copy(), *spectrum.hidden(magnitudes, free), of_priors)
+    seen_of = Seen(covariance.copy(), scatter.copy(), *spectrum.hidden(magnitudes, still), of_priors)
     result = Sensitivities(
         tuple(names),
         _blank(covariance, unknown),
@@ -251,22 +253,21 @@ def analyse(
         seen=seen_of,
     )
     inverse[hidden], changes[:, hidden] = np.nan, np.nan
-    null = np.zeros((int(np.sum(spectrum.values < UNSEEN)), len(names)))
-    null[:, free] = spectrum.vectors[:, spectrum.values < UNSEEN].T
-    return Analysis(result, inverse, null, units, changes)
+    return Analysis(result, inverse, spectrum.vectors[:, spectrum.values < UNSEEN].T, units, changes)
 
 
 def _tied(
     names: Sequence[str],
     statistics: ResidualStatistics,
     magnitudes: Array,
-    held: NDArray[np.bool_],
+    free: FreeDirections,
     ratios: Array,
 ) -> tuple[dict[str, str], list[WeakDirection]]:
     """Why parameters are not determined that the data see only together with some at a bound, and these directions."""
+    held = free.held
     if not np.any(held):
         return {}, []
-    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, np.arange(len(names)))
+    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, free.unbounded)
     reasons: dict[str, str] = {}
     weak = []
     for i in np.flatnonzero(spectrum.values < UNSEEN):
@@ -279,9 +280,11 @@ def _tied(
     return reasons, weak
 
 
-def unseen(names: Sequence[str], information: Array, scatter: Array, magnitudes: Array) -> tuple[str, ...]:
+def unseen(
+    names: Sequence[str], information: Array, scatter: Array, magnitudes: Array, free: FreeDirections
+) -> tuple[str, ...]:
     """Names of the parameters that the data do not see."""
-    hidden = _spectrum(information, scatter, magnitudes, np.arange(len(names))).unseen
+    hidden = _spectrum(information, scatter, magnitudes, free).unseen
     return tuple(name for name, is_hidden in zip(names, hidden, strict=True) if is_hidden)
 
 
@@ -290,19 +293,16 @@ class _Spectrum:
     values: Array
     """(n_f,), one over the relative standard error of each direction."""
     vectors: Array
-    """Directions in parameters divided by their magnitudes, (n_f, n_f)."""
+    """Directions in parameters divided by their magnitudes, (n_p, n_f)."""
     unseen: NDArray[np.bool_]
-    """(n_f,)."""
+    """(n_p,)."""
     half: Array
     """Its product with its transpose inverts the information in what is seen, (n_p, seen directions)."""
 
-    def hidden(self, magnitudes: Array, free: NDArray[np.intp]) -> tuple[Array, Array]:
+    def hidden(self, magnitudes: Array, still: NDArray[np.bool_]) -> tuple[Array, Array]:
         """``hidden`` and ``magnitudes`` of ``Seen``."""
-        sizes = np.zeros(len(magnitudes))
-        sizes[free] = magnitudes[free]
-        directions = np.zeros((int(np.sum(self.values < UNSEEN)), len(magnitudes)))
-        directions[:, free] = self.vectors[:, self.values < UNSEEN].T * sizes[free]
-        return directions, sizes
+        sizes = np.where(still, 0.0, magnitudes)
+        return self.vectors[:, self.values < UNSEEN].T * sizes, sizes
 
     @property
     def inverse(self) -> Array:
@@ -310,15 +310,15 @@ class _Spectrum:
         return np.asarray(self.half @ self.half.T)
 
 
-def _spectrum(information: Array, scatter: Array, magnitudes: Array, free: NDArray[np.intp]) -> _Spectrum:
-    scales = np.outer(magnitudes[free], magnitudes[free])
-    strengths, vectors = np.linalg.eigh(information[np.ix_(free, free)] * scales)
-    scattered = scatter[np.ix_(free, free)] * scales
-    values = _values(np.clip(strengths, 0.0, None), np.einsum("ij,ik,kj->j", vectors, scattered, vectors))
-    null = values < UNSEEN
+def _spectrum(information: Array, scatter: Array, magnitudes: Array, free: FreeDirections) -> _Spectrum:
+    basis = free.basis(magnitudes)
+    along = magnitudes[:, None] * basis
+    strengths, turns = np.linalg.eigh(along.T @ information @ along)
+    scattered = along.T @ scatter @ along
+    values = _values(np.clip(strengths, 0.0, None), np.einsum("ij,ik,kj->j", turns, scattered, turns))
+    null, vectors = values < UNSEEN, basis @ turns
     vectors[:, null] = _untangled(vectors[:, null])
-    half = np.zeros((len(magnitudes), int(np.sum(~null))))
-    half[free] = vectors[:, ~null] / np.sqrt(strengths[~null]) * magnitudes[free, None]
+    half = magnitudes[:, None] * vectors[:, ~null] / np.sqrt(strengths[~null])
     return _Spectrum(values, vectors, np.sum(vectors[:, null] ** 2, axis=1) > _LENGTH, half)
 
 
@@ -346,12 +346,11 @@ def _untangled(basis: Array) -> Array:
     return np.hstack([single, left])
 
 
-def without_blocks(statistics: ResidualStatistics, magnitudes: Array) -> Array:
-    """How estimates change without each block, as if there were no bounds, (W, n_p); NaN where that is not known."""
-    everything = np.arange(len(magnitudes))
-    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, everything)
+def without_blocks(statistics: ResidualStatistics, magnitudes: Array, free: FreeDirections) -> Array:
+    """How estimates change without each block, (W, n_p); NaN where that is not known."""
+    spectrum = _spectrum(statistics.information, statistics.scatter, magnitudes, free)
     changes = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
-    changes[:, everything[spectrum.unseen]] = np.nan
+    changes[:, spectrum.unseen] = np.nan
     return changes
 
 

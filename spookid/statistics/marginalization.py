@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.statistics.condensing import inverse_root
 from spookid.statistics.search import Search, Trial
+from spookid.transcription.free_directions import FreeDirections
 
 _WELL_KNOWN = 30.0
 """Information in the logarithm of a size below which errors are averaged over it: it is known to 18 % from there on."""
@@ -26,7 +28,6 @@ _STEP, _FLAT, _NEGLIGIBLE, _MOST = 0.7, 0.05, 4.0, 16
 how many there are to a side at the most."""
 _PRIOR = 0.7
 """Power of s that its prior density in log s is."""
-_RANK = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +50,8 @@ def uncertain_sizes(search: Search) -> NDArray[np.bool_]:
 
 def covariance(search: Search) -> tuple[Array, Array]:
     """Of the parameters as the best noise has it, and with what is not known of its sizes, each (n_p, n_p); zero for
-    parameters at a bound and in directions without information."""
-    free = (search.problem.lower < search.best.point.parameters) & (search.best.point.parameters < search.problem.upper)
+    parameters at a bound, across constraints that hold and in directions without information."""
+    free = search.problem.free_directions(search.best.point.parameters)
     best = _value(search.best, 0.0, free)
     whole = best.covariance.copy()
     for i in np.flatnonzero(uncertain_sizes(search)):
@@ -63,7 +64,7 @@ def covariance(search: Search) -> tuple[Array, Array]:
     return best.covariance, whole
 
 
-def _values(search: Search, i: int, free: NDArray[np.bool_]) -> list[_Value]:
+def _values(search: Search, i: int, free: FreeDirections) -> list[_Value]:
     """Values of one size, ascending, over all that is likely."""
     found = [_value(search.best, float(search.best.logs[i]), free)]
     for sign in (1, -1):
@@ -81,7 +82,7 @@ def _values(search: Search, i: int, free: NDArray[np.bool_]) -> list[_Value]:
     return found
 
 
-def _at(search: Search, i: int, free: NDArray[np.bool_], log: float) -> _Value | None:
+def _at(search: Search, i: int, free: FreeDirections, log: float) -> _Value | None:
     """One value of a size; None where there is none."""
     best, logs = search.best, search.best.logs.copy()
     if log < search.floors[i]:
@@ -97,21 +98,12 @@ def _at(search: Search, i: int, free: NDArray[np.bool_], log: float) -> _Value |
         return None
 
 
-def _value(trial: Trial, log: float, free: NDArray[np.bool_]) -> _Value:
-    information = trial.marginal.information
-    scale = np.sqrt(np.maximum(np.diag(information), np.finfo(float).tiny))
-    scale = np.where(free & (np.diag(information) > 0), scale, np.inf)
-    strengths, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-    seen = strengths > _RANK * strengths.max(initial=0.0)
-    half = vectors[:, seen] / np.sqrt(strengths[seen]) / scale[:, None]
+def _value(trial: Trial, log: float, free: FreeDirections) -> _Value:
+    half, volume = inverse_root(trial.marginal.information, free)
     inverse = half @ half.T
     shift = -inverse @ trial.marginal.score
     gain = float(shift @ trial.marginal.score) / 2
-    return _Value(log, trial.value + gain + float(np.sum(np.log(strengths[seen]))) / 2 + _volume(scale), inverse, shift)
-
-
-def _volume(scale: Array) -> float:
-    return float(np.sum(np.log(scale[np.isfinite(scale)])))
+    return _Value(log, trial.value + gain + volume, inverse, shift)
 
 
 def _weights(values: list[_Value]) -> Array:

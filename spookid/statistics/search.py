@@ -276,15 +276,15 @@ class Search:
         here, promised = self.best, np.inf
         metric = self._metric(matrix)
         lower, upper = self._room()
-        n = len(self.problem.names)
+        n, linear = len(self.problem.names), self.problem.linear_constraints(here.point.parameters)
         fading = (np.diag(here.fisher) < _SEEN) & (here.slopes > 0) & (lower[n:] < 0)
         while damping <= _MOST_DAMPING:
             whole = matrix + np.diag((damping + _INDEPENDENT) * metric)
             try:
-                alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n])
+                alone = bounded_step(whole[:n, :n], here.marginal.score, lower[:n], upper[:n], linear)
                 gradient = np.concatenate([here.marginal.score, self._eased(alone)])
                 gradient[n:][fading] = 0.0
-                step = bounded_step(whole, gradient, lower, upper)
+                step = bounded_step(whole, gradient, lower, upper, linear and linear.among(len(gradient) - n))
             except NotPositiveDefiniteError:
                 matrix, damping = here.matrix, max(4 * damping, _FIRST)
                 continue

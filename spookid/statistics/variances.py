@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from spookid.kernels.kernel import Array
@@ -29,6 +28,7 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor, LinearizedProblem, Signs, products
 from spookid.transcription.factor import Group
+from spookid.transcription.free_directions import FreeDirections
 
 _PROBES = (8, 96)
 """Random vectors for each group: at least and at most."""
@@ -75,7 +75,7 @@ class VarianceComponents:
         return np.asarray(self.prior + np.tensordot(self.variances, self.shares, axes=1))
 
 
-def estimate(first: Condensed, held: NDArray[np.bool_]) -> VarianceComponents:
+def estimate(first: Condensed, free: FreeDirections) -> VarianceComponents:
     """The variances, and what each group says about the parameters."""
     here = first.linearized
     members, prior = _members(here)
@@ -101,7 +101,7 @@ def estimate(first: Condensed, held: NDArray[np.bool_]) -> VarianceComponents:
         first.release()
         try:
             weighted = here.scaled(_scales(members, variances))
-            ratios, _, doubt = _round(Condensed(weighted, held, refined=False), members, prior, None)
+            ratios, _, doubt = _round(Condensed(weighted, free, refined=False), members, prior, None)
         except NotPositiveDefiniteError:
             break
     return noise

@@ -30,6 +30,8 @@ from spookid.tables.numbers import number, superscripts
 from spookid.tables.table import Table
 from spookid.tables.tabular import Block, Listed, Tabular
 
+_RANK = 1e-10
+"""Share of the largest variance below which one is zero: of a direction across constraints that hold."""
 DISAGREE = 3.0
 """Deviations beyond so many sigma are no accident."""
 
@@ -202,11 +204,18 @@ def _jointly(
     rows = [places[i] for i in known]
     scale = np.array([np.mean(parameters[i].std_errs) for i in known])
     scaled = [covariance[np.ix_(rows, rows)] / np.outer(scale, scale) for covariance in covariances]
-    precisions = [np.linalg.pinv(covariance, hermitian=True) for covariance in scaled]
+    precisions = [np.linalg.pinv(covariance, rcond=_RANK, hermitian=True) for covariance in scaled]
     values = list(np.array([parameters[i].estimates for i in known]).T / scale)
     mean = np.linalg.lstsq(sum(precisions), sum(p @ v for p, v in zip(precisions, values, strict=True)), rcond=None)[0]
     statistic = sum(float((v - mean) @ p @ (v - mean)) for p, v in zip(precisions, values, strict=True))
-    return _test(shrunk * statistic, (len(covariances) - 1) * len(known))
+    # Along constraints that hold there are fewer directions than parameters.
+    seen = sum(map(_rank, scaled)) - _rank(sum(scaled, np.zeros_like(scaled[0])))
+    return _test(shrunk * statistic, seen)
+
+
+def _rank(covariance: Array) -> int:
+    values = np.linalg.eigvalsh(covariance)
+    return int(np.sum(values > _RANK * values[-1]))
 
 
 def _test(statistic: float, freedom: int) -> Test:

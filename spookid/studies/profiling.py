@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.relations import attainable
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.solving import solve
@@ -227,9 +228,8 @@ def profile(problem: Declaration, name: str, fit: ProfileFit | None = None, solu
     problem = problem.with_(estimator="noise")
     if solution.choice is not None and solution.choice.estimator == "hard":
         solution = fit(problem, None)
-    walk = _Walk(
-        finer(problem) if problem.corrects else problem, free[name], solution, fit, _shift(problem, solution[name])
-    )
+    shift, ends = _shift(problem, solution[name]), _ends(problem, name, solution)
+    walk = _Walk(finer(problem) if problem.corrects else problem, free[name], solution, fit, shift, ends)
     walk.go(-1)
     walk.go(1)
     estimate = solution[name]
@@ -240,11 +240,28 @@ def profile(problem: Declaration, name: str, fit: ProfileFit | None = None, solu
         unit=estimate.unit,
         estimate=estimate.estimate,
         std_err=estimate.std_err,
-        lower=estimate.lower,
-        upper=estimate.upper,
+        lower=ends[0],
+        upper=ends[1],
         points=points,
         assumptions=assumed(problem),
     )
+
+
+def _ends(problem: Declaration, name: str, found: Result) -> tuple[float, float]:
+    """The least and the largest value that bounds and constraints between parameters leave.
+
+    Raises:
+        ProblemError: if these are one.
+    """
+    bounds = found[name].lower, found[name].upper
+    if not problem.constraints:
+        return bounds
+    low, high = (attainable(problem, found.values, name, bound) for bound in bounds)
+    if low == high:
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r}: its constraints determine {name!r}; profile another parameter"
+        )
+    return low, high
 
 
 def _solve(problem: Declaration, near: Result | None) -> Result:
@@ -265,6 +282,8 @@ class _Walk:
     fit: ProfileFit
     shift: float
     """What is added to a value of the profile where it is held: the likelihood is that of a fit with a step."""
+    ends: tuple[float, float]
+    """What bounds and constraints leave the parameter."""
     points: list[ProfilePoint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -289,7 +308,7 @@ class _Walk:
 
     def go(self, side: int) -> None:
         """Away from the estimate until ζ is large or a bound is met."""
-        bound = self.parameter.upper if side > 0 else self.parameter.lower
+        bound = self.ends[side > 0]
         here, value, zeta, step = self.solution, self.estimate, 0.0, self._first_step()
         for _ in range(_MOST_POINTS):
             if value == bound or zeta >= _FAR:

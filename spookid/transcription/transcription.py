@@ -21,6 +21,8 @@ from spookid.transcription.chart import Chart
 from spookid.transcription.derivatives import is_linear
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.factor_kernels import FactorKernels
+from spookid.transcription.free_directions import FreeDirections
+from spookid.transcription.parameter_constraints import LinearConstraints, ParameterConstraints
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,7 @@ class Transcription:
         choice: symbols of the factors whose numbers are those of each chain.
         charts: of parameters that do not move in straight lines.
         passes: how often fits that have most kernels in common run along the horizons of this one.
+        constraints: between parameters; None: there are none.
     """
 
     def __init__(
@@ -96,12 +99,13 @@ class Transcription:
         choice: ca.SX | None = None,
         charts: Sequence[Chart] = (),
         passes: int = 1,
+        constraints: ParameterConstraints | None = None,
     ) -> None:
         self.manifold = manifold
         self.factors = tuple(factors)
         self.names = tuple(names)
         self.lower, self.upper, self.magnitudes = lower, upper, magnitudes
-        self.chains, self.charts = tuple(chains), tuple(charts)
+        self.chains, self.charts, self.constraints = tuple(chains), tuple(charts), constraints
         self.local = tuple(f for f in factors if f.hard and f.reach == 0 and not f.first_only)
         """Hard factors of one step alone: a surface on which each step lies."""
         hidden = {c for f in factors if f.private for c in f.private[1]}
@@ -130,7 +134,7 @@ class Transcription:
         if all(a is b for a, b in zip(self.factors, factors, strict=True)):
             return self
         other = self.shared[0], self._given, self.names, self.lower, self.upper, self.magnitudes, self.chains
-        return Transcription(self.manifold, factors, *other, self._choice, self.charts, self._passes)
+        return Transcription(self.manifold, factors, *other, self._choice, self.charts, self._passes, self.constraints)
 
     def with_numbers(self, constants: Array) -> Transcription:
         """The same with other numbers of the constants, in their order; nothing is built anew."""
@@ -160,7 +164,26 @@ class Transcription:
         other = copy(self)
         other.lower, other.upper = self.lower.copy(), self.upper.copy()
         other.lower[some] = other.upper[some] = parameters[some]
+        other.constraints = None if np.array_equal(other.lower, other.upper) else self.constraints
         return other
+
+    def linear_constraints(self, parameters: Array) -> LinearConstraints | None:
+        """What the constraints between parameters ask of a step from here, to first order; None if there are none."""
+        return None if self.constraints is None else self.constraints.linearized(parameters)
+
+    def free_directions(self, parameters: Array, unequal: bool = True) -> FreeDirections:
+        """In which they can move, at a bound and along the constraints that hold.
+
+        Args:
+            unequal: False to count neither bounds nor inequalities.
+        """
+        held = (parameters <= self.lower) | (parameters >= self.upper)
+        held = held if unequal else np.zeros_like(held)
+        if self.constraints is None:
+            return FreeDirections(held)
+        active = self.constraints.active(parameters)
+        active[self.constraints.equalities :] &= unequal
+        return FreeDirections(held, self.constraints.values(parameters)[1][active])
 
     @property
     def motion(self) -> Factor:
@@ -286,11 +309,15 @@ class Transcription:
         return Point(states, self.stepped(point.parameters, parameters), point.codes)
 
     def stepped(self, parameters: Array, step: Array) -> Array:
-        """Parameters after a step (n_p,), kept in their bounds."""
+        """Parameters after a step (n_p,), kept in their bounds and on their constraints; NaN if a step leads to where
+        nothing near satisfies these."""
         moved = np.clip(parameters + step, self.lower, self.upper)
         for chart in self.charts:
             moved = np.clip(chart.moved(parameters, moved), self.lower, self.upper)
-        return moved
+        if self.constraints is None:
+            return moved
+        restored = self.constraints.restored(moved, self.lower, self.upper)
+        return np.full_like(moved, np.nan) if restored is None else restored
 
     def moved(self, states: Array, steps: Array) -> Array:
         """States (n, ambient) moved by tangent steps (n, tangent)."""

@@ -1,0 +1,197 @@
+"""What is known of parameters among themselves: a total mass, two arms that mirror each other, one friction that is
+larger than another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import casadi as ca
+
+from spookid.errors import ProblemError, declared_at, shown
+from spookid.mechanics.body import Body, Frame
+from spookid.mechanics.inertia import PI, from_second_moment, second_moment, six
+from spookid.parameter import is_constant, symbolic
+
+_PLANES = {"yz": 0, "xz": 1, "xy": 2}
+"""Planes, and which coordinate changes its sign when it is mirrored there."""
+_ROUNDING = 1e-9
+"""Relative difference of numbers that are meant to be one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """A relation between parameters with a name: ``Relation("rotor", J_1 + J_2 == 3e-4)``.
+
+    Bare relations, ``m_1 + m_2 == 3.2`` or ``c_1 <= c_2``, may stand in a problem's ``constraints``, too; with a name
+    messages and reports tell of it by that, and errors name its line.
+
+    Raises:
+        ProblemError: for what is no ``==``, ``<=`` or ``>=`` between expressions of Parameters, or holds none.
+    """
+
+    name: str
+    """In messages and reports."""
+    expression: Any
+    """A relation, or a column of several."""
+    labels: Sequence[str] = ()
+    """Of several rows, for messages and reports; numbers if they are left out."""
+    place: str = field(default_factory=declared_at, repr=False)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and self.name):
+            raise ProblemError(f"{self.place}: a Relation's name is {shown(self.name)}; give a text")
+        if not isinstance(self.expression, ca.SX) or not self.expression.numel():
+            raise ProblemError(
+                f"{self._what} is {shown(self.expression)}, which holds no Parameter; write a relation of some, such "
+                "as m_1 + m_2 == 3.2"
+            )
+        if self.labels and len(self.labels) != len(self.rows):
+            raise ProblemError(f"{self._what} has {len(self.labels)} labels for {len(self.rows)} rows; give one each")
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """What messages call the rows."""
+        if len(self.rows) == 1:
+            return (self.name,)
+        labels = self.labels or [f"row {i + 1}" for i in range(len(self.rows))]
+        return tuple(f"{self.name}, {label}" for label in labels)
+
+    @property
+    def _what(self) -> str:
+        return f"{self.place}: constraint {self.name!r}"
+
+    @cached_property
+    def rows(self) -> tuple[tuple[ca.SX, bool], ...]:
+        """Left side less right side of each relation, and True if it is zero, not only not positive."""
+        return tuple(map(self._row, ca.vertsplit(ca.densify(ca.vec(self.expression)))))
+
+    def _row(self, relation: ca.SX) -> tuple[ca.SX, bool]:
+        if is_constant(relation):
+            raise ProblemError(f"{self._what} holds no Parameter; relate some of them, or leave it out")
+        equal, less = relation.is_op(ca.OP_EQ), relation.is_op(ca.OP_LE) or relation.is_op(ca.OP_LT)
+        if not (equal or less):
+            raise ProblemError(f"{self._what} is no relation; write ==, <= or >= between two expressions")
+        return relation.dep(0) - relation.dep(1), equal
+
+
+def bare(relation: Any, what: str) -> Relation:
+    """A relation named by what is written.
+
+    Raises:
+        ProblemError: if it is none, after ``what``.
+    """
+    if isinstance(relation, Relation):
+        return relation
+    name = _written(relation) if isinstance(relation, ca.SX) else shown(relation)
+    return Relation(name, relation, place=what.partition(": ")[0])
+
+
+def _written(relation: ca.SX) -> str:
+    """One relation as people write it; of several the first."""
+    first = ca.vertsplit(ca.densify(ca.vec(relation)))[0] if relation.numel() else relation
+    for op, sign in ((ca.OP_EQ, "=="), (ca.OP_LE, "<="), (ca.OP_LT, "<=")):
+        if first.numel() and first.is_op(op):
+            sides = (str(first.dep(i)) for i in range(2))
+            return f" {sign} ".join(
+                side[1:-1] if side.startswith("(") and side.endswith(")") else side for side in sides
+            )
+    return str(first)
+
+
+def total_mass(bodies: Iterable[Body], mass: Any, name: str = "total mass") -> Relation:
+    """The bodies' masses add up to what a scale says.
+
+    Args:
+        bodies: some, or all of a model or a robot: ``model.bodies``, ``robot.bodies.values()``.
+        mass: [kg], a number or an expression of Parameters.
+
+    Raises:
+        ProblemError: if no mass of theirs is unknown, or ``mass`` is no positive number.
+    """
+    what = f"{declared_at()}: total_mass"
+    if isinstance(bodies, (str, Body)) or not isinstance(bodies, Iterable):
+        raise ProblemError(f"{what} is given {shown(bodies)}; give a list of bodies")
+    given = list(bodies)
+    stray = next((body for body in given if not isinstance(body, Body)), None)
+    if stray is not None or not given:
+        raise ProblemError(f"{what} is given {shown(stray if given else given)}; give a list of bodies")
+    whole = symbolic(mass, f"{what}: mass")
+    if is_constant(whole) and not float(whole) > 0:
+        raise ProblemError(f"{what} is given the mass {float(whole):g} kg; it must be positive")
+    masses = sum((body.mass for body in given), ca.SX(0))
+    if is_constant(masses) and is_constant(whole):
+        names = ", ".join(body.name for body in given)
+        raise ProblemError(f"{what}: no mass of {names} is a Parameter; there is nothing to relate")
+    return Relation(name, masses == whole)
+
+
+def mirrored(
+    left: Body | Frame, right: Body | Frame, plane: Literal["xy", "xz", "yz"] = "xz", name: str = ""
+) -> Relation:
+    """One body is the mirror image of the other: mass, first moments and inertia, ten rows in π.
+
+    Seen from its own frame, the right body is what the left one is from its, with the coordinate across the plane
+    reversed. With J the pseudo-inertia, J_right = R J_left R, so that first moments across the plane and the two
+    products of inertia that have it change their sign.
+
+    Args:
+        left, right: frames on the bodies, ``body.frame(at=..., x=..., y=...)``, such as those of their joints, both
+            placed so that one is the other's mirror image; a body stands for the frame its inertia is given in.
+        plane: of both frames.
+
+    Raises:
+        ProblemError: for another plane, twice the same body, bodies without an unknown, or known numbers of both that
+            are no mirror images.
+    """
+    what = f"{declared_at()}: mirrored"
+    if plane not in _PLANES:
+        raise ProblemError(f"{what} has plane={shown(plane)}; choose from {', '.join(map(repr, sorted(_PLANES)))}")
+    frames = [one.frame() if isinstance(one, Body) else one for one in (left, right)]
+    for one in frames:
+        if not isinstance(one, Frame):
+            raise ProblemError(f"{what} is given {shown(one)}; give two bodies, or frames on them")
+    names = [one.body.name for one in frames]
+    if frames[0].body is frames[1].body:
+        raise ProblemError(f"{what} is given {names[0]} twice; give two bodies")
+    signs = ca.SX.ones(4)
+    signs[_PLANES[plane]] = -1
+    image = ca.diag(signs) @ _pseudo(frames[0]) @ ca.diag(signs)
+    rows = _related(_pi(image), _pi(_pseudo(frames[1])), f"{what}: {names[1]} is no mirror image of {names[0]}")
+    if not rows:
+        raise ProblemError(f"{what}: nothing of {names[0]} and {names[1]} is a Parameter; there is nothing to relate")
+    return Relation(name or f"{names[1]} mirrors {names[0]}", ca.vertcat(*rows.values()), tuple(rows))
+
+
+def _related(one: ca.SX, other: ca.SX, what: str) -> dict[str, ca.SX]:
+    """Equalities of the entries that hang on Parameters, by their names."""
+    rows = {}
+    for title, a, b in zip(PI, ca.vertsplit(ca.densify(one)), ca.vertsplit(ca.densify(other)), strict=True):
+        a, b = ca.simplify(a), ca.simplify(b)
+        if not (is_constant(a) and is_constant(b)):
+            if _hangs_on_any(a - b):
+                rows[title] = a == b
+        elif abs(float(a) - float(b)) > _ROUNDING * max(abs(float(a)), abs(float(b))):
+            raise ProblemError(f"{what}, its {title} is {float(b):g}, not {float(a):g}; correct it, or free it")
+    return rows
+
+
+def _hangs_on_any(difference: ca.SX) -> bool:
+    """False for such as 0 m."""
+    slopes = ca.jacobian(difference, ca.vertcat(*ca.symvar(difference)))
+    return any(not (is_constant(slope) and float(slope) == 0) for slope in slopes.nonzeros())
+
+
+def _pseudo(frame: Frame) -> ca.SX:
+    """The pseudo-inertia of the frame's body in the frame, (4, 4)."""
+    body = frame.body
+    c = -frame.axes.T @ frame.at  # a frame is placed from the centre of mass
+    second = frame.axes.T @ second_moment(body.inertia) @ frame.axes + body.mass * c @ c.T
+    return ca.blockcat([[second, body.mass * c], [body.mass * c.T, body.mass]])
+
+
+def _pi(pseudo: ca.SX) -> ca.SX:
+    """π of a pseudo-inertia, (10,)."""
+    return ca.vertcat(pseudo[3, 3], pseudo[:3, 3], six(from_second_moment(pseudo[:3, :3])))
