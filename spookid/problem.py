@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.studies.crossvalidation import CrossValidation
     from spookid.studies.motor_efforts import MotorEfforts, Moving
     from spookid.studies.profiling import Profile
+    from spookid.studies.regression import Regression
     from spookid.studies.simulating import Initial, Noises, Parameters
 
 
@@ -197,6 +198,12 @@ class Problem(Declaration, Tabular):
         from spookid.studies.motor_efforts import inverse_dynamics
 
         return inverse_dynamics(self, parameters, recording, motion=motion, cutoff=cutoff)
+
+    def regress(self, solution: Solution | None = None, **options: Any) -> Regression:
+        """Least squares on filtered derivatives, beside a solution if there is one; see ``spookid.studies.regress``."""
+        from spookid.studies.regression import regress
+
+        return regress(self, solution, **options)
 
     def graph(self) -> Picture:
         """The problem as a factor graph, to be printed or drawn with ``draw(axes, steps=3)``: x are the unknowns of a

@@ -24,6 +24,9 @@ _SELDOM = 100_000
 BACKENDS = ("lm", "ipopt")
 STEPPERS = ("spook", "spook-lifted", "variational")
 FRICTIONS = ("smooth", "exact", "mpcc")
+METHODS = ("inverse-dynamics", "energy")
+FILTERS = ("butterworth", "savgol")
+UNKNOWNS = ("base", "declared")
 
 _PROBLEM = "a Python file that holds `problem`, or a dict `problems`; PROBLEM.py::key picks one of these"
 _STATUS = """exit status:
@@ -238,6 +241,12 @@ _FLAGS = {
     "--max-iterations": _flag("accepted steps of each fit at the most", "N", type=_count),
     "--threads": _flag("threads that share out the recordings (default: 1)", "N", type=_jobs),
     "--from": _flag(_SOURCE, "DIR", dest="source"),
+    "--method": _flag("what is balanced", choices=METHODS, default=METHODS[0]),
+    "--filter": _flag("filter that differentiates, of the --cutoff", choices=FILTERS, default=FILTERS[0]),
+    "--unknowns": _flag(
+        "base parameters, or the declared ones with their bounds and priors", choices=UNKNOWNS, default=UNKNOWNS[0]
+    ),
+    "--alone": _flag("without a fit beside it", action="store_true"),
     "--duration": _flag("seconds (default: as long as the recording)", "S", type=float),
     "--parameter": _flag("parameter to hold, or several", "NAME", required=True, **_SEVERAL),
     "--over": _flag("axis of the grid", "NAME=RANGE", required=True, action="append"),
@@ -289,7 +298,7 @@ _OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 """Arguments of commands about a robot's file."""
-_HOMES = dict.fromkeys(_OF_ROBOTS, "robots")
+_HOMES = {**dict.fromkeys(_OF_ROBOTS, "robots"), "regress": "regressing"}
 """Modules of commands that are not in ``commands``."""
 _GUESSED = ("--set", "--fix", "--state-weight")
 _FIT = ("--backend", *_GUESSED, "--max-iterations", "--out", "--quiet")
@@ -331,6 +340,17 @@ _COMMANDS = (
         _FOLDERS,
         ("--parameter", *_FIT),
         _out("folder of the profiles"),
+    ),
+    _Command(
+        "regress",
+        "least squares on filtered derivatives, as robots are mostly identified, beside a fit",
+        _FOLDERS,
+        ("--method", "--filter", "--unknowns", "--from", "--alone", *_FIT),
+        {
+            "--from": {"help": "folder of results that are to stand beside it, in the place of a fit"},
+            "--cutoff": {"help": "low-pass filter of the regression, and of the fit's initial guess [Hz]"},
+            **_out("folder of the regression (default: none is written)", False),
+        },
     ),
     _Command(
         "crossvalidate",

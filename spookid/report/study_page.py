@@ -58,6 +58,7 @@ _KINDS = {
     "sweep": "sweep",
     "profile": "profiles",
     "crossvalidation": "cross-validation",
+    "regression": "regression",
 }
 
 

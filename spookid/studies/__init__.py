@@ -1,4 +1,5 @@
-"""What is asked of a declared problem beyond one fit: simulation, profiles, cross-validation, time-step audits.
+"""What is asked of a declared problem beyond one fit: simulation, profiles, cross-validation, time-step audits,
+regressions.
 
 ``sweep`` writes folders, and so stands with the reports: ``spookid.sweep``.
 """
@@ -13,17 +14,19 @@ _HOME = {
     "crossvalidate": "crossvalidation",
     "inverse_dynamics": "motor_efforts",
     "profile": "profiling",
+    "regress": "regression",
     "simulate": "simulating",
 }
 """Public names and the modules they live in, imported on first use as those of ``spookid`` are."""
 
-__all__ = ["audit", "crossvalidate", "inverse_dynamics", "profile", "simulate"]
+__all__ = ["audit", "crossvalidate", "inverse_dynamics", "profile", "regress", "simulate"]
 
 if TYPE_CHECKING:
     from spookid.studies.auditing import audit
     from spookid.studies.crossvalidation import crossvalidate
     from spookid.studies.motor_efforts import inverse_dynamics
     from spookid.studies.profiling import profile
+    from spookid.studies.regression import regress
     from spookid.studies.simulating import simulate
 
 
