@@ -352,6 +352,10 @@ def _chain(
 ) -> Chain:
     values = problem.guess_on(evidence.recording.name)
     data = input_data(problem, factors, values, evidence.acting, evidence.slopes)
+    own = [factor for factor in factors if factor.group is Group.RESIDUAL]
+    for f, residual in zip(own, problem.residuals, strict=True):
+        given = data[f.name], f, evidence.recording, evidence.grid
+        data[f.name] = residual_factors.with_measured(problem, residual, *given)
     missing, named = dict[str, Mask](), {factor.name: factor for factor in factors}
     for one in seen:
         data[one.name], missing[one.name] = observation_data(one, named[one.name], evidence.samples)

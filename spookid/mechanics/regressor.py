@@ -23,12 +23,12 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.coefficients import acts
-from spookid.mechanics.friction import smooth_sign
 from spookid.mechanics.inertia import PI, inertia_matrix, six
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Model
+from spookid.mechanics.powers import along as acting_along
 from spookid.mechanics.recursion import Recursion, Turning, Wrench
 from spookid.parameter import Parameter, parameters_in
 
@@ -256,10 +256,7 @@ class Regressor:
         for joint in model.joints:
             own = model.freedoms_of(joint)
             position, rate, narrow = joint.in_range(positions[own, 0]), rates[own, 0], width[own, 0]
-            bound = joint.bound(position, rate)
-            lean = 0 if bound.constant_lean is None else bound.constant_lean
-            rubbing = -smooth_sign(rate, narrow) * bound.constant - lean
-            along = joint.effort(position, rate, inputs, narrow) + rubbing
+            along = acting_along(joint, position, rate, inputs, narrow)
             if acts(joint.armature):
                 along -= joint.armature * changes[own, 0]
             found += ca.vertsplit(along) if joint.coordinates else []

@@ -76,6 +76,12 @@ def smoothed(problem: Declaration) -> Declaration:
         raise ProblemError(
             f"{unequal.place}: Residual {unequal.name!r} is an inequality, which a smoother cannot hold; leave it out"
         )
+    repeated = next((residual for residual in problem.residuals if residual.is_repeated), None)
+    if repeated is not None:
+        raise ProblemError(
+            f"{repeated.place}: Residual {repeated.name!r} is made of data that other rows have too, of which a "
+            "smoother would be too sure; leave it out"
+        )
     check_stepper(problem)
     return problem.with_(friction="smooth", estimator="noise", step_correction=False)
 

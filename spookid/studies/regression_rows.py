@@ -28,6 +28,7 @@ from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Motion, linear_rows
 from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import Values
+from spookid.mechanics.powers import is_load_dependent
 from spookid.mechanics.regressor import Balance, Regressor
 from spookid.parameter import Parameter, number
 
@@ -233,8 +234,7 @@ def _check(problem: Declaration) -> None:
         )
     if any(joint.manifold.ambient != len(joint.coordinates) for joint in model.joints):
         raise ProblemError(f"{what} has joints whose positions are no numbers; regressions are for hinges and sliders")
-    at = {joint: ca.SX([0.5] * len(joint.coordinates)) for joint in model.joints}
-    if loaded := [joint.name for joint in model.joints if not joint.bound(at[joint], at[joint]).load.is_zero()]:
+    if loaded := [joint.name for joint in model.joints if is_load_dependent(joint)]:
         raise ProblemError(
             f"{what}: friction of {loaded[0]!r} hangs on its load, which no motion shows; make it coulomb"
         )
