@@ -124,11 +124,10 @@ class Sensitivities(Knowledge):
         return tuple(name for name, ratio in zip(self.names, self.inflation.tolist(), strict=False) if ratio > 1)
 
     def robust(self, block: float, larger: float = ROBUST) -> Sensitivities:
-        """With the standard errors of the jackknife where they are larger by more than a factor.
+        """With the standard errors of the jackknife where they are ``larger`` by more than that factor.
 
         Args:
             block: steps of a block; of few steps the jackknife says nothing.
-            larger: the factor.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.sqrt(np.diag(self.covariance_sandwich) / np.diag(self.covariance))

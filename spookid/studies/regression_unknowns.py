@@ -136,9 +136,10 @@ def _least(
     from scipy.optimize import least_squares  # half a second to load
 
     rows = _kept_last(function)
-    found = least_squares(
-        lambda x: rows(x).left, at, lambda x: rows(x).slopes, bounds=limits, x_scale=sizes, ftol=_DECREASE
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # steps to where rows are not finite are shortened
+        found = least_squares(
+            lambda x: rows(x).left, at, lambda x: rows(x).slopes, bounds=limits, x_scale=sizes, ftol=_DECREASE
+        )
     if not found.success:
         raise ProblemError(
             f"{problem.place}: Problem {problem.name!r}: the nonlinear regression has not converged; give guesses "
