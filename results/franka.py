@@ -1,17 +1,11 @@
 """Friction of the arm Franka Panda beside published values: `python results/franka.py` writes franka.md.
 
-Needs `SPOOKID_DATA`. Beside the fit stands a regression on filtered derivatives (`regressor.py`), as the published
+Needs `SPOOKID_DATA`. Beside the fit stands a regression on filtered derivatives (`problem.regress`), as the published
 values were found. Two minutes.
 """
 
-import os
 import time
-from math import pi
 from pathlib import Path
-
-import numpy as np
-from regressor import Array, Place, errors, least_squares, record
-from scipy.spatial.transform import Rotation
 
 from spookid import Solution, load_problem
 from spookid.tables.numbers import uncertain
@@ -26,9 +20,7 @@ PUBLISHED = {  # Gaz et al. 2019, supplement: least squares on this trajectory
 }
 UNITS = {"F_v": "N m s", "F_c": "N m", "F_o": "N m"}
 TITLES = {"F_v": "Viscous friction", "F_c": "Coulomb friction", "F_o": "Constant torque"}
-A, ALPHA = (0, 0, 0, 0.0825, -0.0825, 0, 0.088), (0, -pi / 2, pi / 2, pi / 2, -pi / 2, pi / 2, pi / 2)
-D = (0.333, 0, 0.316, 0, 0.384, 0, 0)
-CUTOFF, INTERVAL = 10.0, 0.001  # Hz; s
+CUTOFF = 10.0  # Hz
 APART = 2.0  # standard errors from which on two values differ
 
 INTRO = """# Friction of an arm with torque sensors: Franka Panda
@@ -52,35 +44,23 @@ such law describes. Inertias of motors are not seen from the links and are left 
 """
 
 
-def regression() -> tuple[dict[str, Array], Array]:
-    """Friction, and what is left of each torque [N m]."""
-    chain = []
-    for a, alpha, d in zip(A, ALPHA, D, strict=True):
-        turn = Rotation.from_euler("x", alpha).as_matrix()
-        chain.append(Place(tuple(np.array([a, 0, 0]) + d * turn[:, 2]), turn, "z"))
-    with np.load(Path(os.environ["SPOOKID_DATA"]) / "franka-panda" / "exciting_trajectory_1.npz") as archive:
-        one = record(chain, archive["t"], archive["q"], archive["tau"].astype(float), CUTOFF, INTERVAL)
-    found, _ = least_squares(one)
-    own = found[70:].reshape(7, 4)
-    return {"F_v": own[:, 1], "F_c": own[:, 2], "F_o": own[:, 3]}, errors(one, found)
-
-
 def main() -> None:
     """Fit, compare, write."""
     problem = load_problem(FILE)
     began = time.process_time()
     solution = problem.solve(max_iterations=300)
     seconds = time.process_time() - began
-    by_regression, left = regression()
+    regression = problem.regress(cutoff=CUTOFF)
+    by_regression = dict(zip(regression.names, regression.estimates, strict=True))
     efforts = problem.inverse_dynamics(solution, cutoff=CUTOFF)
     torques = ["| root mean square, N m | " + " | ".join(f"joint {i}" for i in JOINTS) + " |", "|" + " --- |" * 8]
-    for name, values in (("spookid", efforts.errors), ("regression, here", left)):
+    for name, values in (("spookid", efforts.errors), ("regression, here", regression.errors)):
         torques.append(f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
     text = [
         INTRO,
         f"{solution.status.value.capitalize()} in {solution.iterations} iterations and {seconds:.0f} s of one core, "
         f"step {1000 * solution.step:g} ms, that of the motion's bandwidth.\n",
-        *(_compared(name, solution, by_regression[name]) for name in PUBLISHED),
+        *(_compared(name, solution, by_regression) for name in PUBLISHED),
         "## What is left of the torques\n",
         f"Inverse dynamics at positions filtered at {CUTOFF:g} Hz, both sides filtered alike.\n",
         "\n".join(torques) + "\n",
@@ -90,10 +70,11 @@ def main() -> None:
     print("\n".join(text))
 
 
-def _compared(name: str, solution: Solution, by_regression: Array) -> str:
+def _compared(name: str, solution: Solution, by_regression: dict[str, float]) -> str:
     lines = [f"## {TITLES[name]} [{UNITS[name]}]\n", "| joint | published | regression, here | spookid | apart |"]
     lines.append("|" + " --- |" * 5)
-    for i, published, other in zip(JOINTS, PUBLISHED[name], by_regression, strict=True):
+    for i, published in zip(JOINTS, PUBLISHED[name], strict=True):
+        other = by_regression[f"{name}{i}"]
         found = solution[f"{name}{i}"]
         away = (found.estimate - published) / found.std_err
         told = f"{away:+.1f} standard errors" if abs(away) > APART else ""

@@ -1,20 +1,16 @@
 """The arm UR10e, fitted to one trajectory and judged on another: `python results/ur10e.py` writes its page and figure.
 
-Needs `SPOOKID_DATA`. Beside the fit stands the regression that robots are mostly identified by (`regressor.py`), on the
-same samples through the same filter. A minute or two.
+Needs `SPOOKID_DATA`. Beside the fit stands the regression that robots are mostly identified by (`problem.regress`), on
+the same samples through the same filter. A minute or two.
 """
 
-import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import numpy as np
-from regressor import Array, Place, Record, errors, least_squares, record
-from scipy.spatial.transform import Rotation
 
 from spookid import Problem, Solution, load_problem
 from spookid.parameter import substitute
@@ -24,11 +20,11 @@ from spookid.tables.numbers import number, uncertain
 HERE = Path(__file__).parent
 FILE = HERE.parent / "problems" / "ur10e.py"
 FITTED, UNSEEN = "excitation_12harm_40s", "excitation_14harm_50s"
-SAMPLES = {FITTED: (500, 4460), UNSEEN: (195, 4966)}
 GAINS = np.array([14.87, 13.26, 11.13, 10.62, 11.03, 11.47])  # N m/A, published: all torques here are of these
 README = np.array([2.71, 3.75, 1.56, 0.356, 0.348, 0.330])  # N m, of the data set's own regressor on the unseen one
-CUTOFF, INTERVAL = 6.0, 0.01  # Hz; s
+CUTOFF = 6.0  # Hz
 JOINTS = range(1, 7)
+Array = np.ndarray
 STEPS = (0.05, 0.2)  # s, beside the step that is chosen
 
 INTRO = """# Torques of an arm on a trajectory that no estimate has seen: UR10e
@@ -39,29 +35,6 @@ jittered stamps, nothing filtered and nothing weighted; the noise of all twelve 
 are the published gains (15 %) and the rough inertias of the robot's URDF (30 %, `LogCholesky(..., within=0.3)`). This
 page is made by `python results/ur10e.py`.
 """
-
-
-def chain() -> list[Place]:
-    """Joints of the URDF; axes are those of its frames."""
-    tree, found = ElementTree.parse(data("ur10e.urdf")), []
-    for joint in tree.findall("joint[@type='revolute']"):
-        origin, axis = joint.find("origin").attrib, joint.find("axis").attrib["xyz"]
-        at, angles = (tuple(map(float, origin[name].split())) for name in ("xyz", "rpy"))
-        found.append(Place(at, Rotation.from_euler("xyz", angles).as_matrix(), "xyz"[axis.split().index("1")]))
-    return found
-
-
-def data(name: str) -> Path:
-    """A file of the data set."""
-    return Path(os.environ["SPOOKID_DATA"]) / "ur10e" / name
-
-
-def filtered(trajectory: str) -> Record:
-    """What a regression takes, with published gains."""
-    kept = slice(*SAMPLES[trajectory])
-    with np.load(data(f"{trajectory}.npz")) as archive:
-        t, q, current = (archive[name][kept] for name in ("t", "q", "current"))
-    return record(chain(), t - t[0], q, GAINS * current, CUTOFF, INTERVAL)
 
 
 def predicted_errors(efforts: MotorEfforts) -> Array:
@@ -75,9 +48,8 @@ def main() -> None:
     began = time.process_time()
     solution = fitted.solve(max_iterations=300)
     seconds = time.process_time() - began
-    known, test = filtered(FITTED), filtered(UNSEEN)
-    parameters, rank = least_squares(known)
-    reference = {FITTED: errors(known, parameters), UNSEEN: errors(test, parameters)}
+    regression = fitted.regress(cutoff=CUTOFF)
+    reference = {FITTED: regression.errors, UNSEEN: regression.errors_on(unseen)}
     told = {
         name: problem.inverse_dynamics(solution, cutoff=CUTOFF)
         for name, problem in ((FITTED, fitted), (UNSEEN, unseen))
@@ -89,7 +61,7 @@ def main() -> None:
     text = [
         INTRO,
         _facts(solution, seconds),
-        "## Torques of the unseen trajectory\n\n" + _torques(test, reference, found, rank),
+        "## Torques of the unseen trajectory\n\n" + _torques(told[UNSEEN], reference, found, len(regression.names)),
         "## The step\n\n" + _steps(steps),
         "## What the joints are\n\n" + _joints(fitted, solution),
         "## What the links are\n\n" + _links(fitted, solution),
@@ -107,8 +79,8 @@ def _facts(solution: Solution, seconds: float) -> str:
     )
 
 
-def _torques(test: Record, reference: dict[str, Array], found: dict[str, Array], rank: int) -> str:
-    own, spread = reference[UNSEEN], np.std(test.torques, axis=0)
+def _torques(test: MotorEfforts, reference: dict[str, Array], found: dict[str, Array], rank: int) -> str:
+    own, spread = reference[UNSEEN], np.std(GAINS * test.measured, axis=0)
     rows = [
         ("spookid", found[UNSEEN], 3),
         ("share of the torque's standard deviation, %", 100 * found[UNSEEN] / spread, 1),
@@ -124,13 +96,13 @@ def _torques(test: Record, reference: dict[str, Array], found: dict[str, Array],
 
 ![Measured and predicted torques](ur10e.png)
 
-Residuals are those of inverse dynamics: positions of `{UNSEEN}`, on a grid of {1000 * INTERVAL:g} ms, are low-passed at
-{CUTOFF:g} Hz forward and back and differentiated, the model's torques follow, and both these and the measured ones pass
-the same filter once more; half a second is left out at both ends. `problem.inverse_dynamics(solution, cutoff=6)` does
-that. Gains are estimated, so that what is compared is currents, times the published gains. The regression here is on
-the same samples, filter and friction law (sign of the rate, turning over 1 % of its rms), in two passes weighted by
-what each joint leaves; its rank is {rank} of 84, and it has no gains and no prior. The README of the data has a
-regression of the same kind, whose friction at turns and filter of torques are not told; it leaves more.
+Residuals are those of inverse dynamics: positions of `{UNSEEN}` are low-passed at {CUTOFF:g} Hz forward and back and
+differentiated, the model's torques follow, and both these and the measured ones pass the same filter once more; half a
+second is left out at both ends. `problem.inverse_dynamics(solution, cutoff=6)` does that. Gains are estimated, so that
+what is compared is currents, times the published gains. The regression here, `problem.regress(cutoff=6)`, is on the
+same samples, filter and friction law (sign of the rate, turning over 1 % of its rms), in two passes weighted by what
+each joint leaves; its rank is {rank} of 84, and it has no gains and no prior. The README of the data has a regression
+of the same kind, whose friction at turns and filter of torques are not told; it leaves more.
 """
 
 

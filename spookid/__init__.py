@@ -25,6 +25,7 @@ _HOME = {
     "Distance": "mechanics.constraints",
     "Drag": "mechanics.friction_loads",
     "Effort": "mechanics.loads",
+    "EnergyBalance": "data.energy",
     "Ellipsoid": "mechanics.inertia_coordinates",
     "Equations": "stepping.one_step",
     "ExponentialEigenvalue": "mechanics.inertia_coordinates",
@@ -113,6 +114,7 @@ __all__ = [
     "Drag",
     "Effort",
     "Ellipsoid",
+    "EnergyBalance",
     "Equations",
     "ExponentialEigenvalue",
     "Fixed",
@@ -187,6 +189,7 @@ if TYPE_CHECKING:
     from spookid.data.channels import Sensor
     from spookid.data.constraints import Holonomic, Nonholonomic
     from spookid.data.effort_sensors import JointForce, JointTorque
+    from spookid.data.energy import EnergyBalance
     from spookid.data.inertial_sensors import Accelerometer, Gyroscope, Orientation
     from spookid.data.recording import Recording
     from spookid.data.residual import Residual

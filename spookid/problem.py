@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.studies.payloads import Payload
     from spookid.studies.profiling import Profile
     from spookid.studies.random_motion import Noises
+    from spookid.studies.regression import Regression
     from spookid.studies.simulating import Initial, Parameters
 
 
@@ -249,6 +250,12 @@ class Problem(Declaration, Tabular):
             values=values,
             cutoff=cutoff,
         )
+
+    def regress(self, solution: Solution | None = None, **options: Any) -> Regression:
+        """Least squares on filtered derivatives, beside a solution if there is one; see ``spookid.studies.regress``."""
+        from spookid.studies.regression import regress
+
+        return regress(self, solution, **options)
 
     def graph(self) -> Picture:
         """The problem as a factor graph, to be printed or drawn with ``draw(axes, steps=3)``: x are the unknowns of a

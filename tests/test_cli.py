@@ -22,7 +22,7 @@ import pytest
 import spookid
 from spookid import Recording, load, load_problem
 from spookid.assembly import declaration
-from spookid.cli import commands, progress, runner, terminal
+from spookid.cli import commands, flags, progress, runner, terminal
 from spookid.cli import main as cli
 from spookid.cli.main import main
 from spookid.errors import ProblemError
@@ -204,9 +204,9 @@ def test_arguments_that_do_not_parse(capsys, arguments, message):
 
 
 def test_choices_are_those_of_the_package():
-    assert cli.BACKENDS == declaration.BACKENDS
-    assert cli.FRICTIONS == declaration.FRICTIONS
-    assert set(cli.STEPPERS) == set(runner.STEPPERS)
+    assert flags.BACKENDS == declaration.BACKENDS
+    assert flags.FRICTIONS == declaration.FRICTIONS
+    assert set(flags.STEPPERS) == set(runner.STEPPERS)
     assert cli.INTERRUPTED, cli.WRONG_INPUT == (runner.Exit.INTERRUPTED, runner.Exit.WRONG_INPUT)
 
 

@@ -10,20 +10,20 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly import initialization, residual_factors
+from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.given_inertias import given_inertias
 from spookid.assembly.initialization import Guess
-from spookid.assembly.input_data import input_data
 from spookid.assembly.late_inputs import with_late_inputs
 from spookid.assembly.noise import sizes
-from spookid.assembly.observations import Observed, layout, observation_data, observation_factors
+from spookid.assembly.observations import Observed, layout, observation_factors
 from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
 from spookid.assembly.relations import feasible, parameter_constraints
-from spookid.assembly.schedules import at_switches, check_schedules, schedule
-from spookid.assembly.standing_start import PLACE, Standing, place_data, place_factors, stands_free
+from spookid.assembly.schedules import check_schedules, schedule
+from spookid.assembly.standing_start import PLACE, Standing, place_factors, stands_free
 from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import Acting, acting
@@ -31,7 +31,7 @@ from spookid.data.recording import Recording
 from spookid.data.samples import Samples, samples
 from spookid.data.sampling import Grid, grid, observed
 from spookid.errors import ProblemError
-from spookid.kernels.kernel import Array, Mask, contiguous
+from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, number, substitute
@@ -175,7 +175,7 @@ def assemble(
         factor, symbols = normaliser_factor(free, manifold)
         written.append(factor)
         constants += tuple(Constant(s, float(v)) for s, v in zip(ca.vertsplit(symbols), normaliser, strict=True))
-    chains = [_chain(problem, e, written, seen, i) for i, e in enumerate(evidence)]
+    chains = [chain_of(problem, e, written, seen, i) for i, e in enumerate(evidence)]
     transcription = transcribed(problem, written, constants, chains, _PASSES if problem.corrects else 1)
     start = Point(
         tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
@@ -372,28 +372,6 @@ def magnitude(parameter: Parameter, guess: float) -> float:
     """Typical size of a parameter: that of its guess, else the span of its bounds, else 1."""
     span = parameter.upper - parameter.lower
     return abs(guess) or (span if np.isfinite(span) else 1.0)
-
-
-def _chain(
-    problem: Declaration, evidence: Evidence, factors: list[Factor], seen: Sequence[Observed], number: int
-) -> Chain:
-    own = problem.guess_on(evidence.recording.name)
-    data = input_data(problem, factors, own, evidence.acting, evidence.slopes, evidence.held)
-    missing, named = dict[str, Mask](), {factor.name: factor for factor in factors}
-    for one in seen:
-        values, absent = observation_data(one, named[one.name], evidence.samples)
-        if one.order and evidence.held.size:
-            jumps, n = at_switches(evidence.held, named[one.name], one.reach is not None), len(one.rows)
-            absent, values[jumps, n : 2 * n] = absent | jumps[:, None], 0.0
-        data[one.name], missing[one.name] = values, absent
-    leads = number == 0
-    if PLACE in named:
-        data[PLACE] = place_data(problem.model, evidence.guess.states)
-    for prior in (f for f in factors if f.group is Group.PRIOR):
-        data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
-        missing[prior.name] = np.full((1, len(prior.rows)), not leads)
-    choice = problem.parameter_set.chosen(number)
-    return Chain(evidence.recording.name, evidence.grid.count, data, missing, choice)
 
 
 def _columns(columns: list[Array], rows: int) -> Array:

@@ -6,7 +6,9 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.data.recording import Recording
 from spookid.data.residual import Residual
+from spookid.data.sampling import Grid
 from spookid.data.state import Motion, State
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array, contiguous
@@ -25,13 +27,14 @@ def _residual(problem: Declaration, settings: Settings, residual: Residual, mode
     data = [ca.SX.sym("u", len(signals)) for _ in range(residual.states)]
     inputs = [dict(zip(signals, ca.vertsplit(u), strict=True)) if signals else {} for u in data]
     variables, motions = _motions(problem, settings, model, residual)
-    pairs = zip(motions, inputs, strict=True)
-    rows = residual.rows(*(State.of(problem.model, at, inputs=u, step=settings.step) for at, u in pairs))
+    pairs, own = zip(motions, inputs, strict=True), ca.SX.sym("measured", residual.data(problem.model))
+    known = {"step": settings.step, "widths": settings.slip_width}
+    rows = residual.rows(*(State.of(problem.model, at, inputs=u, **known) for at, u in pairs), data=own)
     labels = tuple(f"{residual.name}.{i}" for i in range(rows.numel())) if rows.numel() > 1 else (residual.name,)
     whitened = residual.whitening(rows.numel()) @ rows
     kind = Kind(residual.kind)
     first = residual.at == "start"
-    name, inputs_then = f"residual {residual.name}", ca.vertcat(*data)
+    name, inputs_then = f"residual {residual.name}", ca.vertcat(*data, own)
     return Factor(name, Group.RESIDUAL, whitened, variables, inputs_then, labels, first_only=first, kind=kind)
 
 
@@ -53,9 +56,24 @@ def _motions(
 
 def residual_data(residual: Residual, factor: Factor, inputs: Array) -> Array:
     """Of its factor: the inputs at each of its states, (count, n)."""
-    count = factor.count(len(inputs))
-    first = 0 if factor.first_only else (factor.reach - residual.states + 1) // 2
+    count, first = factor.count(len(inputs)), _first(residual, factor)
     return contiguous(np.hstack([inputs[first + i : first + i + count] for i in range(residual.states)]))
+
+
+def with_measured(
+    problem: Declaration, residual: Residual, inputs: Array, factor: Factor, recording: Recording, steps: Grid
+) -> Array:
+    """These with what else of a recording its rows take."""
+    if not residual.data(problem.model):
+        return inputs
+    own = residual.measured(recording, problem.model, problem.channels, steps, problem.guess_on(recording.name))
+    first = _first(residual, factor)
+    return contiguous(np.hstack([inputs, own[first : first + len(inputs)]]))
+
+
+def _first(residual: Residual, factor: Factor) -> int:
+    """Number of its first state at the first of its steps."""
+    return 0 if factor.first_only else (factor.reach - residual.states + 1) // 2
 
 
 def windows(

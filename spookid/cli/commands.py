@@ -18,7 +18,7 @@ from spookid.assembly.declaration import Declaration
 from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
 from spookid.cli.overview import describe, describe_unrecorded
-from spookid.cli.runner import Exit, Job, Run, Work, changed, each, in_turn, start
+from spookid.cli.runner import Exit, Job, Run, Work, changed, each, in_turn, source_of, start
 from spookid.cli.watching import watch as watch
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve as estimate
@@ -118,7 +118,7 @@ def simulate(arguments: Namespace, interruption: Interruption) -> Exit:
     run = start(arguments, interruption)
 
     def prepare(job: Job) -> Work:
-        source = _source(run, job.key)
+        source = source_of(run, job.key)
         solution = None if source is None else export.load(source)
         problem = job.problem
         if solution is not None and arguments.step is None:
@@ -137,14 +137,6 @@ def simulate(arguments: Namespace, interruption: Interruption) -> Exit:
         return partial(_simulate, run, job, values, source, solution)
 
     return each(run, prepare, marker=simulations.MARKER)
-
-
-def _source(run: Run, key: str) -> Path | None:
-    """The result folder of one problem: with several problems its own in the user's, if there is one."""
-    if run.arguments.source is None:
-        return None
-    whole = Path(run.arguments.source)
-    return whole / key if run.file.several and (whole / key).is_dir() else whole
 
 
 def _simulate(run: Run, job: Job, values: Mapping[str, float], source: Path | None, solution: Result | None) -> Exit:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NoReturn
 
 from spookid.cli import terminal
+from spookid.cli.flags import FLAGS, OF_ROBOTS, SETTINGS
 from spookid.cli.interruption import Interruption
 from spookid.errors import ProblemError
 from spookid.version import __version__
@@ -21,9 +21,6 @@ WRONG_INPUT = 2
 _SELDOM = 100_000
 """Objects made between two searches for garbage: in what imports and figures leave it costs a command a tenth."""
 
-BACKENDS = ("lm", "ipopt")
-STEPPERS = ("spook", "spook-lifted", "variational")
-FRICTIONS = ("smooth", "exact", "mpcc")
 
 _PROBLEM = "a Python file that holds `problem`, or a dict `problems`; PROBLEM.py::key picks one of these"
 _STATUS = """exit status:
@@ -122,7 +119,7 @@ class _Command:
     more: str
     """What its help says of folders and axes."""
     flags: tuple[str, ...] = ()
-    """Of `_FLAGS`, in the order of the help; those of `_SETTINGS` all have."""
+    """Of `FLAGS`, in the order of the help; those of `SETTINGS` all have."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What differs for this command, by flag."""
     log: bool = False
@@ -156,11 +153,11 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> No
     )
     if command.name == "report":
         parser.add_argument("directory", metavar="DIR", help="what a command of spookid wrote")
-        parser.add_argument("--animate", **_FLAGS["--animate"])
-        parser.add_argument("--robot", **_FLAGS["--robot"])
+        parser.add_argument("--animate", **FLAGS["--animate"])
+        parser.add_argument("--robot", **FLAGS["--robot"])
         return
-    if command.name in _OF_ROBOTS:
-        for name, how in _OF_ROBOTS[command.name].items():
+    if command.name in OF_ROBOTS:
+        for name, how in OF_ROBOTS[command.name].items():
             parser.add_argument(name, **how)
         return
     parser.add_argument("problem", metavar="PROBLEM.py", help=_PROBLEM)
@@ -169,153 +166,12 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> No
             "log", metavar="LOG", help="rows to be watched: a CSV or other file, or - for standard input"
         )
     settings = parser.add_argument_group("settings in the place of the problem's own")
-    for place, flags in ((parser, {flag: _FLAGS[flag] for flag in command.flags}), (settings, _SETTINGS)):
+    for place, flags in ((parser, {flag: FLAGS[flag] for flag in command.flags}), (settings, SETTINGS)):
         for flag, how in flags.items():
             place.add_argument(flag, **{**how, **command.own.get(flag, {})})
 
 
-# --- types of arguments ---
-
-
-def _pair(text: str) -> tuple[str, float]:
-    name, _, value = text.partition("=")
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not (name and math.isfinite(number)):
-        order = "; give PROBLEM.py before the options" if text.partition("::")[0].endswith(".py") else ""
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a finite number{order}")
-    return name, number
-
-
-def _weight(text: str) -> float | str:
-    try:
-        return text if text == "auto" else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number, inf nor auto") from None
-
-
-def _count(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of iterations; give 0, 1, 2 ...")
-    return number
-
-
-def _jobs(text: str) -> int:
-    if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; give 1, 2, 3 ...")
-    return int(text)
-
-
-def _amount(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
-    return number
-
-
-# --- the commands and their flags ---
-
-
-def _flag(help: str, metavar: str | None = None, **how: Any) -> dict[str, Any]:
-    return {"help": help, **({"metavar": metavar} if metavar else {}), **how}
-
-
-_SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend"}
-_WEIGHT = (
-    "where the weight of the equations of motion comes from: auto (the default) estimates the sizes of disturbances "
-    "and sensor noise with the parameters, a number is the paper's κ, inf makes the dynamics hard (stepper variational)"
-)
-_SOURCE = (
-    "folder of results: its estimates, its step, and its first state of recordings of the same name (with several "
-    "problems DIR/key, if there is one)"
-)
-_GUESSES = "initial guesses of parameters; with --fix the values held"
-_FLAGS = {
-    "--backend": _flag("solver (default: lm)", choices=BACKENDS, default="lm"),
-    "--set": _flag(_GUESSES, "NAME=VALUE", type=_pair, default=[], **_SEVERAL),
-    "--fix": _flag("parameters that keep their guess", "NAME", default=[], **_SEVERAL),
-    "--state-weight": _flag(_WEIGHT, "K", type=_weight),
-    "--max-iterations": _flag("accepted steps of each fit at the most", "N", type=_count),
-    "--threads": _flag("threads that share out the recordings (default: 1)", "N", type=_jobs),
-    "--from": _flag(_SOURCE, "DIR", dest="source"),
-    "--duration": _flag("seconds (default: as long as the recording)", "S", type=float),
-    "--parameter": _flag("parameter to hold, or several", "NAME", required=True, **_SEVERAL),
-    "--over": _flag("axis of the grid", "NAME=RANGE", required=True, action="append"),
-    "--jobs": _flag("worker processes (default: one for each processor)", "N", type=_jobs),
-    "--scheduler": _flag("Dask scheduler whose workers do the work instead", "ADDRESS"),
-    "--follow": _flag("wait for rows after the last one, until Ctrl-C", action="store_true"),
-    "--time": _flag("column of the stamps [s] (default: t)", "NAME", default="t"),
-    "--warm-up": _flag("seconds that are fitted first (default: 5)", "S", type=_amount, default=5.0),
-    "--window": _flag("seconds in which states are estimated anew (default: 20 steps)", "S", type=_amount),
-    "--every": _flag("seconds of the log between two lines (default: 1)", "S", type=_amount, default=1.0),
-    "--false-alarms": _flag(
-        "changes told a day at the most that are none, where the noise is white (default: 1)",
-        "N",
-        type=_amount,
-        default=1.0,
-    ),
-    "--save": _flag("keep all that is known in FILE when the log ends, or at Ctrl-C", "FILE"),
-    "--resume": _flag("go on from such a file; rows up to its last stamp are passed over", "FILE"),
-    "--out": _flag("folder of results", "DIR", required=True),
-    "--animate": _flag(
-        "add the mechanism in motion, estimated over measured: animation_0.gif ..., one a recording",
-        action="store_true",
-    ),
-    "--robot": _flag("the robot's file that the problem was made from, where that is not where it was", "FILE"),
-    "--quiet": _flag("no progress, no summary and no table", action="store_true"),
-}
-_SETTINGS = {
-    "--stepper": _flag("time stepping", choices=STEPPERS),
-    "--friction": _flag("how dry friction is represented", choices=FRICTIONS),
-    "--friction-width": _flag("width of smooth dry friction [rad/s]", "W", type=float),
-    "--step": _flag("time step [s]", "H", type=float),
-    "--cutoff": _flag("low-pass filter of the initial guess [Hz]", "F", type=float),
-}
-_ROBOT = {
-    "--free": _flag("the root of a URDF moves freely, as a trunk does", action="store_true"),
-    "--hold": _flag("joints that do not move, and where [rad or m]", "JOINT=VALUE", type=_pair, default=[], **_SEVERAL),
-}
-_GAIN = "what a data sheet says of a drive: torque along the joint per ampere or volt, known within 10 %%"
-_OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
-    "new": {
-        "robot": _flag("its URDF, xacro or MJCF file", "ROBOT"),
-        "log": _flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
-        **_ROBOT,
-        "--gain": _flag(_GAIN, "JOINT=VALUE", type=_pair, default=[], **_SEVERAL),
-        "--out": _flag("the problem file", "FILE.py", required=True),
-    },
-    "export": {
-        "result": _flag("folder of results", "RESULT"),
-        "--to": _flag("the robot's own file, which is kept", "ROBOT", required=True),
-        **_ROBOT,
-        "--out": _flag("the new file; FILE.json beside it has errors and covariance", "FILE", required=True),
-    },
-    "payload": {
-        "result": _flag("folder of results of the arm", "RESULT"),
-        "log": _flag("a run with the payload: CSV, or any file that Recording.from_file reads", "LOG"),
-        "--body": _flag("body that carries it, or a link of the robot's file on one", "NAME", required=True),
-        "--known-mass": _flag("mass of the payload [kg], to calibrate gains; 0: there is none", "KG", type=float),
-        "--calibration": _flag("what a run with a known mass has found, the FILE of its --out", "FILE"),
-        "--problem": _flag("problem file (default: the one that was solved)", "PROBLEM.py"),
-        "--time": _flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
-        "--cutoff": _flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
-        "--set": _flag(
-            "parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **_SEVERAL
-        ),
-        "--out": _flag("JSON with estimates, errors and covariances", "FILE"),
-    },
-}
-"""Arguments of commands that begin or end with something else than a problem file."""
-_HOMES = {"new": "robots", "export": "robots", "payload": "payload"}
+_HOMES = {"new": "robots", "export": "robots", "payload": "payload", "regress": "regressing"}
 """Modules of commands that are not in ``commands``."""
 _GUESSED = ("--set", "--fix", "--state-weight")
 _FIT = ("--backend", *_GUESSED, "--max-iterations", "--out", "--quiet")
@@ -357,6 +213,17 @@ _COMMANDS = (
         _FOLDERS,
         ("--parameter", *_FIT),
         _out("folder of the profiles"),
+    ),
+    _Command(
+        "regress",
+        "least squares on filtered derivatives, as robots are mostly identified, beside a fit",
+        _FOLDERS,
+        ("--method", "--filter", "--unknowns", "--from", "--alone", *_FIT),
+        {
+            "--from": {"help": "folder of results that are to stand beside it, in the place of a fit"},
+            "--cutoff": {"help": "low-pass filter of the regression, and of the fit's initial guess [Hz]"},
+            **_out("folder of the regression (default: none is written)", False),
+        },
     ),
     _Command(
         "crossvalidate",

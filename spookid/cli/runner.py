@@ -139,6 +139,14 @@ def start(arguments: Namespace, interruption: Interruption) -> Run:
     return Run(file, arguments, interruption)
 
 
+def source_of(run: Run, key: str) -> Path | None:
+    """The result folder of one problem: with several problems its own in the user's, if there is one."""
+    if run.arguments.source is None:
+        return None
+    whole = Path(run.arguments.source)
+    return whole / key if run.file.several and (whole / key).is_dir() else whole
+
+
 def each(
     run: Run,
     prepare: Callable[[Job], Work],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import signature
@@ -11,6 +11,9 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 
+from spookid.data.channels import Channel
+from spookid.data.recording import Recording
+from spookid.data.sampling import Grid
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.kernels.kernel import Array
@@ -45,6 +48,9 @@ class Residual:
     three poses (of second order in h), with ``Spook()`` and ``OneStep`` the first state's own."""
     place: str = field(default_factory=declared_at, repr=False)
 
+    is_repeated = False
+    """True if its rows are made of data that other rows have too; errors are then no smaller than the jackknife's."""
+
     def __post_init__(self) -> None:
         if not callable(self.expression) or self.states not in (1, 2):
             raise ProblemError(f"{self._what} needs a function of one state, or of two neighbouring ones")
@@ -67,8 +73,26 @@ class Residual:
         """How many states it is a function of."""
         return len(signature(self.expression).parameters)
 
-    def rows(self, *states: State) -> ca.SX:
+    def data(self, model: Model) -> int:
+        """How many numbers of a recording its rows take at each step; see ``EnergyBalance``."""
+        return 0
+
+    def measured(
+        self,
+        recording: Recording,
+        model: Model,
+        channels: tuple[Channel, ...],
+        steps: Grid,
+        values: Mapping[str, float],
+    ) -> Array:
+        """These numbers along a recording, (N − 1, n)."""
+        raise NotImplementedError
+
+    def rows(self, *states: State, data: ca.SX | None = None) -> ca.SX:
         """Its rows, (n,).
+
+        Args:
+            data: of a recording, as many as ``data`` says.
 
         Raises:
             ProblemError: if the expression cannot be evaluated.

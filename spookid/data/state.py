@@ -58,9 +58,12 @@ class State:
     joints: tuple[ca.SX, ca.SX] | None = field(default=None, repr=False)
     """Coordinates and rates of all joints, (n_s,) each, if they are known beside the poses."""
 
+    widths: ca.SX | None = field(default=None, repr=False)
+    """Of smooth dry friction, (n_s,), if they are known."""
+
     @classmethod
     def of(cls, model: Model, motion: Motion, **known: Any) -> State:
-        """A state that moves so; ``known`` are inputs and step."""
+        """A state that moves so; ``known`` are inputs, step and widths."""
         return cls(model, motion.q, motion.v, motion.a, joints=motion.joints, **known)
 
     @classmethod

@@ -197,7 +197,7 @@ def base_parameters(problem: Declaration, recordings: Recording | Iterable[Recor
     given = () if recordings is None else [recordings] if isinstance(recordings, Recording) else recordings
     chosen = collected(given, Recording, f"{declared_at()}: base_parameters: recordings")
     _check_known(problem, chosen)
-    regressor = Regressor(problem.model, _unknown(problem))
+    regressor = Regressor(problem.model, unknown(problem))
     if chosen:
         evidence = tuple(gather(problem, recording) for recording in chosen)
         widths = slip_widths(problem, evidence)
@@ -240,7 +240,7 @@ def _may_grow(regressor: Regressor, values: Values) -> bool:
     return bool(np.linalg.norm(left) <= _GROWN * np.linalg.norm(sizes))
 
 
-def _unknown(problem: Declaration) -> list[Parameter]:
+def unknown(problem: Declaration) -> list[Parameter]:
     """Free Parameters as they were declared."""
     free, known = {p.name for p in problem.free}, problem.parameter_set
     return [p for p in known.declared if any(one.name in free for one in known.of(p))]

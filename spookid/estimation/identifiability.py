@@ -20,6 +20,7 @@ from spookid.statistics import block_jackknife, variances
 from spookid.statistics.condensing import Condensed, pseudo_inverse
 from spookid.statistics.covariance import (
     AT_BOUND,
+    ROBUST,
     Analysis,
     ResidualStatistics,
     Sensitivities,
@@ -97,9 +98,11 @@ def a_posteriori(
         statistics, edges = _known(condensed, assembly.noise, covariance, free)
     analysis = analyse(transcription.names, statistics, magnitudes, free, point.parameters)
     result = analysis.sensitivities
-    if not given:
+    repeated = any(residual.is_repeated for residual in assembly.problem.residuals)
+    if repeated or not given:
         steps = [chain.steps for chain in transcription.chains]
-        result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS, free.linked)
+        larger = 1.0 if repeated else ROBUST
+        result = result.robust(sum(steps) / len(steps) / block_jackknife.BLOCKS, free.linked, larger)
         result = replace(result, weak=analysis.weak(result, magnitudes)) if result.raised else result
     result = replace(result, weak=_advised(assembly, result))
     notices = (*_known_from_priors(assembly, statistics, result, magnitudes, free), *_too_heavy(assembly, result))

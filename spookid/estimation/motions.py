@@ -13,7 +13,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.regressor import Regressor
+from spookid.mechanics.regressor import Balance, Regressor
 
 _MOST = 2000
 """States of a recording, evenly spaced."""
@@ -86,19 +86,36 @@ def forces(regressor: Regressor, motion: Motion, widths: Array, values: Values) 
     Args:
         widths: of smooth friction, (n_s,).
     """
-    numbers, columns = regressor.numbers(values), len(regressor.quantities)
-    flat, known = (
-        np.asarray(part.full()) for part in regressor.function()(*(part.T for part in motion), widths, numbers)
-    )
     n, count = motion.s.shape[1], len(motion.x)
-    slopes = flat.T.reshape(count, columns, n).transpose(0, 2, 1)
+    slopes, known = linear_rows(regressor, motion, widths, values)
+    columns = slopes.shape[2]
     free = _Ties(regressor, values, widths).free
     if free is None:
-        return slopes.reshape(count * n, columns), known
+        return slopes.reshape(count * n, columns), known.T
     bases = [free(x, s) for x, s in zip(motion.x, motion.s, strict=True)]
     rows = [basis.T @ one for basis, one in zip(bases, slopes, strict=True)]
-    left = [basis.T @ one for basis, one in zip(bases, known.T, strict=True)]
+    left = [basis.T @ one for basis, one in zip(bases, known, strict=True)]
     return np.vstack(rows), np.concatenate(left)
+
+
+def linear_rows(
+    regressor: Regressor,
+    motion: Motion,
+    widths: Array,
+    values: Values,
+    inputs: Array | None = None,
+    balance: Balance = "forces",
+) -> tuple[Array, Array]:
+    """Slopes of the rows of a balance with the quantities, (N, n, n_c), and what is left without these, (N, n).
+
+    Args:
+        inputs: of the model, (N, n_u); None: zeros.
+    """
+    u = np.zeros((len(motion.x), len(regressor.model.signals))) if inputs is None else inputs
+    given = (*(part.T for part in motion), widths, regressor.numbers(values), u.T)
+    flat, known = (np.asarray(part.full()).T for part in regressor.function(balance)(*given))
+    shape = (len(u), len(regressor.quantities), known.shape[1])
+    return flat.reshape(shape).transpose(0, 2, 1), known
 
 
 class _Ties:

@@ -6,7 +6,8 @@ What moves a body is linear in its π = (m, m c, I about its origin), so that th
 
 with the regressor Y (Gautier, Khalil, IEEE Transactions on Robotics and Automation 6, 1990). Loads and motors add
 columns of their own: viscous and dry friction, offsets, inertias of rotors. What enters in other ways, such as a
-length, and what an input is multiplied by, such as the gain of a motor, is held.
+length, and what an input is multiplied by, such as the gain of a motor, is held. With M = ∂w/∂a and the kinetic energy
+T = sᵀM s/2, sᵀw is dT/dt + P(x, s), in which no accelerations stand (Gautier, ICRA 1997).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, TypeAlias
 
 import casadi as ca
 import numpy as np
@@ -21,14 +23,17 @@ import numpy as np
 from spookid.kernels.kernel import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.coefficients import acts
-from spookid.mechanics.friction import smooth_sign
 from spookid.mechanics.inertia import PI, inertia_matrix, six
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.model import Model
+from spookid.mechanics.powers import along as acting_along
 from spookid.mechanics.recursion import Recursion, Turning, Wrench
 from spookid.parameter import Parameter, parameters_in
+
+Balance: TypeAlias = Literal["forces", "energy"]
+"""Of forces at the joints, w = 0; or of energy, dT/dt + P = 0, in which no acceleration stands."""
 
 UNITS = ("kg", *("kg m",) * 3, *("kg m^2",) * 6)
 """Of the entries of π."""
@@ -93,14 +98,24 @@ class Regressor:
         slopes = [ca.jacobian(self._forces, u) for u in ca.vertsplit(self._u)]
         return any(slope.nnz() and not ca.depends_on(slope, unknown) for slope in slopes)
 
-    def function(self) -> ca.Function:
-        """(x, s, a, width, values of ``parameters``) to Y column by column (n n_c,), and w of all that is known without
-        inputs, (n,)."""
-        columns = ca.vertcat(ca.SX(0, 1), *(symbol for symbol, _ in self._columns))
-        found = [ca.densify(part) for part in (ca.vec(ca.jacobian(self._forces, columns)), self._forces)]
-        # Columns hang on no quantity and no input; what is left without both is known.
-        nothing = [ca.SX.zeros(symbols.numel()) for symbols in (columns, self._u)]
-        return ca.Function("regressor", self._given, ca.substitute(found, [columns, self._u], nothing))
+    def function(self, balance: Balance = "forces") -> ca.Function:
+        """(x, s, a, width, values of ``parameters``, inputs) to Y column by column (n n_c,), and w where all quantities
+        are zero, (n,); of a balance of energy the same with its two rows in the place of w."""
+        rows, columns = self._rows(balance), ca.vertcat(ca.SX(0, 1), *(symbol for symbol, _ in self._columns))
+        found = [ca.densify(part) for part in (ca.vec(ca.jacobian(rows, columns)), rows)]
+        nothing = ca.SX.zeros(columns.numel())  # rows are affine in the quantities
+        return ca.Function("regressor", [*self._given, self._u], ca.substitute(found, [columns], [nothing]))
+
+    def in_parameters(self, balance: Balance = "forces") -> tuple[ca.Function, tuple[Parameter, ...]]:
+        """(x, s, a, width, inputs, free, others) to the rows (n,) and their slopes with all that is ``free``, column by
+        column, and the others: Parameters that stand in them and are known."""
+        formulas = [self._pi[body][i] for body, own in self._entries.items() for i in own]
+        rows = ca.substitute(self._rows(balance), self._symbols, ca.vertcat(ca.SX(0, 1), *formulas))
+        free = ca.vertcat(ca.SX(0, 1), *self.free)
+        others = parameters_in([rows], "the model", ignore=[*self._motion, self._u, free])
+        given = [*self._motion, self._u, free, ca.vertcat(ca.SX(0, 1), *others)]
+        found = [ca.densify(part) for part in (rows, ca.vec(ca.jacobian(rows, free)))]
+        return ca.Function("balance", given, found), others
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -218,6 +233,16 @@ class Regressor:
         center = ca.SX(3, 1) if body.distribution is None else body.distribution.center_of_mass
         return moved(pi, turning, center)
 
+    def _rows(self, balance: Balance) -> ca.SX:
+        """Forces w, (n,), or kinetic energy T [J] and the power P that all else takes [W], (2,)."""
+        if balance == "forces":
+            return self._forces
+        x, s, a, _ = self._motion
+        still, moved = (ca.substitute(self._forces, a, other) for other in (0 * a, s))
+        kinetic = ca.dot(s, moved - still) / 2  # w is M a and what hangs on no acceleration
+        along = ca.jtimes(kinetic, x, ca.densify(self.joints.manifold.basis(x) @ s))
+        return ca.vertcat(kinetic, ca.dot(s, still) - along)
+
     @property
     def _along(self) -> ca.SX:
         """What acts along the coordinates of all joints, (n_s,): loads, dry friction of constant bound, motors."""
@@ -228,10 +253,7 @@ class Regressor:
         for joint in model.joints:
             own = model.freedoms_of(joint)
             position, rate, narrow = joint.in_range(positions[own, 0]), rates[own, 0], width[own, 0]
-            bound = joint.bound(position, rate)
-            lean = 0 if bound.constant_lean is None else bound.constant_lean
-            rubbing = -smooth_sign(rate, narrow) * bound.constant - lean
-            along = joint.effort(position, rate, inputs, narrow) + rubbing
+            along = acting_along(joint, position, rate, inputs, narrow)
             if acts(joint.armature):
                 along -= joint.armature * changes[own, 0]
             found += ca.vertsplit(along) if joint.coordinates else []

@@ -62,6 +62,7 @@ _KINDS = {
     "sweep": "sweep",
     "profile": "profiles",
     "crossvalidation": "cross-validation",
+    "regression": "regression",
 }
 
 

@@ -24,7 +24,15 @@ Content: TypeAlias = str | Mapping[str, Any] | Callable[[Path], object]
 Files: TypeAlias = Mapping[str, Content]
 """By name, the one that tells what the folder is first."""
 
-MARKERS = ("solution.json", "simulation.json", "audit.json", "sweep.json", "profile.json", "crossvalidation.json")
+MARKERS = (
+    "solution.json",
+    "simulation.json",
+    "audit.json",
+    "sweep.json",
+    "profile.json",
+    "crossvalidation.json",
+    "regression.json",
+)
 """Files that tell a folder of results."""
 
 

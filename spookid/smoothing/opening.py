@@ -83,6 +83,12 @@ def smoothed(problem: Declaration) -> Declaration:
         )
     for contact in problem.model.holding.contacts:
         raise ProblemError(f"{contact.what}: a smoother has no contacts that hold; fit recordings with them")
+    repeated = next((residual for residual in problem.residuals if residual.is_repeated), None)
+    if repeated is not None:
+        raise ProblemError(
+            f"{repeated.place}: Residual {repeated.name!r} is made of data that other rows have too, of which a "
+            "smoother would be too sure; leave it out"
+        )
     check_stepper(problem)
     return problem.with_(friction="smooth", estimator="noise", step_correction=False)
 

@@ -124,8 +124,8 @@ class Sensitivities(Knowledge):
         """Parameters whose standard errors are those of the jackknife."""
         return tuple(name for name, ratio in zip(self.names, self.inflation.tolist(), strict=False) if ratio > 1)
 
-    def robust(self, block: float, linked: NDArray[np.bool_]) -> Sensitivities:
-        """With the standard errors of the jackknife where they are larger by more than a factor of 1.5.
+    def robust(self, block: float, linked: NDArray[np.bool_], larger: float = ROBUST) -> Sensitivities:
+        """With the standard errors of the jackknife where they are ``larger`` by more than that factor.
 
         Args:
             block: steps of a block; of few steps the jackknife says nothing.
@@ -133,9 +133,9 @@ class Sensitivities(Knowledge):
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.sqrt(np.diag(self.covariance_sandwich) / np.diag(self.covariance))
-        ratio = np.where(np.isfinite(ratio) & (ratio > ROBUST) & (block >= LEAST_BLOCK), ratio, 1.0)
+        ratio = np.where(np.isfinite(ratio) & (ratio > larger) & (block >= LEAST_BLOCK), ratio, 1.0)
         ratio[linked] = np.max(ratio[linked], initial=1.0)
-        seen = self.seen and replace(self.seen, raised_from=ROBUST if block >= LEAST_BLOCK else math.inf)
+        seen = self.seen and replace(self.seen, raised_from=larger if block >= LEAST_BLOCK else math.inf)
         if not np.any(ratio > 1):
             return replace(self, seen=seen)
         return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio, seen=seen)

@@ -1,4 +1,5 @@
-"""What is asked of a declared problem beyond one fit: simulation, profiles, cross-validation, time-step audits.
+"""What is asked of a declared problem beyond one fit: simulation, profiles, cross-validation, time-step audits,
+regressions.
 
 ``sweep`` writes folders, and so stands with the reports: ``spookid.sweep``.
 """
@@ -14,11 +15,12 @@ _HOME = {
     "inverse_dynamics": "motor_efforts",
     "payload": "payloads",
     "profile": "profiling",
+    "regress": "regression",
     "simulate": "simulating",
 }
 """Public names and the modules they live in, imported on first use as those of ``spookid`` are."""
 
-__all__ = ["audit", "crossvalidate", "inverse_dynamics", "payload", "profile", "simulate"]
+__all__ = ["audit", "crossvalidate", "inverse_dynamics", "payload", "profile", "regress", "simulate"]
 
 if TYPE_CHECKING:
     from spookid.studies.auditing import audit
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from spookid.studies.motor_efforts import inverse_dynamics
     from spookid.studies.payloads import payload
     from spookid.studies.profiling import profile
+    from spookid.studies.regression import regress
     from spookid.studies.simulating import simulate
 
 

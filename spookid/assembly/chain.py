@@ -1,0 +1,48 @@
+"""One recording's chain of steps: the data of its factors, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spookid.assembly import residual_factors
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.input_data import input_data
+from spookid.assembly.observations import Observed, observation_data
+from spookid.assembly.schedules import at_switches
+from spookid.assembly.standing_start import PLACE, place_data
+from spookid.kernels.kernel import Mask
+from spookid.transcription.factor import Factor, Group
+from spookid.transcription.transcription import Chain
+
+if TYPE_CHECKING:
+    from spookid.assembly.assembly import Evidence
+
+
+def chain_of(
+    problem: Declaration, evidence: Evidence, factors: list[Factor], seen: Sequence[Observed], number: int
+) -> Chain:
+    """One recording's chain of steps with its data; ``number`` is its place among the recordings."""
+    values = problem.guess_on(evidence.recording.name)
+    data = input_data(problem, factors, values, evidence.acting, evidence.slopes, evidence.held)
+    own = [factor for factor in factors if factor.group is Group.RESIDUAL]
+    for f, residual in zip(own, problem.residuals, strict=True):
+        given = data[f.name], f, evidence.recording, evidence.grid
+        data[f.name] = residual_factors.with_measured(problem, residual, *given)
+    missing, named = dict[str, Mask](), {factor.name: factor for factor in factors}
+    for one in seen:
+        rows, absent = observation_data(one, named[one.name], evidence.samples)
+        if one.order and evidence.held.size:
+            jumps, n = at_switches(evidence.held, named[one.name], one.reach is not None), len(one.rows)
+            absent, rows[jumps, n : 2 * n] = absent | jumps[:, None], 0.0
+        data[one.name], missing[one.name] = rows, absent
+    leads = number == 0
+    if PLACE in named:
+        data[PLACE] = place_data(problem.model, evidence.guess.states)
+    for prior in (f for f in factors if f.group is Group.PRIOR):
+        data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
+        missing[prior.name] = np.full((1, len(prior.rows)), not leads)
+    choice = problem.parameter_set.chosen(number)
+    return Chain(evidence.recording.name, evidence.grid.count, data, missing, choice)

@@ -1,0 +1,158 @@
+"""The arguments of commands, each once, and their types."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+BACKENDS = ("lm", "ipopt")
+STEPPERS = ("spook", "spook-lifted", "variational")
+FRICTIONS = ("smooth", "exact", "mpcc")
+METHODS = ("inverse-dynamics", "energy")
+FILTERS = ("butterworth", "savgol")
+UNKNOWNS = ("base", "declared")
+
+
+def _pair(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not (name and math.isfinite(number)):
+        order = "; give PROBLEM.py before the options" if text.partition("::")[0].endswith(".py") else ""
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a finite number{order}")
+    return name, number
+
+
+def _weight(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number, inf nor auto") from None
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of iterations; give 0, 1, 2 ...")
+    return number
+
+
+def _jobs(text: str) -> int:
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; give 1, 2, 3 ...")
+    return int(text)
+
+
+def _amount(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
+
+
+# --- the commands and their flags ---
+
+
+def flag(help: str, metavar: str | None = None, **how: Any) -> dict[str, Any]:
+    return {"help": help, **({"metavar": metavar} if metavar else {}), **how}
+
+
+SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend"}
+_WEIGHT = (
+    "where the weight of the equations of motion comes from: auto (the default) estimates the sizes of disturbances "
+    "and sensor noise with the parameters, a number is the paper's κ, inf makes the dynamics hard (stepper variational)"
+)
+_SOURCE = (
+    "folder of results: its estimates, its step, and its first state of recordings of the same name (with several "
+    "problems DIR/key, if there is one)"
+)
+_GUESSES = "initial guesses of parameters; with --fix the values held"
+FLAGS = {
+    "--backend": flag("solver (default: lm)", choices=BACKENDS, default="lm"),
+    "--set": flag(_GUESSES, "NAME=VALUE", type=_pair, default=[], **SEVERAL),
+    "--fix": flag("parameters that keep their guess", "NAME", default=[], **SEVERAL),
+    "--state-weight": flag(_WEIGHT, "K", type=_weight),
+    "--max-iterations": flag("accepted steps of each fit at the most", "N", type=_count),
+    "--threads": flag("threads that share out the recordings (default: 1)", "N", type=_jobs),
+    "--from": flag(_SOURCE, "DIR", dest="source"),
+    "--method": flag("what is balanced", choices=METHODS, default=METHODS[0]),
+    "--filter": flag("filter that differentiates, of the --cutoff", choices=FILTERS, default=FILTERS[0]),
+    "--unknowns": flag(
+        "base parameters, or the declared ones with their bounds and priors", choices=UNKNOWNS, default=UNKNOWNS[0]
+    ),
+    "--alone": flag("without a fit beside it", action="store_true"),
+    "--duration": flag("seconds (default: as long as the recording)", "S", type=float),
+    "--parameter": flag("parameter to hold, or several", "NAME", required=True, **SEVERAL),
+    "--over": flag("axis of the grid", "NAME=RANGE", required=True, action="append"),
+    "--jobs": flag("worker processes (default: one for each processor)", "N", type=_jobs),
+    "--scheduler": flag("Dask scheduler whose workers do the work instead", "ADDRESS"),
+    "--follow": flag("wait for rows after the last one, until Ctrl-C", action="store_true"),
+    "--time": flag("column of the stamps [s] (default: t)", "NAME", default="t"),
+    "--warm-up": flag("seconds that are fitted first (default: 5)", "S", type=_amount, default=5.0),
+    "--window": flag("seconds in which states are estimated anew (default: 20 steps)", "S", type=_amount),
+    "--every": flag("seconds of the log between two lines (default: 1)", "S", type=_amount, default=1.0),
+    "--false-alarms": flag(
+        "changes told a day at the most that are none, where the noise is white (default: 1)",
+        "N",
+        type=_amount,
+        default=1.0,
+    ),
+    "--save": flag("keep all that is known in FILE when the log ends, or at Ctrl-C", "FILE"),
+    "--resume": flag("go on from such a file; rows up to its last stamp are passed over", "FILE"),
+    "--out": flag("folder of results", "DIR", required=True),
+    "--animate": flag(
+        "add the mechanism in motion, estimated over measured: animation_0.gif ..., one a recording",
+        action="store_true",
+    ),
+    "--robot": flag("the robot's file that the problem was made from, where that is not where it was", "FILE"),
+    "--quiet": flag("no progress, no summary and no table", action="store_true"),
+}
+SETTINGS = {
+    "--stepper": flag("time stepping", choices=STEPPERS),
+    "--friction": flag("how dry friction is represented", choices=FRICTIONS),
+    "--friction-width": flag("width of smooth dry friction [rad/s]", "W", type=float),
+    "--step": flag("time step [s]", "H", type=float),
+    "--cutoff": flag("low-pass filter of the initial guess [Hz]", "F", type=float),
+}
+_ROBOT = {
+    "--free": flag("the root of a URDF moves freely, as a trunk does", action="store_true"),
+    "--hold": flag("joints that do not move, and where [rad or m]", "JOINT=VALUE", type=_pair, default=[], **SEVERAL),
+}
+_GAIN = "what a data sheet says of a drive: torque along the joint per ampere or volt, known within 10 %%"
+OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
+    "new": {
+        "robot": flag("its URDF, xacro or MJCF file", "ROBOT"),
+        "log": flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
+        **_ROBOT,
+        "--gain": flag(_GAIN, "JOINT=VALUE", type=_pair, default=[], **SEVERAL),
+        "--out": flag("the problem file", "FILE.py", required=True),
+    },
+    "export": {
+        "result": flag("folder of results", "RESULT"),
+        "--to": flag("the robot's own file, which is kept", "ROBOT", required=True),
+        **_ROBOT,
+        "--out": flag("the new file; FILE.json beside it has errors and covariance", "FILE", required=True),
+    },
+    "payload": {
+        "result": flag("folder of results of the arm", "RESULT"),
+        "log": flag("a run with the payload: CSV, or any file that Recording.from_file reads", "LOG"),
+        "--body": flag("body that carries it, or a link of the robot's file on one", "NAME", required=True),
+        "--known-mass": flag("mass of the payload [kg], to calibrate gains; 0: there is none", "KG", type=float),
+        "--calibration": flag("what a run with a known mass has found, the FILE of its --out", "FILE"),
+        "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
+        "--time": flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
+        "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
+        "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
+        "--out": flag("JSON with estimates, errors and covariances", "FILE"),
+    },
+}
+"""Arguments of commands that begin or end with something else than a problem file."""

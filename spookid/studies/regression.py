@@ -1,0 +1,223 @@
+"""Regression on inverse dynamics or energy, as robots are mostly identified: a yardstick for fits.
+
+Positions are low-passed and differentiated, and what is left of the equations of motion is explained by least squares,
+weighted by what a first pass leaves of each row (Gautier, Khalil, 1990; Gautier, ICRA 1997). It takes the filtered
+motion for the true one: noise of positions biases its estimates, which no standard error here shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.errors import ProblemError, shown
+from spookid.kernels.kernel import Array
+from spookid.mechanics.regressor import Balance
+from spookid.results.result import Result
+from spookid.results.values import Value
+from spookid.studies.regression_rows import Balances, FilterName, Rows
+from spookid.studies.regression_squares import errors
+from spookid.studies.regression_unknowns import in_base, in_declared
+from spookid.tables.numbers import counted, superscripts, uncertain
+from spookid.tables.numbers import number as written
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Tabular
+
+Method: TypeAlias = Literal["inverse-dynamics", "energy"]
+Unknowns: TypeAlias = Literal["base", "declared"]
+
+_BALANCES: dict[str, Balance] = {"inverse-dynamics": "forces", "energy": "energy"}
+"""By the names of methods."""
+
+
+@dataclass(frozen=True, eq=False)
+class Regression(Tabular):
+    """What a regression has found, and, if it is asked for, what a fit has found of the same."""
+
+    problem: str
+    """Its name."""
+    recordings: tuple[str, ...]
+    method: Method
+    filter: FilterName
+    cutoff: float
+    """Of the filter [Hz]."""
+    unknowns: Unknowns
+    names: tuple[str, ...]
+    """Of base parameters or of declared ones, (n,)."""
+    units: tuple[str, ...]
+    formulas: tuple[ca.SX, ...]
+    """Of Parameters: ``solution(formula)`` is what a fit has found of it."""
+    estimates: Array
+    """(n,)."""
+    std_errs: Array
+    """Of rows that are correlated over two periods of the cutoff (Newey, West, 1987); NaN where nothing tells, or at a
+    bound, (n,)."""
+    rows: tuple[str, ...]
+    """Coordinates whose efforts are balanced, or the energy, (m,)."""
+    errors: Array
+    """Root mean square of what is left of each, of every sample [N m or N, or J over half a period of the cutoff]."""
+    held: tuple[str, ...]
+    """Free Parameters that are taken at their guesses."""
+    condition: float
+    """Condition number of the columns, each over its length."""
+    coefficients: Array
+    """Of all quantities of the regressor, or all free Parameters."""
+    fit: tuple[Value, ...] = ()
+    """What a solution has found of the same, (n,); none if there is none."""
+
+    @property
+    def apart(self) -> Array:
+        """Regression less fit over the root of the sum of both squared errors, (n,); the same data are in both, so that
+        two that agree differ by less than that lets expect. NaN where one has no error."""
+        if not self.fit:
+            return np.full(len(self.names), np.nan)
+        other = np.array([[one.estimate, one.std_err] for one in self.fit]).reshape(-1, 2)
+        return np.asarray((self.estimates - other[:, 0]) / np.hypot(self.std_errs, other[:, 1]))
+
+    def beside(self, solution: Result) -> Regression:
+        """The same with what a fit has found of each.
+
+        Raises:
+            ProblemError: if the solution does not know a parameter.
+        """
+        return replace(self, fit=tuple(solution(formula) for formula in self.formulas))
+
+    def errors_on(self, problem: Declaration) -> Array:
+        """Root mean square of what its estimates leave of the rows of other recordings, filtered alike, (m,).
+
+        Args:
+            problem: of the same model, with those recordings.
+
+        Raises:
+            ProblemError: if the problem has other unknowns, or as ``regress``.
+        """
+        balances = Balances(problem, _BALANCES[self.method], self.filter, self.cutoff)
+        if self._size(balances) != len(self.coefficients):
+            raise ProblemError(f"{problem.place}: Problem {problem.name!r} has other unknowns than {self.problem!r}")
+        return errors(_rows(balances, self.unknowns, self.coefficients, every=True))
+
+    def _size(self, balances: Balances) -> int:
+        regressor = balances.regressor
+        return len(regressor.quantities if self.unknowns == "base" else regressor.free)
+
+    def blocks(self) -> Sequence[Block]:
+        """Title, estimates beside those of the fit, what is left of each row, and remarks."""
+        rows = []
+        for i, name in enumerate(self.names):
+            own = uncertain(float(self.estimates[i]), float(self.std_errs[i]))
+            fit = uncertain(self.fit[i].estimate, self.fit[i].std_err) if self.fit else ""
+            apart = f"{self.apart[i]:+.1f}" if math.isfinite(self.apart[i]) else ""
+            rows.append((own, fit, apart, superscripts(self.units[i]), name))
+        heads = ("regression", "fit", "apart, standard errors", "unit", self._kind)
+        left = Table(
+            ("left, rms", "of"),
+            [(written(e, 3), row) for e, row in zip(self.errors, self.rows, strict=True)],
+            left=(1,),
+        )
+        return [self._title, Table(heads, rows, left=(3, 4)), left, *self._remarks]
+
+    @property
+    def _kind(self) -> str:
+        return "base parameter" if self.unknowns == "base" else "parameter"
+
+    @property
+    def _title(self) -> str:
+        how = "Savitzky–Golay" if self.filter == "savgol" else "Butterworth"
+        what = "inverse dynamics" if self.method == "inverse-dynamics" else "energy"
+        return (
+            f"Regression on {what} of {self.problem}: {counted(len(self.names), self._kind)}, {how} filter of "
+            f"{self.cutoff:g} Hz, condition number {written(self.condition, 3)}."
+        )
+
+    @property
+    def _remarks(self) -> list[str]:
+        told = ["Noise of positions and rates biases a regression; its standard errors know of efforts alone."]
+        if self.held:
+            told.append(f"Taken at their guesses: {', '.join(self.held)}.")
+        return told
+
+    def records(self) -> Sequence[dict[str, Any]]:
+        """A row for each parameter; what a fit has found is NaN if there is none."""
+        nothing = Value(math.nan, math.nan)
+        return [
+            {"parameter": name, "estimate": float(estimate), "std_err": float(std_err), "unit": unit}
+            | {"fit": fit.estimate, "fit_std_err": fit.std_err, "apart": float(apart)}
+            for name, estimate, std_err, unit, fit, apart in zip(
+                self.names,
+                self.estimates,
+                self.std_errs,
+                self.units,
+                self.fit or [nothing] * len(self.names),
+                self.apart,
+                strict=True,
+            )
+        ]
+
+    def __repr__(self) -> str:
+        return f"<Regression of {self.problem!r}: {len(self.names)} by {self.method}>"
+
+
+def regress(
+    problem: Declaration,
+    solution: Result | None = None,
+    *,
+    method: Method = "inverse-dynamics",
+    filter: FilterName = "butterworth",
+    unknowns: Unknowns = "base",
+    cutoff: float | None = None,
+) -> Regression:
+    """Estimates by least squares on filtered derivatives, along all recordings of the problem.
+
+    Every coordinate needs a ``JointPosition``; its effort is that of its motors, none if there is no motor.
+
+    Args:
+        solution: of the problem, to stand beside.
+        method: ``"inverse-dynamics"``, a row for each coordinate; ``"energy"``, one row: work of motors, less what
+            kinetic energy has gained and all else has taken, which needs no accelerations.
+        filter: ``"butterworth"`` of second order, forward and back, or ``"savgol"``, polynomials of fourth order over a
+            window of the same cutoff (Savitzky, Golay).
+        unknowns: ``"base"``: combinations that forces are linear in (``problem.base_parameters``), without bounds and
+            priors, so that masses may come out negative; ``"declared"``: the problem's Parameters with their bounds and
+            priors, by nonlinear least squares: physical inertias, gains, friction laws that no number is linear in.
+        cutoff: of the filter [Hz]; None: the problem's own.
+
+    Raises:
+        ProblemError: for loops, constraints, free bodies, friction that hangs on loads; a coordinate whose position is
+            not measured; recordings that are too short for the filter; efforts that are all unknown.
+    """
+    for name, value, kinds in (
+        ("method", method, Method),
+        ("filter", filter, FilterName),
+        ("unknowns", unknowns, Unknowns),
+    ):
+        if value not in get_args(kinds):
+            choices = ", ".join(get_args(kinds))
+            raise ProblemError(f"{problem.place}: regress: {name} {shown(value)} is not known; choose from {choices}")
+    cutoff = problem.cutoff if cutoff is None else cutoff
+    if not (isinstance(cutoff, (int, float)) and 0 < cutoff < math.inf):
+        raise ProblemError(f"{problem.place}: regress: cutoff is {shown(cutoff)}; give a positive frequency in Hz")
+    balances = Balances(problem, _BALANCES[method], filter, float(cutoff))
+    found = (in_base if unknowns == "base" else in_declared)(balances)
+    result = Regression(
+        problem.name,
+        tuple(recording.name for recording in problem.recordings),
+        method,
+        filter,
+        float(cutoff),
+        unknowns,
+        *found,
+    )
+    return result if solution is None else result.beside(solution)
+
+
+def _rows(balances: Balances, unknowns: Unknowns, at: Array, every: bool = False) -> list[Rows]:
+    """At values of the unknowns."""
+    if unknowns == "declared":
+        return balances.in_parameters(at, every)
+    return [Rows(left + slopes @ at, slopes) for left, slopes in balances.linear(every)]

@@ -1,0 +1,206 @@
+"""What a regression is solved for: base parameters, linear, or the Parameters of a problem, nonlinear with priors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.assembly import magnitude
+from spookid.assembly.declaration import Declaration
+from spookid.assembly.priors import priors
+from spookid.errors import ProblemError
+from spookid.estimation.grouping import BaseParameters
+from spookid.kernels.kernel import Array
+from spookid.parameter import parameters_in
+from spookid.studies.regression_rows import Balances, Rows
+from spookid.studies.regression_squares import PASSES, covariance, errors, linear, spread, stacked
+
+_DECREASE = 1e-6
+"""Share of the squared rows, of which there are thousands with a variance of 1, that no step lessens any more."""
+
+
+class Found(NamedTuple):
+    """What a regression finds; see ``spookid.studies.regression.Regression``."""
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    formulas: tuple[ca.SX, ...]
+    estimates: Array
+    std_errs: Array
+    rows: tuple[str, ...]
+    errors: Array
+    held: tuple[str, ...]
+    condition: float
+    coefficients: Array
+
+
+def in_base(balances: Balances) -> Found:
+    """Combinations of quantities that rows are linear in.
+
+    Raises:
+        ProblemError: if nothing that acts is known in size.
+    """
+    problem, regressor = balances.problem, balances.regressor
+    rows = balances.linear()
+    if not any(np.any(one.left) for one in rows):
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has nothing that acts and is known in size, so that all of its "
+            "parameters may grow by the same share; give efforts that were measured"
+        )
+    grouping, at, weights, left = linear(rows)
+    kept = list(grouping.kept)
+    variances = covariance(left, weights)
+    base = BaseParameters(
+        problem=problem.name,
+        motion=(),
+        quantities=regressor.quantities,
+        grouping=grouping,
+        guess=problem.guess_on(),
+        held=regressor.held,
+        scaled=True,
+    ).combinations
+    every = np.zeros(len(regressor.quantities))
+    every[kept] = at
+    seen = {p.name for p in parameters_in([q.formula for q in regressor.quantities], "the model")}
+    return Found(
+        names=tuple(one.name for one in base),
+        units=tuple(one.unit for one in base),
+        formulas=tuple(one.formula for one in base),
+        estimates=at,
+        std_errs=np.sqrt(np.diag(variances)),
+        rows=_labels(balances),
+        errors=errors([Rows(one.left + one.slopes @ every, one.slopes) for one in balances.linear(every=True)]),
+        held=tuple(p.name for p in regressor.free if p.name not in seen),
+        condition=grouping.condition,
+        coefficients=every,
+    )
+
+
+class _Beliefs(NamedTuple):
+    """Priors in numbers."""
+
+    function: ca.Function
+    """Of the free Parameters to rows, and their slopes."""
+
+    def at(self, free: Array) -> tuple[Array, Array]:
+        rows, slopes = (np.asarray(part.full()) for part in self.function(free))
+        return rows[:, 0], slopes
+
+
+def in_declared(balances: Balances) -> Found:
+    """The problem's Parameters, with their bounds and priors.
+
+    Raises:
+        ProblemError: if none is free, or the least squares do not converge.
+    """
+    problem, free = balances.problem, balances.regressor.free
+    if not free:
+        raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no free parameter")
+    guess = problem.guess_on()
+    at = np.array([guess[p.name] for p in free])
+    beliefs, limits = _beliefs(problem, free), np.array([[p.lower, p.upper] for p in free]).T
+    sizes = np.array([p.prior[1] if p.prior else magnitude(p, guess[p.name]) for p in free])
+    weights = linear(balances.linear())[2]  # as small as they can be, but for what is held there
+    at, active = np.clip(at, *np.nextafter(limits, limits[::-1])), np.zeros(len(at))
+    for _ in range(PASSES - 1):
+        at, active = _least(_rows_of(balances, weights, beliefs), at, limits, sizes, problem)
+        weights = spread(balances.in_parameters(at))
+    rows, prior, inner = balances.in_parameters(at), beliefs.at(at)[1], active == 0
+    of_inner = [Rows(one.left, one.slopes[:, :, inner]) for one in rows]
+    variances = np.full((len(at),) * 2, np.nan)
+    variances[np.ix_(inner, inner)] = covariance(of_inner, weights, prior[:, inner].T @ prior[:, inner])
+    columns = stacked(of_inner, weights, np.zeros(len(prior)), prior[:, inner]).slopes
+    columns = columns[:, np.any(columns, axis=0)]
+    sizes = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
+    return Found(
+        names=tuple(p.name for p in free),
+        units=tuple(p.unit for p in free),
+        formulas=tuple(free),
+        estimates=at,
+        std_errs=np.sqrt(np.diag(variances)),
+        rows=_labels(balances),
+        errors=errors(balances.in_parameters(at, every=True)),
+        held=(),
+        condition=float(sizes[0] / sizes[-1]),
+        coefficients=at,
+    )
+
+
+def _least(
+    function: Callable[[Array], Rows], at: Array, limits: Array, sizes: Array, problem: Declaration
+) -> tuple[Array, Array]:
+    """Where the squares are least within bounds, and which of these hold."""
+    from scipy.optimize import least_squares  # half a second to load
+
+    rows = _kept_last(function)
+    with np.errstate(over="ignore", invalid="ignore"):  # steps to where rows are not finite are shortened
+        found = least_squares(
+            lambda x: rows(x).left, at, lambda x: rows(x).slopes, bounds=limits, x_scale=sizes, ftol=_DECREASE
+        )
+    if not found.success:
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r}: the nonlinear regression has not converged; give guesses "
+            'that are nearer, or unknowns="base"'
+        )
+    return found.x, found.active_mask
+
+
+def _rows_of(balances: Balances, weights: Array, beliefs: _Beliefs) -> Callable[[Array], Rows]:
+    """Weighted rows and priors at values of the free Parameters, fewer of the same squares where rows are linear in
+    quantities that hang on these alone."""
+    regressor = balances.regressor
+    if regressor.held:
+        return lambda x: stacked(balances.in_parameters(x), weights, *beliefs.at(x))
+    columns, others = regressor.quantities, balances.problem.guess_on()
+    known = [
+        p
+        for p in parameters_in([q.formula for q in columns], "the model")
+        if not any(p is one for one in regressor.free)
+    ]
+    z = ca.substitute(
+        ca.vertcat(*(q.formula for q in columns)),
+        ca.vertcat(ca.SX(0, 1), *known),
+        ca.DM([others[p.name] for p in known]),
+    )
+    free = ca.vertcat(*regressor.free)
+    function = ca.Function("quantities", [free], [ca.densify(z), ca.densify(ca.jacobian(z, free))])
+    whole = [np.concatenate([one.slopes, one.left[:, :, None]], axis=2) / weights[:, None] for one in balances.linear()]
+    small = np.asarray(np.linalg.qr(np.vstack([part.reshape(-1, part.shape[2]) for part in whole]), mode="r"))
+
+    def at(x: Array) -> Rows:
+        value, slopes = (np.asarray(part.full()) for part in function(x))
+        prior, of_prior = beliefs.at(x)
+        left = small[:, :-1] @ value[:, 0] + small[:, -1]
+        return Rows(np.concatenate([left, prior]), np.vstack([small[:, :-1] @ slopes, of_prior]))
+
+    return at
+
+
+def _kept_last(function: Callable[[Array], Rows]) -> Callable[[Array], Rows]:
+    """Rows and slopes are asked for one after the other."""
+    last: dict[bytes, Rows] = {}
+
+    def at(x: Array) -> Rows:
+        if x.tobytes() not in last:
+            last.clear()
+            last[x.tobytes()] = function(x)
+        return last[x.tobytes()]
+
+    return at
+
+
+def _beliefs(problem: Declaration, free: Sequence[ca.SX]) -> _Beliefs:
+    symbols, guess = ca.vertcat(*free), problem.guess_on()
+    rows = ca.vertcat(ca.SX(0, 1), *(belief.row for belief in priors(problem)))
+    fixed = [p for p in problem.parameters if not any(p is one for one in free)]
+    rows = ca.substitute(rows, ca.vertcat(ca.SX(0, 1), *fixed), ca.DM([guess[p.name] for p in fixed]))
+    return _Beliefs(ca.Function("beliefs", [symbols], [rows, ca.densify(ca.jacobian(rows, symbols))]))
+
+
+def _labels(balances: Balances) -> tuple[str, ...]:
+    if balances.balance == "energy":
+        return ("energy",)
+    return tuple(balances.regressor.joints.names)
