@@ -10,6 +10,7 @@ import pytest
 from mechanisms import furuta, paper_twin, pendulum
 
 from spookid.assembly.assembly import assemble
+from spookid.kernels.riccati import riccati_routines
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -102,6 +103,26 @@ def test_the_promise_is_the_merit_to_second_order(local, coupled, private):
         k: reduced.evaluate(here.moved(Tangent((k * step * states,), k * step * parameters))).merit
         for k in range(-2, 3)
     }
+    plain, bend = bends(here, direction)
+    assert plain + bend == pytest.approx(second(values, step) / 2, rel=1e-5)
+    assert abs(bend) > 1e-3 * plain
+
+
+def test_the_promise_where_multipliers_are_solved_for():
+    """With hard rows met exactly it is the Lagrangian that is foretold."""
+    transcription, rng = bent(False, True, False), np.random.default_rng(3)
+    start = Point((0.5 + 0.2 * rng.normal(size=(STEPS, 3)),), np.array([0.3, 0.7]))
+    reduced = ReducedProblem(transcription, start, recursion=riccati_routines())
+    for factor, rows in zip(transcription.factors, reduced.evaluate(start).residuals[0], strict=True):
+        if factor in reduced.coupled:
+            reduced.multipliers(0, factor)[:] = 3 * rows
+    here = Linearization(reduced, reduced.evaluate(start), [reduced.reduce(start, 0)])
+    states, parameters, step = rng.normal(size=STEPS * reduced.tangent), rng.normal(size=2), 1e-3
+    direction = Tangent((states,), parameters)
+    moved = [reduced.evaluate(here.moved(Tangent((k * step * states,), k * step * parameters))) for k in range(-2, 3)]
+    number = transcription.factors.index(reduced.coupled[0])
+    weights = 2 * reduced.penalty * reduced.multipliers(0, reduced.coupled[0])
+    values = {k - 2: at.cost + np.vdot(weights, at.residuals[0][number]) for k, at in enumerate(moved)}
     plain, bend = bends(here, direction)
     assert plain + bend == pytest.approx(second(values, step) / 2, rel=1e-5)
     assert abs(bend) > 1e-3 * plain

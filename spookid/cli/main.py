@@ -21,7 +21,7 @@ WRONG_INPUT = 2
 _SELDOM = 100_000
 """Objects made between two searches for garbage: in what imports and figures leave it costs a command a tenth."""
 
-BACKENDS = ("lm", "ipopt")
+BACKENDS = ("lm", "riccati", "ipopt")
 STEPPERS = ("spook", "spook-lifted", "variational")
 FRICTIONS = ("smooth", "exact", "mpcc")
 
