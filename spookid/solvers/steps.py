@@ -135,8 +135,9 @@ class SaddleStep(_ParameterStep):
     def _eliminated(here: Linearization, chain: int, damping: float, extra: NormalEquations | None) -> Saddle:
         equations, scales, by = here.equations(chain), here.scales.states[chain], here.reduced.recursion
         if extra is not None:
-            equations = equations.copy()
-            equations.add(extra)
+            extra = extra.copy()
+            extra.add(equations)
+            equations = extra
         given = (
             *(equations, here.coupled[chain], damping * scales + (scales * (here.diagonals[chain] == 0))),
             here.reduced.workspaces[chain],
