@@ -204,3 +204,21 @@ def test_second_derivatives_are_taken_only_where_needed(monkeypatch):
     # Refused, they leave the steps of the linear model.
     assert brown_dennis().status is Status.CONVERGED
     assert asked
+
+
+def test_the_exact_step_where_only_hard_rows_link_steps():
+    """Their multipliers bend pairs of steps of which no soft row sees both."""
+    transcription, rng = bent(False, True, False), np.random.default_rng(4)
+    transcription = transcription.with_factors([f for f in transcription.factors if f.name != "shove"])
+    start = Point((0.5 + 0.2 * rng.normal(size=(STEPS, 3)),), np.array([0.3, 0.7]))
+    reduced = ReducedProblem(transcription, start, recursion=riccati_routines())
+    here = Linearization(reduced, reduced.evaluate(start), [reduced.reduce(start, 0)])
+    damping = 1.0
+    damped(here, damping).first()  # for the multipliers
+    step, promised = damped(here, damping, exact=True).first()
+    plain, bend = bends(here, step)
+    foretold = -2 * here.gradient.dot(step) - plain - bend
+    assert abs(bend) > 1e-3 * plain
+    assert promised == pytest.approx(foretold + reduced.constraint_merit(here.residuals), rel=1e-9)
+    for violations in here.violations(here.residuals, step)[0]:
+        np.testing.assert_allclose(violations, 0.0, atol=1e-12)
