@@ -10,6 +10,7 @@ import pytest
 from mechanisms import furuta, paper_twin, pendulum
 
 from spookid.assembly.assembly import assemble
+from spookid.kernels.riccati import riccati_routines
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import Parameter
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -107,6 +108,26 @@ def test_the_promise_is_the_merit_to_second_order(local, coupled, private):
     assert abs(bend) > 1e-3 * plain
 
 
+def test_the_promise_where_multipliers_are_solved_for():
+    """With hard rows met exactly it is the Lagrangian that is foretold."""
+    transcription, rng = bent(False, True, False), np.random.default_rng(3)
+    start = Point((0.5 + 0.2 * rng.normal(size=(STEPS, 3)),), np.array([0.3, 0.7]))
+    reduced = ReducedProblem(transcription, start, recursion=riccati_routines())
+    for factor, rows in zip(transcription.factors, reduced.evaluate(start).residuals[0], strict=True):
+        if factor in reduced.coupled:
+            reduced.multipliers(0, factor)[:] = 3 * rows
+    here = Linearization(reduced, reduced.evaluate(start), [reduced.reduce(start, 0)])
+    states, parameters, step = rng.normal(size=STEPS * reduced.tangent), rng.normal(size=2), 1e-3
+    direction = Tangent((states,), parameters)
+    moved = [reduced.evaluate(here.moved(Tangent((k * step * states,), k * step * parameters))) for k in range(-2, 3)]
+    number = transcription.factors.index(reduced.coupled[0])
+    weights = 2 * reduced.penalty * reduced.multipliers(0, reduced.coupled[0])
+    values = {k - 2: at.cost + np.vdot(weights, at.residuals[0][number]) for k, at in enumerate(moved)}
+    plain, bend = bends(here, direction)
+    assert plain + bend == pytest.approx(second(values, step) / 2, rel=1e-5)
+    assert abs(bend) > 1e-3 * plain
+
+
 def test_the_promise_of_rigid_joints_with_friction():
     J, c = Parameter("J", 0.01, lower=1e-6), Parameter("c", 1e-2, lower=0)
     model = pendulum(inertia=J, coulomb=c)
@@ -183,3 +204,21 @@ def test_second_derivatives_are_taken_only_where_needed(monkeypatch):
     # Refused, they leave the steps of the linear model.
     assert brown_dennis().status is Status.CONVERGED
     assert asked
+
+
+def test_the_exact_step_where_only_hard_rows_link_steps():
+    """Their multipliers bend pairs of steps of which no soft row sees both."""
+    transcription, rng = bent(False, True, False), np.random.default_rng(4)
+    transcription = transcription.with_factors([f for f in transcription.factors if f.name != "shove"])
+    start = Point((0.5 + 0.2 * rng.normal(size=(STEPS, 3)),), np.array([0.3, 0.7]))
+    reduced = ReducedProblem(transcription, start, recursion=riccati_routines())
+    here = Linearization(reduced, reduced.evaluate(start), [reduced.reduce(start, 0)])
+    damping = 1.0
+    damped(here, damping).first()  # for the multipliers
+    step, promised = damped(here, damping, exact=True).first()
+    plain, bend = bends(here, step)
+    foretold = -2 * here.gradient.dot(step) - plain - bend
+    assert abs(bend) > 1e-3 * plain
+    assert promised == pytest.approx(foretold + reduced.constraint_merit(here.residuals), rel=1e-9)
+    for violations in here.violations(here.residuals, step)[0]:
+        np.testing.assert_allclose(violations, 0.0, atol=1e-12)

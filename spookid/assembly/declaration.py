@@ -30,7 +30,7 @@ from spookid.stepping.base import Scheme, Stepper
 from spookid.stepping.dry_friction import DryFriction, Form
 from spookid.stepping.variational import Variational
 
-BACKENDS = ("lm", "ipopt")
+BACKENDS = ("lm", "riccati", "ipopt")
 FRICTIONS = ("smooth", "exact", "mpcc")
 ESTIMATORS = ("auto", "noise", "hard")
 AUTO: Literal["auto"] = "auto"

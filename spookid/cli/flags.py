@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import Any
 
-BACKENDS = ("lm", "ipopt")
+BACKENDS = ("lm", "riccati", "ipopt")
 STEPPERS = ("spook", "spook-lifted", "variational")
 FRICTIONS = ("smooth", "exact", "mpcc")
 METHODS = ("inverse-dynamics", "energy")

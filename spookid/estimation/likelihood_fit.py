@@ -86,14 +86,14 @@ def maximize_likelihood(
         hold: True to keep the known noise as it is, and leave out what is not known of it.
         roughly: True to end where a step promises 0.1 of the log-likelihood, if no row is a density of the states.
     """
-    problem, inner = assembly.transcription, replace(_STATES, threads=solver.threads)
+    problem, inner = assembly.transcription, solver.like(_STATES)
     alike = _as_known(assembly.noise, known)
     if alike and hold:
         alike = tuple(replace(size, given=math.inf) for size in alike)
     search = Search(problem, alike or assembly.noise, inner, solver.max_iterations, callback or (lambda _: None))
     logs = _logs(search.sizes, known, assembly.problem.step)
     if logs is None:
-        start, logs = _begun(assembly, search, start, solver.threads)
+        start, logs = _begun(assembly, search, start)
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, None, math.nan, ())
@@ -114,7 +114,7 @@ def maximize_likelihood(
     return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), best.states, rough)
 
 
-def _begun(assembly: Assembly, search: Search, start: Point, threads: int) -> tuple[Point, Array]:
+def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Array]:
     """Where a search begins, and the logarithms of sizes there.
 
     Where every effort is measured, squares over their sizes have a minimum in states and parameters together, near
@@ -126,7 +126,7 @@ def _begun(assembly: Assembly, search: Search, start: Point, threads: int) -> tu
     if problem.has_density:
         return start, logs
     with np.errstate(over="ignore", invalid="ignore"):  # a step that is too long may lead anywhere
-        outcome = replace(_TOGETHER, threads=threads).solve(problem.with_numbers(search.numbers(logs)), start)
+        outcome = search.inner.like(_TOGETHER).solve(problem.with_numbers(search.numbers(logs)), start)
     if outcome.status is Status.DIVERGED:
         return start, logs
     return outcome.point, starting_logs(_rated(assembly), problem, outcome.point, signals, _SHARE)

@@ -24,10 +24,12 @@ from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
 from spookid.results.result import Result
 from spookid.solvers.ipopt import Ipopt
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt, RecursiveLevenbergMarquardt
 from spookid.solvers.status import Callback, Status
 
-SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {"lm": LevenbergMarquardt, "ipopt": Ipopt}
+SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {
+    kind.name: kind for kind in (LevenbergMarquardt, RecursiveLevenbergMarquardt, Ipopt)
+}
 
 
 def solve(
@@ -161,12 +163,13 @@ def _corrected(
 def _check_law(problem: Declaration, backend: str) -> None:
     """Refuse inequalities, and a form of dry friction, to a solver that does not know them."""
     unequal = next((residual for residual in problem.residuals if residual.kind == "inequality"), None)
-    if unequal is not None and backend == "lm":
+    if unequal is not None and backend != "ipopt":
         raise ProblemError(
-            f"{unequal.place}: Residual {unequal.name!r} is an inequality, which backend 'lm' cannot hold; use backend "
-            "'ipopt'"
+            f"{unequal.place}: Residual {unequal.name!r} is an inequality, which backend {backend!r} cannot hold; use "
+            "backend 'ipopt'"
         )
-    other = {("lm", "mpcc"): ("exact", "ipopt"), ("ipopt", "exact"): ("mpcc", "lm")}.get((backend, problem.friction))
+    own = (backend == "ipopt", problem.friction)
+    other = {(False, "mpcc"): ("exact", "ipopt"), (True, "exact"): ("mpcc", "lm")}.get(own)
     if other is not None:
         raise ProblemError(
             f"{problem.place}: friction {problem.friction!r} is not for backend {backend!r}; use friction "

@@ -20,7 +20,7 @@ from spookid.kernels.kernel import Array, Integers, Mask
 from spookid.kernels.native import address, own_library
 from spookid.kernels.workspace import Workspace
 
-_LANES, _ROWS = 8, 4
+LANES, ROWS = 8, 4
 """Numbers in a vector, and rows that are factorized at once."""
 
 
@@ -48,23 +48,23 @@ class Blocks:
         """
         n, t, _ = band.shape
         m = len(border)
-        wide, high = -(-m // _LANES), -(-t // _LANES)
-        buffer = _aligned((2, -(-t // _ROWS) * _ROWS, (2 * high + wide) * _LANES))
-        corner = _aligned((wide * _LANES, wide * _LANES))
+        wide, high = -(-m // LANES), -(-t // LANES)
+        buffer = aligned((2, -(-t // ROWS) * ROWS, (2 * high + wide) * LANES))
+        corner = aligned((wide * LANES, wide * LANES))
         corner[:] = 0.0
         failed = self._eliminate(
-            *_sizes(n, t, m),
+            *sizes(n, t, m),
             *(address(band), address(diagonal), ctypes.c_double(damping), address(border)),
             *(address(buffer), address(corner)),
         )
-        return _symmetric(corner[:m, :m]), int(failed)
+        return symmetric(corner[:m, :m]), int(failed)
 
     def forward(self, factor: Array, border: Array, right: Array) -> tuple[Array, Array]:
         """y = L⁻¹ right, (N t,), and (L⁻¹ border)ᵀ y, (m,), for right (N t,), C-contiguous; with what ``eliminate``
         left of band and border."""
         n, t, _ = factor.shape
         out, pulled = np.empty(n * t), np.empty(len(border))
-        self._forward(*_sizes(n, t, len(border)), *_addresses(factor, border, right, out, pulled))
+        self._forward(*sizes(n, t, len(border)), *addresses(factor, border, right, out, pulled))
         return out, pulled
 
     def backward(self, factor: Array, border: Array, solved: Array | None, move: Array) -> Array:
@@ -72,7 +72,7 @@ class Blocks:
         none is given."""
         n, t, _ = factor.shape
         out = np.empty(n * t)
-        self._backward(*_sizes(n, t, len(border)), *_addresses(factor, border, solved, move, out))
+        self._backward(*sizes(n, t, len(border)), *addresses(factor, border, solved, move, out))
         return out
 
     def solve(self, factor: Array, right: Array) -> None:
@@ -88,8 +88,8 @@ class Blocks:
     def _substitute(function: Callable[..., object], factor: Array, right: Array) -> None:
         n, t, _ = factor.shape
         m = right.shape[1]
-        buffer = _aligned((2, t, -(-m // _LANES) * _LANES))
-        function(*_sizes(n, t, m), *_addresses(factor, right, buffer))
+        buffer = aligned((2, t, -(-m // LANES) * LANES))
+        function(*sizes(n, t, m), *addresses(factor, right, buffer))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +135,10 @@ class SaddleBlocks:
         count, columns, m = hard.shape
         later, slot = np.empty((2, count, m), dtype=np.int64)
         rows = np.empty(steps, dtype=np.int64)
-        sizes = np.array([steps, tangent, m, columns, columns - 2 * tangent, 0, len(linked)], dtype=np.int64)
-        self._place(address(sizes), *_sizes(count), *_addresses(hard, later, slot, rows))
-        sizes[5] = -(-rows.max() // _ROWS) * _ROWS
-        return Places(later, slot, rows, int(sizes[5]), linked, sizes)
+        given = np.array([steps, tangent, m, columns, columns - 2 * tangent, 0, len(linked)], dtype=np.int64)
+        self._place(address(given), *sizes(count), *addresses(hard, later, slot, rows))
+        given[5] = -(-rows.max() // ROWS) * ROWS
+        return Places(later, slot, rows, int(given[5]), linked, given)
 
     def factorize(
         self, places: Places, band: Array, damping: Array, border: Array, hard: Array, workspace: Workspace
@@ -154,27 +154,27 @@ class SaddleBlocks:
             workspace: holds the factors until the next ones.
         """
         steps, _, m, _, borders, most, links = places.sizes.tolist()
-        behind, wide = links + m, -(-(links + m + borders) // _LANES)
-        panels = workspace.aligned("panels", (steps, most, (-(-most // _LANES) + wide) * _LANES))
+        behind, wide = links + m, -(-(links + m + borders) // LANES)
+        panels = workspace.aligned("panels", (steps, most, (-(-most // LANES) + wide) * LANES))
         order = np.empty((steps, most), dtype=np.intc)
-        corner = _aligned((-(-borders // _ROWS) * _ROWS, wide * _LANES))
+        corner = aligned((-(-borders // ROWS) * ROWS, wide * LANES))
         corner[:] = 0.0
         columns = np.ascontiguousarray(border.T)
         failed = self._factorize(
-            *(address(places.sizes), *_sizes(len(hard))),
-            *_addresses(band, damping, columns, hard, places.later, places.slot, places.rows, places.linked),
+            *(address(places.sizes), *sizes(len(hard))),
+            *addresses(band, damping, columns, hard, places.later, places.slot, places.rows, places.linked),
             *(address(panels), address(order), address(corner)),
         )
         if failed < 0:
             raise MemoryError("factorize_saddle")
-        return SaddleFactor(places, panels, order), _symmetric(corner[:borders, behind : behind + borders]), int(failed)
+        return SaddleFactor(places, panels, order), symmetric(corner[:borders, behind : behind + borders]), int(failed)
 
     def forward(self, factor: SaddleFactor, right: Array) -> tuple[Array, Array, float]:
         """A right-hand side (N, most) as ``backward`` takes it, borderᵀK⁻¹right, (m,), and rightᵀK⁻¹right."""
         places, borders = factor.places, int(factor.places.sizes[4])
         out, pulled, square = np.zeros(right.shape), np.empty(borders), np.empty(1)
-        known = _addresses(places.sizes, places.rows, places.linked, factor.panels, factor.order)
-        self._forward(*known, *_addresses(right, out, pulled, square))
+        known = addresses(places.sizes, places.rows, places.linked, factor.panels, factor.order)
+        self._forward(*known, *addresses(right, out, pulled, square))
         return out, pulled, float(square[0])
 
     def backward(self, factor: SaddleFactor, solved: Array | None, move: Array) -> Array:
@@ -182,7 +182,7 @@ class SaddleBlocks:
         side if ``solved``, one that went ``forward``, is not given."""
         places = factor.places
         out = np.empty((len(factor.panels), places.most))
-        self._backward(*_addresses(places.sizes, places.rows, places.linked, factor.panels, solved, move, out))
+        self._backward(*addresses(places.sizes, places.rows, places.linked, factor.panels, solved, move, out))
         return out
 
 
@@ -209,23 +209,25 @@ def saddle_blocks(steps: int) -> SaddleBlocks | None:
     return None if loaded is None else SaddleBlocks(loaded)
 
 
-def _sizes(*sizes: int) -> tuple[ctypes.c_longlong, ...]:
-    return tuple(ctypes.c_longlong(size) for size in sizes)
+def sizes(*counts: int) -> tuple[ctypes.c_longlong, ...]:
+    """As C code takes them."""
+    return tuple(ctypes.c_longlong(count) for count in counts)
 
 
-def _addresses(*arrays: NDArray[Any] | None) -> list[ctypes.c_void_p]:
+def addresses(*arrays: NDArray[Any] | None) -> list[ctypes.c_void_p]:
+    """As C code takes them."""
     return [address(array) for array in arrays]
 
 
-def _symmetric(taken: Array) -> Array:
+def symmetric(taken: Array) -> Array:
     """Products of which the upper triangle was subtracted."""
     upper = -np.triu(taken)
     return np.asarray(upper + np.triu(upper, 1).T)
 
 
-def _aligned(shape: tuple[int, ...]) -> Array:
+def aligned(shape: tuple[int, ...]) -> Array:
     """Room that begins where a vector may."""
     count = int(np.prod(shape))
-    buffer = np.empty(count + _LANES)
-    start = -buffer.ctypes.data % (_LANES * buffer.itemsize) // buffer.itemsize
+    buffer = np.empty(count + LANES)
+    start = -buffer.ctypes.data % (LANES * buffer.itemsize) // buffer.itemsize
     return buffer[start : start + count].reshape(shape)

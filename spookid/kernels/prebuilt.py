@@ -12,8 +12,9 @@ from pathlib import Path
 
 SOURCES = {
     "native": ("platform.h", "native.c", "condense.c"),
-    "blocks": ("platform.h", "vectors.h", "blocks.c"),
+    "blocks": ("platform.h", "vectors.h", "panels.h", "blocks.c"),
     "saddle": ("platform.h", "vectors.h", "saddle.c"),
+    "riccati": ("platform.h", "vectors.h", "panels.h", "riccati.c"),
     "window": ("platform.h", "vectors.h", "window.c", "window_steps.c"),
     "processor": ("platform.h", "processor.c"),
 }

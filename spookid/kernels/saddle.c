@@ -73,10 +73,6 @@ static void exchange(lanes *a, lanes *b, size count) {
 /* A pivot below this share of what stood in its column when all unknowns had been eliminated is rounding. */
 #define IMPLIED 1e-13
 
-typedef long long whole __attribute__((vector_size(8 * LANES)));
-#define PICK(mask, a, b) ((lanes)(((whole)(a) & (mask)) | ((whole)(b) & ~(mask))))
-static const whole COUNT = {0, 1, 2, 3, 4, 5, 6, 7};
-
 /* Eight columns of rows `begin` to R, `high` vectors each, by columns: to and from a panel. */
 static void take_columns(const lanes *panel, size R, size V, size c, lanes *columns, size high) {
   for (size i = 0; i < high * LANES; ++i) {
@@ -90,25 +86,6 @@ static void put_columns(lanes *panel, size R, size V, size c, const lanes *colum
     double *row = (double *)(panel + (c * LANES + i) * V + c);
     for (size l = 0; l < LANES; ++l) row[l] = ((const double *)(columns + l * high))[i];
   }
-}
-
-/* Where the largest entry of a column stands from row p on, and its size. */
-static size largest_in(const lanes *column, size high, size p, double *size_of_it) {
-  lanes most = ZERO;
-  whole where = COUNT;
-  for (size v = p / LANES; v < high; ++v) {
-    whole row = COUNT + v * LANES;
-    lanes value = PICK(row >= p, column[v], ZERO);
-    value = PICK(value < 0.0, -value, value);
-    whole more = value > most;
-    most = PICK(more, value, most), where = (row & more) | (where & ~more);
-  }
-  size best = p;
-  *size_of_it = 0.0;
-  for (size l = 0; l < LANES; ++l)
-    if (most[l] > *size_of_it || (most[l] == *size_of_it && most[l] > 0.0 && where[l] < best))
-      *size_of_it = most[l], best = where[l];
-  return best;
 }
 
 /* The row from p on that has the least in columns from p to R. */

@@ -1,4 +1,4 @@
-/* What blocks.c and saddle.c have in common; see blocks.py. */
+/* What all code along a chain has in common; see blocks.py, riccati.py, window.py. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -42,4 +42,27 @@ INLINE void subtract(lanes (*sum)[GROUP], const int w, const double *left, size 
 
 INLINE double total(lanes sum) {
   return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+}
+
+typedef long long whole __attribute__((vector_size(8 * LANES)));
+#define PICK(mask, a, b) ((lanes)(((whole)(a) & (mask)) | ((whole)(b) & ~(mask))))
+static const whole COUNT = {0, 1, 2, 3, 4, 5, 6, 7};
+
+/* Where the largest entry of a column stands from row p on, and its size. */
+static size largest_in(const lanes *column, size high, size p, double *size_of_it) {
+  lanes most = ZERO;
+  whole where = COUNT;
+  for (size v = p / LANES; v < high; ++v) {
+    whole row = COUNT + v * LANES;
+    lanes value = PICK(row >= p, column[v], ZERO);
+    value = PICK(value < 0.0, -value, value);
+    whole more = value > most;
+    most = PICK(more, value, most), where = (row & more) | (where & ~more);
+  }
+  size best = p;
+  *size_of_it = 0.0;
+  for (size l = 0; l < LANES; ++l)
+    if (most[l] > *size_of_it || (most[l] == *size_of_it && most[l] > 0.0 && where[l] < best))
+      *size_of_it = most[l], best = where[l];
+  return best;
 }

@@ -50,7 +50,7 @@ class _Curvature:
         residuals = [blocks[f.name].residual for f in self._problem.factors]
         self._kept = [blocks[f.name] for f in reduced.kept]
         self._weights = [
-            w * self._stiffness(f) for f, w in zip(reduced.kept, reduced.augmented(chain, residuals), strict=True)
+            w * self._stiffness(f) for f, w in zip(reduced.kept, reduced.pulls(chain, residuals), strict=True)
         ]
         local = [blocks[f.name] for f in reduced.local]
         self._surface = None if basis is None else self._tangent_space(local, basis)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from spookid.errors import ProblemError, shown
 from spookid.kernels.blocks import saddle_blocks
+from spookid.kernels.riccati import RiccatiRoutines, riccati_routines
 from spookid.kernels.thread_pool import ThreadPool, processors
 from spookid.kernels.turns import turn
 from spookid.solvers.active_set import ActiveSet
@@ -52,6 +53,8 @@ class LevenbergMarquardt:
     """Settings; all tolerances are free of units."""
 
     name: ClassVar[str] = "lm"
+    recursive: ClassVar[bool] = False
+    """True if coupled rows are solved for by a Riccati recursion; else by what costs least."""
     max_iterations: int = 100
     """Accepted steps at the most."""
     gradient_tolerance: float = 1e-9
@@ -89,18 +92,44 @@ class LevenbergMarquardt:
         longest = max(chain.steps for chain in transcription.chains)
         with ThreadPool(min(_COMPILERS, processors())) as pool:
             pool.map(_done, needed_first(transcription))
-            reduced = ReducedProblem(transcription, start)
+            reduced = ReducedProblem(transcription, start, recursion=self.recursion())
             reach = max(factor.reach for factor in reduced.kept)
             late: list[Callable[[], object]] = [*reduced.needed()]
             late.append(partial(worthwhile, longest, reduced.tangent, reach))
-            if reduced.saddle and reach <= 1:
+            if reduced.saddle and not self.recursive and reach <= 1:
                 late.append(partial(saddle_blocks, longest))
             pool.map(_done, late)
+
+    def like(self, other: LevenbergMarquardt) -> LevenbergMarquardt:
+        """The same method with the settings of another, but for the threads."""
+        settings = {f.name: getattr(other, f.name) for f in fields(other)}
+        return type(self)(**settings | {"threads": self.threads})
+
+    def recursion(self) -> RiccatiRoutines | None:
+        """What solves for coupled rows if the method is a recursion.
+
+        Raises:
+            ProblemError: if there is no compiled code for it.
+        """
+        if not self.recursive:
+            return None
+        if (found := riccati_routines()) is None:
+            raise ProblemError("backend 'riccati' is compiled code, and there is no compiler; use backend 'lm'")
+        return found
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every accepted iterate."""
         with ThreadPool(min(self.threads, len(transcription.chains))) as pool:
             return _Run(self, transcription, callback or (lambda _: None), pool).run(start)
+
+
+@dataclass(frozen=True)
+class RecursiveLevenbergMarquardt(LevenbergMarquardt):
+    """The same with steps by a Riccati recursion, whatever the rows (``riccati``): hard ones are met exactly, by their
+    null space, and no penalty is chosen."""
+
+    name: ClassVar[str] = "riccati"
+    recursive: ClassVar[bool] = True
 
 
 def _done(task: Callable[[], object]) -> object:
@@ -123,7 +152,7 @@ class _Run:
 
     def run(self, start: Point) -> Outcome:
         began = time.perf_counter()
-        self.reduced = ReducedProblem(self.problem, start, self.pool)
+        self.reduced = ReducedProblem(self.problem, start, self.pool, self.settings.recursion())
         for make in self.reduced.needed():  # by one thread
             make()
         self.active_set = ActiveSet(self.reduced)
@@ -181,6 +210,7 @@ class _Run:
         """Raise the damping until a step lowers the merit; the damping for the next one, and the end if it has come."""
         scale = here.corner[-1, -1]
         # Rounding of the residuals: of the cost itself, and of terms as large as they were at the start that cancel.
+        failed = ""
         noise = rounding = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale) * np.sqrt(self.history[0].total)
         while damping <= self.settings.largest_damping:
             try:
@@ -189,7 +219,8 @@ class _Run:
                     step, promised = solve.first()
                 merit = self.reduced.merit(self.best.residuals)
                 self.best = replace(self.best, merit=merit)
-            except NotPositiveDefiniteError:
+            except NotPositiveDefiniteError as error:
+                failed = f": {error}"
                 damping *= 4
                 self.exact = False
                 continue
@@ -214,11 +245,12 @@ class _Run:
                 damping *= 4
             else:
                 self.exact = True
-        return damping, (Status.STALLED, f"no step lowers the cost with damping up to {damping:.0e}")
+        return damping, (Status.STALLED, f"no step lowers the cost with damping up to {damping:.0e}{failed}")
 
     def _may_bend(self, promised: float, scale: float) -> bool:
         """True if the exact Hessian is worth its price: JᵀJ promises no large share of the merit any more."""
-        return self.settings.newton and not self.reduced.saddle and promised <= _SETTLED * scale
+        able = self.settings.recursive or not self.reduced.saddle
+        return self.settings.newton and able and promised <= _SETTLED * scale
 
     def _bends(self, here: Linearization, step: Tangent, promised: float, decrease: float) -> bool:
         """True if the exact Hessian foretold the decrease better, or the linear model failed."""

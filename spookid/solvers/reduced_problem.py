@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array, contiguous
 from spookid.kernels.native import routines
+from spookid.kernels.riccati import RiccatiRoutines
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.kernels.workspace import Workspace
 from spookid.solvers.condensation import Layout, condensed
@@ -92,7 +93,9 @@ def _found_with(problem: Transcription) -> list[Callable[[], object]]:
 class ReducedProblem:
     """A transcription as a least-squares solver sees it, in the null space of its local hard rows."""
 
-    def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
+    def __init__(
+        self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL, recursion: RiccatiRoutines | None = None
+    ) -> None:
         self.problem, self.pool, self._start = problem, pool, start
         self.local = list(problem.local)
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
@@ -110,6 +113,8 @@ class ReducedProblem:
         """s per chain and coupled factor."""
         self.workspaces = [Workspace() for _ in problem.chains]
         """Memory for one factorization at a time, per chain."""
+        self.recursion = recursion
+        """What solves for the coupled rows in any case; None: what costs least."""
         self.saddle = False
         """True if the coupled rows are solved for together with their multipliers, not by a penalty."""
         self.tangent = len(self.columns) - self._null_space.rank
@@ -120,7 +125,7 @@ class ReducedProblem:
         few = 0 < rows <= max(_FEW_ROWS * self.tangent, _SMALL - self.tangent)
         switching = any(f.box is not None for f in self.coupled)  # a row that switches is no slow penalty's
         linked = rows > 0 and not switching and self._linked(start)
-        self.saddle = few or switching or linked
+        self.saddle = few or switching or linked or recursion is not None
         self._stiffness = 1.0 if linked else PENALTY
         self.penalty *= self._stiffness / PENALTY
 
@@ -237,6 +242,12 @@ class ReducedProblem:
             elif factor in self.kept:
                 values.append(rows)
         return values
+
+    def pulls(self, chain: int, residuals: Sequence[Array]) -> list[Array]:
+        """What the rows of the kept factors are multiplied by in the gradient, per factor, (count, rows)."""
+        forces = iter(self.forces(chain) if self.saddle else ())
+        rows = zip(self.kept, self.augmented(chain, residuals), strict=True)
+        return [next(forces) if self.saddle and f in self.coupled else values for f, values in rows]
 
     def _held(self, chain: int, factor: Factor) -> Array | float:
         """s of a coupled factor as far as it stands in its rows: not where multipliers are solved for."""

@@ -15,8 +15,9 @@ from spookid.kernels.kernel import Array
 from spookid.solvers.elimination import ForwardSubstitution, eliminate
 from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.quadratic_program import bounded_step
-from spookid.solvers.saddle import saddle
-from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.solvers.riccati import Riccati
+from spookid.solvers.saddle import Saddle, saddle
+from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 _PASSES, _SATISFIED = 6, 1e-8
 """Passes of the method of multipliers at the most, and the share of the coupled rows' first error that is enough."""
@@ -120,18 +121,32 @@ class PenaltyStep(_ParameterStep):
 class SaddleStep(_ParameterStep):
     """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box and Cδ = −c in the coupled rows, for one α.
 
+    With ``exact``, JᵀJ + S in the place of JᵀJ.
+
     Raises:
-        NotPositiveDefiniteError: if the system is singular.
+        NotPositiveDefiniteError: if the system is singular, or a recursion finds a direction without curvature that the
+            rows leave.
     """
 
-    def __init__(self, here: Linearization, damping: float) -> None:
-        self._saddles = [
-            saddle(here.equations(c), hard, damping * scales + (scales * (total == 0)), here.reduced.workspaces[c])
-            for c, (hard, scales, total) in enumerate(
-                zip(here.coupled, here.scales.states, here.diagonals, strict=True)
-            )
-        ]
-        super().__init__(here, damping, here.corner, [s.corner[:-1, :-1] for s in self._saddles])
+    def __init__(self, here: Linearization, damping: float, exact: bool = False) -> None:
+        self._exact = exact
+        extra = here.curvature if exact else [None] * len(here.rows)
+        self._saddles = here.reduced.pool.map(lambda c: self._eliminated(here, c, damping, extra[c]), range(len(extra)))
+        corner = here.corner + sum(s.corner for s in extra if s is not None)
+        super().__init__(here, damping, corner, [s.corner[:-1, :-1] for s in self._saddles])
+
+    @staticmethod
+    def _eliminated(here: Linearization, chain: int, damping: float, extra: NormalEquations | None) -> Saddle:
+        equations, scales, by = here.equations(chain), here.scales.states[chain], here.reduced.recursion
+        if extra is not None:
+            extra = extra.copy()
+            extra.add(equations)
+            equations = extra
+        given = (
+            *(equations, here.coupled[chain], damping * scales + (scales * (here.diagonals[chain] == 0))),
+            here.reduced.workspaces[chain],
+        )
+        return saddle(*given) if by is None else Riccati(*given, by)
 
     def first(self) -> tuple[Tangent, float]:
         """The step from here, and the decrease that it promises; the multipliers of the coupled rows are set to match.
@@ -147,6 +162,8 @@ class SaddleStep(_ParameterStep):
     def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
         """The step corrected by the residuals found at its end."""
         gradient = self._remaining(step, residuals)
+        if self._exact:
+            gradient = gradient.plus(self.here.curvature_times(step))
         triples = zip(self._saddles, gradient.states, self.here.violations(residuals), strict=True)
         forwards = [s.forward(g, b) for s, g, b in triples]
         return self._whole(step, self._solve(gradient.parameters, forwards, step.parameters)[0])
@@ -160,12 +177,12 @@ class SaddleStep(_ParameterStep):
 
 
 def damped(here: Linearization, damping: float, exact: bool = False) -> PenaltyStep | SaddleStep:
-    """The step's problem for one α; ``exact`` with the exact Hessian, where no saddle point is solved for.
+    """The step's problem for one α; ``exact`` with the exact Hessian.
 
     Raises:
         NotPositiveDefiniteError: if α is too small for a factorization.
     """
-    return SaddleStep(here, damping) if here.reduced.saddle else PenaltyStep(here, damping, exact)
+    return SaddleStep(here, damping, exact) if here.reduced.saddle else PenaltyStep(here, damping, exact)
 
 
 def schur(here: Linearization) -> Array:

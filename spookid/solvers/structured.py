@@ -64,10 +64,12 @@ class NormalEquations:
         return replace(self, band=self.band.copy(), border=self.border.copy(order="K"), corner=self.corner.copy())
 
     def add(self, other: NormalEquations) -> None:
-        """Become the sum of two matrices of the same chain; the ``diagonal`` stays as it was if it was asked for."""
+        """Become the sum of two matrices of the same chain, the other's band not wider; the ``diagonal`` stays as it
+        was if it was asked for."""
         for name in ("band", "border", "corner"):
-            part = getattr(self, name)
-            np.add(part, getattr(other, name), out=part)
+            more = getattr(other, name)
+            part = getattr(self, name)[:, : more.shape[1]]
+            np.add(part, more, out=part)
 
     def apply(self, states: Array, parameters: Array) -> tuple[Array, Array]:
         """The matrix times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
