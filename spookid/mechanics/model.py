@@ -21,6 +21,7 @@ from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Input, Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
+from spookid.mechanics.robot_file import RobotFile
 from spookid.parameter import symbolic
 
 Coordinates = Literal["joint", "maximal"]
@@ -119,6 +120,8 @@ class Model:
     """What is unknown at each step of a fit: ``"joint"``, the positions of joints in a spanning tree, where joints are
     rigid and loops close by rows; ``"maximal"``, the poses of all bodies; None: the stepper chooses, joints wherever it
     can. Both steps are of second order, and not the same. Results hold poses in any case."""
+    robot: RobotFile | None = field(kw_only=True, default=None, repr=False)
+    """The file that it was read from; results remember it."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
@@ -141,9 +144,8 @@ class Model:
         held = {id(body) for joint in self.joints for body in joint.bodies()}
         for body in self.bodies:
             if id(body) not in held and not body.free:
-                raise ProblemError(
-                    f"{body.place}: Body {body.name!r} is held by no joint; join it or declare it free=True"
-                )
+                what = f"{body.place}: Body {body.name!r}"
+                raise ProblemError(f"{what} is held by no joint; join it or declare it free=True")
 
     def __repr__(self) -> str:
         return f"<Model of {', '.join(map(repr, (*self.bodies, *self.joints, *self.motors)))}>"
@@ -170,13 +172,12 @@ class Model:
         for contact in self.contacts:
             for body in contact.bodies():
                 if id(body) not in bodies:
-                    what = f"{contact.place}: Contact {contact.name!r}"
-                    raise ProblemError(f"{what} touches Body {body.name!r}, which is not in the bodies")
+                    what = f"{contact.place}: Contact {contact.name!r} touches Body {body.name!r}"
+                    raise ProblemError(f"{what}, which is not in the bodies")
         for motor in self.motors:
             if motor.joint not in self.joints:
-                raise ProblemError(
-                    f"{motor.place}: Motor drives {motor.joint.kind} {motor.joint.name!r}, which is not in the model"
-                )
+                what = f"{motor.place}: Motor drives {motor.joint.kind} {motor.joint.name!r}"
+                raise ProblemError(f"{what}, which is not in the model")
         self._check_inputs()
         for load in self.loads:
             load.check(self.bodies)
@@ -206,9 +207,8 @@ class Model:
             placed |= {id(body) for body in fresh[0].bodies()}
         loose = next((body for body in self.bodies if id(body) not in placed), None)
         if loose is not None and any(loose in joint.bodies() for joint in self.joints):
-            raise ProblemError(
-                f"{loose.place}: Body {loose.name!r} has no chain of joints to GROUND; join it or declare it free=True"
-            )
+            what = f"{loose.place}: Body {loose.name!r}"
+            raise ProblemError(f"{what} has no chain of joints to GROUND; join it or declare it free=True")
         return order
 
     def beyond(self, joint: Joint) -> tuple[Body, list[Body]]:
