@@ -135,7 +135,8 @@ def folder_with(place: Path, seed: int = 0) -> dict[str, Recording]:
     """A problem file and logs of one arm: empty, with the load, with half of it."""
     rng = np.random.default_rng(seed)
     own = links(rng, 1)
-    runs = {name: run(rng, own, name, scale) for name, scale in (("empty", 0.0), ("loaded", 1.0), ("half", 0.5))}
+    kinds = (("empty", 0.0, 6.0), ("loaded", 1.0, 9.0), ("half", 0.5, 9.0))
+    runs = {name: run(rng, own, name, scale, duration) for name, scale, duration in kinds}
     for name, one in runs.items():
         one.to_csv(place / f"{name}.csv")
     (place / "arm.py").write_text(FILE, encoding="utf-8")

@@ -144,9 +144,8 @@ class Model:
         held = {id(body) for joint in self.joints for body in joint.bodies()}
         for body in self.bodies:
             if id(body) not in held and not body.free:
-                raise ProblemError(
-                    f"{body.place}: Body {body.name!r} is held by no joint; join it or declare it free=True"
-                )
+                what = f"{body.place}: Body {body.name!r}"
+                raise ProblemError(f"{what} is held by no joint; join it or declare it free=True")
 
     def __repr__(self) -> str:
         return f"<Model of {', '.join(map(repr, (*self.bodies, *self.joints, *self.motors)))}>"
@@ -204,9 +203,8 @@ class Model:
             placed |= {id(body) for body in fresh[0].bodies()}
         loose = next((body for body in self.bodies if id(body) not in placed), None)
         if loose is not None and any(loose in joint.bodies() for joint in self.joints):
-            raise ProblemError(
-                f"{loose.place}: Body {loose.name!r} has no chain of joints to GROUND; join it or declare it free=True"
-            )
+            what = f"{loose.place}: Body {loose.name!r}"
+            raise ProblemError(f"{what} has no chain of joints to GROUND; join it or declare it free=True")
         return order
 
     def beyond(self, joint: Joint) -> tuple[Body, list[Body]]:

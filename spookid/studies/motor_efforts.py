@@ -130,7 +130,7 @@ def inverse_dynamics(
     if not problem.model.motors:
         raise ProblemError(f"{problem.place}: Problem {problem.name!r} has no motors; declare those that drive it")
     if motion is not None:
-        refuse_others(problem, {*said, *problem.initial}, "the motion given")
+        _refuse_others(problem, {*said, *problem.initial}, "the motion given")
         return _told(problem.with_(recordings=[]), _given(problem, motion))
     if not isinstance(recording, Recording):
         if not (isinstance(recording, Integral) and 0 <= recording < len(problem.recordings)):
@@ -139,7 +139,7 @@ def inverse_dynamics(
         recording = problem.recordings[recording]
     own = recording.name in problem.parameter_set.recordings
     told, name = (said, recording.name) if own else ({*said, *problem.initial}, None)
-    refuse_others(problem, told, f"recording {recording.name!r}", name)
+    _refuse_others(problem, told, f"recording {recording.name!r}", name)
     intervals = [float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in problem.channels]
     problem = problem.with_(
         recordings=[recording], step=min(intervals), cutoff=problem.cutoff if cutoff is None else cutoff
@@ -177,7 +177,7 @@ def check_tree(problem: Declaration) -> None:
             )
 
 
-def refuse_others(problem: Declaration, said: Collection[str], what: str, name: str | None = None) -> None:
+def _refuse_others(problem: Declaration, said: Collection[str], what: str, name: str | None = None) -> None:
     """Refuse values of other recordings alone, of parameters of which each recording has its own.
 
     Args:

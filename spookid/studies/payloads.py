@@ -36,7 +36,7 @@ from spookid.results.result import Result
 from spookid.results.values import Derived
 from spookid.statistics.prior_regression import Regression, regress
 from spookid.studies.arm_knowledge import ArmKnowledge
-from spookid.studies.motor_efforts import check_tree, refuse_others
+from spookid.studies.motor_efforts import check_tree
 from spookid.studies.payload_notices import expected, notices_of
 from spookid.studies.payload_rows import fine_step, payload_rows, placed
 from spookid.studies.simulating import values_of
@@ -276,7 +276,12 @@ def _at(
             f"{problem.place}: Problem {problem.name!r} has a parameter {missing[0]!r}, which the results of "
             f"{solution.problem!r} lack; give the problem that was solved, or solve it again"
         )
-    refuse_others(problem, {*solution.values, *values}, f"recording {recording.name!r}")
+    unsaid = min(own - set(values), default=None)
+    if unsaid is not None:
+        raise ProblemError(
+            f"{problem.place}: {unsaid!r} is another in each recording; say what it is along {recording.name!r}, with "
+            f"values={{{unsaid!r}: ...}} or --set {unsaid}=..."
+        )
     found = values_of(problem, solution)
     cutoff = problem.cutoff if cutoff is None else cutoff
     return problem.with_(
