@@ -49,8 +49,8 @@ class Start:
     assembly: Assembly | None = None
     """Of the same problem, to be used again; None: there is none."""
     roughly: bool = False
-    """True to end near the maximum of the likelihood, where others go on from, if states have no density: no choice of
-    estimators waits for such a fit."""
+    """True to end near the maximum of the likelihood, where others go on from, if nothing disturbs the motion: no
+    choice of estimators waits for such a fit."""
 
 
 def fit(

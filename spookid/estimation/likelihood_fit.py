@@ -84,7 +84,7 @@ def maximize_likelihood(
 
     Args:
         hold: True to keep the known noise as it is, and leave out what is not known of it.
-        roughly: True to end where a step promises 0.1 of the log-likelihood, if no row is a density of the states.
+        roughly: True to end where a step promises 0.1 of the log-likelihood, if nothing disturbs the motion.
     """
     problem, inner = assembly.transcription, solver.like(_STATES)
     alike = _as_known(assembly.noise, known)
@@ -97,7 +97,7 @@ def maximize_likelihood(
     outcome = search.run(start, logs, _ROUGH)
     if outcome.status is Status.DIVERGED:
         return Found(assembly, outcome, None, math.nan, ())
-    rough = roughly and not problem.has_density and outcome.status is Status.CONVERGED
+    rough = roughly and _undisturbed(search) and outcome.status is Status.CONVERGED
     if outcome.status is Status.CONVERGED and not rough:
         outcome, search = _finished(outcome, search, search.sizes if alike else _apart(search))
     numbered = problem.with_numbers(search.numbers(search.best.logs))
@@ -112,6 +112,11 @@ def maximize_likelihood(
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = _with(assembly, numbered, sizes), search.best
     return Found(whole, outcome, errors, value, noise, best.marginal.counted, _stiff(search), best.states, rough)
+
+
+def _undisturbed(search: Search) -> bool:
+    """True if all noise is that of measurements, efforts among them."""
+    return not search.problem.has_density and all(size.kind == "sensor" for size in search.sizes)
 
 
 def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Array]:
@@ -134,7 +139,7 @@ def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Arr
 
 def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...]) -> tuple[Outcome, Search]:
     """A search carried on to its end, with these sizes."""
-    if sizes == search.sizes and not search.problem.has_density:  # no floor of a disturbance is to be found anew
+    if sizes == search.sizes and _undisturbed(search):  # no floor of a disturbance is to be found anew
         again = search.carried_on()
         whole = replace(again.timing, solve=outcome.timing.solve + again.timing.solve)
         return replace(again, timing=whole), search
