@@ -142,7 +142,23 @@ def test_bad_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match=r"robot.xml: MuJoCo refuses it \(.*\); correct it") as told:
         robots.read(written(tmp_path, bad))
     assert "\n" not in str(told.value)
-    notices = robots.read(
-        written(tmp_path, FOURBAR.replace("</mujoco>", '<actuator><motor joint="a"/></actuator></mujoco>'))
+
+
+def test_motors_of_the_file(tmp_path: Path) -> None:
+    actuators = '<motor joint="a" name="drive" gear="50"/><motor joint="b"/><position joint="c" kp="3"/>'
+    path = written(tmp_path, FOURBAR.replace("</mujoco>", f"<actuator>{actuators}</actuator></mujoco>"))
+    robot = robots.read(path)
+    assert [(m.joint.name, m.signal, float(m.gain)) for m in robot.motors()] == [
+        ("a", "drive", 50),
+        ("b", "b_motor", 1),
+    ]
+    assert robot.notices == ("Not in the model: 1 actuator that is no motor of one joint.",)
+    without = (
+        path.read_text().replace('<geom type="mesh" mesh="m"/>', "").replace('<mesh name="m" file="nowhere.stl"/>', "")
     )
-    assert notices.notices == ("Not in the model: 1 actuator.",)
+    model = mujoco.MjModel.from_xml_string(without)
+    data = mujoco.MjData(model)
+    data.ctrl[:2] = 2.0, 3.0
+    mujoco.mj_forward(model, data)
+    assert data.qfrc_actuator[:2].tolist() == [float(m.gain) * u for m, u in zip(robot.motors(), (2, 3), strict=True)]
+    assert robot.model(motors=robot.motors()).signals == ("drive", "b_motor")

@@ -120,7 +120,7 @@ def _model(robot: Parts, mujoco: Any) -> tuple[Any, list[str]]:
         spec = mujoco.MjSpec.from_string(_bare(document).decode())
         model = spec.compile()
         return model, [str(model.joint(j).name) for j in range(model.njnt)]
-    spec, _ = mjcf.specification(document, mujoco)
+    spec, *_ = mjcf.specification(document, mujoco)
     model = spec.compile()
     bodies = ["world", *(str(model.body(i).name) or f"body_{i}" for i in range(1, model.nbody))]
     return model, joint_names(model, bodies)
