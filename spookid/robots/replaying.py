@@ -24,7 +24,7 @@ WINDOW = 1.0
 """Of a window [s]."""
 _MOST = 60
 """Windows, evenly along a longer recording."""
-_STEP = 2e-3
+_STEP = 1e-3
 """The longest that MuJoCo takes [s]."""
 _IMMOVABLE = 1e9
 """Of a held joint the armature [kg m² or kg]."""
