@@ -174,6 +174,17 @@ class Tie:
     place: str
 
 
+@dataclass(frozen=True)
+class Actuator:
+    """A motor of the file: an effort along a coordinate that is proportional to its control."""
+
+    name: str
+    joint: str
+    gain: float
+    """[N m or N] per unit of the control."""
+    place: str
+
+
 @dataclass(frozen=True, eq=False)
 class Loop:
     """What closes a loop: the origins of two frames are one, of ``"fixed"`` their axes too."""
@@ -201,6 +212,7 @@ class Description:
     """[m/s²]."""
     notices: tuple[str, ...] = field(default=())
     """What of the file has no place in the model, a sentence each."""
+    actuators: Sequence[Actuator] = ()
 
     @cached_property
     def ordered(self) -> list[Connection]:

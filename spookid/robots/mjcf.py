@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from spookid.errors import ProblemError
-from spookid.robots.description import Connection, Description, Inertial, Link, Loop, Placement, Tie
+from spookid.robots.description import Actuator, Connection, Description, Inertial, Link, Loop, Placement, Tie
 from spookid.robots.markup import Document, Element, read_bytes
 from spookid.robots.mjcf_elements import Found, elements
 from spookid.robots.mjcf_joints import joined, joint_names, quaternion_axes
@@ -25,9 +25,11 @@ from spookid.tables.numbers import counted
 
 _MOST_COPIES, _MOST_POINTS = 1e4, 1e8
 """Of a body, and of a height field or a texture."""
+_SINGLE = (2, 3)
+"""MuJoCo's numbers of slides and hinges."""
 _LEFT_OUT = ("sensors", "actuators", "pairs", "excludes", "tendons", "keys", "tuples", "texts", "numerics", "skins")
 _SHAPED = ("meshes", "hfields", "materials", "textures")
-_OF_INTEREST = {"actuators": "actuator", "tendons": "tendon", "flexes": "flexible part", "pairs": "contact pair"}
+_OF_INTEREST = {"tendons": "tendon", "flexes": "flexible part", "pairs": "contact pair"}
 """What is said of what has no place in a model."""
 
 
@@ -43,7 +45,7 @@ def described(document: Document) -> tuple[Description, Source]:
         raise ProblemError(f"{document.path} is an MJCF; install the package mujoco to read it") from None
     _check_sizes(document)
     try:
-        spec, notices = specification(document, mujoco)
+        spec, notices, motors = specification(document, mujoco)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             model = spec.compile()
@@ -52,7 +54,7 @@ def described(document: Document) -> tuple[Description, Source]:
         reason = " ".join(str(error).split())
         raise ProblemError(f"{document.path}: MuJoCo refuses it ({reason}); correct it") from None
     reader = _Reader(document, model, mujoco)
-    return reader.description(notices), reader.source(
+    return replace(reader.description(notices), actuators=motors), reader.source(
         180 / np.pi if spec.compiler.degree else 1.0, _obstacle(spec, mujoco)
     )
 
@@ -74,8 +76,8 @@ def _counts(element: Element, *names: str) -> list[float]:
     return [float(word) for word in words if word.isdigit()]
 
 
-def specification(document: Document, mujoco: Any) -> tuple[Any, list[str]]:
-    """A file for MuJoCo, without what no body has its mass from; and what is said of it.
+def specification(document: Document, mujoco: Any) -> tuple[Any, list[str], tuple[Actuator, ...]]:
+    """A file for MuJoCo, without what no body has its mass from; what is said of it, and its motors.
 
     Raises:
         ValueError, RuntimeError, FileNotFoundError: if MuJoCo refuses it.
@@ -85,7 +87,8 @@ def specification(document: Document, mujoco: Any) -> tuple[Any, list[str]]:
     else:  # as it would be
         spec = mujoco.MjSpec.from_string(document.content.decode(), include=_included(document))
         spec.modelfiledir = f"{document.path.parent}{os.sep}"
-    return spec, _reduced(spec, mujoco)
+    motors = _actuators(spec, mujoco, str(document.path))
+    return spec, _reduced(spec, mujoco), motors
 
 
 def _included(document: Document) -> dict[str, bytes]:
@@ -94,12 +97,24 @@ def _included(document: Document) -> dict[str, bytes]:
     return {name: read_bytes(document.path.parent / name) for name in names}
 
 
+def _actuators(spec: Any, mujoco: Any, path: str) -> tuple[Actuator, ...]:
+    """Those whose effort is gear times gain times control, along one coordinate."""
+    plain = mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtDyn.mjDYN_NONE
+    single = {joint.name for joint in spec.joints if joint.type in _SINGLE}
+    return tuple(
+        Actuator(one.name or f"{one.target}_motor", one.target, float(one.gear[0] * one.gainprm[0]), path)
+        for one in spec.actuators
+        if (one.trntype, one.gaintype, one.biastype, one.dyntype) == plain and one.target in single
+    )
+
+
 def _reduced(spec: Any, mujoco: Any) -> list[str]:
     """Take out of a specification what no body has its mass from; what is said of it."""
     found = {words: len(getattr(spec, kind)) for kind, words in _OF_INTEREST.items()}
     kept = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
     others = [equality for equality in spec.equalities if equality.type not in kept]
     found["other constraint"] = len(others)
+    found["actuator that is no motor of one joint"] = len(spec.actuators) - len(_actuators(spec, mujoco, ""))
     for element in [*others, *(one for kind in _LEFT_OUT for one in getattr(spec, kind))]:
         spec.delete(element)
     always = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE

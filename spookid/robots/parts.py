@@ -149,6 +149,19 @@ class Parts:
         """Of each coordinate by its label; the model has none of them, unless joints are given ``limits``."""
         return {label: freedom.limits for label, freedom in self.freedoms.items()}
 
+    def motors(self, *, measured: bool = False) -> list[Motor]:
+        """Motors of an MJCF on joints that move: signals have the names of its actuators, gains are gear times gain.
+        Actuators of other kinds, such as servos of positions, are none; ``notices`` say so.
+
+        Args:
+            measured: as of ``Motor``.
+        """
+        return [
+            Motor(self.joints[one.joint], one.name, one.gain, measured=measured, place=one.place)
+            for one in self.description.actuators
+            if one.joint in self.joints
+        ]
+
     def frame(self, link: str, *, at: Any = (0, 0, 0), x: Any = (1, 0, 0), y: Any = (0, 1, 0)) -> Frame:
         """A frame that is given on a link of the file, whatever body that is part of.
 

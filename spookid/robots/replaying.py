@@ -24,7 +24,7 @@ WINDOW = 1.0
 """Of a window [s]."""
 _MOST = 60
 """Windows, evenly along a longer recording."""
-_STEP = 2e-3
+_STEP = 1e-3
 """The longest that MuJoCo takes [s]."""
 _IMMOVABLE = 1e9
 """Of a held joint the armature [kg m² or kg]."""
@@ -120,7 +120,7 @@ def _model(robot: Parts, mujoco: Any) -> tuple[Any, list[str]]:
         spec = mujoco.MjSpec.from_string(_bare(document).decode())
         model = spec.compile()
         return model, [str(model.joint(j).name) for j in range(model.njnt)]
-    spec, _ = mjcf.specification(document, mujoco)
+    spec, *_ = mjcf.specification(document, mujoco)
     model = spec.compile()
     bodies = ["world", *(str(model.body(i).name) or f"body_{i}" for i in range(1, model.nbody))]
     return model, joint_names(model, bodies)

@@ -63,6 +63,8 @@ def scaffold(
             f"after the joints ({', '.join(labels)}) or q1, q2 ... in their order"
         )
     _check_gains(gains, matched)
+    if matched.effort == "voltage":
+        gains = {**{a.joint: a.gain for a in robot.description.actuators if a.joint in matched.efforts}, **gains}
     held = _still(robot, matched)
     robot = robot.with_(held=dict.fromkeys(held, 0.0))
     if len(robot.freedoms) > _MOST:
