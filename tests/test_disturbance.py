@@ -23,6 +23,7 @@ from spookid import (
     Model,
     Motor,
     Parameter,
+    PointContact,
     Problem,
     Recording,
     Solution,
@@ -36,7 +37,7 @@ from spookid.mechanics.projection import Projection
 from spookid.report import disturbance_plot
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
-from spookid.studies.simulating import _impulses
+from spookid.studies.random_motion import random_impulses
 
 STEP = 0.01
 QUIET: dict[str, Any] = {"step": STEP, "step_correction": False}
@@ -114,7 +115,7 @@ def disturbed(problem: Problem, truth: dict[str, float], start: dict[str, float]
     inputs = Recording(t, {"u": how["push"] * np.sin(5 * t)})
     made = problem.simulate(truth, t[-1], start, inputs=inputs, substeps=1, noise=noise, seed=seed)
     own = {freedom.label: noise[freedom.label] for freedom in problem.model.freedoms}
-    return made, _impulses(problem, own, how["steps"], np.random.default_rng(seed)) / STEP
+    return made, random_impulses(problem, own, how["steps"], np.random.default_rng(seed)) / STEP
 
 
 def of_arm(steps: int, seed: int = 0) -> tuple[Solution, Array]:
@@ -246,3 +247,27 @@ def test_measured_efforts_are_no_disturbance():
     assert [panel.get_title("left") for panel in drawn] == ["elbow"]
     assert list(found.records()[3]) == ["t", "elbow", "elbow std_err"]
     assert "not known" not in str(found)
+
+
+# --- contacts that hold ---
+
+
+def test_what_disturbs_a_leg_that_stands_leaves_nothing_to_its_foot():
+    """A leg of two links whose foot holds for half of the time: the rows of the contact take no part while it holds."""
+    problem = arm()
+    _, lower = problem.model.bodies
+    foot = PointContact("foot", lower.frame(at=(0, 0, -0.12)), axes="xz", holds=[(0.0, 0.25)])
+    model = Model(problem.model.bodies, problem.model.joints, gravity=gravity(0), constraints=[foot])
+    t, noise = np.arange(51) * STEP, np.random.default_rng(0)
+    swing = np.where(t < 0.25, 0.0, 0.4 * (1 - np.cos(9 * (t - 0.25))))
+    signals = {"q_1": 0.3 + swing, "q_2": -0.5 - 2 * swing}
+    seen = [HingeAngle(joint, name, sigma=1e-4) for joint, name in zip(model.joints, signals, strict=True)]
+    recording = Recording(t, {name: values + 1e-4 * noise.normal(size=51) for name, values in signals.items()})
+    known = {"J": 0.012, "b": 0.08}
+    fit = Problem("leg", model, [recording], seen, **QUIET, initial=known, fixed=list(known), estimator="noise")
+    found = fit.solve().disturbance[0]
+    assert found.labels == ("shoulder", "elbow")
+    stands, swings = found.t[1:-1] < 0.24, found.t[1:-1] > 0.28
+    np.testing.assert_allclose(found.value[1:-1][stands], 0, atol=1e-9)  # two rows hold both joints: nothing moves
+    assert np.all(found.std_err[1:-1][stands] < 1e-9)
+    assert np.all(found.std_err[1:-1][swings] > 1e-3)

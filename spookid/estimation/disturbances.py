@@ -30,6 +30,8 @@ from spookid.transcription.transcription import Point
 
 HARD = "the dynamics are hard: nothing disturbs the motion"
 GIVEN = "a state weight was given, which is no size of a disturbance"
+_NOTHING = 1e-9
+"""Share of a disturbance elsewhere that is rounding."""
 UNDETERMINED = "the states are not determined"
 
 
@@ -61,14 +63,17 @@ def _of(
 ) -> Disturbance:
     model, step = assembly.problem.model, assembly.problem.step
     measured = {measured_noise(motor.signal) for motor in model.motors if motor.measured}
-    random = np.array([label not in measured for label in assembly.transcription.motion.noise])
-    sizes = noise_of_impulses(assembly) * random / step
+    joints = JointCoordinates(model)
+    along_all = len(joints.places) + len(joints.cut_places)  # what rows follow are those of contacts
+    random = np.array([label not in measured for label in assembly.transcription.motion.noise[:along_all]])
+    sizes = noise_of_impulses(assembly)[:along_all] * random / step
     whole = _projected(assembly, point, chain, trajectory)
-    labels, units, kept = _labels(model), _units(model), np.arange(len(_labels(model)))
-    if whole is None:  # without loops what is measured is disturbed by nothing else
-        kept = np.flatnonzero(random)
-        whole = np.eye(len(random))[kept][None]
-    impulses = np.where(random, np.nan_to_num(trajectory.impulse_residual), 0.0) / step
+    labels, units = _labels(model), _units(model)
+    whole = np.eye(len(random))[None] if whole is None else whole
+    disturbed = np.abs(whole[:, :, random]).max(axis=(0, 2), initial=0.0)
+    kept = np.flatnonzero(disturbed > _NOTHING)  # what is measured is disturbed only through loops
+    whole = whole[:, kept]
+    impulses = np.where(random, np.nan_to_num(trajectory.impulse_residual[:, :along_all]), 0.0) / step
     value = np.matmul(whole, impulses[:, :, None])[:, :, 0]
     value[np.isnan(trajectory.impulse_residual).any(axis=1)] = np.nan
     error = np.full(value.shape, np.nan)
@@ -82,17 +87,19 @@ def _of(
 
 
 def _errors(condensed: Condensed, chain: int, made: Array) -> Array:
-    """Of what matrices (N or 1, n, rows) make of the random rows, from the second step on, (count, n)."""
+    """Of what matrices (N or 1, n, m) make of the first m random rows, from the second step on, (count, n)."""
     terms = condensed.linearized.chains[chain]
     place = next(i for i, term in enumerate(terms) if term.factor.motion)
     known, complement = condensed.covariances(chain, place), terms[place].complement
     at = made if len(made) == 1 else made[1 : len(known) + 1]
-    variances = 0.0
+    free = 0.0
     if complement is not None:
-        variances = np.einsum("kij,kij->ki", at, at)
-        at = np.matmul(at, complement)
-        variances = variances - np.einsum("kij,kij->ki", at, at)
-    variances = variances + np.einsum("kij,kij->ki", np.matmul(at, known), at)
+        before = np.einsum("kij,kij->ki", at, at)
+        at = np.matmul(at, complement[:, : at.shape[2]])
+        free = before - np.einsum("kij,kij->ki", at, at)
+    else:
+        known = known[:, : at.shape[2], : at.shape[2]]
+    variances = free + np.einsum("kij,kij->ki", np.matmul(at, known), at)
     return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
 
 
@@ -104,7 +111,21 @@ def _projected(assembly: Assembly, point: Point, chain: int, trajectory: Traject
     projection = Projection(model)
     q, value = projection.ingredients
     poses = contiguous(trajectory.q.reshape(len(trajectory.t), -1))
-    return projection.matrices(along([q], value, [poses], assembly.numbers(point, chain)))
+    held = assembly.evidence[chain].held
+    return projection.matrices(along([q], value, [poses], assembly.numbers(point, chain)), _bearing(held))
+
+
+def _bearing(held: Array) -> Array:
+    """True for the contacts whose λ is free in the step around each t_k, for they hold in an interval beside it,
+    (N, n_c).
+
+    Args:
+        held: those that hold from each step to the next, (N − 1, n_c).
+    """
+    if not held.size:
+        return np.zeros((len(held) + 1, held.shape[1]), dtype=bool)
+    wide = np.vstack([held[:1], held, held[-1:], held[-1:]])  # of intervals −1 to N
+    return np.asarray((wide[:-2] + wide[1:-1] + wide[2:]) > 0)
 
 
 def _labels(model: Model) -> tuple[str, ...]:

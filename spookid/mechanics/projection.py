@@ -39,12 +39,13 @@ class Projection:
         mass = at.mass + at.slip.T @ ca.diag(own) @ at.slip
         return q, ca.vec(ca.vertcat(mass, at.constraint, at.slip))
 
-    def matrices(self, values: Array) -> Array:
+    def matrices(self, values: Array, bearing: Array | None = None) -> Array:
         """Nᵀ[I, B] at each step, (N, n, n + n_c): B makes forces along the coordinates of cut joints those along the n
         of the tree and of free bodies, which they do as much work with.
 
         Args:
             values: of ``ingredients`` along a motion, (N, ·).
+            bearing: True for each contact that may hold, (N, n_c); None: all do.
         """
         joints, model = JointCoordinates(self.model), self.model
         width, rows, n = model.configuration.tangent, model.rows, len(joints.places)
@@ -58,6 +59,8 @@ class Projection:
         S = np.linalg.inv(np.concatenate([G[:, held], slips[:, tree], own], axis=1))[:, :, width - n :]
         L = np.linalg.cholesky(S.transpose(0, 2, 1) @ M @ S)
         J = G[:, closing] @ S
+        if bearing is not None:
+            J = J * self._acting(bearing, closing)[:, :, None]
         _, sizes, bases = np.linalg.svd(
             np.linalg.solve(L, J.transpose(0, 2, 1)).transpose(0, 2, 1), full_matrices=False
         )
@@ -67,6 +70,14 @@ class Projection:
         return np.asarray(
             np.concatenate([projector, projector @ (slips[:, joints.cut_places] @ S).transpose(0, 2, 1)], 2)
         )
+
+    def _acting(self, bearing: Array, closing: list[int]) -> Array:
+        """1 for each closing row that acts, else 0, (N, rows)."""
+        acts = np.ones((len(bearing), len(closing)))
+        for i, contact in enumerate(self.model.holding.contacts):
+            places = [closing.index(row) for row in _range(self.model.rows_of(contact))]
+            acts[:, places] = bearing[:, i : i + 1]
+        return acts
 
 
 def _range(rows: slice) -> range:
