@@ -18,6 +18,7 @@ _HOME = {
     "Bound": "mechanics.loads",
     "Constraint": "mechanics.constraints",
     "Contact": "mechanics.contact",
+    "ContinuousFriction": "mechanics.continuous_friction",
     "Coordinate": "mechanics.coordinate",
     "Cylindrical": "mechanics.joint_kinds",
     "Distance": "mechanics.constraints",
@@ -99,6 +100,7 @@ __all__ = [
     "Bound",
     "Constraint",
     "Contact",
+    "ContinuousFriction",
     "Coordinate",
     "Cylindrical",
     "Distance",
@@ -184,6 +186,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.body import GROUND, Body
     from spookid.mechanics.constraints import Constraint, Distance, Gear
     from spookid.mechanics.contact import Contact
+    from spookid.mechanics.continuous_friction import ContinuousFriction
     from spookid.mechanics.coordinate import Coordinate
     from spookid.mechanics.friction_loads import Drag, Friction, Viscous
     from spookid.mechanics.gravity import gravity, tilted_gravity

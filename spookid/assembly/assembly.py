@@ -252,8 +252,9 @@ def check_stepper(problem: Declaration) -> None:
 def _check(problem: Declaration) -> None:
     """Raise ProblemError for a problem that can only be simulated, or not even that."""
     what = f"{problem.place}: Problem {problem.name!r}"
-    if not (problem.recordings and problem.observations):
-        raise ProblemError(f"{what} needs recordings and observations to be solved")
+    for lacking in ("recordings", "observations"):
+        if not getattr(problem, lacking):
+            raise ProblemError(f"{what} needs recordings and observations to be solved; give it {lacking}=[...]")
     if problem.model.is_unilateral:
         raise ProblemError(f"{what} has limits or contacts, which can be simulated only; leave them out to solve it")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spookid.report import report_plot, residual_plot, summary
+from spookid.report import disturbance_plot, report_plot, residual_plot, summary
 from spookid.report.summary import settled_words, weak_words
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Estimate, Noise, Result, Trajectory
@@ -195,6 +195,11 @@ def residual_structure(solution: Result) -> dict[str, str] | None:
     return {"picture": report_plot.embedded(picture, "png"), "omitted": omitted}
 
 
+def disturbances(solution: Result) -> list[dict[str, Any]]:
+    """What disturbs the motion, a picture for each of the first recordings."""
+    return disturbance_plot.pictured(solution)
+
+
 def impulses(solution: Result) -> str:
     """How far the motion is from the mechanics, in a sentence."""
     if solution.dynamics == "hard":
@@ -284,6 +289,7 @@ SECTIONS: tuple[Callable[[Result], Any], ...] = (
     residual_structure,
     noise,
     impulses,
+    disturbances,
     correlations,
     directions,
     weak,
