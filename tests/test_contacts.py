@@ -246,6 +246,9 @@ def test_what_is_refused(jump: Recording) -> None:
     with pytest.raises(ProblemError, match=r"Variational\(\)"):
         hopper([jump], holds="down").with_(stepper=Spook()).solve()
     problem = hopper([jump], holds="down")
+    sideways = replace(problem.model.constraints[0], axes="xyz")
+    with pytest.raises(ProblemError, match="row 'y' follows from joints"):
+        problem.with_(model=replace(problem.model, constraints=[sideways])).solve()
     with pytest.raises(ProblemError, match="coordinates of joints"):
         problem.with_(model=replace(problem.model, coordinates="maximal")).solve()
     with pytest.raises(ProblemError, match="smoother"):

@@ -182,11 +182,7 @@ def assemble(
         feasible(problem, transcription.constraints, contiguous([problem.guess[p.name] for p in free])),
     )
     if stands_free(problem.model):
-        signals = [[e.samples[i].values for e in evidence] for i in range(len(problem.channels))]
-        standing = Standing(
-            problem, settings, constants, [f for f in written if f.group is Group.OBSERVATION or f.name == PLACE]
-        )
-        start = standing.found(transcription, start, [e.held for e in evidence], signals)
+        start = Standing(problem, settings, constants, written).found(transcription, start, evidence)
     noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
     return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise, seen)
 

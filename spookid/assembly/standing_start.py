@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
 
 import casadi as ca
 import numpy as np
 
 from spookid.assembly.declaration import Declaration
+from spookid.data.samples import Samples
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics import rotations
@@ -109,32 +112,44 @@ def _told(problem: Declaration) -> list[bool]:
     return [bool(np.any(np.abs(column) > _ROUNDING)) for column in np.reshape(numbers, (-1, 4)).T]
 
 
+class Recorded(Protocol):
+    """What is known of a recording."""
+
+    @property
+    def samples(self) -> Sequence[Samples]:
+        """Of each sensor."""
+
+    @property
+    def held(self) -> Array:
+        """Contacts, as of ``schedules.schedule``."""
+
+
 @dataclass(frozen=True, eq=False)
 class Standing:
     """What the motion of a model that stands free is sought with.
 
     Args:
         constants: numbers of all symbols.
-        observed: factors of what sensors show, and that of ``place_factors``.
+        written: all factors of the problem.
     """
 
     problem: Declaration
     settings: Settings
     constants: Sequence[Constant]
-    observed: Sequence[Factor]
+    written: Sequence[Factor]
 
-    def found(
-        self, whole: Transcription, start: Point, held: Sequence[Array], signals: Sequence[Sequence[Array]]
-    ) -> Point:
-        """The motion from a start.
+    @cached_property
+    def observed(self) -> list[Factor]:
+        """Factors of what sensors show, and that of ``place_factors``."""
+        return [f for f in self.written if f.group is Group.OBSERVATION or f.name == PLACE]
 
-        Args:
-            held: of each recording, contacts as in ``schedules.schedule``.
-            signals: per sensor its samples in each recording, gaps as NaN.
-        """
+    def found(self, whole: Transcription, start: Point, recorded: Sequence[Recorded]) -> Point:
+        """The motion from a start."""
         factors = [*self.observed, self._motion()]
-        chains = [self._chain(chain, contacts) for chain, contacts in zip(whole.chains, held, strict=True)]
-        constants = self._numbered(signals)
+        chains = [self._chain(chain, one.held) for chain, one in zip(whole.chains, recorded, strict=True)]
+        constants = self._numbered(
+            [[one.samples[i].values for one in recorded] for i in range(len(self.problem.channels))]
+        )
         bounds = whole.lower, whole.upper, whole.magnitudes
         given = whole.shared[0], constants, whole.names, *bounds, chains, whole.choice
         problem = Transcription(whole.manifold, factors, *given).held_at(start.parameters)
