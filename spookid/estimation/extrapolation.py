@@ -56,7 +56,7 @@ def pinned(problem: Declaration, fine: Fit) -> Declaration:
         return problem
     seen_alone = np.linalg.norm(fine.identifiability.sensitivities.factor, axis=0)
     held = [names[i] for i in pivots(open_ones[several] * sizes * seen_alone)]
-    known = {name: fine.values[name] for name in held}
+    known = {name: fine.values[name] for name in (names if problem.constraints else held)}
     return problem.with_(fixed={*problem.fixed, *held}, initial={**problem.initial, **known})
 
 
