@@ -19,6 +19,7 @@ from spookid.results.wording import (
     some_of,
     status_words,
     tension_words,
+    told,
     weight_words,
 )
 from spookid.statistics.covariance import IMPULSES, Sensitivities
@@ -163,7 +164,7 @@ def _noise(solution: Result) -> list[str]:
     """The sizes of noise that were estimated."""
     if not solution.noise:
         return []
-    return _wrapped(f"Noise found: {'; '.join(noise_words(noise, solution.step) for noise in solution.noise)}.")
+    return _wrapped(f"Noise found: {'; '.join(noise_words(noise, solution.step) for noise in told(solution.noise))}.")
 
 
 def _residual_noise(noise: Mapping[str, float]) -> list[str]:

@@ -12,6 +12,7 @@ import casadi as ca
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
+from spookid.results.disturbance import Disturbance as Disturbance
 from spookid.results.endings import causes
 from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.measured import MeasuredPoses as MeasuredPoses
@@ -224,6 +225,10 @@ class Trajectory(Tabular):
     """(N, n_o): sum of the squares of their errors, each at its own time; None if the folder read has none."""
     largest: Array | None = None
     """(N, n_o): the largest of these errors; None likewise."""
+    drive: Array | None = None
+    """(N, n_m): what each motor did along its coordinate in the step that begins at t, on average, as its signal and
+    the estimates say: torque or force of the signal, offset and back-EMF [N m or N]; the last row is NaN. None
+    likewise."""
     efforts: tuple[EffortFit, ...] | None = None
     """One of each measured torque whose noise is estimated; None likewise."""
 
@@ -291,6 +296,8 @@ class Result(LazyRecord):
     """Of packages, by name."""
     trajectories: tuple[Trajectory, ...] = lazy()
     """Estimated motion, one for each recording."""
+    disturbance: tuple[Disturbance, ...] = lazy(())
+    """What disturbs the motion, one of each trajectory; none if it was read from a folder that does not hold it."""
     measured: tuple[MeasuredPoses, ...] = lazy(())
     """One of each trajectory; none if it was read from a folder that does not hold them."""
     dynamics: str = "weight"
