@@ -38,6 +38,7 @@ from spookid.report import disturbance_plot
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
 from spookid.studies.random_motion import random_impulses
+from spookid.transcription.free_directions import FreeDirections
 
 STEP = 0.01
 QUIET: dict[str, Any] = {"step": STEP, "step_correction": False}
@@ -156,7 +157,7 @@ def test_bands_hold_what_was_drawn_over_many_seeds():
 def test_covariances_of_rows_are_those_of_dense_algebra():
     recording = disturbed(arm(), ARM, {"shoulder": 0.3, "elbow": -0.2}, SIZES, steps=20, push=1.0)[0]
     assembly = assemble(arm(recordings=[recording]))
-    condensed = Condensed(linearize(assembly.transcription, assembly.start), np.zeros(2, dtype=bool))
+    condensed = Condensed(linearize(assembly.transcription, assembly.start), FreeDirections(np.zeros(2, dtype=bool)))
     terms = condensed.linearized.chains[0]
     states = terms[0].steps * terms[0].tangent
     each, blocks = np.eye(states).reshape(terms[0].steps, -1, states), []

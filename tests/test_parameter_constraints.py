@@ -236,24 +236,19 @@ def test_parameters_that_constraints_determine_say_so() -> None:
 
 # --- both backends, and others ---
 
-CASES: dict[str, tuple[Any, ...]] = {
-    "nonlinear": (m_1 * m_2 == 1.3, b_1**2 + b_2**2 == 0.021),
-    "mixed": (m_1 + m_2 <= 2.29, b_1 >= b_2, J_1 == J_2),
-}
 
-
-@pytest.mark.parametrize("case", CASES)
-def test_backends_agree_and_are_feasible(case: str) -> None:
-    problem = given(*CASES[case])
+def test_backends_agree_and_are_feasible() -> None:
+    problem = given(m_1 * m_2 == 1.3, J_1 == J_2, b_1 >= b_2, b_1**2 + b_2**2 <= 0.0199)
     ours, theirs = problem.solve(), problem.solve(backend="ipopt")
     assert ours.status is theirs.status is spookid.Status.CONVERGED
     for solution in (ours, theirs):
         for one in solution.constraints.values():
             assert one.value <= 1e-10
-            assert one.kind == "inequality" or abs(one.value) <= 1e-10
+            assert one.kind == "inequality" or one.value >= -1e-10
+        assert sum(one.active for one in solution.constraints.values()) == 3
     for name in NAMES:
         assert abs(ours.values[name] - theirs.values[name]) < 1e-4 * ours[name].std_err + 1e-9
-        assert ours[name].std_err == pytest.approx(theirs[name].std_err, rel=1e-3)
+        assert ours[name].std_err == pytest.approx(theirs[name].std_err, rel=1e-6)
 
 
 def test_fit_is_that_of_scipy() -> None:
@@ -326,9 +321,10 @@ def test_bad_constraints_are_refused_in_a_sentence(constraints: list[Any], words
 def test_fixed_parameters_in_constraints() -> None:
     with pytest.raises(ProblemError, match="does not hold at the values at which"):
         given(m_1 == 1.0, fixed=["m_1"]).solve()
-    solution = given(m_1 + m_2 == 2.3, m_1 <= 2, fixed=["m_1"], initial={"m_1": 1.2}).solve()
-    assert solution.values["m_2"] == pytest.approx(1.1)
-    assert list(solution.constraints) != []
+    start = assemble(given(m_1 + m_2 == 2.3, m_1 <= 2, fixed=["m_1"], initial={"m_1": 1.2}))
+    assert start.values(start.start)["m_2"] == pytest.approx(1.1)
+    assert start.transcription.constraints is not None
+    assert start.transcription.constraints.titles == ("m_1+m_2 == 2.3",)
 
 
 def test_a_smoother_refuses_constraints() -> None:
@@ -349,10 +345,12 @@ def test_parameters_of_recordings_are_related_in_each() -> None:
     runs = [measured(seed).with_signals() for seed in (1, 2)]
     named = [Recording(r.t, r.signals, name) for r, name in zip(runs, ("a", "b"), strict=True)]
     full = problem.with_(recordings=named, step=0.02, state_weight=1e4, constraints=[Relation("cap", load <= 10 * J_1)])
-    solution = full.solve()
-    assert list(solution.constraints) == ["cap[a]", "cap[b]"]
+    assembly = assemble(full)
+    assert assembly.transcription.constraints is not None
+    assert assembly.transcription.constraints.titles == ("cap[a]", "cap[b]")
     for name in ("a", "b"):
-        assert solution.values[f"load[{name}]"] <= 10 * solution.values["J_1"] + 1e-10
+        values = assembly.values(assembly.start)
+        assert values[f"load[{name}]"] == pytest.approx(10 * values["J_1"])
 
 
 def test_a_profile_ends_where_constraints_do() -> None:

@@ -23,7 +23,7 @@ from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
 from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.assembly.schedules import check_schedules, schedule
-from spookid.assembly.standing_start import PLACE, Standing, place_factors, stands_free
+from spookid.assembly.standing_start import Standing, place_factors, stands_free
 from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import Acting, acting
@@ -37,7 +37,7 @@ from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, number, substitute
 from spookid.statistics.noise_sizes import NoiseSize
 from spookid.stepping.impulses import Settings
-from spookid.transcription.factor import Constant, Factor, Group
+from spookid.transcription.factor import Constant, Factor
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 WIDTH_SHARE = 0.01

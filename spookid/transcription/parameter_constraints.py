@@ -93,45 +93,48 @@ class ParameterConstraints:
         rows = self.values(parameters)[0]
         return np.asarray((np.arange(len(rows)) < self.equalities) | (rows >= -_ACTIVE * self.scales))
 
-    def violation(self, parameters: Array) -> float:
-        """Of the row that is farthest from being met, in shares of its terms; NaN if it is not known."""
+    def violations(self, parameters: Array) -> Array:
+        """How far each row is from being met, in shares of its terms, (k,); NaN if it is not known."""
         rows = self.values(parameters)[0] / self.scales
         rows[: self.equalities] = np.abs(rows[: self.equalities])
-        return float(np.max(rows, initial=0.0))
+        return np.maximum(rows, 0.0)
+
+    def violation(self, parameters: Array) -> float:
+        """Of the row that is farthest from being met."""
+        return float(np.max(self.violations(parameters), initial=0.0))
 
     def restored(self, parameters: Array, lower: Array, upper: Array) -> Array | None:
         """The nearest parameters in their bounds that satisfy all rows, each counted in its size, to first order; None
         if none are found, which of linear rows says that there are none."""
-        here, off = parameters, self.violation(parameters)
+        here, off = parameters, self.violations(parameters)
         for _ in range(_PASSES):
-            if off <= MET:
+            if np.max(off, initial=0.0) <= MET:
                 return here
-            step = self._nearest(here, lower, upper) if np.isfinite(off) else None
-            if step is None:
+            if not np.all(np.isfinite(off)):
                 return None
-            share, before = 1.0, off
+            step, share, before = self._nearest(here, lower, upper), 1.0, float(np.linalg.norm(off))
             while share >= _SHORTEST:
                 there = np.clip(here + share * step, lower, upper)
-                if (off := self.violation(there)) < (1 - share / 10) * before:
+                off = self.violations(there)
+                if np.linalg.norm(off) < (1 - share / 10) * before:
                     break
                 share /= 2
             else:
-                return here if before <= _NEARLY else None
+                return here if self.violation(here) <= _NEARLY else None
             here = there
         return None
 
-    def _nearest(self, parameters: Array, lower: Array, upper: Array) -> Array | None:
-        """The shortest step to where linearized rows are met."""
+    def _nearest(self, parameters: Array, lower: Array, upper: Array) -> Array:
+        """The shortest step to where linearized rows are met, or to where equalities come nearest to it."""
         linear, sizes = self.linearized(parameters), self.sizes
-        _, rest, inverse = null_space(linear.A_eq * sizes)
-        first = inverse @ linear.b_eq
-        if np.any(np.abs(linear.A_eq * sizes @ first - linear.b_eq) > _NEARLY * self.scales[: self.equalities]):
-            return None
+        weights = 1 / self.scales[: self.equalities]
+        _, rest, inverse = null_space(weights[:, None] * linear.A_eq * sizes)
+        first = inverse @ (weights * linear.b_eq)
         unit = np.eye(len(sizes))
         rows = np.vstack([linear.A_in * sizes, unit, -unit])
         ends = np.concatenate([linear.b_in, (upper - parameters) / sizes, (parameters - lower) / sizes])
         along = least_distance(rows @ rest, ends - rows @ first)
-        return None if along is None else sizes * (first + rest @ along)
+        return np.asarray(sizes * (first if along is None else first + rest @ along))
 
     def part(self, rows: Mask) -> ParameterConstraints:
         """Some of the rows."""
