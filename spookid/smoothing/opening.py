@@ -82,6 +82,8 @@ def smoothed(problem: Declaration) -> Declaration:
             f"{repeated.place}: Residual {repeated.name!r} is made of data that other rows have too, of which a "
             "smoother would be too sure; leave it out"
         )
+    for contact in problem.model.holding.contacts:
+        raise ProblemError(f"{contact.what}: a smoother has no contacts that hold; fit recordings with them")
     check_stepper(problem)
     return problem.with_(friction="smooth", estimator="noise", step_correction=False)
 
