@@ -16,7 +16,7 @@ import bayesian_twins
 import numpy as np
 from bayesian_twins import Array, Noise, Twin
 
-from spookid import EnergyBalance, Problem, Solution, Status
+from spookid import EnergyBalance, Problem, ProblemError, Solution, Status
 
 HERE = Path(__file__).parent
 TWINS = ("double pendulum", "Z1")
@@ -170,7 +170,10 @@ def _levels(twin: Twin, noise: Noise, level: float, seed: int) -> Array:
 
 
 def _regressed(twin: Twin, problem: Problem, cutoff: float, method: dict[str, str]) -> float:
-    found = problem.regress(unknowns="declared", cutoff=cutoff, **method)
+    try:
+        found = problem.regress(unknowns="declared", cutoff=cutoff, **method)
+    except ProblemError:  # it has not converged, at this cutoff
+        return float("inf")
     return twin.errors(dict(zip(found.names, found.estimates.tolist(), strict=True)))["all"]
 
 
