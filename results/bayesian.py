@@ -16,7 +16,7 @@ import bayesian_twins
 import numpy as np
 from bayesian_twins import Array, Noise, Twin
 
-from spookid import EnergyBalance, Problem, Solution, Status
+from spookid import EnergyBalance, Problem, ProblemError, Solution, Status
 
 HERE = Path(__file__).parent
 TWINS = ("double pendulum", "Z1")
@@ -127,10 +127,11 @@ right.
 
 **Where the trend appears, and where not.** With weights given that are far from the noise, energy observations lower
 the error of friction, as in the paper: their own weights follow from the noise, and so they put right what the others
-do wrong. Where the noise is estimated, which is the default here, there is nothing to put right: errors without
-energy rows are an order of magnitude smaller, and energy rows, which are combinations of the same errors of rates and
-torques, can only take from the weight of better ones. That is what theory says of data that are used twice
-([sensors](../docs/howto/sensors.md#work-and-energy)); so they are an option and no default.
+do wrong; the trajectory errs more, as there. The errors that such a fit tells are too wide with and without. Where the
+noise is estimated, which is the default here, there is nothing to put right: errors without energy rows are an order
+of magnitude smaller, and energy rows, which are combinations of the same errors of rates and torques, change next to
+nothing. That is what theory says of data that are used twice ([sensors](../docs/howto/sensors.md#work-and-energy)); so
+they are an option and no default.
 """
 
 
@@ -170,15 +171,23 @@ def _levels(twin: Twin, noise: Noise, level: float, seed: int) -> Array:
 
 
 def _regressed(twin: Twin, problem: Problem, cutoff: float, method: dict[str, str]) -> float:
-    found = problem.regress(unknowns="declared", cutoff=cutoff, **method)
+    try:
+        found = problem.regress(unknowns="declared", cutoff=cutoff, **method)
+    except ProblemError:  # it has not converged, at this cutoff
+        return float("inf")
     return twin.errors(dict(zip(found.names, found.estimates.tolist(), strict=True)))["all"]
 
 
 TABLE_2_TEXT = """
-Mean relative error of all base parameters over {seeds} seeds; σ is the standard deviation of angles [rad], rates
-[rad/s] and torques [N m] alike, which the paper does not say. Regressions are `problem.regress(unknowns="declared")`,
-with inertias of bodies, bounds and the same priors; the cutoff of each is the best of seven, chosen with the truth in
-hand, as no user can. Without noise energy rows have no weight of their own and are left out.
+Mean relative error of all base parameters, seeds: {seeds}; σ is the standard deviation of angles [rad], rates [rad/s]
+and torques [N m] alike, which the paper does not say. Regressions are `problem.regress(unknowns="declared")`, with
+inertias of bodies, bounds and the same priors; the cutoff of each is the best of seven, chosen with the truth in hand,
+as no user can. Without noise energy rows have no weight of their own and are left out.
+
+**The paper's trend does not appear.** Regressions whose cutoff is chosen with the truth do not blow up on this slow,
+periodic motion: five harmonics up to 1 Hz leave a filter room. Without noise ours has the error of its step of 20 ms,
+which is not extrapolated here; with σ = 0.1, which is a third of the rms torques and more than the double pendulum's
+rates need, ours is worse than the tuned regression. Why has not been found out.
 """
 
 

@@ -36,7 +36,7 @@ Viscous friction is that published within two standard errors at every joint but
 negative one is published, it is none. Coulomb friction is within 12 % of the published values at joints 1, 2, 5, 6
 and 7, and larger at joints 3 and 4, by 0.07 and 0.12 N m; constant torques differ at joints 1, 3 and 4. It is not the
 estimator: the regression here, which has nothing of it, differs from the published one at the same joints and to the
-same side, by two thirds as much or more. What is left of the torques of joints 1 to 4, 0.15 N m and more, is as large
+same side, by three fifths as much or more. What is left of the torques of joints 1 to 4, 0.15 N m and more, is as large
 as these differences, so that the law of friction decides, here smooth over 1 % of the rms rate: a constant torque,
 gravity on a link that turns by little (joint 4 by 1.5 rad, always bent) and friction of one sign for seconds trade
 for one another. Probably the sensors, on the side of the links, see friction of motors and gears in part, which no

@@ -227,7 +227,8 @@ def _encoders(problem: Declaration) -> list[Channel]:
 def _check(problem: Declaration) -> None:
     """Refuse what a regression cannot have."""
     model, what = problem.model, f"{problem.place}: Problem {problem.name!r}"
-    if model.has_loops or model.ties or model.is_unilateral or any(body.free for body in model.bodies):
+    held = model.ties or model.holding.contacts
+    if model.has_loops or held or model.is_unilateral or any(body.free for body in model.bodies):
         raise ProblemError(
             f"{what} closes loops, or has free bodies, constraints, limits or contacts, whose forces are not measured; "
             "regressions are for trees of joints on the ground"
