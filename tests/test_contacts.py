@@ -168,6 +168,7 @@ def test_a_leg_that_lifts_is_found_with_its_forces(fitted: tuple[Problem, Soluti
     assert np.nanmean(force[5:45, 1]) == pytest.approx(weight, rel=0.05)
     toe = toe_of(problem, solution.trajectories[0].q)
     assert np.ptp(toe[1:51], axis=0) == pytest.approx(0, abs=1e-5)
+    assert np.all(np.isfinite(solution.disturbance[0].value[1:-1]))
     with pytest.raises(ProblemError, match="another problem"):
         Problem("none", Model([Body("b", mass=1, inertia=(1, 1, 1), free=True)], gravity=(0, 0, 0))).contact_forces(
             solution

@@ -32,7 +32,7 @@ from spookid.mechanics.projection import Projection
 from spookid.report import disturbance_plot
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import linearize
-from spookid.studies.simulating import _impulses
+from spookid.studies.random_motion import random_impulses
 
 STEP = 0.01
 QUIET: dict[str, Any] = {"step": STEP, "step_correction": False}
@@ -110,7 +110,7 @@ def disturbed(problem: Problem, truth: dict[str, float], start: dict[str, float]
     inputs = Recording(t, {"u": how["push"] * np.sin(5 * t)})
     made = problem.simulate(truth, t[-1], start, inputs=inputs, substeps=1, noise=noise, seed=seed)
     own = {freedom.label: noise[freedom.label] for freedom in problem.model.freedoms}
-    return made, _impulses(problem, own, how["steps"], np.random.default_rng(seed)) / STEP
+    return made, random_impulses(problem, own, how["steps"], np.random.default_rng(seed)) / STEP
 
 
 def of_arm(steps: int, seed: int = 0) -> tuple[Solution, Array]:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
+from spookid.assembly.schedules import contact_data
 from spookid.assembly.trajectories import along, noise_of_impulses
 from spookid.kernels.kernel import Array, contiguous
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_units
@@ -97,14 +98,21 @@ def _errors(condensed: Condensed, chain: int, made: Array) -> Array:
 
 
 def _projected(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> Array | None:
-    """Nᵀ[I, B] at each step, (N, n, rows); None where nothing closes."""
+    """Nᵀ[I, B] at each step, (N, n, rows), with what closes or holds there; None where nothing does."""
     model = assembly.problem.model
     if not JointCoordinates(model).closing:
         return None
     projection = Projection(model)
     q, value = projection.ingredients
     poses = contiguous(trajectory.q.reshape(len(trajectory.t), -1))
-    return projection.matrices(along([q], value, [poses], assembly.numbers(point, chain)))
+    bearing = np.ones((len(poses), model.rows))
+    if model.holding.contacts and len(poses) > 2:
+        holds, may = np.hsplit(contact_data(assembly.evidence[chain].held), 2)
+        for i, contact in enumerate(model.holding.contacts):
+            bearing[1:-1, model.rows_of(contact)] = (holds + may)[:, [i]]
+    found = projection.matrices(along([q], value, [poses], assembly.numbers(point, chain)), bearing)
+    slips = len(assembly.transcription.motion.noise) - found.shape[2]
+    return np.pad(found, ((0, 0), (0, 0), (0, slips)))  # that contacts move is no force
 
 
 def _labels(model: Model) -> tuple[str, ...]:

@@ -39,12 +39,13 @@ class Projection:
         mass = at.mass + at.slip.T @ ca.diag(own) @ at.slip
         return q, ca.vec(ca.vertcat(mass, at.constraint, at.slip))
 
-    def matrices(self, values: Array) -> Array:
+    def matrices(self, values: Array, bearing: Array | None = None) -> Array:
         """Nᵀ[I, B] at each step, (N, n, n + n_c): B makes forces along the coordinates of cut joints those along the n
         of the tree and of free bodies, which they do as much work with.
 
         Args:
             values: of ``ingredients`` along a motion, (N, ·).
+            bearing: 1 for rows that bear forces, 0 for those of contacts that do not hold, (N, n_g); None: all do.
         """
         joints, model = JointCoordinates(self.model), self.model
         width, rows, n = model.configuration.tangent, model.rows, len(joints.places)
@@ -57,7 +58,7 @@ class Projection:
         own = np.broadcast_to(np.eye(width)[free], (len(M), len(free), width))
         S = np.linalg.inv(np.concatenate([G[:, held], slips[:, tree], own], axis=1))[:, :, width - n :]
         L = np.linalg.cholesky(S.transpose(0, 2, 1) @ M @ S)
-        J = G[:, closing] @ S
+        J = (G if bearing is None else G * bearing[:, :, None])[:, closing] @ S
         _, sizes, bases = np.linalg.svd(
             np.linalg.solve(L, J.transpose(0, 2, 1)).transpose(0, 2, 1), full_matrices=False
         )
