@@ -9,6 +9,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from mechanisms import Array
+from scipy.integrate import solve_ivp
 
 from spookid import (
     GROUND,
@@ -167,6 +168,7 @@ def test_a_leg_that_lifts_is_found_with_its_forces(fitted: tuple[Problem, Soluti
     assert np.nanmean(force[5:45, 1]) == pytest.approx(weight, rel=0.05)
     toe = toe_of(problem, solution.trajectories[0].q)
     assert np.ptp(toe[1:51], axis=0) == pytest.approx(0, abs=1e-5)
+    assert np.all(np.isfinite(solution.disturbance[0].value[1:-1]))
     with pytest.raises(ProblemError, match="another problem"):
         Problem("none", Model([Body("b", mass=1, inertia=(1, 1, 1), free=True)], gravity=(0, 0, 0))).contact_forces(
             solution
@@ -271,3 +273,26 @@ def test_a_contact_that_always_holds_is_a_joint() -> None:
     )
     other = hinged.simulate(duration=1.0, initial={"hinge": 1.0})
     np.testing.assert_allclose(twin.signals["angle"], other.signals["angle"], atol=1e-6)
+
+
+@pytest.mark.study
+@pytest.mark.parametrize(("level", "gains"), [("position", (0.0, 0.0)), ("acceleration", (100.0, 20.0))])
+def test_rows_of_either_level_leave_damping_as_it_is(level: str, gains: tuple[float, float]) -> None:
+    """A pendulum of a free body on a contact, with steps of 20 ms; the step is symmetric in time, at either level."""
+    mass, length, about, damping = 1.0, 0.5, 0.05, 0.3
+    inertia, t = about + mass * length**2, np.arange(0, 4.0001, 0.02)
+
+    def fall(_: float, x: Array) -> list[float]:
+        return [x[1], (-mass * 9.81 * length * np.sin(x[0]) - damping * x[1]) / inertia]
+
+    angle = solve_ivp(fall, (0, 4), [1.5, 0.0], t_eval=t, rtol=1e-11, atol=1e-12).y[0]
+    rng = np.random.default_rng(0)
+    shown = {"y": length * np.sin(angle), "z": -length * np.cos(angle), "angle": angle}
+    signals = {name: values + 1e-4 * rng.standard_normal(len(t)) for name, values in shown.items()}
+    rod = Body("rod", mass=mass, inertia=(about, about, about))
+    base = Planar("base", GROUND.frame(), rod.frame(), viscous=(0, 0, Parameter("b", 0.1, lower=0)))
+    pin = PointContact("pin", rod.frame(at=(0, 0, length)), axes="yz", level=level, baumgarte=gains)
+    model = Model([rod], [base], constraints=[pin], gravity=gravity(9.81))
+    sensors = [JointPosition(base, name, coordinate=i) for i, name in enumerate(shown)]
+    problem = Problem("rod", model, [Recording(t=t, signals=signals)], sensors, step=0.02, step_correction=False)
+    assert problem.solve()["b"].estimate == pytest.approx(damping, rel=4e-3)
