@@ -18,6 +18,7 @@ _HOME = {
     "Bound": "mechanics.loads",
     "Constraint": "mechanics.constraints",
     "Contact": "mechanics.contact",
+    "ContinuousFriction": "mechanics.continuous_friction",
     "Coordinate": "mechanics.coordinate",
     "Cylindrical": "mechanics.joint_kinds",
     "Distance": "mechanics.constraints",
@@ -58,6 +59,7 @@ _HOME = {
     "Parameter": "parameter",
     "PinInSlot": "mechanics.joint_kinds",
     "Planar": "mechanics.joint_kinds",
+    "PointContact": "mechanics.standing",
     "PointDistance": "data.sensors",
     "PointDrag": "mechanics.point_forces",
     "PointForce": "mechanics.point_forces",
@@ -86,6 +88,7 @@ _HOME = {
     "Universal": "mechanics.joint_kinds",
     "Variational": "stepping.variational",
     "Viscous": "mechanics.friction_loads",
+    "Weld": "mechanics.standing",
 }
 """Public names and the modules they live in. They are imported on first use: CasADi takes a while to load."""
 
@@ -97,6 +100,7 @@ __all__ = [
     "Bound",
     "Constraint",
     "Contact",
+    "ContinuousFriction",
     "Coordinate",
     "Cylindrical",
     "Distance",
@@ -133,6 +137,7 @@ __all__ = [
     "Parameter",
     "PinInSlot",
     "Planar",
+    "PointContact",
     "PointDistance",
     "PointDrag",
     "PointForce",
@@ -159,6 +164,7 @@ __all__ = [
     "Universal",
     "Variational",
     "Viscous",
+    "Weld",
     "gravity",
     "load",
     "load_problem",
@@ -180,6 +186,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.body import GROUND, Body
     from spookid.mechanics.constraints import Constraint, Distance, Gear
     from spookid.mechanics.contact import Contact
+    from spookid.mechanics.continuous_friction import ContinuousFriction
     from spookid.mechanics.coordinate import Coordinate
     from spookid.mechanics.friction_loads import Drag, Friction, Viscous
     from spookid.mechanics.gravity import gravity, tilted_gravity
@@ -203,6 +210,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.point_forces import PointDrag, PointForce, PointTorque, SpringDamper
     from spookid.mechanics.point_loads import PointLoad
     from spookid.mechanics.point_masses import PointMasses
+    from spookid.mechanics.standing import PointContact, Weld
     from spookid.mechanics.varying import Asymmetric, Fourier
     from spookid.parameter import Parameter
     from spookid.problem import Problem, load_problem

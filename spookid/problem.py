@@ -22,7 +22,8 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.studies.crossvalidation import CrossValidation
     from spookid.studies.motor_efforts import MotorEfforts, Moving
     from spookid.studies.profiling import Profile
-    from spookid.studies.simulating import Initial, Noises, Parameters
+    from spookid.studies.random_motion import Noises
+    from spookid.studies.simulating import Initial, Parameters
 
 
 @dataclass(frozen=True, eq=False)

@@ -243,7 +243,15 @@ def test_wrong_guesses(here, capsys, command):
     assert "state_weight is 0.0; it must be" in wrong(capsys, command, path, "--state-weight", "0")
     assert "friction_width is -1.0; it must be" in wrong(capsys, command, path, "--friction-width", "-1")
     assert "cutoff is nan; it must be" in wrong(capsys, command, path, "--cutoff", "nan")
-    assert "needs recordings and observations to be solved" in wrong(capsys, command, write(BLIND))
+
+
+def test_without_a_recording_yet(here, capsys):
+    path = write(BLIND)
+    assert main(["check", path]) == 0
+    told = capsys.readouterr().out
+    assert "No recording yet: give recordings= one with theta to solve the problem." in " ".join(told.split())
+    assert "J" in told
+    assert "needs recordings and observations to be solved; give it recordings=[...]" in wrong(capsys, "solve", path)
 
 
 def test_unexpected_exceptions_are_not_swallowed(here, monkeypatch):
@@ -325,7 +333,8 @@ def test_check_of_a_problem_without_parameters_or_docstring(here, capsys):
 
 
 def test_check_goes_on_after_a_wrong_problem(here, capsys):
-    assert main(["check", write(BAD_SECOND)]) == 2
+    unseen = BAD_SECOND.replace('"blind", []', '"blind", []).with_(observations=[]')
+    assert main(["check", write(unseen)]) == 2
     out, err = capsys.readouterr()
     assert re.findall(r"^swing_.(?= \()", out, re.MULTILINE) == ["swing_a", "swing_c"]
     assert err.startswith("spookid: error: b: swing.py:16: Problem 'blind' needs recordings")

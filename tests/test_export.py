@@ -140,7 +140,10 @@ def test_noise_stands_under_the_name_of_each_hinge_body_and_signal(figures: None
     assert mismatch(noise["sensors"]["theta"], {"std": NUMBER, "unit": TEXT, "density": None}) == ""
     assert (tree["dynamics"], tree["state_weight"]) == ("estimated", None)
     assert tree["log_likelihood"] == s.log_likelihood
-    assert load(tmp_path / "r").noise == (shared, s.noise[1])
+    again = load(tmp_path / "r")
+    assert again.noise == (shared, s.noise[1])
+    assert [one.labels for one in again.disturbance] == [("hinge",)]
+    np.testing.assert_array_equal(again.disturbance[0].std_err, s.disturbance[0].std_err)
 
 
 def test_no_number_is_written_as_nan_or_infinity(figures: None, tmp_path: Path) -> None:
@@ -164,8 +167,11 @@ def test_arrays_have_the_names_and_shapes_of_the_contract(figures: None, tmp_pat
             assert arrays[f"friction_{i}"].shape == arrays[f"sticks_{i}"].shape == (STEPS, 1)
             for key in ("samples", "squares", "largest"):
                 assert arrays[f"{key}_{i}"].shape == (STEPS, 1)
+            assert arrays[f"drive_{i}"].shape == (STEPS, 0)
             assert arrays[f"measured_{i}"].shape == (*arrays[f"frames_{i}"].shape, 1, 7)
-        assert len(arrays.files) == 42
+            assert arrays[f"disturbance_t_{i}"].shape == (STEPS,)
+            assert arrays[f"disturbance_{i}"].shape == arrays[f"disturbance_std_err_{i}"].shape == (STEPS, 1)
+        assert len(arrays.files) == 54
     with np.load(tmp_path / "r/sensitivities.npz", allow_pickle=False) as arrays:
         assert arrays["names"].tolist() == ["J", "b", "J_x"]
         for name in ("covariance", "covariance_sandwich", "correlation", "T"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -84,10 +85,21 @@ def logged(folder: Path) -> None:
     Recording(moved.t, noisy | {"shoulder_vel": np.zeros(len(moved.t))}).to_csv(folder / "log.csv")
 
 
-def test_from_a_file_and_a_log_to_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "arm.urdf").write_text(ARM)
-    logged(tmp_path)
-    robot, log, out = (str(tmp_path / name) for name in ("arm.urdf", "log.csv", "arm.py"))
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the arm, its log, its problem and what was found."""
+    folder = tmp_path_factory.mktemp("arm")
+    (folder / "arm.urdf").write_text(ARM)
+    logged(folder)
+    assert (
+        main(["new", *(str(folder / name) for name in ("arm.urdf", "log.csv")), "--out", str(folder / "arm.py")]) == 0
+    )
+    assert main(["solve", str(folder / "arm.py"), "--out", str(folder / "res"), "--quiet"]) == 0
+    return folder
+
+
+def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    robot, log, out = str(solved / "arm.urdf"), str(solved / "log.csv"), str(tmp_path / "arm.py")
     assert main(["new", robot, log, "--out", out]) == 0
     told = capsys.readouterr()
     assert "3 joints, 2 positions, 2 of them with a current" in told.out
@@ -97,15 +109,14 @@ def test_from_a_file_and_a_log_to_the_file(tmp_path: Path, capsys: pytest.Captur
     guesses = {p.name: p.guess for p in problem.parameters}
     for name, gain in GAINS.items():
         assert guesses[f"{name}_gain"] == pytest.approx(gain, rel=0.3)
-    assert main(["solve", out, "--out", str(tmp_path / "res"), "--quiet"]) == 0
-    solution = load(tmp_path / "res")
+    solution = load(solved / "res")
     for name, own in TRUTH.items():
         one = solution.joints[f"{name} viscous"]
         assert abs(one.estimate - own["viscous"]) < 4 * one.std_err + 0.02 * own["viscous"]
         assert one.slopes == {f"{name}_viscous": 1.0}
 
     new = tmp_path / "new.urdf"
-    command = ["export", str(tmp_path / "res"), "--to", robot, "--out", str(new)]
+    command = ["export", str(solved / "res"), "--to", robot, "--out", str(new)]
     assert main(command) == 2
     assert "joint 'slide' of robot 'arm' does not move in the results" in capsys.readouterr().err
     assert main([*command, "--hold", "slide=0"]) == 0
@@ -123,6 +134,57 @@ def test_from_a_file_and_a_log_to_the_file(tmp_path: Path, capsys: pytest.Captur
     np.testing.assert_allclose(np.sqrt(np.diag(matrix))[known], np.array(errors, dtype=float)[known], rtol=1e-9)
 
 
+def test_a_report_compares_the_file_before_and_after(
+    solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("mujoco")
+    solution, robot = load(solved / "res"), robots.read(solved / "arm.urdf", held={"slide": 0.0})
+    (trajectory,) = solution.trajectories
+    assert trajectory.drive is not None
+    current = Recording.from_csv(solved / "log.csv", time="t").signals["shoulder_current"][: 2 * len(trajectory.t) - 1]
+    means = (current[:-2:2] + 2 * current[1:-1:2] + current[2::2]) / 4  # of steps of two samples
+    expected = solution["shoulder_gain"].estimate * means + solution["shoulder_offset"].estimate
+    # What a step adds to the gain is taken from the estimate alone.
+    np.testing.assert_allclose(trajectory.drive[:-1, 0], expected, atol=2e-3 * np.max(np.abs(expected)))
+    assert np.isnan(trajectory.drive[-1]).all()
+
+    compared = robot.compare(solution)
+    assert [version.name for version in compared.versions] == [
+        "the file as it was",
+        "the new file",
+        "the new file with armatures",
+    ]
+    before, _, after = compared.versions
+    spread = np.std(compared.measured, axis=0)
+    assert np.all(compared.torque_errors(after) < 0.02 * spread)
+    assert np.all(compared.torque_errors(before) > 0.05 * spread)
+    # MuJoCo has its own integrator, and is driven by currents with noise.
+    assert np.all(compared.replay_errors(after) < 0.01)
+    assert np.all(compared.replay_errors(before) > 0.1)
+    assert compared.windows.shape == (2, 50)
+    assert "armatures" in compared.to_dataframe()["file"].iloc[-1]
+
+    page = solved / "res" / "report.html"
+    assert main(["report", str(solved / "res")]) == 0
+    assert "Replays in MuJoCo: 2 windows of 1 s" in page.read_text()
+    other = tmp_path / "other.urdf"
+    other.write_text(ARM)
+    assert main(["report", str(solved / "res"), "--robot", str(other)]) == 0
+    other.write_text(ARM.replace("2.0", "2.1"))
+    assert main(["report", str(solved / "res"), "--robot", str(other)]) == 2
+    assert "it is another one than when the problem was solved" in capsys.readouterr().err
+    assert main(["report", str(solved / "res"), "--robot", str(tmp_path / "no.urdf")]) == 2
+    assert "it is not there; spookid report --robot FILE says" in capsys.readouterr().err
+
+
+def test_replays_without_mujoco_say_how_to_get_it(solved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    compared = robots.read(solved / "arm.urdf", held={"slide": 0.0}).compare(load(solved / "res"))
+    assert len(compared.versions[0].replays) == 0
+    assert len(compared.versions[0].torques) > 0
+    assert "no replays, for replays need MuJoCo: pip install 'spookid[robots]'." in str(compared)
+
+
 def test_what_cannot_be_begun_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "arm.urdf").write_text(ARM)
     (tmp_path / "log.csv").write_text("t,a,b\n0,1,2\n1,2,3\n")
@@ -135,10 +197,33 @@ def test_what_cannot_be_begun_from(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["new", robot, str(tmp_path / "no.csv"), "--out", out]) == 2
     assert "cannot be read" in capsys.readouterr().err
     assert main(["new", robot, "--out", out]) == 0
-    assert "every joint simulated" in capsys.readouterr().out
+    assert "no log yet" in capsys.readouterr().out
+    assert main(["check", out]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "No recording yet: give recordings= one with shoulder_tau, elbow_tau, slide_tau, shoulder_q," in told
+    assert main(["solve", out, "--out", str(tmp_path / "res")]) == 2
+    assert "needs recordings and observations to be solved; give it recordings=[...]" in capsys.readouterr().err
     assert len(load_problem(out).with_().model.joints) == 3
     assert main(["new", robot, "--out", out]) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+def test_gains_of_a_data_sheet(solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    robot, log, out = str(solved / "arm.urdf"), str(solved / "log.csv"), tmp_path / "arm.py"
+    assert main(["new", robot, log, "--gain", "shoulder=5", "--out", str(out)]) == 0
+    (known,) = [p for p in load_problem(out).parameters if p.name == "shoulder_gain"]
+    (other,) = [p for p in load_problem(out).parameters if p.name == "elbow_gain"]
+    assert (known.guess, known.prior, other.prior) == (5.0, (5.0, 0.5), None)
+    assert "with no prior:\n# elbow." in out.read_text()
+    # Friction is guessed with the gain that is known: a quarter more effort is left for it.
+    frictions = [
+        next(p.guess for p in load_problem(path).parameters if p.name == "shoulder_coulomb")
+        for path in (out, solved / "arm.py")
+    ]
+    assert frictions[0] > frictions[1]
+    for gain, words in (("slide=1", "no column is a current or voltage of joint 'slide'"), ("elbow=0", "does nothing")):
+        assert main(["new", robot, log, "--gain", gain, "--out", str(tmp_path / "no.py")]) == 2
+        assert words in capsys.readouterr().err
 
 
 def test_names_of_others_are_no_code(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_hard_rows_have_no_share_in_noise_and_their_scale_none_in_the_answer() -
     assert sum(here.marginal.freedom.values()) == pytest.approx(freedom, rel=1e-6)
     reduced = ReducedProblem(here.states.reduced.problem, here.point)
     reduced.penalty *= 1e4
-    other = marginal(States(reduced, here.point), {measured_noise("hinge angle"): 1e-3})
+    other = marginal(States(reduced, here.point), {measured_noise("hinge angle"): np.log(1e-3)})
     assert other.value == pytest.approx(here.marginal.value, rel=1e-9)
     np.testing.assert_allclose(other.score, here.marginal.score, rtol=1e-6)
 

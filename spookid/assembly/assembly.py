@@ -14,12 +14,15 @@ from spookid.assembly.charts import inertia_charts
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.given_inertias import given_inertias
 from spookid.assembly.initialization import Guess
-from spookid.assembly.late_inputs import late_inputs, with_late_inputs
+from spookid.assembly.input_data import input_data
+from spookid.assembly.late_inputs import with_late_inputs
 from spookid.assembly.noise import sizes
 from spookid.assembly.observations import Observed, layout, observation_data, observation_factors
 from spookid.assembly.preparing import oriented
 from spookid.assembly.priors import normaliser_factor, prior_factor, priors
 from spookid.assembly.ranks import check_ranks
+from spookid.assembly.schedules import check_schedules, schedule
+from spookid.assembly.standing_start import PLACE, Standing, place_data, place_factors, stands_free
 from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import Acting, acting
@@ -32,7 +35,7 @@ from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, number, substitute
 from spookid.statistics.noise_sizes import NoiseSize
-from spookid.stepping.impulses import VELOCITY_ROWS, Settings
+from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Chain, Point, Transcription
 
@@ -61,6 +64,8 @@ class Evidence:
     """Inputs."""
     slopes: Acting
     """How inputs change with their delays."""
+    held: Array
+    """1 for each contact that holds from a step to the next, 0 for others, (N − 1, n_c)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +135,7 @@ def _uncorrected(problem: Declaration) -> list[str]:
     """That estimates are not those of continuous time although they were asked for."""
     asked = problem.dynamics == "estimated" and problem.stepper.corrects and problem.step_correction
     fast = [tie.name for tie in problem.model.ties if tie.on_velocities]
-    if not (asked and fast):
+    if not (asked and fast) or problem.corrects:
         return []
     return [
         f"With constraints on velocities ({', '.join(fast)}) estimates are those of steps of h = {problem.step:g} s; "
@@ -173,6 +178,12 @@ def assemble(
         tuple(unknowns(problem, e, widths, sharpness, e.guess.states) for e in evidence),
         contiguous([problem.guess[p.name] for p in free]),
     )
+    if stands_free(problem.model):
+        signals = [[e.samples[i].values for e in evidence] for i in range(len(problem.channels))]
+        standing = Standing(
+            problem, settings, constants, [f for f in written if f.group is Group.OBSERVATION or f.name == PLACE]
+        )
+        start = standing.found(transcription, start, [e.held for e in evidence], signals)
     noise = sizes(problem, settings, constants) if problem.dynamics == "estimated" else ()
     return Assembly(problem, settings, constants, evidence, transcription, start, widths, sharpness, noise, seen)
 
@@ -228,19 +239,22 @@ def factors(
     if seen is not None:
         written += observation_factors(problem, settings, model, seen)
         written += residual_factors.residual_factors(problem, settings, model)
+        written += place_factors(problem, settings)
     return [problem.parameter_set.written(factor) for factor in written]
 
 
 def check_stepper(problem: Declaration) -> None:
     """Raise ProblemError for a model that the problem's stepper, in the form that the fit takes, cannot do."""
     problem.scheme.check_model(problem.model)
+    check_schedules(problem.model, problem.scheme)
 
 
 def _check(problem: Declaration) -> None:
     """Raise ProblemError for a problem that can only be simulated, or not even that."""
     what = f"{problem.place}: Problem {problem.name!r}"
-    if not (problem.recordings and problem.observations):
-        raise ProblemError(f"{what} needs recordings and observations to be solved")
+    for lacking in ("recordings", "observations"):
+        if not getattr(problem, lacking):
+            raise ProblemError(f"{what} needs recordings and observations to be solved; give it {lacking}=[...]")
     if problem.model.is_unilateral:
         raise ProblemError(f"{what} has limits or contacts, which can be simulated only; leave them out to solve it")
 
@@ -259,7 +273,8 @@ def gather(problem: Declaration, recording: Recording) -> Evidence:
     else:
         own = [Samples.at_steps(values, steps) for values in measured]
     now, slopes = acting(recording, problem.model.inputs, steps, values)
-    return Evidence(recording, steps, guess, _columns(measured, steps.count), tuple(own), now, slopes)
+    held = schedule(problem.model, recording, steps)
+    return Evidence(recording, steps, guess, _columns(measured, steps.count), tuple(own), now, slopes, held)
 
 
 @lru_cache(maxsize=8)
@@ -326,6 +341,7 @@ def numbers(
         *(Constant(p, values[p.name]) for p in problem.parameters if p.name not in free),
         *(Constant(s, 1.0) for s in ca.vertsplit(settings.disturbance)),
         *(Constant(s, 1.0) for s in settings.torques.values()),
+        *(Constant(s, 1.0) for s in ca.vertsplit(settings.slips)),
         *(
             Constant(settings.sensors[i], o.sigma or 1.0)
             for i, o in enumerate(problem.channels[: settings.sensors.numel()])
@@ -351,37 +367,18 @@ def _chain(
     problem: Declaration, evidence: Evidence, factors: list[Factor], seen: Sequence[Observed], number: int
 ) -> Chain:
     values = problem.guess_on(evidence.recording.name)
-    data = input_data(problem, factors, values, evidence.acting, evidence.slopes)
+    data = input_data(problem, factors, values, evidence.acting, evidence.slopes, evidence.held)
     missing, named = dict[str, Mask](), {factor.name: factor for factor in factors}
     for one in seen:
         data[one.name], missing[one.name] = observation_data(one, named[one.name], evidence.samples)
     leads = number == 0
+    if PLACE in named:
+        data[PLACE] = place_data(problem.model, evidence.guess.states)
     for prior in (f for f in factors if f.group is Group.PRIOR):
         data[prior.name] = np.full((1, 1), float(leads))  # recordings share the parameters and their priors
         missing[prior.name] = np.full((1, len(prior.rows)), not leads)
     choice = problem.parameter_set.chosen(number)
     return Chain(evidence.recording.name, evidence.grid.count, data, missing, choice)
-
-
-def input_data(
-    problem: Declaration, factors: Sequence[Factor], values: Mapping[str, float], now: Acting, slopes: Acting
-) -> dict[str, Array]:
-    """Data of the factors that inputs stand in, by their names, (count, n_d).
-
-    Args:
-        values: of the parameters, by name.
-        now, slopes: inputs along a grid, and how they change with their delays.
-    """
-    pair = (problem.scheme.inputs(one.held, one.mean, one.late) for one in (now, slopes))
-    inputs = late_inputs(problem.model, values, *pair)
-    told = [f for f in factors if f.group is Group.STATE and (f.motion or f.data.numel())]
-    data = {f.name: inputs[: f.count(len(now.held))] for f in told}
-    if VELOCITY_ROWS in data:
-        data[VELOCITY_ROWS] = late_inputs(problem.model, values, now.mean, slopes.mean)
-    own = [factor for factor in factors if factor.group is Group.RESIDUAL]
-    for factor, residual in zip(own, problem.residuals, strict=True):
-        data[factor.name] = residual_factors.residual_data(residual, factor, now.held)
-    return data
 
 
 def _columns(columns: list[Array], rows: int) -> Array:

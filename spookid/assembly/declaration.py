@@ -202,7 +202,8 @@ class Declaration:
         """True if its estimates are to be those of continuous time."""
         sticks = self.friction != "smooth" and any(joint.rubs for joint in self.model.joints)
         can = self.dynamics == "estimated" and self.stepper.corrects
-        rolls = self.model.holding.on_velocities > 0  # a fit with half the step, begun with its noise, is far too slow
+        # A fit with half the step, begun with its noise, is far too slow where rows on velocities hold.
+        rolls = any(tie.on_velocities and tie not in self.model.holding.contacts for tie in self.model.ties)
         return self.step_correction and can and not (sticks or rolls)
 
     @cached_property

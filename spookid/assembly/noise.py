@@ -17,8 +17,12 @@ from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_u
 from spookid.parameter import is_constant, substitute
 from spookid.results.result import Noise
 from spookid.statistics.noise_sizes import NoiseSize
+from spookid.stepping.contact_rows import slip_name
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant
+
+SLIP_FLOOR = 1e-6
+"""Contacts do not move less in a step [m, rad]."""
 
 
 def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant]) -> tuple[NoiseSize, ...]:
@@ -49,6 +53,11 @@ def sizes(problem: Declaration, settings: Settings, constants: Sequence[Constant
         if isinstance(motor, TorqueMotor) and motor.sigma is not None:
             given = motor.sigma * averaging
         found.append(NoiseSize("sensor", (signal,), unit, (place(symbol),), given, averaging=averaging))
+    for slip in dict.fromkeys(contact.slip for contact in model.holding.contacts if problem.scheme.switches):
+        own = [i for i, contact in enumerate(model.holding.contacts) if contact.slip == slip]
+        where = tuple(place(settings.slips[i]) for i in own)
+        labels = tuple(slip_name(model.holding.contacts[i]) for i in own)
+        found.append(NoiseSize("disturbance", labels, "m/s", where, 0.0 if hard else slip, SLIP_FLOOR))
     for i, sensor in enumerate(problem.channels):
         floor = 0.0 if sensor.sigma else resolution([r.signal(sensor.signal) for r in problem.recordings])
         where = (place(settings.sensors[i]),)

@@ -11,7 +11,7 @@ import numpy as np
 
 from spookid.assembly.declaration import Declaration
 from spookid.data.channels import Channel
-from spookid.data.sensors import PointPosition
+from spookid.data.sensors import JointPosition, PointPosition
 from spookid.mechanics.body import Body
 from spookid.mechanics.constraints import Constraint, Distance, Gear
 from spookid.mechanics.coordinate import Coordinate
@@ -44,7 +44,12 @@ UNITS = {
 }
 """Of coefficients of joints, by the unit of the coordinate."""
 _WORDS = {"rest": {"rad": "rest angle", "m": "rest position"}}
-_OF_LOADS = {"effort": {"rad": "N m", "m": "N"}, "stribeck zeta": {"rad": "s^2", "m": "s^2/m^2"}}
+_OF_LOADS = {
+    "effort": {"rad": "N m", "m": "N"},
+    "stiction": {"rad": "N m", "m": "N"},
+    "stribeck zeta": {"rad": "s^2", "m": "s^2/m^2"},
+    **{key: {"rad": "rad/s", "m": "m/s"} for key in ("stribeck_velocity", "breakaway_velocity", "coulomb_velocity")},
+}
 _AXES = "xyz"
 
 
@@ -58,6 +63,7 @@ def mechanism(problem: Declaration, values: Mapping[str, float]) -> Mechanism:
         sensors=tuple(_sensor(sensor, problem, values) for sensor in problem.channels),
         gravity=_vector(model.gravity, values),
         constraints=tuple(_constraint(constraint, values) for constraint in model.constraints),
+        robot=model.robot,
     )
 
 
@@ -181,7 +187,14 @@ def _motor(motor: Motor, values: Mapping[str, float]) -> MotorOutline:
 def _sensor(sensor: Channel, problem: Declaration, values: Mapping[str, float]) -> SensorOutline:
     own = math.nan if problem.dynamics == "estimated" else 1.0
     sigma = own if sensor.sigma is None else float(sensor.sigma)
-    return SensorOutline(sensor.signal, sensor.title, sigma, sensor.unit, _point(sensor, values))
+    return SensorOutline(sensor.signal, sensor.title, sigma, sensor.unit, _point(sensor, values), _shown_joint(sensor))
+
+
+def _shown_joint(sensor: Channel) -> str:
+    """Of what shows a joint's position without a scale or a delay of its own."""
+    seen = sensor.sensor
+    plain = is_constant(sensor.scale) and float(sensor.scale) == 1 and _is_zero(sensor.delay)
+    return seen.joint.labels[seen.coordinate] if isinstance(seen, JointPosition) and plain else ""
 
 
 def _point(sensor: Channel, values: Mapping[str, float]) -> PointOutline | None:

@@ -11,6 +11,7 @@ from spookid.assembly.assembly import Assembly, Evidence
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.noise import sizes
 from spookid.assembly.sample_errors import sample_errors
+from spookid.assembly.standing_start import PLACE
 from spookid.data.sampling import wrap
 from spookid.data.state import State
 from spookid.kernels.kernel import Array, Kernel, contiguous
@@ -76,7 +77,24 @@ def _trajectory(
         sticks=sticks,
         squares=squares,
         largest=largest,
+        drive=_drive(problem, evidence, states, constants),
         efforts=_efforts(assembly, point, impulses),
+    )
+
+
+def _drive(problem: Declaration, evidence: Evidence, states: Array, constants: tuple[Constant, ...]) -> Array:
+    """What motors do in mean over each step, NaN where a step has none, (N, n_m)."""
+    model, motors = problem.model, problem.model.motors
+    x, u, rates = (ca.SX.sym(*of) for of in (("x", model.state.ambient), ("u", len(model.signals)), ("s", len(motors))))
+    state = State(model, x[: model.configuration.ambient], x[model.configuration.ambient :])
+    turning = ca.vertcat(ca.SX(0, 1), *(state.rate(motor.joint)[motor.coordinate] for motor in motors))
+    moving = along([x], turning, [contiguous(states)], constants)
+    own = [
+        motor.effort(u[model.signals.index(motor.signal)]) - motor.damping * rates[m] for m, motor in enumerate(motors)
+    ]
+    data = [contiguous(evidence.acting.mean), contiguous((moving[:-1] + moving[1:]) / 2)]
+    return np.vstack(
+        [along([u, rates], ca.vertcat(ca.SX(0, 1), *own), data, constants), np.full((1, len(own)), np.nan)]
     )
 
 
@@ -107,16 +125,16 @@ def _impulses(assembly: Assembly, residuals: dict[str, Array], steps: int) -> Ar
     """Δp of each step, NaN where a step has none, (N, rows)."""
     weight = np.sqrt(assembly.problem.weight) if np.isfinite(assembly.problem.weight) else 1.0
     factors = assembly.transcription.factors
-    impulse = residuals[assembly.transcription.motion.name] * _sizes(assembly)
+    impulse = residuals[assembly.transcription.motion.name] * noise_of_impulses(assembly)
     rows = np.full((steps, impulse.shape[1]), np.nan)
     rows[1 : len(impulse) + 1] = impulse / weight
-    for first in (f for f in factors if f.first_only and f.soft and f.group is Group.STATE):
+    for first in (f for f in factors if f.first_only and f.soft and f.group is Group.STATE and f.name != PLACE):
         rows[0] = residuals[first.name] / weight
     return rows
 
 
-def _sizes(assembly: Assembly) -> Array:
-    """Of the noise that each row of the impulses is whitened with; one where none is estimated, (1,) or (rows,)."""
+def noise_of_impulses(assembly: Assembly) -> Array:
+    """Sizes that each row of the impulses is whitened with; one where no noise is estimated, (1,) or (rows,)."""
     factor = assembly.transcription.motion
     if not (assembly.noise and factor.noise):
         return np.ones(1)

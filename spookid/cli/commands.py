@@ -17,7 +17,7 @@ from spookid.assembly.assembly import assemble
 from spookid.assembly.declaration import Declaration
 from spookid.cli import progress, terminal
 from spookid.cli.interruption import Interruption
-from spookid.cli.overview import describe
+from spookid.cli.overview import describe, describe_unrecorded
 from spookid.cli.runner import Exit, Job, Run, Work, changed, each, in_turn, start
 from spookid.cli.watching import watch as watch
 from spookid.errors import ProblemError
@@ -64,7 +64,9 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
 
     def work(job: Job) -> Exit:
         title = f"{job.problem.name} ({job.place})"
-        page = describe(assemble(job.problem), title, run.file.description, terminal.columns())
+        told = title, run.file.description, terminal.columns()
+        unrecorded = job.problem.observations and not job.problem.recordings
+        page = describe_unrecorded(job.problem, *told) if unrecorded else describe(assemble(job.problem), *told)
         terminal.say(f"{page}\n" if run.file.several else page)
         return Exit.DONE
 
@@ -338,6 +340,8 @@ def _sweep(run: Run, job: Job, plan: sweeping.Plan, executor: Executor | None) -
 def report(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write the page of a folder of results."""
     from spookid.report import page  # it loads much that the other commands do without
+    from spookid.robots.report_section import section
 
-    terminal.say(f"Written to {page.write(arguments.directory, animate=arguments.animate)}")
+    robots = partial(section, file=arguments.robot)
+    terminal.say(f"Written to {page.write(arguments.directory, animate=arguments.animate, robots=robots)}")
     return Exit.DONE

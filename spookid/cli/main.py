@@ -149,6 +149,7 @@ def _add(commands: argparse._SubParsersAction[_Parser], command: _Command) -> No
     if command.name == "report":
         parser.add_argument("directory", metavar="DIR", help="what a command of spookid wrote")
         parser.add_argument("--animate", **_FLAGS["--animate"])
+        parser.add_argument("--robot", **_FLAGS["--robot"])
         return
     if command.name in _OF_ROBOTS:
         for name, how in _OF_ROBOTS[command.name].items():
@@ -261,6 +262,7 @@ _FLAGS = {
         "add the mechanism in motion, estimated over measured: animation_0.gif ..., one a recording",
         action="store_true",
     ),
+    "--robot": _flag("the robot's file that the problem was made from, where that is not where it was", "FILE"),
     "--quiet": _flag("no progress, no summary and no table", action="store_true"),
 }
 _SETTINGS = {
@@ -274,11 +276,13 @@ _ROBOT = {
     "--free": _flag("the root of a URDF moves freely, as a trunk does", action="store_true"),
     "--hold": _flag("joints that do not move, and where [rad or m]", "JOINT=VALUE", type=_pair, default=[], **_SEVERAL),
 }
+_GAIN = "what a data sheet says of a drive: torque along the joint per ampere or volt, known within 10 %%"
 _OF_ROBOTS: dict[str, dict[str, dict[str, Any]]] = {
     "new": {
         "robot": _flag("its URDF, xacro or MJCF file", "ROBOT"),
         "log": _flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
         **_ROBOT,
+        "--gain": _flag(_GAIN, "JOINT=VALUE", type=_pair, default=[], **_SEVERAL),
         "--out": _flag("the problem file", "FILE.py", required=True),
     },
     "export": {

@@ -34,7 +34,7 @@ def describe(assembly: Assembly, title: str, description: str, width: int) -> st
         width: columns of a line.
     """
     sections = [
-        [title, "=" * min(len(title), width), *(wrapped(description, width) if description else [])],
+        _title(title, description, width),
         _mechanism(assembly.problem, width),
         ["Recordings", *_table(("name", "steps", "duration", "samples"), _recordings(assembly), width)],
         ["Parameters", *_parameters(assembly.problem, width)],
@@ -44,10 +44,32 @@ def describe(assembly: Assembly, title: str, description: str, width: int) -> st
         _base_parameters(assembly.problem, width),
         _notices(assembly, width),
     ]
+    return _page(sections)
+
+
+def describe_unrecorded(problem: Declaration, title: str, description: str, width: int) -> str:
+    """What can be said about a problem of which nothing is recorded yet; arguments as of ``describe``."""
+    signals = [*problem.model.signals, *(channel.signal for channel in problem.channels)]
+    needed = f"No recording yet: give recordings= one with {', '.join(dict.fromkeys(signals))} to solve the problem."
+    sections = [
+        _title(title, description, width),
+        _mechanism(problem, width),
+        ["Recordings", *wrapped(needed, width, "  ")],
+        ["Parameters", *_parameters(problem, width)],
+        _base_parameters(problem, width),
+    ]
+    return _page(sections)
+
+
+def _page(sections: Sequence[Sequence[str]]) -> str:
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 
 # --- sections, each a list of lines ---
+
+
+def _title(title: str, description: str, width: int) -> list[str]:
+    return [title, "=" * min(len(title), width), *(wrapped(description, width) if description else [])]
 
 
 def _mechanism(problem: Declaration, width: int) -> list[str]:
@@ -157,8 +179,10 @@ def _base_parameters(problem: Declaration, width: int) -> list[str]:
     inertias = (body.distribution for body in problem.model.bodies)
     if not any(one is not None and ca.depends_on(one.pi, free) for one in inertias):
         return []
-    here, anywhere = base_parameters(problem, problem.recordings), base_parameters(problem)
-    text = " ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in (anywhere.headline(), here.headline()))
+    anywhere = base_parameters(problem)
+    here = base_parameters(problem, problem.recordings) if problem.recordings else anywhere
+    headlines = dict.fromkeys([anywhere.headline(), here.headline()])
+    text = " ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in headlines)
     rows = here.by_body().text(width, "  ").splitlines()
     told = (line for words in (*here.remarks(), _MORE) for line in wrapped(words, width, "  "))
     return ["Base parameters", *wrapped(text, width, "  "), *rows, *told]

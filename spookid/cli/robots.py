@@ -25,11 +25,12 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
     if out.exists():
         raise ProblemError(f"{out} is there already, and may have been changed by hand; remove it or give another name")
     robot = _robot(arguments, arguments.robot)
-    command = shlex.join(["spookid", "new", arguments.robot, *([arguments.log] if log else [])])
-    made = scaffold(robot, log, out, command)
+    gains = ["--gain", *(f"{name}={value:g}" for name, value in arguments.gain)] if arguments.gain else []
+    command = shlex.join(["spookid", "new", arguments.robot, *([arguments.log] if log else []), *gains])
+    made = scaffold(robot, log, out, command, dict(arguments.gain))
     folders.write(out, made.text)
     matched = made.matched
-    what = f"{len(matched.positions)} positions" if log else "every joint simulated"
+    what = f"{len(matched.positions)} positions" if log else "no log yet"
     driven = f", {len(matched.efforts)} of them with a {matched.effort}" if log and matched.efforts else ""
     terminal.say(f"Written to {out}: {len(robot.bodies)} bodies, {len(robot.joints)} joints, {what}{driven}")
     for notice in [*robot.notices, *_complaints(made.held, dict(matched.unused))]:

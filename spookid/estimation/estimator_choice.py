@@ -89,7 +89,7 @@ def choose_estimator(problem: Declaration, first: Fit, again: Callable[[Declarat
         return stands
     if problem.estimator != "auto":
         return replace(stands, choice=Choice(problem.estimator, "as asked"))
-    disturbances = [noise for noise in first.result.noise if noise.kind == "disturbance"]
+    disturbances = [noise for noise in first.result.noise if noise.kind == "disturbance" and noise.unit != "m/s"]
     if all(noise.given for noise in disturbances):
         return stands
     if doubt := first.clock.time(partial(_doubt, first, disturbances)):

@@ -158,6 +158,8 @@ def _every_second(trajectory: Trajectory, count: int) -> Trajectory:
     sums = {name: _paired(values[name], count) for name in ("samples", "squares") if values[name] is not None}
     if trajectory.largest is not None:
         sums["largest"] = _paired(trajectory.largest, count, np.maximum)
+    if trajectory.drive is not None:  # a mean over both
+        sums["drive"] = _paired(trajectory.drive, count) / 2
     return Trajectory(**{**values, **arrays, **sums})
 
 

@@ -15,7 +15,7 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.measured_poses import measured_poses
 from spookid.assembly.outlining import mechanism
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
-from spookid.estimation import inertias, influence_functions, misspecification, step_errors
+from spookid.estimation import disturbances, inertias, influence_functions, misspecification, step_errors
 from spookid.estimation.followed import followed_notices
 from spookid.estimation.identifiability import (
     Identifiability,
@@ -31,7 +31,7 @@ from spookid.estimation.unexplained import unexplained_notices
 from spookid.parameter import Parameter
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.notices import ranked
-from spookid.results.result import Cost, Estimate, IterationRecord, Result, Size, Times, Trajectory
+from spookid.results.result import Cost, Disturbance, Estimate, IterationRecord, Result, Size, Times, Trajectory
 from spookid.solvers.status import Iteration, Outcome, Status
 from spookid.statistics.combinations import prior_share
 from spookid.statistics.condensing import Condensed
@@ -158,6 +158,7 @@ class Fit:
             times=self.times,
             versions={**_VERSIONS, "kernels": transcription.kernels.points.how},
             trajectories=self.later(lambda: self.motion),
+            disturbance=self.later(self._disturbance),
             measured=self.later(lambda: measured_poses(self.assembly, self.point, self.motion)),
             notices=self.later(self._notices),
             mechanism=self.later(lambda: mechanism(problem, self.values)),
@@ -165,6 +166,9 @@ class Fit:
             clocks=(self.clock,),
         )
         return made.changed(**self.over)
+
+    def _disturbance(self) -> tuple[Disturbance, ...]:
+        return disturbances.disturbances(self.assembly, self.point, self.identifiability.condensed, self.motion)
 
     def _estimate(self, parameter: Parameter) -> Estimate:
         problem, name, value = self.assembly.problem, parameter.name, self.values[parameter.name]

@@ -127,7 +127,7 @@ def _statistics(
     deviations = np.sqrt(noise.variances).tolist()
     labels = [group.removeprefix(OBSERVATION) for group in noise.groups]
     estimates = Variances(found, noise.doubt, noise.common)
-    moving = [size for size in sizes if size.kind == "disturbance"]
+    moving = [size for size in sizes if size.kind == "disturbance" and not size.of_motion]
     names = [name for size in moving for name in size.names]
     information = condensed.information
     if moving and all(size.given is None for size in moving):

@@ -211,7 +211,8 @@ def _symbols(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) ->
 def _logs(sizes: Sequence[NoiseSize], known: Sequence[Noise], step: float) -> Array | None:
     """Logarithms of sizes as another fit has found them; None if it does not tell all."""
     by_name = _symbols(known, step, sizes)
-    values = [by_name.get((size.kind, size.names[0]), 0.0) for size in sizes]
+    rigid = [size.floor if size.of_motion and size.given == 0 else 0.0 for size in sizes]
+    values = [by_name.get((s.kind, s.names[0]), 0.0) or least for s, least in zip(sizes, rigid, strict=True)]
     return np.log(values) if all(value > 0 for value in values) else None
 
 
@@ -286,6 +287,8 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
     errors = np.where(seen, 1 / np.sqrt(np.where(seen, information, 1.0)), np.nan)
     for size, log, error in zip(search.sizes, search.best.logs, errors, strict=True):
         value, moving = float(np.exp(log)), size.kind == "disturbance"
+        if size.of_motion and size.given == 0:  # as small as digits allow
+            value = 0.0
         found.append(
             Noise(
                 size.kind,

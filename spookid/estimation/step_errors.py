@@ -43,7 +43,8 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     """How much larger the estimates are than those of a step of length zero, (n_p,), parameters at bounds held there.
 
     NaN with lifted multipliers, which belong to the step, with dry friction, whose jumps have no order, with residuals
-    of the user's own, whose order is not known, where accelerations are observed, or velocities between the steps,
+    of the user's own, whose order is not known, where contacts hold at times, whose forces jump, or at acceleration
+    level, where accelerations are observed, or velocities between the steps,
     where the delay of an input is a parameter, and if recordings have fewer than 20 steps on the average.
 
     Args:
@@ -55,6 +56,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     # What is predicted between the steps is off by a higher order, unless it shows velocities.
     between = [one for one in assembly.observed if one.reach]
     late = any(not is_constant(one.delay) for one in problem.model.inputs) or any(one.order for one in between)
+    late |= any(contact.switches or contact.level != "position" for contact in problem.model.holding.contacts)
     disordered = any(joint.rubs for joint in problem.model.joints) or problem.residuals or accelerated or late
     if disordered or sum(steps) < _LEAST_STEPS * len(steps):
         return np.full(len(gain), np.nan)
@@ -161,7 +163,8 @@ class _Residuals:
             return np.asarray(self._mistaken(single, nodes, data) / share)
         missed = np.asarray(self._truncated(single, nodes, data) / share)
         if data.shape[1]:
-            missed += single - self._at(states, self._acting(evidence), self._single)
+            acting = self._acting(evidence)
+            missed += single - self._at(states, np.hstack([acting, data[:, acting.shape[1] :]]), self._single)
         return missed
 
     def _mistaken(self, single: Array, nodes: list[Array], data: Array) -> Array:

@@ -24,6 +24,7 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.coefficients import COMPLIANCE, is_absent, refuse_negative
 from spookid.mechanics.joints import Joint, check_coordinate
+from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.moving import MovingFrame
 from spookid.parameter import is_constant, symbolic
 
@@ -101,6 +102,20 @@ class Constraint(ABC):
     def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """γ, one or one a row."""
         raise NotImplementedError
+
+    def over_step(
+        self, model: Mechanism, space: Manifold, q: ca.SX, q_next: ca.SX, h: ca.SX, inputs: Mapping[str, ca.SX]
+    ) -> ca.SX:
+        """A v − γ at the middle of a step of length h from q to q_next, (rows,).
+
+        Args:
+            space: of q.
+            inputs: their means over the step.
+        """
+        moved = space.difference(q_next, q)
+        rows = self.rates(model, space.retract(q, moved / 2), moved / h)
+        speeds = self.speeds(inputs)
+        return rows - (speeds if speeds.numel() == rows.numel() else ca.repmat(speeds, rows.numel()))
 
     @property
     def told_by_poses(self) -> bool:

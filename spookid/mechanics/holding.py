@@ -11,6 +11,7 @@ import casadi as ca
 from spookid.mechanics.constraints import Constraint, Mechanism, Positions
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
+from spookid.mechanics.standing import HeldContact
 
 
 class Placed(Protocol):
@@ -57,6 +58,11 @@ class Holding:
         joints = {joint: (*joint.linear, *joint.angular) for joint in model.joints}
         self.names = joints | {tie: tie.labels(original) for tie in model.ties}
         """Of the rows of each joint, then of each constraint."""
+
+    @cached_property
+    def contacts(self) -> tuple[HeldContact, ...]:
+        """Those that hold, in the order of their rows, (n_c,)."""
+        return tuple(tie for tie in self._model.ties if isinstance(tie, HeldContact))
 
     @cached_property
     def count(self) -> int:
@@ -126,14 +132,22 @@ class Holding:
         """True if γ is an input."""
         return any(tie.signals for tie in self._model.ties)
 
-    def over_step(self, q: ca.SX, q_next: ca.SX, h: ca.SX, u: ca.SX) -> ca.SX:
-        """A v − γ of the rows on velocities at the middle of a step of length h from q to q_next.
+    def over_step(
+        self, q: ca.SX, q_next: ca.SX, h: ca.SX, u: ca.SX, held: ca.SX | None = None, multipliers: ca.SX | None = None
+    ) -> ca.SX:
+        """A v − γ of the rows on velocities at the middle of a step of length h from q to q_next; of contacts that hold
+        by how much they have moved over h, and λ of those that do not hold.
 
         Args:
             u: means of the inputs over it.
+            held: 1 for each contact that holds, 0 for others, (n_c,); None: all hold.
+            multipliers: λ of all rows, (n_g,).
         """
-        if not self.on_velocities:
-            return ca.SX(0, 1)
-        space = self._model.configuration
-        moved = space.difference(q_next, q)
-        return self.rates(space.retract(q, moved / 2), moved / h) - self.speeds(u)
+        fast = [tie for tie in self._model.ties if tie.on_velocities]
+        inputs = {signal: u[i] for i, signal in enumerate(self._model.signals)} if u.numel() else {}
+        parts = [tie.over_step(self._original, self._model.configuration, q, q_next, h, inputs) for tie in fast]
+        if held is not None and multipliers is not None:
+            for number, tie in enumerate(tie for tie in fast if isinstance(tie, HeldContact)):
+                i, holds = fast.index(tie), held[number]
+                parts[i] = holds * parts[i] + (1 - holds) * multipliers[self.rows_of(tie), 0]
+        return ca.vertcat(ca.SX(0, 1), *parts)

@@ -21,6 +21,7 @@ from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Input, Motor
 from spookid.mechanics.moving import MovingFrame
 from spookid.mechanics.point_loads import PointLoad
+from spookid.mechanics.robot_file import RobotFile
 from spookid.parameter import symbolic
 
 Coordinates = Literal["joint", "maximal"]
@@ -117,6 +118,8 @@ class Model:
     """What is unknown at each step of a fit: ``"joint"``, the positions of joints in a spanning tree, where joints are
     rigid and loops close by rows; ``"maximal"``, the poses of all bodies; None: the stepper chooses, joints wherever it
     can. Both steps are of second order, and not the same. Results hold poses in any case."""
+    robot: RobotFile | None = field(kw_only=True, default=None, repr=False)
+    """The file that it was read from; results remember it."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
@@ -168,15 +171,12 @@ class Model:
         for contact in self.contacts:
             for body in contact.bodies():
                 if id(body) not in bodies:
-                    raise ProblemError(
-                        f"{contact.place}: Contact {contact.name!r} touches Body {body.name!r}, which is not in the "
-                        "bodies"
-                    )
+                    what = f"{contact.place}: Contact {contact.name!r} touches Body {body.name!r}"
+                    raise ProblemError(f"{what}, which is not in the bodies")
         for motor in self.motors:
             if motor.joint not in self.joints:
-                raise ProblemError(
-                    f"{motor.place}: Motor drives {motor.joint.kind} {motor.joint.name!r}, which is not in the model"
-                )
+                what = f"{motor.place}: Motor drives {motor.joint.kind} {motor.joint.name!r}"
+                raise ProblemError(f"{what}, which is not in the model")
         self._check_inputs()
         for load in self.loads:
             load.check(self.bodies)

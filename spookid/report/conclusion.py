@@ -9,7 +9,7 @@ from typing import TypeAlias
 from spookid.report import summary
 from spookid.results.notices import DOUBTS
 from spookid.results.result import Derived, Estimate, Result
-from spookid.results.wording import FRICTION, NO_FRICTION, noise_words, status_words
+from spookid.results.wording import FRICTION, NO_FRICTION, noise_words, status_words, told
 from spookid.solvers.status import Status
 from spookid.statistics.settled import left_open
 from spookid.tables.numbers import HALF_WIDTH, counted, number
@@ -84,7 +84,7 @@ def _names(some: Sequence[_Told], noun: str) -> str:
 
 def assumptions(solution: Result) -> dict[str, str]:
     """Estimator, stepper, friction and noise."""
-    sizes = "; ".join(noise_words(noise, solution.step) for noise in solution.noise)
+    sizes = "; ".join(noise_words(noise, solution.step) for noise in told(solution.noise))
     given = "as the weights say, white and normal"
     return {
         "Estimator": summary.dynamics(solution),

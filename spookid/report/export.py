@@ -69,9 +69,13 @@ def load(directory: folders.AnyPath) -> Result:
         head = schema.head_of(tree)
     with _reading(folder / _TRAJECTORY) as path:
         arrays = _arrays(path)
-        trajectories, measured = schema.trajectories_of(head, arrays), schema.measured_of(head, arrays)
+        parts = (
+            schema.trajectories_of(head, arrays),
+            schema.disturbance_of(head, arrays),
+            schema.measured_of(head, arrays),
+        )
     with _reading(folder / _SENSITIVITIES) as path:
-        return schema.solution_of(head, trajectories, measured, _arrays(path))
+        return schema.solution_of(head, *parts, _arrays(path))
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,11 +28,16 @@ Films: TypeAlias = Sequence[tuple[str, str, str]]
 """Animations: the recording, the file as an address that holds all of it, and what is drawn of the measured signals."""
 
 
-def write(directory: str | os.PathLike[str], *, animate: bool = False) -> Path:
+Robots: TypeAlias = Callable[[Result], Mapping[str, Any] | None]
+"""What is told of the robot's file that a solution was made from: blocks, and pictures by captions."""
+
+
+def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: Robots | None = None) -> Path:
     """Write ``report.html`` into a folder of results, or into one of several such folders, and return its path.
 
     Args:
         animate: True to add animations to the folders of solutions first; the page shows those that are there.
+        robots: what tells of the robots' files, if that is wanted.
 
     Raises:
         ProblemError: if there are no results, they cannot be read, or the page cannot be written; with ``animate`` also
@@ -52,7 +57,8 @@ def write(directory: str | os.PathLike[str], *, animate: bool = False) -> Path:
     if animate:
         _animate(folder, {found[key].parent: solution for key, solution in solutions.items()})
     films = {key: _films(found[key].parent, solution) for key, solution in solutions.items()}
-    folders.write(folder / PAGE, page(solutions, dates, studies, films))
+    told = {key: robots(solution) for key, solution in solutions.items()} if robots else {}
+    folders.write(folder / PAGE, page(solutions, dates, studies, films, told))
     return folder / PAGE
 
 
@@ -87,11 +93,13 @@ def page(
     dates: Mapping[str, str],
     studies: Sequence[Mapping[str, Any]] = (),
     films: Mapping[str, Films] | None = None,
+    robots: Mapping[str, Mapping[str, Any] | None] | None = None,
 ) -> str:
     """The page of solutions by key, with the dates of their folders, and of studies after them.
 
     Args:
         films: animations of solutions.
+        robots: what is told of their robots' files.
     """
     environment = Environment(
         loader=PackageLoader("spookid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
@@ -101,7 +109,7 @@ def page(
         title=names[0] if len(names) == 1 else f"{len(names)} results",
         version=__version__,
         results=[
-            _result(key, i, solution, dates[key], (films or {}).get(key, ()))
+            {**_result(key, i, solution, dates[key], (films or {}).get(key, ())), "robot": (robots or {}).get(key)}
             for i, (key, solution) in enumerate(solutions.items())
         ],
         studies=list(studies),

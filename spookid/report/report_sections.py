@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from spookid.report import report_plot, residual_plot, summary
+from spookid.report import disturbance_plot, report_plot, residual_plot, summary
 from spookid.report.summary import settled_words, weak_words
 from spookid.results.motion import misfit, rms
 from spookid.results.result import Estimate, Noise, Result, Trajectory
 from spookid.results.sketch import Quantity, SensorOutline
-from spookid.results.wording import is_seen, remark
+from spookid.results.wording import is_seen, remark, told
 from spookid.statistics.settled import left_open
 from spookid.statistics.weak_directions import WEAK
 from spookid.tables.numbers import HALF_WIDTH, bounds, deviation, number, quantity, superscripts, uncertain
@@ -114,7 +114,7 @@ def _sigma(sensor: SensorOutline, solution: Result) -> str:
 
 def noise(solution: Result) -> Table:
     """A row for each size of noise that was estimated or given with the parameters."""
-    rows = [_noise(size) for size in solution.noise]
+    rows = [_noise(size) for size in told(solution.noise)]
     return Table(("noise", "standard deviation", "its error", "density", "resolution"), rows)
 
 
@@ -193,6 +193,11 @@ def residual_structure(solution: Result) -> dict[str, str] | None:
     count, most = len(solution.trajectories[0].signals), residual_plot.MOST_ROWS
     omitted = f" The first {most} of {count} signals." if count > most else ""
     return {"picture": report_plot.embedded(picture, "png"), "omitted": omitted}
+
+
+def disturbances(solution: Result) -> list[dict[str, Any]]:
+    """What disturbs the motion, a picture for each of the first recordings."""
+    return disturbance_plot.pictured(solution)
 
 
 def impulses(solution: Result) -> str:
@@ -284,6 +289,7 @@ SECTIONS: tuple[Callable[[Result], Any], ...] = (
     residual_structure,
     noise,
     impulses,
+    disturbances,
     correlations,
     directions,
     weak,

@@ -21,9 +21,13 @@ def told(conclusion: str, assumptions: Mapping[str, str], notices: Sequence[str]
     Args:
         blocks: after their title.
     """
-    shown = [{"head": b.head, "rows": b.rows} if isinstance(b, Table) else {"text": b} for b in blocks]
-    page = {"conclusion": conclusion, "assumptions": dict(assumptions), "notices": list(notices), "blocks": shown}
-    return {REPORT: page}
+    told = {"conclusion": conclusion, "assumptions": dict(assumptions), "notices": list(notices)}
+    return {REPORT: {**told, "blocks": shown(blocks)}}
+
+
+def shown(blocks: Sequence[Block]) -> list[Tree]:
+    """Sentences and tables as the template wants them."""
+    return [{"head": b.head, "rows": b.rows} if isinstance(b, Table) else {"text": b} for b in blocks]
 
 
 def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:

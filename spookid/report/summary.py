@@ -10,7 +10,17 @@ import numpy as np
 from spookid.results.motion import largest_of_samples, rms_of_samples
 from spookid.results.notices import DOUBTS, NOT_WHITE
 from spookid.results.result import Cost, Derived, Estimate, Result, Trajectory
-from spookid.results.wording import DYNAMICS, HARD, noise_words, origin, remark, some_of, status_words, weight_words
+from spookid.results.wording import (
+    DYNAMICS,
+    HARD,
+    noise_words,
+    origin,
+    remark,
+    some_of,
+    status_words,
+    told,
+    weight_words,
+)
 from spookid.statistics.covariance import IMPULSES, Sensitivities
 from spookid.statistics.settled import left_open, settled_parameters
 from spookid.statistics.weak_directions import UNSEEN, WeakDirection
@@ -136,7 +146,7 @@ def _noise(solution: Result) -> list[str]:
     """The sizes of noise that were estimated."""
     if not solution.noise:
         return []
-    return _wrapped(f"Noise found: {'; '.join(noise_words(noise, solution.step) for noise in solution.noise)}.")
+    return _wrapped(f"Noise found: {'; '.join(noise_words(noise, solution.step) for noise in told(solution.noise))}.")
 
 
 def _residual_noise(noise: Mapping[str, float]) -> list[str]:

@@ -12,11 +12,13 @@ import casadi as ca
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
 from spookid.parameter import parameters_in, symbolic
+from spookid.results.disturbance import Disturbance as Disturbance
 from spookid.results.endings import causes
 from spookid.results.lazy import Clock, LazyRecord, lazy
 from spookid.results.measured import MeasuredPoses as MeasuredPoses
 from spookid.results.motion import rms_of_samples
 from spookid.results.sketch import Mechanism
+from spookid.results.values import Choice as Choice
 from spookid.results.values import Derived as Derived
 from spookid.results.values import EffortFit, Source, source
 from spookid.results.values import Value as Value
@@ -96,18 +98,6 @@ class Noise(Listed):
     resolution: float = 0.0
     """Least step between the values of a sensor, 0 if they come in no steps."""
     given: bool = False
-
-
-@dataclass(frozen=True)
-class Choice(Listed):
-    """Which of two estimators an answer is, and why; see ``spookid.estimation.estimator_choice``."""
-
-    estimator: str
-    """"noise": what disturbs the motion was estimated; "hard": it was taken for none, errors are from stretches."""
-    reason: str
-    """In a few words."""
-    differing: Mapping[str, float] = field(default_factory=dict)
-    """Parameters on which both differ by more than accident, and by how many sigma."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +223,10 @@ class Trajectory(Tabular):
     """(N, n_o): sum of the squares of their errors, each at its own time; None if the folder read has none."""
     largest: Array | None = None
     """(N, n_o): the largest of these errors; None likewise."""
+    drive: Array | None = None
+    """(N, n_m): what each motor did along its coordinate in the step that begins at t, on average, as its signal and
+    the estimates say: torque or force of the signal, offset and back-EMF [N m or N]; the last row is NaN. None
+    likewise."""
     efforts: tuple[EffortFit, ...] | None = None
     """One of each measured torque whose noise is estimated; None likewise."""
 
@@ -300,6 +294,8 @@ class Result(LazyRecord):
     """Of packages, by name."""
     trajectories: tuple[Trajectory, ...] = lazy()
     """Estimated motion, one for each recording."""
+    disturbance: tuple[Disturbance, ...] = lazy(())
+    """What disturbs the motion, one of each trajectory; none if it was read from a folder that does not hold it."""
     measured: tuple[MeasuredPoses, ...] = lazy(())
     """One of each trajectory; none if it was read from a folder that does not hold them."""
     dynamics: str = "weight"

@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 
 from spookid.kernels.kernel import Array
 from spookid.results.documents import SCHEMA, Tree, plain_tree, with_nan
-from spookid.results.result import Derived, Estimate, IterationRecord, MeasuredPoses, Noise, Result, Trajectory
+from spookid.results.result import (
+    Derived,
+    Disturbance,
+    Estimate,
+    IterationRecord,
+    MeasuredPoses,
+    Noise,
+    Result,
+    Trajectory,
+)
 from spookid.statistics.combinations import Seen
 from spookid.statistics.covariance import Sensitivities
 from spookid.statistics.influence import Influence
@@ -33,10 +42,16 @@ _ALONG = {"t": "N", "q": "N*7", "v": "N*6", "observed": "No", "samples": "No", "
     ("impulse_residual", "multipliers", "friction", "sticks"), "N*"
 )
 """Arrays of a Trajectory; the file has ``t_0`` for the first."""
-_BETWEEN = {"squares": "No", "largest": "No"}
+_BETWEEN = {"squares": "No", "largest": "No", "drive": "N*"}
 """Those that older folders do not have."""
 _MEASURED = {"frames": ("frames", "F"), "poses": ("measured", "F*7")}
 """Those of MeasuredPoses."""
+_DISTURBANCE = {
+    "t": ("disturbance_t", "N"),
+    "value": ("disturbance", "Nn"),
+    "std_err": ("disturbance_std_err", "Nn"),
+}
+"""Those of a Disturbance; folders that are older have none."""
 _SENSITIVITIES = {
     "covariance": ("covariance", "nn"),
     "covariance_sandwich": ("covariance_sandwich", "nn"),
@@ -62,7 +77,7 @@ _INFLUENCE = {
 """Arrays of an Influence."""
 _STRETCHES = {"observations": ("d_observed", "*on"), "edges": ("stretch_edges", "*"), "stretches": ("d_stretch", "*n")}
 """Those of each recording."""
-_OPTIONAL = ("choice", "efforts", "mechanism", "periods", "point")
+_OPTIONAL = ("choice", "efforts", "mechanism", "periods", "point", "robot")
 """Keys whose null is no number that is not known."""
 
 
@@ -78,9 +93,12 @@ def _fields(kind: type, names: Mapping[str, str] | None, without: tuple[str, ...
 
 
 _Answer = _fields(
-    Result, {"times": "timing_s"}, ("sensitivities", "influence", "trajectories", "measured", "normaliser", "clocks")
+    Result,
+    {"times": "timing_s"},
+    ("sensitivities", "influence", "trajectories", "disturbance", "measured", "normaliser", "clocks"),
 )
 _Heading = _fields(Trajectory, None, (*_ALONG, *_BETWEEN))
+_Disturbed = _fields(Disturbance, None, tuple(_DISTURBANCE))
 
 
 class _Known(msgspec.Struct):
@@ -121,6 +139,7 @@ def document(solution: Result) -> Tree:
         "timing_s": s.timing,
         "versions": s.versions,
         "recordings": [{name: getattr(t, name) for name in _Heading.__struct_fields__} for t in s.trajectories],
+        "disturbance": [{name: getattr(d, name) for name in _Disturbed.__struct_fields__} for d in s.disturbance],
         "notices": s.notices,
         "mechanism": s.mechanism,
     }
@@ -134,8 +153,12 @@ def trajectory_arrays(solution: Result) -> dict[str, Any]:
     every = (*_ALONG, *_BETWEEN)
     along = {f"{name}_{i}": getattr(t, name) for i, t in enumerate(solution.trajectories) for name in every}
     along = {key: array for key, array in along.items() if array is not None}
+    others = [(_DISTURBANCE, solution.disturbance), (_MEASURED, solution.measured)]
     return along | {
-        f"{key}_{i}": getattr(m, name) for i, m in enumerate(solution.measured) for name, (key, _) in _MEASURED.items()
+        f"{key}_{i}": getattr(one, name)
+        for names, several in others
+        for i, one in enumerate(several)
+        for name, (key, _) in names.items()
     }
 
 
@@ -222,6 +245,7 @@ class Head:
     schema: int
     answer: Any
     recordings: list[Any]
+    disturbances: list[Any]
     known: _Known
 
 
@@ -232,6 +256,7 @@ def head_of(tree: Tree) -> Head:
         tree["schema"],
         msgspec.convert(_regrouped(whole), _Answer),
         msgspec.convert(whole["recordings"], list[_Heading]),  # type: ignore[valid-type]
+        msgspec.convert(whole.get("disturbance", []), list[_Disturbed]),  # type: ignore[valid-type]
         msgspec.convert(whole["identifiability"], _Known),
     )
 
@@ -244,6 +269,16 @@ def trajectories_of(head: Head, arrays: Arrays) -> tuple[Trajectory, ...]:
     return tuple(_trajectory(heading, i, arrays) for i, heading in enumerate(head.recordings))
 
 
+def disturbance_of(head: Head, arrays: Arrays) -> tuple[Disturbance, ...]:
+    """With the same."""
+    found = []
+    for i, heading in enumerate(head.disturbances):
+        sizes = {"N": len(arrays[f"disturbance_t_{i}"]), "n": len(heading.labels)}
+        parts = _parts(_DISTURBANCE, arrays, sizes, f"_{i}")
+        found.append(Disturbance(**msgspec.structs.asdict(heading), **parts))
+    return tuple(found)
+
+
 def measured_of(head: Head, arrays: Arrays) -> tuple[MeasuredPoses, ...]:
     """With the same; none of schema 1, which had none."""
     if not any(key.startswith("frames_") for key in arrays):
@@ -253,12 +288,17 @@ def measured_of(head: Head, arrays: Arrays) -> tuple[MeasuredPoses, ...]:
 
 
 def solution_of(
-    head: Head, trajectories: tuple[Trajectory, ...], measured: tuple[MeasuredPoses, ...], arrays: Arrays
+    head: Head,
+    trajectories: tuple[Trajectory, ...],
+    disturbance: tuple[Disturbance, ...],
+    measured: tuple[MeasuredPoses, ...],
+    arrays: Arrays,
 ) -> Result:
     """With the content of ``sensitivities.npz``: the Result that `document` described."""
     return Result(
         **msgspec.structs.asdict(head.answer),
         trajectories=trajectories,
+        disturbance=disturbance,
         measured=measured,
         sensitivities=_sensitivities(head.known, arrays),
         influence=_influence([len(heading.signals) for heading in head.recordings], arrays),

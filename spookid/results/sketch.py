@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spookid.mechanics.robot_file import RobotFile
+
 Vector = tuple[float, float, float]
 
 
@@ -96,6 +98,8 @@ class SensorOutline:
     unit: str
     point: PointOutline | None = None
     """What it shows as it is, if that is a coordinate of a point."""
+    joint: str = ""
+    """The joint's coordinate whose position it shows without a scale or a delay of its own, if it does."""
 
 
 @dataclass(frozen=True)
@@ -110,3 +114,5 @@ class Mechanism:
     gravity: Vector
     """Acceleration of gravity at the estimates [m/s²]."""
     constraints: tuple[ConstraintOutline, ...] = ()
+    robot: RobotFile | None = None
+    """The file that the model was read from, if it was."""

@@ -37,6 +37,18 @@ class Value(Listed):
 
 
 @dataclass(frozen=True)
+class Choice(Listed):
+    """Which of two estimators an answer is, and why; see ``spookid.estimation.estimator_choice``."""
+
+    estimator: str
+    """"noise": what disturbs the motion was estimated; "hard": it was taken for none, errors are from stretches."""
+    reason: str
+    """In a few words."""
+    differing: Mapping[str, float] = field(default_factory=dict)
+    """Parameters on which both differ by more than accident, and by how many sigma."""
+
+
+@dataclass(frozen=True)
 class EffortFit(Listed):
     """How far a measured torque or force of one recording is from what drives the estimated motion, both in mean over a
     step, or half of one where steps of half the length have been fitted, too, to tell what the step adds."""

@@ -73,6 +73,11 @@ def weight_words(dynamics: str, weight: float) -> str:
     return fixed.get(dynamics) or f"state weight κ = {number(weight, 6)}"
 
 
+def told(noise: Sequence[Noise]) -> list[Noise]:
+    """Sizes of noise but those of contacts that do not slip."""
+    return [one for one in noise if not (one.given and one.std == 0 and one.unit == "m/s")]
+
+
 def noise_words(noise: Noise, step: float) -> str:
     """A size of noise in physical units."""
     names, given = ", ".join(noise.names), " (given)" if noise.given else ""

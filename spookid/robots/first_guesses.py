@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spookid.assembly.declaration import Declaration
 from spookid.data.recording import Recording
-from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.kernels.kernel import Array
-from spookid.mechanics.motor import Motor
 from spookid.robots.columns import Matched
 from spookid.robots.description import Freedom
+from spookid.robots.efforts import efforts_along
 from spookid.robots.robot import Robot
-from spookid.studies.motor_efforts import inverse_dynamics
 
 _SHARE = 0.02
 """Of a drive's greatest effort, the friction of a gear of which nothing is known."""
@@ -38,13 +36,17 @@ class Drive:
     """Effort per unit of the signal."""
 
 
-def drives(robot: Robot, recording: Recording | None, matched: Matched) -> dict[str, Drive]:
-    """Guesses by label: those of a regression of what the file's inertias take along the log, or of the file alone."""
-    plain = {label: _plain(freedom) for label, freedom in robot.freedoms.items()}
+def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
+    """Guesses by label: those of a regression of what the file's inertias take along the log, or of the file alone.
+
+    Args:
+        known: gains that are known, by label.
+    """
+    plain = {label: replace(_plain(freedom), gain=known.get(label, 1.0)) for label, freedom in robot.freedoms.items()}
     if recording is None or not matched.efforts or matched.effort == "voltage":
         return plain
     try:
-        return plain | _regressed(robot, recording, matched)
+        return plain | _regressed(robot, recording, matched, known)
     except ProblemError:  # loops, or joints of which nothing was measured
         return plain
 
@@ -56,14 +58,11 @@ def _plain(freedom: Freedom) -> Drive:
     return Drive(viscous, coulomb, freedom.armature or 1e-3 * effort)
 
 
-def _regressed(robot: Robot, recording: Recording, matched: Matched) -> dict[str, Drive]:
+def _regressed(robot: Robot, recording: Recording, matched: Matched, given: Mapping[str, float]) -> dict[str, Drive]:
     """Per joint: K u − (what the file's bodies take) is b s + c sign(s) + J a + offset."""
     nothing = {"viscous": 0, "coulomb": 0, "armature": 0}
     bare = robot.with_(joints={label: nothing for label in matched.positions if label in robot.joints})
-    motors = [Motor(bare.joints[label], signal, measured=True) for label, signal in matched.efforts.items()]
-    sensors = [JointPosition(bare.joints[label], signal) for label, signal in matched.positions.items()]
-    problem = Declaration("guesses", bare.model(motors=motors), [recording], sensors, place="guesses")
-    told = inverse_dynamics(problem)
+    told = efforts_along(bare, recording, matched.positions, matched.efforts)
     seen = {}
     for i, label in enumerate(told.motors):
         at = np.interp(told.t, recording.t, recording.signals[matched.positions[label]])
@@ -74,7 +73,7 @@ def _regressed(robot: Robot, recording: Recording, matched: Matched) -> dict[str
     if matched.effort == "torque":
         return {label: one.drive(1.0) for label, one in seen.items()}
     independent = told.cutoff * float(told.t[-1] - told.t[0])
-    gains = {label: one.gain(independent) for label, one in seen.items()}
+    gains = {label: given.get(label) or one.gain(independent) for label, one in seen.items()}
     known = [gain for gain in gains.values() if gain is not None]
     usual = float(np.median(known)) if known else 1.0
     return {label: one.drive(gains[label] or usual) for label, one in seen.items()}

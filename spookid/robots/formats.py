@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,20 @@ def opened(path: Path) -> tuple[Description, Source]:
         ProblemError: for a file that is none of a robot.
     """
     document = parse(path, read_bytes(path))
+    has_macros = any(element.tag.startswith("xacro:") for element in document.root.inside())
+    if document.root.tag == "robot" and (path.suffix == ".xacro" or has_macros):
+        document = _expanded(path)
+    return described(document)
+
+
+def described(document: Document) -> tuple[Description, Source]:
+    """What a document says, and where.
+
+    Raises:
+        ProblemError: for one that is none of a robot.
+    """
     tag = document.root.tag
     if tag == "robot":
-        has_macros = any(element.tag.startswith("xacro:") for element in document.root.inside())
-        if path.suffix == ".xacro" or has_macros:
-            document = _expanded(path)
         found = urdf.described(document)
         links, joints = ({one.text("name"): one for one in document.root.all(kind)} for kind in ("link", "joint"))
         return found, Source(document, "URDF", links, joints)
@@ -43,4 +53,4 @@ def _expanded(path: Path) -> Document:
     except Exception as error:  # whatever its macros evaluate to
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ProblemError(f"{path} cannot be expanded by xacro ({reason}); correct it") from None
-    return parse(Path(f"{path} (expanded)"), expanded.encode())
+    return replace(parse(Path(f"{path} (expanded)"), expanded.encode()), file=path)

@@ -18,6 +18,8 @@ class Group:
     members: dict[str, Placement] = field(default_factory=dict)
     """Where each link is, by name; the first is that which it is named after."""
     ground: bool = False
+    held: set[str] = field(default_factory=set)
+    """Links that could move against the first, were no joint held."""
 
     def inertial(self, description: Description) -> Inertial:
         """Of all its links, in its frame."""
@@ -75,6 +77,8 @@ def grouped(description: Description, held: Mapping[str, float], free: bool, mer
             groups[connection.child] = inner
             own = connection.inner @ connection.outer.inverse
             inner.members[connection.child] = inner.members[connection.parent] @ own
+            if connection.name in held or connection.parent in inner.held:
+                inner.held.add(connection.child)
             continue
         group = Group(connection.child, description.links[connection.child].place)
         group.members[connection.child] = Placement.none()

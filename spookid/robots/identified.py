@@ -139,21 +139,23 @@ def _coefficients(robot: Parts) -> Iterator[tuple[str, str, ca.SX]]:
 def shared(robot: Parts, group: Group, found: Mapping[str, float]) -> dict[str, Inertial | None]:
     """Inertials of the links of one body that together have what was found, each in its own frame.
 
-    The heaviest link takes the difference. Where no body has what is left for it, it takes all, and the others have no
-    mass any more (None).
+    The heaviest link takes the difference. Where no body has what is left for it, it takes the whole of those that
+    fixed joints hold on it, or of all, and the others have no mass any more (None).
     """
     whole = _whole(group.inertial(robot.description), found)
     own = {name: robot.description.links[name].inertial for name in group.members}
-    holder = max(own, key=lambda name: -1.0 if own[name] is None else own[name].mass)  # type: ignore[union-attr]
-    rest = whole
-    for name, part in own.items():
-        if part is not None and name != holder:
-            rest = rest - part.seen_from(group.members[name])
-    there = group.members[holder].inverse
-    if rest.mass > 0 and not impossible(rest.inertia, _PRINTED):
-        return {holder: rest.seen_from(there)}
-    emptied = {name: None for name, part in own.items() if part is not None and name != holder}
-    return {**emptied, holder: whole.seen_from(there)}
+    fixed = {name: part for name, part in own.items() if name not in group.held}
+    # What no longer has mass and moves as soon as its joint is not held is no robot for others.
+    for links, kept in ((own, own), (fixed, group.held), (own, ())):
+        holder = max(links, key=lambda name: -1.0 if links[name] is None else links[name].mass)  # type: ignore[union-attr]
+        rest = whole
+        for name, part in own.items():
+            if part is not None and name != holder and name in kept:
+                rest = rest - part.seen_from(group.members[name])
+        if not kept or (rest.mass > 0 and not impossible(rest.inertia, _PRINTED)):
+            break
+    emptied = {name: None for name, part in own.items() if part is not None and name != holder and name not in kept}
+    return {**emptied, holder: rest.seen_from(group.members[holder].inverse)}
 
 
 def _whole(own: Inertial, found: Mapping[str, float]) -> Inertial:

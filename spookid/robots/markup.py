@@ -123,6 +123,8 @@ class Document:
     """What messages and reports call it."""
     content: bytes
     root: Element
+    file: Path
+    """Where it is, or where what it stands for is."""
 
     def edited(self, edits: Iterable[Edit]) -> bytes:
         """Its bytes with some of them changed, which do not overlap."""
@@ -198,7 +200,7 @@ def parse(path: Path, content: bytes) -> Document:
         ProblemError: for what is no XML in UTF-8, or has a document type declaration.
     """
     builder = _Builder(path, content)
-    return Document(path, content, builder.root())
+    return Document(path, content, builder.root(), path)
 
 
 class _Builder:

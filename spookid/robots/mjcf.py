@@ -6,6 +6,7 @@ https://mujoco.readthedocs.io/en/stable/XMLreference.html.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,7 +16,7 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.robots.description import Connection, Description, Inertial, Link, Loop, Placement, Tie
-from spookid.robots.markup import Document, Element
+from spookid.robots.markup import Document, Element, read_bytes
 from spookid.robots.mjcf_elements import Found, elements
 from spookid.robots.mjcf_joints import joined, joint_names, quaternion_axes
 from spookid.robots.source import Source
@@ -38,8 +39,7 @@ def described(document: Document) -> tuple[Description, Source]:
     except ImportError:
         raise ProblemError(f"{document.path} is an MJCF; install the package mujoco to read it") from None
     try:
-        spec = mujoco.MjSpec.from_file(str(document.path))
-        notices = _reduced(spec, mujoco)
+        spec, notices = specification(document, mujoco)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             model = spec.compile()
@@ -51,6 +51,26 @@ def described(document: Document) -> tuple[Description, Source]:
     return reader.description(notices), reader.source(
         180 / np.pi if spec.compiler.degree else 1.0, _obstacle(spec, mujoco)
     )
+
+
+def specification(document: Document, mujoco: Any) -> tuple[Any, list[str]]:
+    """A file for MuJoCo, without what no body has its mass from; and what is said of it.
+
+    Raises:
+        ValueError, RuntimeError, FileNotFoundError: if MuJoCo refuses it.
+    """
+    if document.file.is_file() and document.file.read_bytes() == document.content:
+        spec = mujoco.MjSpec.from_file(str(document.path))
+    else:  # as it would be
+        spec = mujoco.MjSpec.from_string(document.content.decode(), include=_included(document))
+        spec.modelfiledir = f"{document.path.parent}{os.sep}"
+    return spec, _reduced(spec, mujoco)
+
+
+def _included(document: Document) -> dict[str, bytes]:
+    """Files that it includes, by the names that it has for them."""
+    names = [e.text("file") for e in document.root.inside() if e.tag == "include"]
+    return {name: read_bytes(document.path.parent / name) for name in names}
 
 
 def _reduced(spec: Any, mujoco: Any) -> list[str]:

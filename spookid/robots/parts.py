@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from spookid.mechanics.joints import Hinge, Joint
 from spookid.mechanics.model import Coordinates, Model
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.point_loads import PointLoad
+from spookid.mechanics.robot_file import RobotFile
 from spookid.robots.description import Connection, Description, Freedom, Limits, Loop, Placement
 from spookid.robots.groups import Group, Grouped, grouped
 from spookid.robots.source import Source
@@ -189,6 +191,7 @@ class Parts:
             loads=loads,
             gravity=self.description.gravity if gravity is None else gravity,
             coordinates=coordinates,
+            robot=self._file,
             place=declared_at(),
         )
 
@@ -212,6 +215,12 @@ class Parts:
                 found[half.follower] = half.ratio * found[half.leader] + half.offset
             else:
                 found[half.leader] = (found[half.follower] - half.offset) / half.ratio
+
+    @property
+    def _file(self) -> RobotFile:
+        document = self.source.document
+        digest = hashlib.sha256(document.content).hexdigest()
+        return RobotFile(str(document.file.resolve()), digest, self.free, dict(self.held), self.merge, self.mend)
 
     @property
     def _what(self) -> str:

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from spookid.results.result import Result
+from spookid.robots.comparing import RobotComparison, compare
 from spookid.robots.formats import opened
 from spookid.robots.parts import Parts
 from spookid.robots.writing import write
@@ -43,6 +44,19 @@ class Robot(Parts):
             ProblemError: if nothing of it is the robot's, for the robot's own file, or if the disk refuses.
         """
         return write(self, path, found)
+
+    def compare(self, solution: Result, recording: int = 0) -> RobotComparison:
+        """The file as it was and as ``write`` would write it, beside one of a solution's recordings: torques by inverse
+        dynamics, and replays in MuJoCo over windows of 1 s. What a file cannot hold of the drives, gains and offsets,
+        is in the torques that are measured.
+
+        Args:
+            recording: its number, from 0 on.
+
+        Raises:
+            ProblemError: if the solution has nothing of this robot, or was written by an earlier version.
+        """
+        return compare(self, solution, recording)
 
 
 def read(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from spookid.robots.robot import Robot
 
 _WITHIN = 0.3
 """Share within which inertias of files are mostly known."""
+_DATA_SHEET = 0.1
+"""Share within which a data sheet knows a gain."""
 _SIGNAL_UNITS = {"torque": "", "current": "/A", "voltage": "/V"}
 
 
@@ -33,17 +35,22 @@ class Scaffold:
     """Joints of which the log says nothing."""
 
 
-def scaffold(robot: Robot, log: Path | None, out: Path, command: str) -> Scaffold:
+def scaffold(
+    robot: Robot, log: Path | None, out: Path, command: str, gains: Mapping[str, float] | None = None
+) -> Scaffold:
     """The problem file of a robot.
 
     Args:
         log: what was recorded; None: nothing yet.
         out: where the file will be, for the paths in it.
         command: that it was asked for by.
+        gains: what is known of drives by joint, effort along it per unit of its current or voltage.
 
     Raises:
-        ProblemError: for a log that cannot be read, or in which no position of any joint is found.
+        ProblemError: for a log that cannot be read, or in which no position of any joint is found, or for gains of
+            joints without a current or voltage in it.
     """
+    gains = gains or {}
     labels = list(robot.freedoms)
     file = None if log is None else opened(log)
     matched = _simulated(labels) if file is None else file.matched(labels)
@@ -52,19 +59,30 @@ def scaffold(robot: Robot, log: Path | None, out: Path, command: str) -> Scaffol
             f"{log} has no position of any joint of {robot.name!r}; it has {', '.join(file.columns)}: name columns "
             f"after the joints ({', '.join(labels)}) or q1, q2 ... in their order"
         )
+    _check_gains(gains, matched)
     held = _still(robot, matched)
     robot = robot.with_(held=dict.fromkeys(held, 0.0))
     mend = not _all_thick(robot)
     recording = None if file is None else file.recording(matched)
-    found = drives(robot, recording, matched)
+    found = drives(robot, recording, matched, gains)
     parts = [
         _title(robot, log, matched, held, command),
         _beginning(robot, out, held, mend),
         _inertias(robot),
         _joints(robot, matched, found),
-        _rest(robot, file, out, matched, found),
+        _rest(robot, file, out, matched, found, gains),
     ]
     return Scaffold("\n".join(parts), matched, tuple(held))
+
+
+def _check_gains(gains: Mapping[str, float], matched: Matched) -> None:
+    for name, value in gains.items():
+        driven = matched.efforts if matched.effort in ("current", "voltage") else {}
+        if name not in driven:
+            known = f"it has those of {', '.join(driven)}" if driven else "it has none"
+            raise ProblemError(f"--gain {name}={value:g}: no column is a current or voltage of joint {name!r}; {known}")
+        if value == 0:
+            raise ProblemError(f"--gain {name}=0: a drive without gain does nothing; give what its data sheet says")
 
 
 def _simulated(labels: Sequence[str]) -> Matched:
@@ -137,7 +155,7 @@ def _beginning(robot: Robot, out: Path, held: Sequence[str], mend: bool) -> str:
     ]
     if robot.held:
         options.append(f"held={json.dumps({name: float(at) for name, at in robot.held.items()})}")
-    path = _relative(robot.source.document.path, out)
+    path = _relative(robot.source.document.file, out)
     imports = "JointPosition, LogCholesky, Motor, Parameter, Problem, Recording, robots"
     more = "".join(f", {option}" for option in options)
     return f"""from pathlib import Path
@@ -201,25 +219,38 @@ def _units(robot: Robot) -> dict[str, tuple[str, str]]:
     }
 
 
-def _rest(robot: Robot, log: Log | None, out: Path, matched: Matched, found: dict[str, Drive]) -> str:
+def _rest(
+    robot: Robot,
+    log: Log | None,
+    out: Path,
+    matched: Matched,
+    found: dict[str, Drive],
+    gains: Mapping[str, float],
+) -> str:
     """Motors, sensors and the problem."""
     place = {label: (name, i) for name, joint in robot.joints.items() for i, label in enumerate(joint.labels)}
-    units, lines = _units(robot), ["motors = ["]
+    units, lines = _units(robot), [*_about_gains(matched, gains), "motors = ["]
     for label, signal in matched.efforts.items():
-        lines += _motor(label, signal, matched.effort, found[label], units[label][0], _joint(*place[label]))
+        at = _joint(*place[label])
+        lines += _motor(label, signal, matched.effort, found[label], units[label][0], at, label in gains)
     lines += ["]", "observations = ["]
     lines += [
         f"    JointPosition({joint}, signal={_quoted(signal)}{which}),"
         for label, signal in matched.positions.items()
         for joint, which in [_joint(*place[label])]
     ]
-    recordings = ["    recordings=[],  # Recording.from_csv(HERE / ...), whose columns are the signals above"]
+    signals = "[*(motor.signal for motor in motors), *(sensor.signal for sensor in observations)]"
+    lines += ["]", f"signals = {signals}"]
     if log is not None:
         recordings = [f"    recordings=[{log.call(matched)}],"]
-        signals = "[*(motor.signal for motor in motors), *(sensor.signal for sensor in observations)]"
-        lines += ["]", "", f"LOG = {_relative(log.path, out)}", f"signals = {signals}"]
+        lines += ["", f"LOG = {_relative(log.path, out)}"]
     else:
-        lines += ["]", ""]
+        call = 'Recording.from_csv(HERE / "log.csv", time="t", signals=signals)'
+        recordings = [
+            "    # Nothing is recorded yet. A file with columns of these signals, in SI units:",
+            f"    # {call}",
+        ]
+        recordings.append("    recordings=[],")
     lines += ["problem = Problem(", f"    {_quoted(_key(robot.name))},", "    model=robot.model(motors=motors),"]
     return "\n".join([*lines, *recordings, "    observations=observations,", ")", ""])
 
@@ -229,13 +260,33 @@ def _joint(name: str, index: int) -> tuple[str, str]:
     return f"robot.joints[{_quoted(name)}]", f", coordinate={index}" if index else ""
 
 
-def _motor(label: str, signal: str, kind: str, drive: Drive, effort: str, at: tuple[str, str]) -> list[str]:
+def _about_gains(matched: Matched, gains: Mapping[str, float]) -> list[str]:
+    """What there is to know of gains, as comments."""
+    if matched.effort not in ("current", "voltage"):
+        return []
+    without = [label for label in matched.efforts if label not in gains]
+    if not without:
+        return ["# Masses and friction are no better known than the gains, whose priors fix their scale."]
+    return [
+        f"# A {matched.effort} alone tells no gain from a scale of all masses and friction. Here that scale is as well",
+        "# known as the file's inertias, WITHIN. Data sheets know gains better: spookid new --gain JOINT=VALUE takes",
+        f"# them as known within {100 * _DATA_SHEET:.0f} %, or give a Parameter prior=(value, error). A log with a",
+        "# payload of known mass, beside one without it, tells the scale, too. Regressed along the log, with no prior:",
+        f"# {', '.join(without)}.",
+    ]
+
+
+def _motor(
+    label: str, signal: str, kind: str, drive: Drive, effort: str, at: tuple[str, str], known: bool
+) -> list[str]:
     joint, which = at
     key, measured = _key(label), "" if kind == "voltage" else ", measured=True"
     gain = []
     if kind != "torque":
         lower = 0.0 if drive.gain > 0 else -np.inf
-        value = _parameter(f"{key}_gain", drive.gain, f"{effort}{_SIGNAL_UNITS[kind]}", lower)
+        upper = np.inf if drive.gain > 0 else 0.0
+        share = _DATA_SHEET if known else 0.0
+        value = _parameter(f"{key}_gain", drive.gain, f"{effort}{_SIGNAL_UNITS[kind]}", lower, upper, share)
         gain = [f"        gain={value},"]
     return [
         "    Motor(",
@@ -246,9 +297,14 @@ def _motor(label: str, signal: str, kind: str, drive: Drive, effort: str, at: tu
     ]
 
 
-def _parameter(name: str, guess: float, unit: str, lower: float = -np.inf, upper: float = np.inf) -> str:
-    bounds = [f"{side}={printed(at)}" for side, at in (("lower", lower), ("upper", upper)) if np.isfinite(at)]
-    return f"Parameter({', '.join([_quoted(name), printed(guess), *bounds, f'unit={_quoted(unit)}'])})"
+def _parameter(
+    name: str, guess: float, unit: str, lower: float = -np.inf, upper: float = np.inf, share: float = 0.0
+) -> str:
+    """A Parameter, with a prior if it is known within a share."""
+    own = [f"{side}={printed(at)}" for side, at in (("lower", lower), ("upper", upper)) if np.isfinite(at)]
+    if share:
+        own.append(f"prior=({printed(guess)}, {printed(share * abs(guess))})")
+    return f"Parameter({', '.join([_quoted(name), printed(guess), *own, f'unit={_quoted(unit)}'])})"
 
 
 def _quoted(text: str) -> str:

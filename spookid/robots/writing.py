@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ _OTHERS = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "full
 def write(robot: Parts, path: str | PathLike[str], found: Result | Mapping[str, float]) -> Path:
     """Write the robot's file with what was found; see ``Robot.write``."""
     target = Path(path)
-    if target.resolve() == robot.source.document.path.resolve():
+    if target.resolve() == robot.source.document.file.resolve():
         raise ProblemError(f"{target} is the robot's own file, which is kept; write into another one")
     if isinstance(found, Result):
         identified = from_result(robot, found)
@@ -47,16 +48,36 @@ def write(robot: Parts, path: str | PathLike[str], found: Result | Mapping[str, 
         identified = from_values(robot, found)
     else:
         raise ProblemError(f"{target} cannot be written from {shown(found)}; give a Solution, or values by name")
-    inertials, joints = _inertials(robot, identified), _joints(robot, identified)
-    content = _content(robot, inertials, joints)
-    folders.write(target, lambda part: _fill(part, content))
+    new = rewritten(robot, identified)
+    folders.write(target, lambda part: _fill(part, new.content))
     beside = target.with_name(f"{target.name}.json")
-    folders.write(beside, _document(robot, target, identified, inertials, joints))
+    folders.write(beside, _document(robot, target, identified, new.inertials, new.joints))
     return beside
 
 
 def _fill(part: Path, content: bytes) -> None:
     part.write_bytes(content)
+
+
+@dataclass(frozen=True, eq=False)
+class Rewritten:
+    """A robot's file with what was found."""
+
+    content: bytes
+    inertials: Mapping[str, Inertial | None]
+    """Those that are other ones, by link; None of links without mass now."""
+    joints: Mapping[str, Mapping[str, float]]
+    """Attributes of joints that were found."""
+
+
+def rewritten(robot: Parts, identified: Identified) -> Rewritten:
+    """The file that ``Robot.write`` writes.
+
+    Raises:
+        ProblemError: if it has no place for what was found.
+    """
+    inertials, joints = _inertials(robot, identified), _joints(robot, identified)
+    return Rewritten(_content(robot, inertials, joints), inertials, joints)
 
 
 # --- what the file holds ---
@@ -200,7 +221,7 @@ def _document(
     held = {name for name, one in derived.items() if _is_held(robot, one, words, joints)}
     facts: dict[str, Any] = {
         "schema": _SCHEMA,
-        "robot": {"name": robot.name, "file": source.path.name, "format": robot.source.format},
+        "robot": {"name": robot.name, "file": source.file.name, "format": robot.source.format},
         "sha256": hashlib.sha256(source.content).hexdigest(),
         "file": target.name,
         "links": {name: None if part is None else _told(part) for name, part in inertials.items()},

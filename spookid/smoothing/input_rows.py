@@ -10,8 +10,8 @@ from statistics import median
 
 import numpy as np
 
-from spookid.assembly.assembly import input_data
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.input_data import input_data
 from spookid.data.inputs import acting_between
 from spookid.data.sampling import Grid, slack_at
 from spookid.kernels.kernel import Array

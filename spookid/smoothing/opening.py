@@ -76,6 +76,8 @@ def smoothed(problem: Declaration) -> Declaration:
         raise ProblemError(
             f"{unequal.place}: Residual {unequal.name!r} is an inequality, which a smoother cannot hold; leave it out"
         )
+    for contact in problem.model.holding.contacts:
+        raise ProblemError(f"{contact.what}: a smoother has no contacts that hold; fit recordings with them")
     check_stepper(problem)
     return problem.with_(friction="smooth", estimator="noise", step_correction=False)
 

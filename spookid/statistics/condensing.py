@@ -70,6 +70,19 @@ class Condensed:
         trace = sum(float(np.sum(rows)) for parts in found for rows in parts)
         return found if abs(trace - self._states) <= _SOUND * self._states else None
 
+    def covariances(self, chain: int, place: int) -> Array:
+        """JH⁻¹Jᵀ of one factor's rows at each step, what is not known of them where noise is what it is taken for,
+        (count, rows, rows)."""
+        term, T = self.linearized.chains[chain][place], self.T[chain][place]
+        N, t = term.steps, term.tangent
+        found = np.matmul(T.transpose(0, 2, 1), np.matmul(self.inverse, T))
+        for start, covariances in selected_inverse_backward(self._elimination(chain).columns, N, t):
+            here = slice(start, start + len(covariances))
+            states = term.at(here).matrix[:, : term.unknowns]
+            across = cross_covariances(covariances, term.source.offsets, states)
+            found[here] += np.matmul(states.transpose(0, 2, 1), across)
+        return np.asarray(found)
+
     def rows(self, *columns: Sequence[Sequence[Array | Signs]]) -> Iterator[tuple[Any, ...]]:
         """Each linearized factor of each chain, with its parts of vectors of residuals."""
         for terms, *parts in zip(self.linearized.chains, *columns, strict=True):

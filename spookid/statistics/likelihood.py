@@ -101,11 +101,11 @@ class States:
         return self.reduced.project(problem.retract(self.point, moves, step))
 
 
-def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
+def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
     """The likelihood where states are linearized, at the best states but for a linear step.
 
     Args:
-        sensors: σ by the name of the noise whose rows are measurements.
+        logs: log σ by the name of the noise.
     """
     chains, n = states.chains, len(states.reduced.problem.names)
     value = 0.0
@@ -126,8 +126,7 @@ def marginal(states: States, sensors: Mapping[str, float]) -> Marginal:
             fisher.add(pair, 2 * square)
         for name, more in shared:
             coloured.add(name, more)
-        for name, rows in chain.measured(sensors):
-            value += 2 * rows * np.log(sensors[name])
+        value += chain.measured(logs)
     left = np.sum([chain.system.corner for chain in chains], axis=0)
     return Marginal(
         value + float(left[-1, -1]),
@@ -348,13 +347,18 @@ class _Chain:
         signs = (rng.integers(0, 2, (*alive.shape, probes)) * 2.0 - 1.0).transpose(0, 2, 1) * (alive * own)[:, None]
         return np.asarray(signs if rows.complement is None else np.matmul(signs, rows.complement))
 
-    def measured(self, sensors: Mapping[str, float]) -> list[tuple[str, int]]:
-        """Numbers of measurements by the name of their noise."""
-        found = []
-        for factor, _ in self.kept:
+    def measured(self, logs: Mapping[str, float]) -> float:
+        """2 Σ log σ of the rows that are measurements, and no density of the states; where private unknowns are fitted
+        to such rows, the logarithm of the determinant of their information."""
+        total = 0.0
+        for factor, rows in self.kept:
+            dense = range(len(factor.noise)) if factor.density and rows.complement is not None else factor.density
             alive = self._alive(factor).sum(axis=0)
-            found += [(name, int(alive[i])) for i, name in enumerate(factor.noise) if name in sensors]
-        return found
+            total += sum(2 * alive[i] * logs[name] for i, name in enumerate(factor.noise) if i not in dense)
+            if factor.private and factor.noise and not factor.density:
+                A = self.reduced.problem.private_rows(factor, self.point, self.chain)(slice(None))[:, :-1]
+                total += float(np.sum(np.linalg.slogdet(np.matmul(A, A.transpose(0, 2, 1)))[1]))
+        return total
 
 
 def _by_step(slopes: Array, steps: int) -> Array:

@@ -18,7 +18,7 @@ class NoiseSize:
     names: tuple[str, ...]
     """What it is the noise of: hinges and free bodies, or one signal."""
     unit: str
-    """Of a sensor its signal's; of a disturbance that of the force or torque."""
+    """Of a sensor its signal's; of a disturbance that of the force, the torque, or the velocity."""
     places: tuple[int, ...]
     """Of its symbols among the constants."""
     given: float | None = None
@@ -30,6 +30,11 @@ class NoiseSize:
     sample."""
     marginalized: bool = False
     """True if a fit has found it but hardly knows it, and errors are averaged over it."""
+
+    @property
+    def of_motion(self) -> bool:
+        """True of the slip of contacts, a velocity, where other disturbances are forces."""
+        return self.unit == "m/s"
 
     @property
     def keys(self) -> tuple[str, ...]:

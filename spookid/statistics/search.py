@@ -187,8 +187,7 @@ class Search:
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
         states = self._nearby(held, start, most) or self._found(held, start)
         began = time.perf_counter()
-        sensors = {s.keys[0]: float(np.exp(log)) for s, log in zip(self.sizes, logs, strict=True) if s.kind == "sensor"}
-        found = marginal(states, sensors)
+        found = marginal(states, {key: log for s, log in zip(self.sizes, logs.tolist(), strict=True) for key in s.keys})
         self.spent["factorize"] += time.perf_counter() - began
         slopes, freedom = (
             np.array([sum(values.get(name, 0.0) for name in size.keys) for size in self.sizes])

@@ -41,6 +41,7 @@ def starting_logs(
                 if name in size.keys
             ]
             found = (1.0 if size.kind == "sensor" else share) * float(np.sqrt(np.mean(squares)))
+            found = max(found, size.floor if size.kind == "disturbance" else 0.0)
         sensor += size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem)
         logs.append(np.log(max(found, np.finfo(float).tiny)))
     return np.array(logs)

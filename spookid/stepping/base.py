@@ -36,6 +36,8 @@ class Scheme(ABC):
     """Errors of a motion fall with this power of h."""
     offers_hard: ClassVar[bool] = False
     """True if the same scheme, its disturbances at nothing, fits hard dynamics as a second estimator."""
+    switches: ClassVar[bool] = False
+    """True if contacts may hold at times (``HeldContact.holds``)."""
     law: DryFriction = DryFriction()
     """Form of dry friction."""
 

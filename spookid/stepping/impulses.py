@@ -36,6 +36,8 @@ class Settings:
     (3) and torque (3) on each free body [N s, N m s]."""
     torques: Mapping[str, ca.SX]
     """Standard deviations of measured efforts of motors at the guesses of their gains [N m or N], by signal."""
+    slips: ca.SX
+    """Standard deviations of how far each contact that holds moves in a step, (n_c,) [m, rad]."""
     sensors: ca.SX
     """Standard deviations of the observations, each in its signal's unit, (n_o,)."""
 
@@ -52,6 +54,7 @@ class Settings:
             ca.SX.sym("impulse_width"),
             ca.SX.sym("disturbance", len(disturbance_names(model))),
             torques,
+            ca.SX.sym("slip", len(model.holding.contacts)),
             ca.SX.sym("sigma", sensors),
         )
 

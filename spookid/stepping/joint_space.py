@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import ClassVar
 
@@ -36,7 +36,9 @@ from spookid.mechanics.linear import halved
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.model import Model
 from spookid.mechanics.recursion import Recursion, Wrench
+from spookid.mechanics.standing import HeldContact
 from spookid.stepping.base import Scheme
+from spookid.stepping.contact_rows import ContactRows, StepMotion
 from spookid.stepping.dry_friction import DryFriction
 from spookid.stepping.impulses import HATS, Settings, Slips, StepFunction, Window, random_factor
 from spookid.stepping.leapfrog import Leapfrog
@@ -52,6 +54,7 @@ class JointSpace(Scheme):
     name = "variational"
     order: ClassVar[int] = 2
     offers_hard: ClassVar[bool] = True
+    switches: ClassVar[bool] = True
     law: DryFriction = field(default=DryFriction(), repr=False)
     weighted: bool = False
     """True for rows with the weight κ, or hard, False for those of a likelihood."""
@@ -63,12 +66,13 @@ class JointSpace(Scheme):
         Raises:
             ProblemError: for joint coordinates with constraints on velocities.
         """
-        if model.coordinates == "joint" and model.holding.on_velocities:
+        slides = any(tie.on_velocities and not isinstance(tie, HeldContact) for tie in model.ties)
+        if model.coordinates == "joint" and slides:
             raise ProblemError(
                 f"{model.place}: Model has coordinates 'joint' and a constraint on velocities, which needs those of "
                 "all bodies; leave coordinates out"
             )
-        if model.holding.on_velocities:
+        if slides or (model.holding.contacts and model.coordinates == "maximal"):
             return Leapfrog(law=self.law)
         return PoseSpace(self.law) if model.coordinates == "maximal" else self
 
@@ -147,10 +151,17 @@ class JointSpace(Scheme):
         first = joints.manifold.tangent
         private = (1, range(first, first + self._private(joints))) if joints.closing else None
         impulse = _weighted(step, private, hard) if self.weighted else _random(step, private)
-        factors = [impulse.written_in(step.symbols, step.values)]
-        if joints.closing:
+        factors = []
+        if model.holding.contacts and self.weighted:
+            impulse = step.contacts.idle(impulse)
+            factors.append(step.contacts.hard(step.variables).written_in(step.symbols, step.values))
+        elif model.holding.contacts:
+            impulse = step.contacts.beside(impulse, first - 6 * len(joints.roots))
+        factors.insert(0, impulse.written_in(step.symbols, step.values))
+        closing = [thing for thing in joints.closing if thing not in model.holding.contacts]
+        if closing:
             closed, none = ca.vertcat(*step.closed), ca.SX.sym("none", 0)
-            rows = model.holding.labels(joints.closing)
+            rows = model.holding.labels(closing)
             factors.append(Factor("joints", Group.STATE, closed, {0: step.here}, none, rows, kind=Kind.HARD))
         law = self.law.factors(model, settings, step.slips, step.extra, step.variables)
         return factors + [factor.substituted(step.symbols, step.values) for factor in law]
@@ -259,10 +270,20 @@ class _JointStep(VirtualWork):
         x, self.loads, self.random, self.extra = ca.vertsplit(self.here, cuts)
         s, a = (ca.SX.sym(name, self.joints.manifold.tangent) for name in ("s", "a"))
         moved = _sides(self.joints, list(self.variables.values()), settings.step)
-        self.symbols = ca.vertcat(self.here, s, a)
-        self.values = ca.vertcat(self.variables[1], *_middle(*moved, settings.step))
+        after = self.joints.configuration(self.variables[2])
+        places = [contact.place_of(model.original or model, after) for contact in model.holding.contacts]
+        self._after = [ca.SX.sym("place", place.numel()) for place in places]
+        """Where contacts are at t_{k+1}."""
+        self.symbols = ca.vertcat(self.here, s, a, *self._after)
+        self.values = ca.vertcat(self.variables[1], *_middle(*moved, settings.step), *places)
         self.motion = Recursion(self.joints, x, s, a)
         self.slips = self._slips()
+
+    @cached_property
+    def contacts(self) -> ContactRows:
+        """Those that hold."""
+        motion = StepMotion(self.q, self.motion.v, self.motion.accelerations, self._after)
+        return ContactRows(self.model, self.settings, motion, lambda contact: self.closing[0][contact])
 
     def settled(self, expression: ca.SX) -> ca.SX:
         """In the unknowns at three steps."""

@@ -74,7 +74,7 @@ class Variational(Stepper):
     def fitting(self, model: Model) -> Scheme:
         """The same step in the coordinates of the joints, if those are asked for, or in trees that have no limits or
         contacts."""
-        tree = not (model.has_loops or model.ties or model.is_unilateral)
+        tree = not (model.has_loops or set(model.ties) - set(model.holding.contacts) or model.is_unilateral)
         if model.coordinates == "joint" or (model.coordinates is None and tree):
             return JointSpace(self.law, weighted=True).fitting(model)
         return self
@@ -160,7 +160,7 @@ class Variational(Stepper):
         """The step as equations in (v₊, λ) from x = (q, v), v of the interval before.
 
         Behind the signals stands the share of the interval: 1, and ½ in the first step; then their means over the step
-        if constraints take any, and random impulses, if any.
+        if constraints take any, 1 for each contact that holds and 0 for others, and random impulses, if any.
         """
         impulses = random_symbol(model, random)
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
@@ -169,7 +169,8 @@ class Variational(Stepper):
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", model.rows)
         q_next = model.configuration.retract(q, settings.step * v_next)
-        rolling = model.holding.over_step(q, q_next, settings.step, mean)
+        held = ca.SX.sym("held", len(model.holding.contacts))
+        rolling = model.holding.over_step(q, q_next, settings.step, mean, held, multipliers)
         share = replace(settings, step=u[-1] * settings.step)
         at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
         friction = DryFriction().impulses(model, share, _slips(at, sides), multipliers, ca.SX(0, 1))
@@ -177,7 +178,7 @@ class Variational(Stepper):
         impulse -= disturbance(model, at, impulses)
         return ForwardStep(
             x=x,
-            u=ca.vertcat(u, mean, impulses),
+            u=ca.vertcat(u, mean, held, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
             equations=ca.vertcat(impulse, model.violation(q_next) / settings.step, rolling),
             x_next=ca.vertcat(q_next, v_next),
@@ -198,7 +199,8 @@ class Variational(Stepper):
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", model.rows)
         q_next = model.configuration.retract(q, settings.step * v_next)
-        rolling = model.holding.over_step(q, q_next, settings.step, mean)
+        held = ca.SX.sym("held", len(model.holding.contacts))
+        rolling = model.holding.over_step(q, q_next, settings.step, mean, held, multipliers)
         share = replace(settings, step=u[-1] * settings.step)
         at, sides = model.mechanics(q), _Sides.of(v, v_next, u[-1])
         reactions = Reactions(model, share, at, q)
@@ -208,7 +210,7 @@ class Variational(Stepper):
         constant, weights, loads = reactions.bounds(slips, multipliers)
         return ExactStep(
             x=x,
-            u=ca.vertcat(u, mean, impulses),
+            u=ca.vertcat(u, mean, held, impulses),
             unknowns=ca.vertcat(v_next, multipliers),
             reactions=reactions.symbol,
             equations=ca.vertcat(impulse, model.violation(q_next) / settings.step, rolling),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy as np
 from spookid.assembly.assembly import Evidence, chosen_numbers, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import closing_rows
+from spookid.assembly.schedules import check_schedules, schedule
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.channels import Channel
 from spookid.data.inputs import acting, at_values, commanded
@@ -24,7 +24,6 @@ from spookid.data.sampling import Grid, limited
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError, shown
 from spookid.kernels.kernel import Array, contiguous
-from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.kinematics import place, rest_positions, tracked
 from spookid.mechanics.motor import Input
 from spookid.parameter import substitute
@@ -33,6 +32,7 @@ from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
 from spookid.stepping.refinement import MOST, TOLERANCE, Refined, Refinement
 from spookid.stepping.simulation import NewtonStepper, Progress, StepFailedError, march
+from spookid.studies.random_motion import Noises, noise_sizes, random_impulses
 from spookid.transcription.factor import Constant, measured_noise
 
 Parameters: TypeAlias = Mapping[str, float] | Result | None
@@ -42,9 +42,6 @@ Initial: TypeAlias = Mapping[str, Any] | Result | tuple[Any, Any] | None
 not named at rest, where their springs are); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a Result, for its first
 estimated state. None: the first state of the parameters if these are a Result, else the initial guess from the
 recording, else all joints at rest."""
-Noises: TypeAlias = Result | Mapping[str, float] | None
-"""What is random: a Result, for the noise it found; or sizes by name, disturbances of joints [N m/√Hz or N/√Hz] and
-standard deviations of signals, of both where a signal is called like a joint. None: nothing is."""
 
 
 _CLOSED = 1e-6
@@ -98,36 +95,11 @@ def simulate(
     source = inputs or (measured.recording if measured else None)
     u, widths = commanded(source, problem.model.inputs, steps), slip_widths(problem, evidence)
     start = measured.guess.states[0] if measured and initial is None else _start(problem, initial, recording)
-    sizes, rng = _sizes(problem, noise), np.random.default_rng(seed)
-    random = None if sizes is None else _impulses(problem, sizes, steps.count - 1, rng)
+    sizes, rng = noise_sizes(problem, noise), np.random.default_rng(seed)
+    random = None if sizes is None else random_impulses(problem, sizes, steps.count - 1, rng)
     march = _March(problem, recording, Settings.of(problem.model), widths, start, source, u, steps, random, progress)
     name = measured.recording.name if measured else problem.name
     return _recording(march, _motion(march, substeps), name, sizes or {}, rng)
-
-
-def _sizes(problem: Declaration, noise: Noises) -> dict[str, float] | None:
-    """Sizes of noise by the names of coordinates, and of signals by ``measured_noise``; None if nothing is random."""
-    if noise is None:
-        return None
-    if isinstance(noise, Result):
-        moving = {name: n.density for n in noise.noise if n.kind == "disturbance" for name in n.names}
-        return moving | {measured_noise(name): n.std for n in noise.noise if n.kind == "sensor" for name in n.names}
-    known = {freedom.label for freedom in problem.model.freedoms} | {o.signal for o in problem.channels}
-    for name, size in noise.items():
-        if name not in known:
-            raise ProblemError(f"{problem.place}: noise names {name!r}; there are {', '.join(sorted(known))}")
-        if not (isinstance(size, Real) and math.isfinite(size) and size >= 0):
-            raise ProblemError(
-                f"{problem.place}: noise of {name!r} is {shown(size)}; give a number that is not negative"
-            )
-    return {key: float(size) for name, size in noise.items() for key in (name, measured_noise(name))}
-
-
-def _impulses(problem: Declaration, sizes: Mapping[str, float], steps: int, rng: np.random.Generator) -> Array:
-    """Random impulses of each step, (N − 1, n_s + 6 n_free) [N m s, N s]."""
-    names = disturbance_names(problem.model)
-    deviations = np.sqrt(problem.step) * np.array([sizes.get(name, 0.0) for name in names])
-    return np.asarray(deviations * rng.standard_normal((steps, len(names))))
 
 
 def _gathered(problem: Declaration, recording: int) -> tuple[tuple[Evidence, ...], Evidence | None]:
@@ -188,6 +160,15 @@ class _March:
         recordings = self.problem.recordings
         return self.problem.guess_on(recordings[self.recording].name if recordings else None)
 
+    @cached_property
+    def held(self) -> Array:
+        """Contacts as a staggered step takes them: 1 for each that holds from a step to the next, (N − 1, n_c)."""
+        model = self.problem.model
+        if not self.problem.stepper.staggered:
+            check_schedules(model, self.problem.stepper)
+            return np.zeros((self.steps.count - 1, 0))
+        return schedule(model, self.source, self.steps)
+
     @property
     def _means(self) -> bool:
         """True if constraints take inputs, whose means over a substep a staggered step has behind its others."""
@@ -222,6 +203,7 @@ class _March:
         inputs = self.problem.stepper.forward_inputs(now.held, now.mean, now.late)
         if self._means:
             inputs = np.hstack([inputs, now.mean])
+        inputs = np.hstack([inputs, np.repeat(self.held, substeps, axis=0)])
         if self.random is None:
             return contiguous(inputs)
         random = np.zeros((count, self.random.shape[1]))
@@ -258,10 +240,11 @@ class _March:
         share = np.ones((len(pushes), 1))
         share[:2, 0] = 0.0, 0.5
         means = np.vstack([mean[:1], mean, mean[-1:]])[:, : mean.shape[1] * self._means]
+        held = np.repeat(self.held[k : k + 1], len(pushes), axis=0)
         random = np.zeros((len(pushes), 0 if self.random is None else self.random.shape[1]))
         if self.random is not None and k > 0:
             random[0] = self.random[k]
-        return contiguous(np.hstack([pushes, share, means, random]))
+        return contiguous(np.hstack([pushes, share, means, held, random]))
 
 
 def forward_stepper(

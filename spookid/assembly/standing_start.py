@@ -1,0 +1,176 @@
+"""Where a mechanism that stands on contacts is: what no sensor tells of its place, and a motion to begin a fit with.
+
+Encoders, an inertial unit and feet that stand tell how a robot moves but not where it is: all of it may be moved and
+turned about the direction of gravity, and nothing that is measured changes. Rows of the first state keep it where its
+initial guess is, which is no information.
+
+The motion is that of least squares of the sensors and the contacts alone, which needs no masses: free bodies have only
+weak rows that they do not speed up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import casadi as ca
+import numpy as np
+
+from spookid.assembly.declaration import Declaration
+from spookid.data.state import State
+from spookid.kernels.kernel import Array, contiguous
+from spookid.mechanics import rotations
+from spookid.mechanics.body import GROUND
+from spookid.mechanics.model import Model
+from spookid.parameter import parameters_in, substitute
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.statistics.starting_sizes import roughness
+from spookid.stepping.contact_rows import slip_name
+from spookid.stepping.impulses import Settings
+from spookid.transcription.factor import Constant, Factor, Group
+from spookid.transcription.transcription import Chain, Point, Transcription
+
+PLACE = "place"
+"""Name of the factor that keeps a mechanism where it begins; its data are the guess of the first configuration."""
+_MOTION = "motion of contacts"
+_NEAR = 1e-3
+"""How near it is kept [m, rad]: a number that nothing depends on, small against what contacts know of one another."""
+_STILL, _SLIDING = 100.0, 1e-3
+"""Sizes of a free body's accelerations [m/s², rad/s²] and of how far a contact moves in a step [m, rad]."""
+_ITERATIONS = 100
+_ROUNDING = 1e-9
+_SHARE = 1e-3
+"""Of a sensor's largest value, its noise if it has no other."""
+
+
+def stands_free(model: Model) -> bool:
+    """True of a model with free bodies that contacts hold, no joint on the ground, and nothing that pulls there."""
+    grounded = any(GROUND in joint.bodies() for joint in model.joints)
+    loaded = any(frame.body is GROUND for load in model.loads for frame in load.frames)
+    pulled = any(contact.baumgarte[0] for contact in model.holding.contacts)
+    others = set(model.constraints) - set(model.holding.contacts)
+    free = any(body.free for body in model.bodies)
+    return bool(model.holding.contacts) and free and not (grounded or loaded or pulled or others or model.contacts)
+
+
+def place_factors(problem: Declaration, settings: Settings) -> list[Factor]:
+    """Rows that keep the first free body where it begins, along the directions that nothing tells: none or one."""
+    model = problem.model
+    told = _told(problem) if stands_free(model) else [True] * 4
+    if all(told):
+        return []
+    window = problem.scheme.first_window(model, settings, 0)
+    assert window is not None
+    pose, start = ca.SX.sym("pose", 7), ca.SX.sym("start", 7)
+    body = next(body for body in model.bodies if body.free)
+    turn = rotations.logarithm(rotations.multiply(pose[3:], rotations.conjugate(start[3:])))
+    rows = ca.vertcat(pose[:3] - start[:3], ca.dot(_upwards(model), turn))
+    free = [i for i, known in enumerate(told) if not known]
+    i = 7 * model.bodies.index(body)
+    rows = ca.substitute(rows[free] / _NEAR, pose, window.motion.q[i : i + 7])
+    names = tuple(f"{body.name} {('x', 'y', 'z', 'heading')[i]}" for i in free)
+    variables = dict(window.variables)
+    return [Factor(PLACE, Group.STATE, rows, variables, start, names, first_only=True)]
+
+
+def place_data(model: Model, states: Array) -> Array:
+    """Its data from a guess of the states, (1, 7)."""
+    i = 7 * next(i for i, body in enumerate(model.bodies) if body.free)
+    return contiguous(states[:1, i : i + 7])
+
+
+def _upwards(model: Model) -> ca.SX:
+    """Against gravity, (3,); z where there is none."""
+    size = ca.norm_2(model.gravity)
+    return ca.if_else(size > 0, -model.gravity / ca.fmax(size, 1e-12), ca.SX([0, 0, 1]))
+
+
+def _told(problem: Declaration) -> list[bool]:
+    """Of the translations along x, y, z and the heading whether some sensor tells them."""
+    model, rng = problem.model, np.random.default_rng(0)
+    n = len(model.bodies)
+    d = ca.SX.sym("d", 4)
+    q: list[ca.SX] = []
+    v: list[ca.SX] = []
+    a: list[ca.SX] = []
+    turn = rotations.exponential(d[3] * _upwards(model))
+    R = rotations.matrix(turn)
+    for _ in range(n):
+        e = rng.standard_normal(4)
+        q += [d[:3] + R @ ca.SX(rng.standard_normal(3)), rotations.multiply(turn, ca.SX(e / np.linalg.norm(e)))]
+        for part in (v, a):
+            part += [R @ ca.SX(rng.standard_normal(3)), ca.SX(rng.standard_normal(3))]
+    inputs = dict.fromkeys(model.signals, ca.SX(1))
+    state = State(model, ca.vertcat(*q), ca.vertcat(*v), ca.vertcat(*a), inputs, ca.SX(1))
+    shown = ca.vertcat(ca.SX(0, 1), *(channel.predicted(state) for channel in problem.channels))
+    slopes = ca.substitute(ca.jacobian(shown, d), d, ca.SX.zeros(4))
+    known = parameters_in([slopes], "the sensors", ignore=[])
+    numbers = substitute(ca.densify(slopes), {p.name: problem.guess_on()[p.name] for p in known})
+    return [bool(np.any(np.abs(column) > _ROUNDING)) for column in np.reshape(numbers, (-1, 4)).T]
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """What the motion of a model that stands free is sought with.
+
+    Args:
+        constants: numbers of all symbols.
+        observed: factors of what sensors show, and that of ``place_factors``.
+    """
+
+    problem: Declaration
+    settings: Settings
+    constants: Sequence[Constant]
+    observed: Sequence[Factor]
+
+    def found(
+        self, whole: Transcription, start: Point, held: Sequence[Array], signals: Sequence[Sequence[Array]]
+    ) -> Point:
+        """The motion from a start.
+
+        Args:
+            held: of each recording, contacts as in ``schedules.schedule``.
+            signals: per sensor its samples in each recording, gaps as NaN.
+        """
+        factors = [*self.observed, self._motion()]
+        chains = [self._chain(chain, contacts) for chain, contacts in zip(whole.chains, held, strict=True)]
+        constants = self._numbered(signals)
+        bounds = whole.lower, whole.upper, whole.magnitudes
+        given = whole.shared[0], constants, whole.names, *bounds, chains, whole.choice
+        problem = Transcription(whole.manifold, factors, *given).held_at(start.parameters)
+        return LevenbergMarquardt(max_iterations=_ITERATIONS).solve(problem, start).point
+
+    def _chain(self, chain: Chain, contacts: Array) -> Chain:
+        names = {factor.name for factor in self.observed}
+        data = {name: values for name, values in chain.data.items() if name in names} | {_MOTION: contacts[1:]}
+        missing = {name: mask for name, mask in chain.missing.items() if name in names}
+        return replace(chain, data=data, missing=missing)
+
+    def _motion(self) -> Factor:
+        """Contacts that hold do not move, and free bodies hardly speed up."""
+        problem, model = self.problem, self.problem.model
+        window = problem.scheme.window(model, self.settings, 2)
+        variables, held = dict(window.variables), ca.SX.sym("held", len(model.holding.contacts))
+        here, after = (problem.scheme.configuration(model, variables[i]) for i in (1, 2))
+        rows, labels = [], []
+        for i, contact in enumerate(model.holding.contacts):
+            apart = contact.moved(contact.place_of(model, after), contact.place_of(model, here))
+            rows.append(held[i] * apart / _SLIDING)
+            labels += [slip_name(contact)] * apart.numel()
+        for i, body in enumerate(model.bodies):
+            if body.free:
+                rows.append(window.motion.a[6 * i : 6 * i + 6] / _STILL)
+                labels += [body.name] * 6
+        return Factor(_MOTION, Group.OBSERVATION, ca.vertcat(*rows), variables, held, tuple(labels))
+
+    def _numbered(self, signals: Sequence[Sequence[Array]]) -> list[Constant]:
+        """Constants, with sizes of noise as far as samples alone tell them."""
+        symbols = {s.element_hash(): i for i, s in enumerate(ca.vertsplit(self.settings.sensors))}
+        found = []
+        for constant in self.constants:
+            i = symbols.get(constant.symbol.element_hash()) if constant.symbol.numel() == 1 else None
+            if i is not None and not self.problem.channels[i].sigma:
+                most = max((float(np.nanmax(np.abs(values), initial=0.0)) for values in signals[i]), default=0.0)
+                constant = replace(constant, value=max(roughness(signals[i]), _SHARE * most) or 1.0)
+            found.append(constant)
+        return found

@@ -1,0 +1,119 @@
+"""What disturbed the motion of each recording, with standard errors: the posterior of what is random, all data given.
+
+The random rows of a step are r = w/(s √h), of unit variance. With H = JᵀJ in states and parameters, r has the mean r̂
+and the covariance J H⁻¹Jᵀ. Where loops close, λ and the random impulses along the coordinates of cut joints are private
+to the step: r̂ and J are known in the complement C of their rows P alone, and the rest is what it was before any data,
+
+    cov r = C (J H⁻¹Jᵀ) Cᵀ + PPᵀ,
+
+which is nothing that moves the mechanism: λ takes up whatever stands in the range of Jᵀ of the closing rows, and the
+projector takes P away but for noise of measured efforts in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from spookid.assembly.assembly import Assembly
+from spookid.assembly.trajectories import along, noise_of_impulses
+from spookid.kernels.kernel import Array, contiguous
+from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_units
+from spookid.mechanics.model import Model
+from spookid.mechanics.projection import Projection
+from spookid.results.disturbance import Disturbance
+from spookid.results.result import Trajectory
+from spookid.statistics.condensing import Condensed
+from spookid.transcription.factor import measured_noise
+from spookid.transcription.transcription import Point
+
+HARD = "the dynamics are hard: nothing disturbs the motion"
+GIVEN = "a state weight was given, which is no size of a disturbance"
+UNDETERMINED = "the states are not determined"
+
+
+def disturbances(
+    assembly: Assembly, point: Point, condensed: Condensed | None, motion: Sequence[Trajectory]
+) -> tuple[Disturbance, ...]:
+    """One for each recording; zero where the dynamics are hard, NaN where nothing says how large it may be.
+
+    Args:
+        condensed: the fit linearized at its noise; None if the states are not determined.
+    """
+    if assembly.problem.dynamics != "estimated" or assembly.problem.estimator == "hard":
+        return tuple(_none(assembly, trajectory) for trajectory in motion)
+    return tuple(_of(assembly, point, condensed, c, trajectory) for c, trajectory in enumerate(motion))
+
+
+def _none(assembly: Assembly, trajectory: Trajectory) -> Disturbance:
+    labels, units = _labels(assembly.problem.model), _units(assembly.problem.model)
+    shape = len(trajectory.t), len(labels)
+    hard = assembly.problem.dynamics in ("estimated", "hard")
+    value = np.full(shape, 0.0 if hard else np.nan)
+    return Disturbance(
+        trajectory.name, labels, units, HARD if hard else GIVEN, trajectory.t, value, np.full(shape, np.nan)
+    )
+
+
+def _of(
+    assembly: Assembly, point: Point, condensed: Condensed | None, chain: int, trajectory: Trajectory
+) -> Disturbance:
+    model, step = assembly.problem.model, assembly.problem.step
+    measured = {measured_noise(motor.signal) for motor in model.motors if motor.measured}
+    random = np.array([label not in measured for label in assembly.transcription.motion.noise])
+    sizes = noise_of_impulses(assembly) * random / step
+    whole = _projected(assembly, point, chain, trajectory)
+    labels, units, kept = _labels(model), _units(model), np.arange(len(_labels(model)))
+    if whole is None:  # without loops what is measured is disturbed by nothing else
+        kept = np.flatnonzero(random)
+        whole = np.eye(len(random))[kept][None]
+    impulses = np.where(random, np.nan_to_num(trajectory.impulse_residual), 0.0) / step
+    value = np.matmul(whole, impulses[:, :, None])[:, :, 0]
+    value[np.isnan(trajectory.impulse_residual).any(axis=1)] = np.nan
+    error = np.full(value.shape, np.nan)
+    if condensed is not None:
+        found = _errors(condensed, chain, whole * sizes)
+        error[1 : len(found) + 1] = found
+    chosen = tuple(labels[i] for i in kept), tuple(units[i] for i in kept)
+    return Disturbance(
+        trajectory.name, *chosen, "" if condensed is not None else UNDETERMINED, trajectory.t, value, error
+    )
+
+
+def _errors(condensed: Condensed, chain: int, made: Array) -> Array:
+    """Of what matrices (N or 1, n, rows) make of the random rows, from the second step on, (count, n)."""
+    terms = condensed.linearized.chains[chain]
+    place = next(i for i, term in enumerate(terms) if term.factor.motion)
+    known, complement = condensed.covariances(chain, place), terms[place].complement
+    at = made if len(made) == 1 else made[1 : len(known) + 1]
+    variances = 0.0
+    if complement is not None:
+        variances = np.einsum("kij,kij->ki", at, at)
+        at = np.matmul(at, complement)
+        variances = variances - np.einsum("kij,kij->ki", at, at)
+    variances = variances + np.einsum("kij,kij->ki", np.matmul(at, known), at)
+    return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
+
+
+def _projected(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> Array | None:
+    """Nᵀ[I, B] at each step, (N, n, rows); None where nothing closes."""
+    model = assembly.problem.model
+    if not JointCoordinates(model).closing:
+        return None
+    projection = Projection(model)
+    q, value = projection.ingredients
+    poses = contiguous(trajectory.q.reshape(len(trajectory.t), -1))
+    return projection.matrices(along([q], value, [poses], assembly.numbers(point, chain)))
+
+
+def _labels(model: Model) -> tuple[str, ...]:
+    """Of the coordinates of the tree and of free bodies, each with its axis."""
+    names = JointCoordinates(model).names
+    tree = len(names) - 6 * len(JointCoordinates(model).roots)
+    return (*names[:tree], *(f"{name} {'xyz'[i % 3]}" for i, name in enumerate(names[tree:])))
+
+
+def _units(model: Model) -> tuple[str, ...]:
+    units = disturbance_units(model)
+    return tuple(units[place] for place in JointCoordinates(model).places)

@@ -1,0 +1,296 @@
+"""A robot's file before and after a fit, beside what was measured: torques along the log, and replays in MuJoCo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spookid.data.recording import Recording
+from spookid.data.sampling import wrap
+from spookid.data.state import State
+from spookid.errors import ProblemError, shown
+from spookid.kernels.kernel import Array
+from spookid.results.motion import misfit, rms
+from spookid.results.result import Result, Trajectory
+from spookid.robots.efforts import efforts_along
+from spookid.robots.formats import described
+from spookid.robots.identified import from_result
+from spookid.robots.markup import parse
+from spookid.robots.parts import Parts
+from spookid.robots.replaying import WINDOW, Motion, replayed
+from spookid.robots.writing import rewritten
+from spookid.tables.numbers import number
+from spookid.tables.table import Table
+from spookid.tables.tabular import Block, Tabular
+
+BEFORE, AFTER = "the file as it was", "the new file"
+_LACKING = {"armature": "armatures", "stiffness": "springs", "rest": "springs"}
+"""What URDFs cannot hold of a joint."""
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """What one version of a robot's file says."""
+
+    name: str
+    torques: Array
+    """By inverse dynamics, (N, m) [N m or N], low-passed; none, (0, m), if they are not known."""
+    replays: Array
+    """Windows in MuJoCo, (windows, steps, n) [rad or m]; none, (0, 0, n), if there are none."""
+    reasons: tuple[str, ...] = ()
+    """Why something is not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class RobotComparison(Tabular):
+    """Versions of a robot's file beside a recording; m joints are driven, n there are."""
+
+    robot: str
+    recording: str
+    joints: tuple[str, ...]
+    """All, (n,)."""
+    units: tuple[str, ...]
+    """Of their positions."""
+    driven: tuple[str, ...]
+    efforts: tuple[str, ...]
+    """Units of what drives these, (m,)."""
+    t: Array
+    """(N,) [s], of the torques."""
+    measured: Array
+    """What motors did by the log and the gains and offsets that were found, (N, m) [N m or N], low-passed."""
+    cutoff: float
+    """Of that filter [Hz]."""
+    windows: Array
+    """Times of the replays, (windows, steps) [s]."""
+    positions: Array
+    """As they were measured there, (windows, steps, n) [rad or m]; NaN where nothing was."""
+    versions: tuple[Version, ...]
+    """The file as it was, the new one, and the new one with what it cannot hold, if there is any."""
+
+    def torque_errors(self, version: Version) -> Array:
+        """Root mean square of measured less predicted, (m,) [N m or N]."""
+        return np.array([rms(self.measured[:, i] - version.torques[:, i]) for i in range(len(self.driven))])
+
+    def replay_errors(self, version: Version) -> Array:
+        """Root mean square of measured less replayed positions over all windows, (n,) [rad or m]; infinite if MuJoCo
+        found no motion in one of them."""
+        errors = self.positions - version.replays
+        lost = ~np.isfinite(version.replays).all(axis=(0, 1))
+        return np.where(lost, np.inf, [rms(errors[..., i]) for i in range(len(self.joints))])
+
+    def blocks(self) -> Sequence[Block]:
+        """A table of torques and one of replays, and why either is missing."""
+        found: list[Block] = [f"Robot {self.robot!r} along {self.recording}"]
+        found += [*self._torques(), *self._replays()]
+        return [
+            *found,
+            *dict.fromkeys(f"{v.name[0].upper()}{v.name[1:]}: {r}." for v in self.versions for r in v.reasons),
+        ]
+
+    def _torques(self) -> Iterator[Block]:
+        known = [version for version in self.versions if len(version.torques)]
+        if known:
+            yield (
+                "Inverse dynamics: root mean square of measured less predicted efforts, and its share of the standard "
+                f"deviation of what was measured; all low-passed at {number(self.cutoff, 3)} Hz"
+            )
+            spread, errors = np.std(self.measured, axis=0), {v.name: self.torque_errors(v) for v in known}
+            rows = [
+                (
+                    label,
+                    f"{number(spread[i], 3)} {self.efforts[i]}",
+                    *(_share(e[i], spread[i]) for e in errors.values()),
+                )
+                for i, label in enumerate(self.driven)
+            ]
+            yield Table(("joint", "measured, standard deviation", *errors), rows)
+
+    def _replays(self) -> Iterator[Block]:
+        known = [version for version in self.versions if len(version.replays)]
+        if known:
+            count = len(self.windows)
+            yield (
+                f"Replays in MuJoCo: {count} windows of {WINDOW:g} s, each from the estimated state, driven as the "
+                "robot was; root mean square of measured less replayed positions"
+            )
+            errors = {v.name: self.replay_errors(v) for v in known}
+            seen = self.positions.reshape(-1, len(self.joints))
+            ranges = [np.ptp(own[np.isfinite(own)]) if np.isfinite(own).any() else np.nan for own in seen.T]
+            rows = [
+                (label, *(_off(error[i], ranges[i], unit) for error in errors.values()))
+                for i, (label, unit) in enumerate(zip(self.joints, self.units, strict=True))
+            ]
+            yield Table(("joint", *errors), rows)
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """A row for each joint and version."""
+        found = []
+        for version in self.versions:
+            torques = dict(zip(self.driven, self.torque_errors(version), strict=True)) if len(version.torques) else {}
+            replays = dict(zip(self.joints, self.replay_errors(version), strict=True)) if len(version.replays) else {}
+            for label in self.joints:
+                own = {"torque error": torques.get(label, np.nan), "replay error": replays.get(label, np.nan)}
+                found.append({"joint": label, "file": version.name, **own})
+        return found
+
+
+def _share(error: float, spread: float) -> str:
+    share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
+    return f"{number(error, 3)} ({share})" if share else number(error, 3)
+
+
+def _off(error: float, span: float, unit: str) -> str:
+    """Of a replay; one that is off by more than all that was measured is nowhere."""
+    if not np.isfinite(span):
+        return "not measured"
+    return f"{number(error, 3)} {unit}" if error <= span else f"over {number(span, 3)} {unit}"
+
+
+def compare(robot: Parts, result: Result, recording: int = 0) -> RobotComparison:
+    """See ``Robot.compare``."""
+    if not 0 <= recording < len(result.trajectories):
+        raise ProblemError(f"result {result.problem!r} has no recording number {shown(recording)}; count from 0 on")
+    trajectory = result.trajectories[recording]
+    log = _Log.of(robot, result, trajectory)
+    new = _new(robot, result)
+    files: dict[str, tuple[Parts, Mapping[str, Mapping[str, float]]]] = {BEFORE: (robot, {}), AFTER: (new, {})}
+    if lacking := _lacking(new, result):
+        words = dict.fromkeys(_LACKING[what] for own in lacking.values() for what in own)
+        files[f"the new file with {' and '.join(words)}"] = new.with_(joints=lacking), lacking
+    torques, cutoff, reasons = {}, None, {name: list[str]() for name in files}
+    for name, (own, _) in files.items():
+        try:
+            torques[name] = log.torques(own, cutoff)
+            cutoff = torques[name].cutoff
+        except ProblemError as error:
+            reasons[name].append(f"no inverse dynamics, for {error}")
+    replays = {}
+    for name, (own, springs) in files.items():
+        try:
+            replays[name] = replayed(own, log.motion, springs)
+        except ProblemError as error:
+            reasons[name].append(f"no replays, for {error}")
+    told, none = next(iter(torques.values()), None), np.zeros((0, len(log.driven)))
+    starts = log.motion.starts
+    along = starts[:, None] + 1 + np.arange(log.motion.size)[None]
+    units = {
+        label: c for joint in robot.joints.values() for label, c in zip(joint.labels, joint.coordinates, strict=True)
+    }
+    return RobotComparison(
+        robot.name,
+        trajectory.name,
+        log.motion.joints,
+        tuple(units[label].unit for label in log.motion.joints),
+        log.driven,
+        tuple(units[label].effort for label in log.driven),
+        np.zeros(0) if told is None else told.t,
+        none if told is None else told.measured,
+        np.nan if cutoff is None else cutoff,
+        trajectory.t[along],
+        log.seen[along],
+        tuple(
+            Version(
+                name,
+                torques[name].efforts if name in torques else none,
+                replays.get(name, np.zeros((0, 0, len(log.motion.joints)))),
+                tuple(reasons[name]),
+            )
+            for name in files
+        ),
+    )
+
+
+def _new(robot: Parts, result: Result) -> Parts:
+    """The robot of the new file."""
+    document = robot.source.document
+    content = rewritten(robot, from_result(robot, result)).content
+    description, source = described(parse(document.path, content))
+    return Parts(description, source, robot.free, robot.held, robot.merge, robot.mend, place=robot.place)
+
+
+def _lacking(new: Parts, result: Result) -> dict[str, dict[str, float]]:
+    """What the new file does not hold of joints: armatures, those of motors too, and springs."""
+    found: dict[str, dict[str, float]] = {}
+    for one in result.joints.values():
+        what = one.name.removeprefix(f"{one.body} ")
+        if one.body in new.joints and what in _LACKING and new.source.format == "URDF":
+            found.setdefault(one.body, {})[what] = one.estimate
+    for motor in result.mechanism.motors if result.mechanism else ():
+        values = {quantity.name: quantity.value for quantity in motor.quantities}
+        inertia = values.get("shaft inertia", 0.0) + values.get("ratio", 1.0) ** 2 * values.get("rotor inertia", 0.0)
+        if inertia and motor.hinge in new.joints:
+            own = found.setdefault(motor.hinge, {})
+            own["armature"] = inertia + own.get("armature", float(ca.DM(new.joints[motor.hinge].armature)))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Log:
+    """What a result knows of a recording, in a robot's joints."""
+
+    t: Array
+    motion: Motion
+    seen: Array
+    """Measured positions, (N, n), NaN where there are none."""
+    driven: tuple[str, ...]
+
+    @staticmethod
+    def of(robot: Parts, result: Result, trajectory: Trajectory) -> _Log:
+        """Of one recording.
+
+        Raises:
+            ProblemError: if the folder does not hold what is needed.
+        """
+        mechanism, drive = result.mechanism, trajectory.drive
+        if mechanism is None or drive is None:
+            raise ProblemError(
+                f"the results of {result.problem!r} do not hold what its motors did: an earlier version wrote them; "
+                "solve the problem again"
+            )
+        labels, positions, rates = _moved(robot, [body.name for body in mechanism.bodies], trajectory)
+        seen = np.full(positions.shape, np.nan)
+        sensors = {sensor.joint: sensor.signal for sensor in mechanism.sensors if sensor.joint}
+        for i, label in enumerate(labels):
+            if label in sensors:
+                column = trajectory.signals.index(sensors[label])
+                error, period = misfit(trajectory, column), trajectory.periods[column]
+                seen[:, i] = positions[:, i] + (error if period is None else wrap(error, period))
+        does = np.zeros(positions.shape)
+        for m, motor in enumerate(mechanism.motors):
+            if motor.hinge in labels:
+                does[:, labels.index(motor.hinge)] += drive[:, m]
+        driven = tuple(label for label in labels if label in {motor.hinge for motor in mechanism.motors})
+        return _Log(trajectory.t, Motion(tuple(labels), result.step, positions, rates, does), seen, driven)
+
+    def torques(self, robot: Parts, cutoff: float | None) -> Any:
+        """Inverse dynamics of a version; where a position was not measured it is as estimated."""
+        labels = self.motion.joints
+        at = np.where(np.isfinite(self.seen), self.seen, self.motion.positions)
+        did = self.motion.drive.copy()
+        did[-1] = did[-2]  # of no step
+        signals = {f"position {i}": at[:, i] for i in range(len(labels))}
+        signals |= {f"effort {i}": did[:, i] for i in range(len(labels))}
+        positions = {label: f"position {i}" for i, label in enumerate(labels)}
+        efforts = {label: f"effort {i}" for i, label in enumerate(labels) if label in self.driven}
+        return efforts_along(robot, Recording(self.t, signals), positions, efforts, hold="previous", cutoff=cutoff)
+
+
+def _moved(robot: Parts, bodies: list[str], trajectory: Trajectory) -> tuple[list[str], Array, Array]:
+    """Labels, positions and rates of a robot's joints along an estimated motion, angles continuous, (N, n)."""
+    model = robot.model()
+    places = [bodies.index(body.name) for body in model.bodies]
+    state = State.symbols(model)
+    joints = [joint for joint in model.joints if joint.coordinates]
+    rows = [ca.vertcat(*(part(joint) for joint in joints)) for part in (state.angle, state.rate)]
+    function = ca.Function("joints", [state.q, state.v], [ca.densify(row) for row in rows]).map(len(trajectory.t))
+    states = (part[:, places].reshape(len(part), -1).T for part in (trajectory.q, trajectory.v))
+    positions, rates = (np.asarray(part.full()).T for part in function(*states))
+    coordinates = [c for joint in joints for c in joint.coordinates]
+    for i, coordinate in enumerate(coordinates):
+        if coordinate.period is not None:
+            positions[:, i] = np.unwrap(positions[:, i], period=coordinate.period)
+    return [label for joint in joints for label in joint.labels], positions, rates

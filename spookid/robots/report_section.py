@@ -1,0 +1,129 @@
+"""What a report tells of the robot's file that a problem was made from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from spookid.errors import ProblemError
+from spookid.kernels.kernel import Array
+from spookid.mechanics.robot_file import RobotFile
+from spookid.report import pictures, report_plot
+from spookid.report.pictures import BLUE, GREY, ORANGE
+from spookid.report.study_page import shown
+from spookid.results.result import Result
+from spookid.robots.comparing import RobotComparison
+from spookid.robots.robot import read
+
+MOST = 8
+"""Joints that are drawn."""
+_MARGIN = 0.15
+"""Of what was measured, above and below it."""
+_COLOURS = "Orange: measured. Grey: the file as it was. Blue: {}."
+
+
+def section(result: Result, file: str | None = None) -> dict[str, Any] | None:
+    """Tables and figures of the first recording; None of a problem that was made from no robot's file.
+
+    Args:
+        file: the robot's file, where it is not where it was.
+
+    Raises:
+        ProblemError: for a ``file`` that is no robot's, or not that of the result.
+    """
+    known = result.mechanism.robot if result.mechanism else None
+    if known is None:
+        if file:
+            raise ProblemError(f"--robot {file}: the problem {result.problem!r} was made from no robot's file")
+        return None
+    path = Path(file or known.path)
+    try:
+        compared = _compared(result, known, path)
+    except ProblemError as error:
+        if file:
+            raise
+        return {"blocks": shown([f"Nothing is told of the robot's file {path}, for {error}."]), "pictures": {}}
+    return {"blocks": shown(compared.blocks()), "pictures": _pictures(compared)}
+
+
+def _compared(result: Result, known: RobotFile, path: Path) -> RobotComparison:
+    if not path.is_file():
+        raise ProblemError("it is not there; spookid report --robot FILE says where it is now")
+    robot = read(path, free=known.free, held=known.held, merge=known.merge, mend=known.mend)
+    if hashlib.sha256(robot.source.document.content).hexdigest() != known.sha256:
+        raise ProblemError("it is another one than when the problem was solved; solve the problem again")
+    return robot.compare(result)
+
+
+def _pictures(compared: RobotComparison) -> dict[str, str]:
+    """Addresses by captions."""
+    last = compared.versions[-1]
+    colours = _COLOURS.format(last.name)
+    found = {}
+    if len(last.torques):
+        found[f"Torques of the drives. {colours}"] = report_plot.embedded(torques(compared), "png")
+    if len(last.replays):
+        caption = f"Replays in MuJoCo, each from a dot on. {colours} Lines that leave the panel are off by more."
+        found[caption] = report_plot.embedded(replays(compared), "png")
+    return found
+
+
+def torques(compared: RobotComparison) -> Figure:
+    """Torques of the drives, measured and by inverse dynamics, before and after."""
+    first, last = compared.versions[0], compared.versions[-1]
+    figure, panels = _panels(compared.driven, compared.efforts)
+    for i, panel in enumerate(panels):
+        if len(first.torques):
+            panel.plot(compared.t, first.torques[:, i], color=GREY, linewidth=0.8)
+        panel.plot(compared.t, compared.measured[:, i], color=ORANGE, linewidth=1.6)
+        panel.plot(compared.t, last.torques[:, i], color=BLUE, linewidth=0.8)
+        _limited(panel, compared.measured[:, i], 0.6)
+    return figure
+
+
+def replays(compared: RobotComparison) -> Figure:
+    """Positions, measured and replayed, before and after."""
+    first, last = compared.versions[0], compared.versions[-1]
+    figure, panels = _panels(compared.joints, compared.units)
+    for i, panel in enumerate(panels):
+        seen = compared.positions[..., i]
+        for k, t in enumerate(compared.windows):
+            if len(first.replays):
+                panel.plot(t, _until_lost(first.replays[k, :, i], seen), color=GREY, linewidth=0.7)
+            panel.plot(t, seen[k], color=ORANGE, linewidth=1.8)
+            panel.plot(t, last.replays[k, :, i], color=BLUE, linewidth=0.9)
+            panel.plot(t[0], seen[k, 0], ".", color=BLUE, markersize=4)
+        _limited(panel, seen, _MARGIN)
+    return figure
+
+
+def _until_lost(replay: Array, measured: Array) -> Array:
+    """A replay up to where it first is outside of what is drawn."""
+    reach = (1 + 2 * _MARGIN) * np.ptp(measured[np.isfinite(measured)]) if np.isfinite(measured).any() else np.inf
+    outside = np.abs(replay - np.nanmean(measured)) > reach
+    return np.where(np.cumsum(outside) > 1, np.nan, replay)
+
+
+def _panels(names: Sequence[str], units: Sequence[str]) -> tuple[Figure, list[Axes]]:
+    """One below the other, with their titles."""
+    count = min(len(names), MOST)
+    figure = Figure(figsize=(report_plot.WIDTH, 0.4 + 1.25 * count), layout="constrained")
+    panels = list(figure.subplots(count, 1, squeeze=False, sharex=True)[:, 0])
+    for panel, name, unit in zip(panels, names, units, strict=False):
+        panel.set_title(f"{name} [{unit}]", fontsize=9, loc="left", parse_math=False)
+        pictures.plain(panel, 8)
+    panels[-1].set_xlabel("time [s]", fontsize=9)
+    return figure, panels
+
+
+def _limited(panel: Axes, values: Array, margin: float) -> None:
+    known = values[np.isfinite(values)]
+    if known.size and np.ptp(known) > 0:
+        reach = margin * float(np.ptp(known))
+        panel.set_ylim(float(known.min()) - reach, float(known.max()) + reach)
