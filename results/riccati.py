@@ -1,7 +1,7 @@
 """Riccati recursion and formulations of the dynamics: `python results/riccati.py` writes `riccati.md`.
 
 Needs the package example-robot-data, found by Pinocchio or in the folder `ROBOTS`; CasADi's plugins FATROP and HPIPM
-are measured where CasADi has them. About fifteen minutes. Times are of the processor, one thread, and vary by a fifth.
+are measured where CasADi has them. Half an hour. Times are of the processor, one thread, and vary by a fifth.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from riccati_robots import MOTIONS, Estimation, Robot, prepared, robot
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
+from spookid.kernels.blocks import saddle_blocks
 from spookid.kernels.riccati import riccati_routines
 from spookid.kernels.workspace import Workspace
 from spookid.solvers.ipopt import Ipopt
@@ -30,7 +31,7 @@ from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.riccati import Riccati
 from spookid.solvers.rows import Rows
-from spookid.solvers.saddle import saddle
+from spookid.solvers.saddle import BandSaddle, BlockSaddle, Saddle
 from spookid.solvers.structured import NormalEquations, normal_equations
 from spookid.transcription.transcription import Transcription
 
@@ -38,6 +39,8 @@ HERE = Path(__file__).parent
 Array = Any
 ALPHA = 1e-6
 """Damping of the linearized problems that are compared."""
+COMPILED = 1000
+"""Steps for which there is compiled code."""
 SMALL = 6
 """Rates of robots that IPOPT is tried on."""
 HORIZONS = (100, 1000, 10_000, 100_000)
@@ -257,12 +260,15 @@ and {sum(r.matrix.shape[2] for r in linear.hard)} hard rows a stage, {linear.par
 """
 
 
-def blockwise(linear: Linear, workspace: Workspace) -> float:
-    """Time of the multipliers' LU by blocks, backend "lm" [s]."""
+def by_multipliers(linear: Linear, workspace: Workspace, blocks: bool) -> float:
+    """Time of LU with multipliers, by blocks or by LAPACK's band: backend "lm" [s]."""
     equations = linear.equations
     damping = np.where(equations.diagonal > 0, ALPHA * equations.diagonal, 1.0)
     began = time.process_time()
-    made = saddle(equations, linear.hard, damping, workspace)
+    if blocks:
+        made: Saddle = BlockSaddle(equations, linear.hard, damping, saddle_blocks(COMPILED), workspace)
+    else:
+        made = BandSaddle(equations, linear.hard, damping)
     made.step(made.own, np.zeros(linear.parameters))
     return time.process_time() - began
 
@@ -345,7 +351,7 @@ def plugin(problem: Estimation, name: str) -> tuple[float, int, bool]:
     began = time.process_time()
     solver(**given)
     spent, stats = time.process_time() - began, solver.stats()
-    print(name, {k: v for k, v in stats.items() if not isinstance(v, (list, dict))}, file=sys.stderr)
+    spent -= sum(value for key, value in stats.items() if key.startswith("t_proc_nlp_"))  # of evaluating the program
     count = max(int(stats.get("iter_count", 1)), 1)
     return spent / count, count, bool(stats["success"])
 
@@ -361,7 +367,9 @@ def iterations(one: Robot) -> str:
         rows.append([what, f"{1e3 * seconds:.3g}", f"{seconds / ours:.3g}"])
         print(*rows[-1], flush=True, file=sys.stderr)
 
-    add('LU of blocks with multipliers (`"lm"`)', quickest(lambda: blockwise(linear, workspace), 5))
+    for what, blocks in (('blocks, `"lm"` from 500 steps on', True), ('LAPACK\'s band, `"lm"` below', False)):
+        spent = quickest(lambda blocks=blocks: by_multipliers(linear, workspace, blocks), 3)
+        add(f"LU with multipliers, {what}", spent)
     add("sparse LU of the whole system (SuperLU)", quickest(lambda: general(linear)[2], 1))
     for name in ("fatrop", "hpipm"):
         if not (ca.has_conic if name == "hpipm" else ca.has_nlpsol)(name):
