@@ -35,6 +35,8 @@ TORQUE_CONSTANT = 0.103375  # N m per volt of the pulses, which were commanded a
 # First commands [s, in the record's unit] that the recorder missed; it subscribed after they were sent.
 MISSED = {"pulses_torque_units": (4.898, 0.1), "step_5V": (0.43, 5.0)}
 
+LEGS = ("FL", "FR", "RL", "RR")
+
 # First and last sample of the motion.
 EXCITING = {"excitation_12harm_40s": (500, 4460), "excitation_14harm_50s": (195, 4966)}
 
@@ -128,7 +130,34 @@ def panda(source: Path) -> Arrays:
     return {"t": t, **{f"{name}{i + 1}": part[:, i] for name, part in (("q", q), ("tau", tau)) for i in range(7)}}
 
 
+def legs(source: Path) -> Arrays:
+    """Four legs in the air: of each, as ``FL``, angles ``FL_1`` to ``FL_3`` [rad] and what is asked for, ``FL_1_d``.
+
+    Hips of the right legs are mirrored, so that all legs move alike and their parameters can be compared.
+    """
+    with np.load(source) as archive:
+        t, q, wanted = archive["t"], archive["q"], archive["q_des"]
+    columns: Arrays = {"t": t - t[0]}
+    for column in range(12):
+        leg, joint = LEGS[column // 3], column % 3
+        sign = -1.0 if leg.endswith("R") and joint == 0 else 1.0
+        columns[f"{leg}_{joint + 1}"] = sign * q[:, column]
+        columns[f"{leg}_{joint + 1}_d"] = sign * wanted[:, column]
+    return columns
+
+
+def double_pendulum(source: Path) -> Arrays:
+    """Double pendulum with two drives: ``q1`` from hanging and ``q2`` [rad], torques ``tau1`` and ``tau2`` [N m].
+
+    The torques are those that the drives report; the rates, which have spikes, are left out.
+    """
+    with np.load(source) as archive:
+        t, q, tau = archive["t"], archive["pos"], archive["tau_meas"]
+    return {"t": t - t[0], **{f"{name}{i + 1}": part[:, i] for name, part in (("q", q), ("tau", tau)) for i in range(2)}}
+
+
 SWINGUPS = ("swingup_500hz_1", "swingup_500hz_2", "swingup_500hz_3", "swingup_250hz_1", "swingup_250hz_2")
+DOUBLE_PENDULUM = ("A0_01", "A0_04", "A0_11", "A0_12", "C1_143524", "C1_143601", "C1_143704", "C1_144115", "C1_154220")
 GIMBAL = ("release_2024", "pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V")
 SOURCES: dict[str, tuple[str, Callable[[Path], Arrays]]] = {
     "emps": ("emps/DATA_EMPS.npz", positioning),
@@ -140,6 +169,8 @@ SOURCES: dict[str, tuple[str, Callable[[Path], Arrays]]] = {
     **{name: (f"furuta-qube-swingup/{name}.npz", swing_up) for name in SWINGUPS},
     **{name: (f"furuta-odrive/{name}.npz", gimbal_motor) for name in GIMBAL},
     "franka_panda": ("franka-panda/exciting_trajectory_1.npz", panda),
+    "go2_legs": ("go2-legs-pd/chirp_legs_in_air.npz", legs),
+    **{f"dfki_{name}": (f"dfki-double-pendulum/{name}.npz", double_pendulum) for name in DOUBLE_PENDULUM},
     **{f"ur10e_{name}": (f"ur10e/{name}.npz", exciting) for name in EXCITING},
 }
 """Recording to its source below SPOOKID_DATA, and how that is converted."""
