@@ -255,6 +255,11 @@ def test_a_loop_of_which_one_joint_is_seen(tmp_path: Path) -> None:
     assert main(["new", str(tmp_path / "bar.xml"), str(tmp_path / "log.csv"), "--out", str(tmp_path / "bar.py")]) == 0
     problem = load_problem(tmp_path / "bar.py")
     assert [joint.name for joint in problem.model.joints] == ["a", "b", "c", "pin"]
+    # Of a planar four-bar one motion of one freedom tells: whatever stands across the plane has no part in it.
+    found = problem.base_parameters()
+    assert {"crank h_y", "crank I_xx", "coupler h_y", "rocker I_xz"} <= set(found.unseen)
+    known = " ".join(one.name for one in found.combinations)
+    assert all(f"{body} {entry}" in known for body in ("crank", "coupler", "rocker") for entry in ("h_x", "I_yy"))
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".npz", ".parquet"])
