@@ -18,6 +18,7 @@ from hypothesis import settings  # noqa: E402
 from spookid.kernels import compiled, native  # noqa: E402
 from spookid.kernels.compiler import Compiler  # noqa: E402
 from spookid.report import pictures  # noqa: E402
+from spookid.results import lazy  # noqa: E402
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
@@ -48,6 +49,20 @@ _USERS = (
 Compiler.flags = _unoptimized  # type: ignore[method-assign]
 native.code_library = _optimized_library
 native.compiles = lambda steps: compiled.compiles(steps + compiled.FEWEST_STEPS)
+
+
+def _raised(name: str, error: Exception) -> str:
+    raise error
+
+
+# Results are kept where one of their analyses fails, and tell it; tests fail.
+_TOLD, lazy.untold = lazy.untold, _raised
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are kept in tests, too."""
+    monkeypatch.setattr(lazy, "untold", _TOLD)
 
 
 @pytest.fixture(scope="module")
