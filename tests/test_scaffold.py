@@ -262,6 +262,30 @@ def test_a_loop_of_which_one_joint_is_seen(tmp_path: Path) -> None:
     assert all(f"{body} {entry}" in known for body in ("crank", "coupler", "rocker") for entry in ("h_x", "I_yy"))
 
 
+def test_controls_of_the_files_motors_drive_its_joints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mujoco")
+    actuators = '<motor joint="a" name="a_drive" gear="12.345"/><motor joint="b"/><position joint="c" name="servo"/>'
+    robot, log, out = tmp_path / "bar.xml", tmp_path / "log.csv", tmp_path / "bar.py"
+    robot.write_text(FOURBAR.replace("</mujoco>", f"<actuator>{actuators}</actuator></mujoco>"))
+    rows = (f"{k / 100},{np.sin(k / 10)},{k % 3},{0.001 * k},{0.01 * k}" for k in range(50))
+    log.write_text("t,a_drive,b_motor,a,servo\n" + "\n".join(rows))
+    assert main(["new", str(robot), str(log), "--out", str(out)]) == 0
+    told = capsys.readouterr()
+    assert "1 positions, 2 of them with a control" in told.out
+    assert "not used: servo (not known)" in told.err
+    motors = load_problem(out).model.motors
+    driven = [(m.joint.name, m.signal, float(m.gain), m.measured) for m in motors]
+    assert driven == [("a", "a_drive", 12.345, False), ("b", "b_motor", 1.0, False)]
+
+
+def test_a_control_has_the_name_of_no_joint() -> None:
+    found = match(["t", "elbow_joint", "elbow_motor", "lift"], JOINTS, {"elbow_joint": JOINTS[2], "lift": JOINTS[1]})
+    assert found.positions == {"elbow_joint": "elbow_joint"}
+    assert (found.efforts, found.effort) == ({"shoulder_lift_joint": "lift"}, "control")
+    beside = match(["t", "q1", "tau1", "lift"], JOINTS, {"lift": JOINTS[0]})
+    assert (beside.effort, beside.unused) == ("torque", {"lift": "a control beside a torque"})
+
+
 @pytest.mark.parametrize("ending", [".tsv", ".npz", ".parquet"])
 def test_logs_of_other_formats(tmp_path: Path, ending: str) -> None:
     (tmp_path / "arm.urdf").write_text(ARM)
