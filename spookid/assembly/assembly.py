@@ -13,6 +13,7 @@ from spookid.assembly import initialization, residual_factors
 from spookid.assembly.chain import chain_of
 from spookid.assembly.charts import inertia_charts
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.evidence import Evidence
 from spookid.assembly.given_inertias import given_inertias
 from spookid.assembly.initialization import Guess
 from spookid.assembly.late_inputs import with_late_inputs
@@ -26,7 +27,7 @@ from spookid.assembly.schedules import check_schedules, schedule
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
 from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
-from spookid.data.inputs import Acting, acting
+from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.samples import Samples, samples
 from spookid.data.sampling import Grid, grid, observed
@@ -50,25 +51,6 @@ WIDTH_AT_REST = 0.01
 """Default friction width where no motion is known [rad/s or m/s]."""
 IMPULSE_SHARE = 1e-3
 """Width of |λ| in the load-dependent law as a share of the impulse of the mechanism's weight in one step."""
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """One recording, sampled at the steps."""
-
-    recording: Recording
-    grid: Grid
-    guess: Guess
-    observed: Array
-    """At the steps, between the samples next to them where there is none, (N, n_o), NaN where missing."""
-    samples: tuple[Samples, ...]
-    """Of each channel, at their own times."""
-    acting: Acting
-    """Inputs."""
-    slopes: Acting
-    """How inputs change with their delays."""
-    held: Array
-    """1 for each contact that holds from a step to the next, 0 for others, (N − 1, n_c)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import Evidence, chosen_numbers, gather, numbers, slip_widths
+from spookid.assembly.assembly import chosen_numbers, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
+from spookid.assembly.evidence import Evidence
 from spookid.assembly.initialization import closing_rows
 from spookid.assembly.schedules import check_schedules, schedule
 from spookid.assembly.trajectories import predict, stamped
