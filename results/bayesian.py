@@ -192,13 +192,13 @@ of their own and are left out.
 **What the differences come from.** Regressions do not blow up on this slow, periodic motion: five harmonics up to 1 Hz
 leave a filter room. At σ = 0.005 and 0.01 ours at its best step is the better one. It takes the state of every step
 for unknown, and so has the step for a filter: 20 ms are too short for σ = 0.1, where rates of single steps are known
-less well than the width over which Coulomb friction turns (0.05 rad/s). The most probable states choose the direction of
-sliding that suits the noise of torques, and a local Gaussian approximation does not integrate that choice out: Coulomb
-friction comes out too large, viscous friction too small. With Coulomb friction known, the error of seed 1 falls from
-23.5 % to 7.0 % at the same 20 ms. It is no other minimum: from the truth the fit of seed 0 ends at 39.7 %, from 70 %
-off at 39.8 %. Steps of 50 and 100 ms help and leave a part. The step that a problem takes if none is given was 10 ms on
-these angles, since noise counted as motion; it is 30 ms now. Extrapolation to steps of nothing needs half the step, too,
-and makes it worse under such noise (seed 0: 33.3 % at 30 ms, 40.7 % extrapolated).
+less well than the width over which Coulomb friction turns (0.05 rad/s). The most probable states choose the direction
+of sliding that suits the noise of torques, and a local Gaussian approximation does not integrate that choice out:
+Coulomb friction comes out too large, viscous friction too small. With Coulomb friction known, the error of seed 1
+falls from 23.5 % to 7.0 % at the same 20 ms. It is no other minimum: from the truth the fit of seed 0 ends at 39.7 %,
+from 70 % off at 39.8 %. Steps of 50 and 100 ms help and leave a part. The step that a problem takes if none is given
+was 10 ms on these angles, since noise counted as motion; it is 30 ms now. Extrapolation to steps of nothing needs
+half the step, too, and makes it worse under such noise (seed 0: 33.3 % at 30 ms, 40.7 % extrapolated).
 
 Without noise ours has the error of its step and of the samples: extrapolated it is 0.33 % (not in the table), and
 0.05 % if torques are sampled every 2.5 ms. Between samples of 10 ms the torque turns with Coulomb friction faster than
