@@ -25,6 +25,7 @@ from spookid.assembly.ranks import check_ranks
 from spookid.assembly.relations import feasible, parameter_constraints
 from spookid.assembly.schedules import check_schedules, schedule
 from spookid.assembly.standing_start import Standing, place_factors, stands_free
+from spookid.assembly.turns import check_turns
 from spookid.data.bandwidth import SHARE
 from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import acting
@@ -147,6 +148,8 @@ def assemble(
     for e in evidence:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
         check_ranks(problem.model, poses, e.grid.times(), problem.guess)
+        if not problem.scheme.turns:
+            check_turns(problem.model, poses, e.grid.times(), problem.guess_on(e.recording.name))
     settings = settings_of(problem)
     manifold = problem.scheme.manifold(problem.model)
     widths = slip_widths(problem, evidence) * (sharpness if problem.friction == "smooth" else 1.0)
