@@ -177,6 +177,36 @@ def test_a_report_compares_the_file_before_and_after(
     assert "it is not there; spookid report --robot FILE says" in capsys.readouterr().err
 
 
+def test_what_is_written_replaces_earlier_exports_alone(
+    solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def export(robot: object, out: object) -> str:
+        told = ["export", str(solved / "res"), "--to", str(robot), "--out", str(out), "--hold", "slide=0"]
+        assert main(told) == (0 if out == fine else 2)
+        return capsys.readouterr().err
+
+    fine = tmp_path / "made" / "fine.urdf"
+    for _ in range(2):
+        assert export(solved / "arm.urdf", fine) == ""
+    link, hard, other = (tmp_path / f"{name}.urdf" for name in ("link", "hard", "other"))
+    link.symlink_to(solved / "arm.urdf")
+    hard.hardlink_to(solved / "arm.urdf")
+    other.write_text('<robot name="o"><link name="a"/></robot>')
+    (tmp_path / "n.urdf.json").mkdir()
+    for out in (solved / "res" / "solution.json", solved / "log.csv", hard, other, tmp_path):
+        assert f"{out} is there already and is no earlier export; remove it" in export(solved / "arm.urdf", out)
+    assert "n.urdf.json is there already" in export(solved / "arm.urdf", tmp_path / "n.urdf")
+    assert not (tmp_path / "n.urdf").exists()
+    assert "is the robot's own file, which is kept" in export(solved / "arm.urdf", link)
+    assert "choose another folder" in export(solved / "arm.urdf", solved / "log.csv" / "x.urdf")
+    refused = {tmp_path: "is a folder", "/dev/zero": "is a device", solved / "res" / "solution.json": "is no XML"}
+    for robot, words in refused.items():
+        assert words in export(robot, tmp_path / "new.urdf")
+    other.write_text(ARM.replace("slide", "slip").replace("elbow", "knee"))
+    assert "has no hinge or slider 'slide' to hold" in export(other, tmp_path / "new.urdf")
+    assert not (tmp_path / "new.urdf").exists()
+
+
 def test_replays_without_mujoco_say_how_to_get_it(solved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mujoco", None)
     compared = robots.read(solved / "arm.urdf", held={"slide": 0.0}).compare(load(solved / "res"))
