@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from robot_files import ARM, FOURBAR
 
-from spookid import JointPosition, Motor, Problem, ProblemError, Recording, load, load_problem, robots
+from spookid import JointPosition, Motor, Parameter, Problem, ProblemError, Recording, load, load_problem, robots
 from spookid.cli.main import main
 from spookid.robots.columns import match
 
@@ -205,6 +205,24 @@ def test_what_is_written_replaces_earlier_exports_alone(
     other.write_text(ARM.replace("slide", "slip").replace("elbow", "knee"))
     assert "has no hinge or slider 'slide' to hold" in export(other, tmp_path / "new.urdf")
     assert not (tmp_path / "new.urdf").exists()
+
+
+def test_what_includes_others_is_written_where_they_are_found(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    shape = '<geom type="capsule" fromto="0 0 0 0 0 -0.2" size="0.02"/>'
+    tip = f'<body name="tip" pos="0 0 -0.3"><joint name="b" axis="0 1 0"/>{shape}</body>'
+    (tmp_path / "tip.xml").write_text(f"<mujocoinclude>{tip}</mujocoinclude>")
+    top = f'<body name="top"><joint name="a" axis="0 1 0"/>{shape}<include file="tip.xml"/></body>'
+    (tmp_path / "arm.xml").write_text(f"<mujoco><worldbody>{top}</worldbody></mujoco>")
+    robot = robots.read(tmp_path / "arm.xml")
+    own, others = (robot.with_(joints={name: {"viscous": Parameter("b", 0.1)}}) for name in "ab")
+    own.write(tmp_path / "new.xml", {"b": 0.2})
+    assert robots.read(tmp_path / "new.xml").joints["a"].viscous == 0.2
+    with pytest.raises(ProblemError, match=r"would lack 'tip.xml', which .*arm\.xml includes"):
+        own.write(tmp_path / "elsewhere" / "new.xml", {"b": 0.2})
+    with pytest.raises(ProblemError, match="joint 'b' stands in no element of this file's own, as after <include>"):
+        others.write(tmp_path / "other.xml", {"b": 0.2})
+    assert not {"elsewhere", "other.xml"} & {one.name for one in tmp_path.iterdir()}
 
 
 def test_replays_without_mujoco_say_how_to_get_it(solved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
