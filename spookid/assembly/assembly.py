@@ -50,6 +50,8 @@ _PASSES = 2
 """A fit with steps half as long follows."""
 WIDTH_AT_REST = 0.01
 """Default friction width where no motion is known [rad/s or m/s]."""
+_ROUNDING = 1e-15
+"""Share of a parameter's span, or of 1, below which a guess of either sign is what rounding left of zero."""
 IMPULSE_SHARE = 1e-3
 """Width of |λ| in the load-dependent law as a share of the impulse of the mechanism's weight in one step."""
 
@@ -350,9 +352,14 @@ def chosen_numbers(problem: Declaration, values: Mapping[str, float], recording:
 
 
 def magnitude(parameter: Parameter, guess: float) -> float:
-    """Typical size of a parameter: that of its guess, else the span of its bounds, else 1."""
+    """Typical size of a parameter: that of its guess, else the span of its bounds, else 1.
+
+    A guess of either sign that is below the rounding of its bounds' span, or of 1, is a zero: it is no scale.
+    """
     span = parameter.upper - parameter.lower
-    return abs(guess) or (span if np.isfinite(span) else 1.0)
+    otherwise = span if np.isfinite(span) else 1.0
+    signed = parameter.lower < 0 < parameter.upper
+    return otherwise if guess == 0 or (signed and abs(guess) < _ROUNDING * otherwise) else abs(guess)
 
 
 def _columns(columns: list[Array], rows: int) -> Array:
