@@ -157,6 +157,32 @@ class Parameter(ca.SX):  # type: ignore[misc]
     def __hash__(self) -> int:
         return hash(self.element_hash())
 
+    def __le__(self, other: Any) -> Any:
+        return _unchained(super().__le__(other))
+
+    def __lt__(self, other: Any) -> Any:
+        return _unchained(super().__lt__(other))
+
+    def __ge__(self, other: Any) -> Any:
+        return _unchained(super().__ge__(other))
+
+    def __gt__(self, other: Any) -> Any:
+        return _unchained(super().__gt__(other))
+
+
+class _Inequality(ca.SX):  # type: ignore[misc]
+    """One with a Parameter alone on a side. Python asks the first of a chain, 0.5 <= m <= 0.9, whether it is true."""
+
+    def __bool__(self) -> bool:
+        raise ProblemError(
+            f"{declared_at()}: whether {self} is true is not known before the fit; write a chain of relations as two, "
+            "such as [0.5 <= m, m <= 0.9]"
+        )
+
+
+def _unchained(relation: Any) -> Any:
+    return _Inequality(relation) if isinstance(relation, ca.SX) else relation
+
 
 def own_name(name: str, recording: str) -> str:
     """What results call the parameter ``name`` of a recording."""

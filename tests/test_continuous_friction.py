@@ -199,3 +199,28 @@ def test_mistakes_are_told():
     ):
         with pytest.raises(ProblemError, match=words):
             ContinuousFriction(**given)
+
+
+def test_a_fit_leaves_a_minimum_without_stiction():
+    """From guesses off by a factor of two, where a fit takes what friction does near rest for disturbance."""
+    truth = {"sigma": 0.1, "v_s": 0.3, "v_b": 0.05, "c": 0.08, "b": 0.03, "J": 0.01}
+    guess = {"sigma": 0.05, "v_s": 0.5, "v_b": 0.1, "c": 0.05, "b": 0.02, "J": 0.02}
+    P = {name: Parameter(name, value, lower=1e-3 if name[0] in "vJ" else 0) for name, value in guess.items()}
+    wheel = Body("wheel", mass=1.0, inertia=(P["J"],) * 3)
+    law = ContinuousFriction(
+        stiction=P["sigma"], stribeck_velocity=P["v_s"], breakaway_velocity=P["v_b"], coulomb=P["c"], viscous=P["b"]
+    )
+    axle = Hinge("axle", GROUND.frame(), wheel.frame(), loads=[law])
+    model = Model([wheel], [axle], [Motor(axle, "u")], gravity=gravity(0))
+    problem = Problem("wheel", model, observations=[HingeAngle(axle, "q")], step=0.01, step_correction=False)
+    t = np.arange(0, 5, 0.01)
+    pushed = Recording(t, {"u": 0.25 * np.sin(1.3 * t) + 0.1 * np.sin(5 * t)})
+    noise = {"axle": 5e-4, "q": 1e-4}
+    made = problem.simulate(truth, t[-1], {"axle": 0.0}, inputs=pushed, noise=noise, seed=0, substeps=1)
+    seen = problem.with_(recordings=[made])
+    found, best = seen.solve(), seen.solve(initial=truth)
+    assert found.status.value == "converged"
+    assert found.log_likelihood == pytest.approx(best.log_likelihood, abs=1e-2)
+    for name, value in truth.items():
+        assert abs(found[name].estimate - value) < 3.5 * found[name].std_err, name
+        assert found[name].initial == guess[name]

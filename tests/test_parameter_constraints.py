@@ -310,12 +310,22 @@ def test_estimated_noise_keeps_constraints() -> None:
         ([m_1 != m_2], "is no relation"),
         ([True], "holds no Parameter"),
         ([Parameter("q", 1.0) == ca.SX.sym("stray")], "no Parameter"),
+        ([Parameter("q", 1.0) == 2], "'q == 2': q stands in no model"),
+        ([m_1 + m_2 == math.nan], r"'m_1\+m_2 == nan' is NaN where"),
     ],
 )
 def test_bad_constraints_are_refused_in_a_sentence(constraints: list[Any], words: str) -> None:
     with pytest.raises(ProblemError, match=words) as caught:
         given(*constraints).solve()
     assert "test_parameter_constraints.py:" in str(caught.value)
+
+
+def test_one_relation_and_chains_are_refused_in_a_sentence() -> None:
+    for one in (m_1 + m_2 == 1.8, Relation("whole", m_1 + m_2 == 1.8)):
+        with pytest.raises(ProblemError, match="constraints is one relation; put it in a list"):
+            given().with_(constraints=one)
+    with pytest.raises(ProblemError, match=r"test_parameter_constraints\.py:.* write a chain of relations as two"):
+        assert 0.5 <= m_1 <= 0.9
 
 
 def test_fixed_parameters_in_constraints() -> None:

@@ -115,6 +115,8 @@ class Declaration:
         if not isinstance(self.initial, Mapping):
             raise ProblemError(f"{self._what}: initial is {shown(self.initial)}; it must map names to guesses")
         object.__setattr__(self, "initial", dict(self.initial))
+        if isinstance(self.constraints, (ca.SX, Relation)):
+            raise ProblemError(f"{self._what}: constraints is one relation; put it in a list, constraints=[...]")
         related = collected(self.constraints, object, f"{self._what}: constraints")
         object.__setattr__(self, "constraints", tuple(bare(one, self._what) for one in related))
         fixed = [self.fixed] if isinstance(self.fixed, str) else self.fixed
@@ -241,9 +243,24 @@ class Declaration:
         shown = [channel.predicted(state) for channel in self.channels if channel.is_free_form]
         own = [residual.rows(*[state] * residual.states) for residual in self.residuals]
         beside = [expression for channel in self.channels for expression in channel.expressions()]
+        expressions = [*self.model.expressions(), *shown, *beside, *own]
         related = [difference for relation in self.constraints for difference, _ in relation.rows]
-        declared = parameters_in([*self.model.expressions(), *shown, *beside, *own, *related], self._what)
+        declared = parameters_in([*expressions, *related], self._what)
+        self._check_related(parameters_in(expressions, self._what))
         return ParameterSet(declared, tuple(recording.name for recording in self.recordings))
+
+    def _check_related(self, used: Sequence[Parameter]) -> None:
+        """Refuse a constraint of which nothing stands in the model, the sensors or the residuals."""
+        known = {p.name for p in used}
+        for relation in self.constraints:
+            for title, (difference, _) in zip(relation.titles, relation.rows, strict=True):
+                related = [p.name for p in parameters_in([difference], self._what)]
+                if not set(related) & known:
+                    names = ", ".join(related)
+                    raise ProblemError(
+                        f"{relation.place}: constraint {title!r}: {names} stands in no model, sensor or residual of "
+                        "this problem; relate Parameters that do"
+                    )
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -104,7 +104,7 @@ def feasible(problem: Declaration, constraints: ParameterConstraints | None, sta
     """The nearest parameters to a start (n_p,) that satisfy all.
 
     Raises:
-        ProblemError: if there are none, with the constraints that contradict each other.
+        ProblemError: if there are none, with the constraints that contradict each other; for one that is NaN there.
     """
     if constraints is None:
         return start
@@ -113,6 +113,12 @@ def feasible(problem: Declaration, constraints: ParameterConstraints | None, sta
     if found is not None:
         return found
     rows = sorted(constraint_rows(problem), key=lambda row: not row.equal)
+    for row, off in zip(rows, constraints.violations(start), strict=True):
+        if np.isnan(off):
+            raise ProblemError(
+                f"{row.relation.place}: constraint {row.title!r} is NaN where the fit begins; correct the number in it "
+                "that is no number, or the guesses at which it has no value"
+            )
     left = np.ones(len(rows), dtype=bool)
     for i in range(min(len(rows), _MOST_TRIED)):  # what can go without making the rest satisfiable takes no part
         left[i] = False

@@ -29,8 +29,8 @@ def misspecification_tests(
 ) -> ScoreTests:
     """What the residuals of a fit say to every test."""
     assembly = found.assembly
-    speeds = _speeds(assembly.problem, trajectories, values)
-    declared = variations.alternatives(assembly, condensed, found.outcome.point, speeds, found.states)
+    moving = speeds(assembly.problem, trajectories, values)
+    declared = variations.alternatives(assembly, condensed, found.outcome.point, moving, found.states)
     known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
     counted = found.states is not None and found.states.density
     volumes = np.array([chain.sweep[0] for chain in found.states.chains] if found.states and counted else known)
@@ -50,7 +50,7 @@ def misfit_notices(of_fit: ScoreTests | None, coarser: ScoreTests | None = None)
     return [f"{MISFIT}: {told}. Estimates and standard errors mean little until the model has it, or it is ruled out."]
 
 
-def _speeds(problem: Declaration, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
+def speeds(problem: Declaration, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
     """Typical rates of coordinates that move, by their labels."""
     moved = [_moved(problem, t, values)[:: problem.every or 1] for t in trajectories]
     interval = problem.step * (problem.every or 1)

@@ -18,6 +18,7 @@ from spookid.estimation.delays import asked_from, free_delays, settled
 from spookid.estimation.estimator_choice import choose_estimator, starting_from
 from spookid.estimation.fit import Fit, joined
 from spookid.estimation.fitting import Start, fit
+from spookid.estimation.friction_start import with_better_friction
 from spookid.estimation.physical import base_quantities, joint_quantities, physical_quantities
 from spookid.estimation.robust_start import without_outliers
 from spookid.results.lazy import Clock, Lazy
@@ -92,6 +93,7 @@ def _solved(
         check_stepper(problem)
         return _staged(problem, solver, callback, start)
     first = settled(problem, solver, callback, start)
+    first = with_better_friction(first, partial(_onwards, first, solver, callback))
     decision = choose_estimator(first.assembly.problem, first, partial(_again, first.result, solver, callback))
     answer = decision.told(_corrected(decision.problem, solver, callback, decision.fit, hold))
     return asked_from(problem, answer) if free_delays(problem) else answer
@@ -124,6 +126,12 @@ def _with_losses(
     counted = counting_from(callback, before.iterations)
     later = _solved(problem.with_(initial=own), backend, options, counted, before, True)
     return asked_from(problem, later.changed(noise=before.noise, **joined(before, later)))
+
+
+def _onwards(first: Fit, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, start: Result) -> Fit:
+    """The first fit once more, from another start, with the history and the times of both."""
+    later = fit(first.assembly.problem, solver, counting_from(callback, start.iterations), Start(start))
+    return later.with_(**joined(start, later.result))
 
 
 def _again(found: Result, solver: LevenbergMarquardt | Ipopt, callback: Callback | None, problem: Declaration) -> Fit:

@@ -70,6 +70,11 @@ class ContinuousFriction(Load):
         shown = [name for name in wanted if name != "coulomb_velocity" or coulomb_velocity is not None]
         self.reported = {**self._efforts, **{name: self._velocities[name] for name in shown}}
 
+    @property
+    def velocities(self) -> tuple[ca.SX, ...]:
+        """v_s, v_b and v_c as they were given, as far as the law has them [rad/s or m/s]."""
+        return tuple(value for one in self._velocities.values() for _, _, value in one.listed())
+
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """Against the rate."""
         stiction, coulomb, viscous = (one.at(position)[0] for one in self._efforts.values())

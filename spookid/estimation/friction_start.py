@@ -1,0 +1,128 @@
+"""Another start for ``ContinuousFriction``, where the motion of a fit speaks for other values of it.
+
+The velocities of the law enter it as curves: from guesses that are off by a factor of two a fit may take what friction
+does near rest for disturbance, its stiction at zero, where nothing tells the velocities any more. By then the motion is
+known. With it and all other parameters held, what disturbs the steps is a function of the few parameters of the law, of
+which least squares from a grid of velocities find the least; a fit goes on from there, and the larger likelihood
+stands. (That is regression of the dynamics on smoothed motion, as of Atkeson, An and Hollerbach, IJRR 5, 1986.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+import casadi as ca
+import numpy as np
+from scipy.optimize import least_squares
+
+from spookid.estimation.fit import Fit
+from spookid.estimation.misspecification import speeds
+from spookid.kernels.kernel import Array, Mask
+from spookid.mechanics.continuous_friction import ContinuousFriction
+from spookid.results.result import Result
+from spookid.solvers.status import Status
+from spookid.transcription.factor import Group
+
+_SPEEDS = (0.03, 0.1, 0.3, 1.0)
+"""Velocities of the grid, in shares of the typical rate of the joint."""
+_LESS = 2.0
+"""By how much the squares of what disturbs the motion, over its noise, must fall for other values to be worth a fit: a
+unit of the log-likelihood of that motion."""
+_ON_GRID, _EVALUATIONS = 4, 20
+"""Steps of the least squares at a point of the grid, where all but the velocities move, and from the best one."""
+
+
+def with_better_friction(first: Fit, again: Callable[[Result], Fit]) -> Fit:
+    """The fit, or one from other values of continuous friction if that is more likely.
+
+    Args:
+        again: goes on from a result.
+    """
+    model = first.assembly.problem.model
+    laws = [(joint, load) for joint in model.joints for load in joint.loads if isinstance(load, ContinuousFriction)]
+    if not laws or first.found is None or first.outcome.status is Status.INTERRUPTED:
+        return first
+    known, values = speeds(first.assembly.problem, first.motion, first.values), dict(first.values)
+    for joint, law in laws:
+        labels = [freedom.label for freedom in model.freedoms[model.freedoms_of(joint)]]
+        typical = max((known[label].rate for label in labels if label in known), default=0.0)
+        values.update(_regressed(first, law, typical, values))
+    if values == first.values:
+        return first
+    started = {name: e.changed(estimate=values[name]) for name, e in first.result.parameters.items()}
+    later = again(first.result.changed(parameters=started, noise=()))  # noise that was found stands in for the law
+    return later if _rank(later) > _rank(first) else first
+
+
+def _rank(fit: Fit) -> tuple[bool, float]:
+    return fit.outcome.status is Status.CONVERGED, fit.result.log_likelihood
+
+
+def _regressed(first: Fit, law: ContinuousFriction, typical: float, values: Mapping[str, float]) -> dict[str, float]:
+    """Values of the law's parameters with which less disturbs the motion; none if there are no such."""
+    problem, transcription = first.assembly.problem, first.assembly.transcription
+    whole = ca.vertcat(*law.expressions(1))
+    own = [p for p in problem.free if ca.depends_on(whole, p)]
+    curved = np.array([any(ca.is_equal(velocity, p) for velocity in law.velocities) for p in own], dtype=bool)
+    if not curved.any() or not typical > 0:
+        return {}
+    disturbing = _Disturbing(
+        first,
+        np.array([values[name] for name in transcription.names]),
+        [transcription.names.index(p.name) for p in own],
+    )
+    lower, upper, guess = np.array([(p.lower, p.upper, problem.guess[p.name]) for p in own]).T
+    grid = []
+    for shares in product(_SPEEDS, repeat=int(np.sum(curved))):
+        start = guess.copy()
+        start[curved] = typical * np.array(shares)
+        start = np.clip(start, lower, upper)
+        grid.append(_least(disturbing, start, lower, upper, ~curved, _ON_GRID))
+    best = _least(disturbing, min(grid, key=disturbing.squares), lower, upper, np.ones(len(own), bool), _EVALUATIONS)
+    if not disturbing.squares(disturbing.at[disturbing.places]) - disturbing.squares(best) > _LESS:
+        return {}
+    return dict(zip((p.name for p in own), best.tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Disturbing:
+    """What disturbs the motion of a fit, over the noise that it found, as a function of a few parameters."""
+
+    fit: Fit
+    at: Array
+    """All free parameters, (n_p,)."""
+    places: list[int]
+    """Of those few."""
+
+    def __call__(self, values: Array) -> Array:
+        parameters = self.at.copy()
+        parameters[self.places] = values
+        problem = self.fit.assembly.transcription
+        chains = problem.residuals(replace(self.fit.point, parameters=parameters))
+        pairs = (pair for rows in chains for pair in zip(problem.factors, rows, strict=True))
+        return np.concatenate([rows.ravel() for factor, rows in pairs if factor.group is Group.STATE])
+
+    def squares(self, values: Array) -> float:
+        """Their sum; infinite where it is not known."""
+        found = float(np.sum(self(values) ** 2))
+        return found if np.isfinite(found) else np.inf
+
+
+def _least(disturbing: _Disturbing, start: Array, lower: Array, upper: Array, moving: Mask, most: int) -> Array:
+    """Values in their bounds at which squares are least, found from a start by moving some of them."""
+    if not moving.any() or not np.isfinite(disturbing.squares(start)):
+        return start
+
+    def whole(part: Array) -> Array:
+        values = start.copy()
+        values[moving] = part
+        return values
+
+    bounds = lower[moving], upper[moving]
+    sizes = np.where(start[moving] != 0, np.abs(start[moving]), 1.0)
+    found = least_squares(
+        lambda part: disturbing(whole(part)), start[moving], bounds=bounds, x_scale=sizes, max_nfev=most
+    )
+    return whole(found.x)
