@@ -40,8 +40,8 @@ _NAMES = {"solution", "profile", "audit", "sweep", "crossvalidation"}
 _SHOWN = {
     "problem": "joint +kind +joins",
     "recording": "theta +95",
-    "estimate": "std err +0.000169",
-    "value": "std err +0.000338",
+    "estimate": "std err +0.000168",
+    "value": "std err +0.000336",
     "cost": "total",
     "size": "steps +100",
     "timing": "analysis",
