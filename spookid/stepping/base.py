@@ -38,6 +38,8 @@ class Scheme(ABC):
     """True if the same scheme, its disturbances at nothing, fits hard dynamics as a second estimator."""
     switches: ClassVar[bool] = False
     """True if contacts may hold at times (``HeldContact.holds``)."""
+    holds_contacts: ClassVar[bool] = True
+    """True if contacts may hold at all."""
     law: DryFriction = DryFriction()
     """Form of dry friction."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from spookid.assembly.assembly import Evidence, chosen_numbers, gather, numbers, slip_widths
 from spookid.assembly.declaration import Declaration
 from spookid.assembly.initialization import closing_rows
-from spookid.assembly.schedules import check_schedules, schedule
+from spookid.assembly.schedules import check_schedules, schedule, schedule_signals
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.channels import Channel
 from spookid.data.inputs import acting, at_values, commanded
@@ -373,6 +373,7 @@ def _recording(
         for i, o in enumerate(problem.channels)
     }
     signals |= {signal: march.inputs[:, i] for i, signal in enumerate(problem.model.signals)}
+    signals = schedule_signals(problem.model, march.source, march.steps) | signals
     return Recording(
         t=march.steps.times(),
         signals=signals,
